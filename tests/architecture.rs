@@ -8,7 +8,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tract-core", &[]),
     ("tract-compression", &[]),
     ("tract-kv", &["tract-compression", "tract-core"]),
-    ("tract-testkit", &["tract-core", "tract-kv"]),
+    // The engine only for the feature `simulation`, whose clients carry out its verbs.
+    ("tract-testkit", &["tract-core", "tract-engine", "tract-kv"]),
     ("tract-compile", &["tract-core"]),
     ("tract-hooks", &["tract-core"]),
     ("tract-macros", &[]),

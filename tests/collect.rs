@@ -370,7 +370,7 @@ fn row_level_security_lets_each_repository_collect_its_own() {
     let report = collect(&two).unwrap();
     assert_eq!(report.commits.objects, 1);
     assert!(report.released.is_some());
-    assert_eq!(block_on(one.redo()).unwrap_err().code(), "missing_object");
+    assert_eq!(block_on(one.redo()).unwrap_err().code(), "collected");
     assert!(block_on(others.redo()).is_ok(), "the other repository has its own");
     block_on(one.user("said by both")).unwrap();
     for tract in [&one, &two, &others] {

@@ -52,6 +52,9 @@ mod collect;
 // Erasures, cut off by kills.
 mod erasures;
 
+// Many clients on one store, in an order that a seed determines.
+mod simulated;
+
 // Repacks, cut off by kills and losses of power, and next to all others.
 mod repacks;
 

@@ -96,6 +96,36 @@ fn refusals(table: &mut Table) {
     }
 }
 
+/// How many steps the validator takes until it stops at a schema whose references double forty times.
+fn doublings(table: &mut Table) {
+    use tract::schema::{JsonSchema, SchemaCompiler as _, SchemaLimits, ValidateOptions};
+
+    let next = |n: usize| serde_json::json!({ "$ref": format!("#/$defs/d{n}") });
+    let limits = SchemaLimits { work: u64::MAX, ..SchemaLimits::default() };
+    let options = ValidateOptions::default().limits(limits);
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let double = |n: usize| serde_json::json!({ keyword: [next(n + 1), next(n + 1)] });
+        let mut defs: serde_json::Map<String, serde_json::Value> =
+            (0..40).map(|n| (format!("d{n}"), double(n))).collect();
+        // A form that fits would end anyOf at once, and one that does not the others.
+        let leaf = match keyword {
+            "anyOf" => serde_json::json!({ "type": "string" }),
+            _ => serde_json::json!({}),
+        };
+        defs.insert("d40".to_owned(), leaf);
+        let schema = serde_json::json!({ "properties": { "x": next(0) }, "$defs": defs });
+        let validator = JsonSchema.compile(&schema.to_string(), &options).unwrap();
+        let start = Instant::now();
+        let (result, steps) = validator.validate_counting(&serde_json::json!({ "x": 1 }));
+        let took = start.elapsed();
+        let ours = format!("{steps} steps, {:.0} ms until stopped", took.as_secs_f64() * 1e3);
+        let most = limits.steps + limits.steps / 100;
+        let what = format!("2⁴⁰ schemas by {keyword}, without the estimate");
+        let is_bounded = result.is_err() && steps <= most;
+        table.limit(what, ours, "20,000,000 steps, the limit", is_bounded);
+    }
+}
+
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let (rounds, each) = if quick { (5, 2_000) } else { (31, 10_000) };
     let registry = Registry::builder().definition(TOOL).build().unwrap();
@@ -136,4 +166,5 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let ours = format!("{:.2} µs, again {again:.0} ns", translated / 1e3);
     table.limit("translation of its definition", ours, "cached", again * 10.0 < translated);
     refusals(table);
+    doublings(table);
 }

@@ -62,6 +62,7 @@ const ASKED: &[(&str, Section)] = &[
     ("group", stores::group),
     ("walk", stores::walk),
     ("million", stores::million),
+    ("long", stores::long),
     ("search", search::run),
     ("space", space::run),
     ("push", push::run),

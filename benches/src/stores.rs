@@ -2,6 +2,7 @@
 //! for by name.
 
 mod group;
+mod long;
 mod million;
 mod walk;
 
@@ -11,6 +12,7 @@ use tract::store::WriteMode;
 use tract::{OpenOptions, Tract, block_on};
 
 pub(crate) use self::group::run as group;
+pub(crate) use self::long::run as long;
 pub(crate) use self::million::run as million;
 #[cfg(feature = "postgres")]
 pub(crate) use self::million::{compare, measure};

@@ -143,8 +143,11 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
         if found != then {
             return Err(format!("revert of {:?}: {found:?}\n  for {then:?}", commit.op));
         }
-        let again = txn.add(branch, &Request::revert([back])).await;
-        let again = again.map_err(|error| format!("revert of the revert: {error}"))?.id();
+        let again = match txn.add(branch, &Request::revert([back])).await {
+            Ok(commit) => commit.id(),
+            Err(_) if then == now => return Ok(()),
+            Err(error) => return Err(format!("revert of the revert: {error}")),
+        };
         let found = line_state(&txn.line(Some(again)).await.map_err(text)?);
         if found == now {
             Ok(())

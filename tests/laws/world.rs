@@ -227,7 +227,7 @@ impl World {
             }
             Act::Tools(count) => self.go(&Request::tools(tools(*count))),
             Act::TurnTools(count) => {
-                let draft = Draft::user(format!("with tools {n}")).tools(tools(*count));
+                let draft = Draft::user(format!("with tools {n}")).tools(tools(*count)).unwrap();
                 self.go(&Request::Append(draft));
             }
             Act::Note => {
@@ -276,8 +276,8 @@ impl World {
                 }
             }
             Act::Pick(at) => {
-                let commits = vec![*at.get(&self.heads)];
-                self.rebase(&Rebase::Pick { commits, from: None });
+                let targets = vec![(*at.get(&self.heads)).into()];
+                self.rebase(&Rebase::Pick { targets, from: None });
             }
             Act::Drop(at) if !slots.is_empty() => {
                 self.rebase(&Rebase::Drop { commits: vec![*at.get(&slots)] });

@@ -5,6 +5,7 @@
 mod book;
 mod features;
 mod screenshots;
+mod seeds;
 mod sizes;
 mod soak;
 mod tidy;
@@ -14,10 +15,11 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask <what>
 
-  ci        all of: fmt, clippy, tidy, book, docs, features, deny
+  ci        all of: fmt, clippy, tidy, seeds, book, docs, features, deny
   fmt       is everything formatted
   clippy    lints, warnings denied
   tidy      file lengths, unfinished marks, words that do not belong here
+  seeds     every test and file that docs/seeds.md cites exists
   docs      the documentation builds without warnings
   book      the pages of docs/ are in SUMMARY.md, their links lead somewhere, and mdbook builds
             them (where it is installed)
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         "fmt" => fmt(),
         "clippy" => clippy(),
         "tidy" => tidy::run(),
+        "seeds" => seeds::run(),
         "docs" => docs(),
         "book" => book::run(),
         "picture" => pictures(),
@@ -70,6 +73,7 @@ type Outcome = Result<(), String>;
 
 fn ci() -> Outcome {
     tidy::run()?;
+    seeds::run()?;
     book::run()?;
     fmt()?;
     clippy()?;

@@ -55,6 +55,11 @@ const SUITES: &[Suite] = &[
     suite("contract: memory", ("tract-testkit", "memory")),
     suite("contract: each fault is noticed", ("tract-testkit", "faults")),
     suite("strategies and model", ("tract-testkit", "random")),
+    suite("simulation: memory", ("tract-testkit", "simulation")).lines(&[
+        ("simulation", &["memory"]),
+        ("simulation, replays", &["memory"]),
+        ("simulation, planted", &["memory"]),
+    ]),
     suite("contract: sqlite", ("tract-store-sqlite", "contract")),
     suite("contract: redb", ("tract-store-redb", "contract")),
     suite("contract: sled", ("tract-store-sled", "contract")),

@@ -2,17 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
+use std::io::Write;
+use std::path::Path;
 
 use clap::{Arg, Command};
 use clap_complete::Shell;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::{CompleteEnv, Shells};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
+use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 use tract::core::text::is_format_control;
 use tract::forms::Form;
 use tract::{OpenOptions, Tract};
 
 use crate::failure::{Failure, Outcome};
-use crate::{context, help};
+use crate::{context, help, shell};
 
 /// The variable by which a shell asks for completions instead of a command.
 const VARIABLE: &str = "TRACT_COMPLETE";
@@ -26,9 +28,89 @@ const MAX_CANDIDATES: usize = 500;
 /// When the shell is unknown, or stdout cannot be written.
 pub(crate) fn answer() -> Result<bool, clap::Error> {
     let folder = std::env::current_dir().ok();
+    let bash = Quoted { shell: &Bash, write: write_bash };
+    let powershell = Quoted { shell: &Powershell, write: write_powershell };
     CompleteEnv::with_factory(command)
         .var(VARIABLE)
+        .shells(Shells(&[&bash, &Elvish, &Fish, &powershell, &Zsh]))
         .try_complete(std::env::args_os(), folder.as_deref())
+}
+
+/// A shell that inserts what it is offered into the command line as it is, so that a name such as
+/// `x;touch y` would be two commands: each offer is quoted.
+struct Quoted {
+    shell: &'static dyn EnvCompleter,
+    write: WriteOffers,
+}
+
+/// Writes what a command line may continue with.
+type WriteOffers =
+    fn(&mut Command, Vec<OsString>, Option<&Path>, &mut dyn Write) -> std::io::Result<()>;
+
+impl EnvCompleter for Quoted {
+    fn name(&self) -> &'static str {
+        self.shell.name()
+    }
+
+    fn is(&self, name: &str) -> bool {
+        self.shell.is(name)
+    }
+
+    fn write_registration(
+        &self,
+        var: &str,
+        name: &str,
+        bin: &str,
+        completer: &str,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        self.shell.write_registration(var, name, bin, completer, out)
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        folder: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        (self.write)(command, words, folder, out)
+    }
+}
+
+fn write_bash(
+    command: &mut Command,
+    words: Vec<OsString>,
+    folder: Option<&Path>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let index = variable("_CLAP_COMPLETE_INDEX").and_then(|index| index.parse().ok());
+    let separator = variable("_CLAP_IFS").unwrap_or_else(|| "\n".to_owned());
+    let found = complete(command, words, index.unwrap_or_default(), folder)?;
+    let values = found
+        .iter()
+        .filter_map(|candidate| shell::bash_word(&candidate.get_value().to_string_lossy()));
+    write!(out, "{}", values.collect::<Vec<_>>().join(&separator))
+}
+
+fn write_powershell(
+    command: &mut Command,
+    words: Vec<OsString>,
+    folder: Option<&Path>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let index = words.len().saturating_sub(1);
+    for candidate in complete(command, words, index, folder)? {
+        let value = candidate.get_value().to_string_lossy();
+        let Some(word) = shell::powershell_word(&value) else { continue };
+        let help = candidate.get_help().map(ToString::to_string).unwrap_or_default();
+        match help.lines().next() {
+            Some(help) => writeln!(out, "{word}\t{help}")?,
+            None => writeln!(out, "{word}")?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns the script that makes a shell ask.

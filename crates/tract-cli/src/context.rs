@@ -31,12 +31,15 @@ impl<'a> Context<'a> {
         Self { global, out, opened: Vec::new() }
     }
 
-    /// Writes out what the stores that were opened hold back.
-    pub(crate) async fn close(&mut self) -> Outcome<()> {
+    /// Closes the stores that were opened. Writes are durable before, so an error here is a warning:
+    /// the command's result is not changed by it.
+    pub(crate) async fn close(&mut self) {
         for (_, store) in std::mem::take(&mut self.opened) {
-            store.close().await?;
+            if let Err(error) = store.close().await {
+                let warning = "closing the store failed; all changes are stored";
+                self.out.say(format_args!("warning: {warning}: {error}"));
+            }
         }
-        Ok(())
     }
 
     /// Opens the store that is named, or found upwards from here; it must exist.

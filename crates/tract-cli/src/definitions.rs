@@ -1,11 +1,10 @@
 //! Tool definitions in files: every shape that tools are listed in.
 
-use std::collections::HashSet;
 use std::path::Path;
 
 use tract::ToolSchema;
 use tract::core::json;
-use tract::schema::{Level, ToolView};
+use tract::schema::Level;
 
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -17,25 +16,52 @@ const OPENAI_TOOLS: usize = 128;
 /// How many findings are printed.
 const SHOWN: usize = 20;
 
-/// Reads the texts of the tools of a file, with their lines: one a document, or in lists, also of a
-/// request or of what an MCP server lists.
-pub(crate) fn texts(path: &Path) -> Outcome<Vec<(usize, String)>> {
+/// The text of one definition, and where it is.
+pub(crate) struct DefinitionText {
+    /// The line in which its document begins, from 1.
+    pub(crate) line: usize,
+    /// Its number in the list that contains it, from 1.
+    number: Option<usize>,
+    pub(crate) text: String,
+}
+
+impl DefinitionText {
+    /// Reads the definition, kept byte for byte. A failure names its number in a list.
+    pub(crate) fn parse(&self) -> Outcome<ToolSchema> {
+        ToolSchema::parse(&self.text).map_err(|error| {
+            let failure = Failure::from(tract::Error::from(error));
+            match self.number {
+                Some(number) => failure.at_tool(number),
+                None => failure,
+            }
+        })
+    }
+}
+
+/// Reads the texts of the tools of a file: one a document, or in lists, also of a request or of what
+/// an MCP server lists.
+pub(crate) fn texts(path: &Path) -> Outcome<Vec<DefinitionText>> {
     Ok(documents(path)?.0)
 }
 
 /// The texts of the tools of a file, and how many documents it has.
-fn documents(path: &Path) -> Outcome<(Vec<(usize, String)>, usize)> {
+fn documents(path: &Path) -> Outcome<(Vec<DefinitionText>, usize)> {
     let mut documents = Documents::new(input::open(path)?)?;
     let (mut texts, mut count) = (Vec::new(), 0);
     while let Some(document) = documents.next()? {
         count += 1;
-        let text = document.text.map_err(|at| {
-            Failure::no("not_utf8", format!("line {}: byte {at} is not UTF-8", document.line))
-        })?;
+        let line = document.line;
+        let text = document.intact().map_err(|failure| failure.at_line(path, line))?;
         let text = text.trim();
         match listed(text) {
-            Some(items) => texts.extend(items.into_iter().map(|item| (document.line, item))),
-            None => texts.push((document.line, text.to_owned())),
+            Some(items) => {
+                texts.extend(items.into_iter().zip(1..).map(|(text, number)| DefinitionText {
+                    line,
+                    number: Some(number),
+                    text,
+                }))
+            }
+            None => texts.push(DefinitionText { line, number: None, text: text.to_owned() }),
         }
     }
     Ok((texts, count))
@@ -66,38 +92,16 @@ pub(crate) fn read(path: &Path) -> Outcome<Vec<ToolSchema>> {
         let message = format!("expected tools in {}, found nothing", path.display());
         return Err(Failure::no("no_tools", message).note("an empty list is written []"));
     }
-    let parsed = texts.into_iter().map(|(line, text)| {
-        ToolSchema::parse(&text).map_err(|error| Failure::from(error).at_line(path, line))
-    });
+    let parsed =
+        texts.iter().map(|one| one.parse().map_err(|failure| failure.at_line(path, one.line)));
     parsed.collect()
 }
 
 /// Reads the tools of a file that are to be sent to models: each has a name of its own.
 pub(crate) fn read_to_send(path: &Path) -> Outcome<Vec<ToolSchema>> {
     let tools = read(path)?;
-    let mut names = HashSet::new();
-    for tool in &tools {
-        let view = ToolView::parse(tool.text())?;
-        if view.name.is_empty() {
-            if is_of_a_provider(&view) {
-                continue;
-            }
-            let shown: String = tool.text().chars().take(80).collect();
-            let message = format!("expected a tool with a name, found {}", escape::line(&shown));
-            return Err(Failure::no("no_name", message).note("see all of them: tract tools lint"));
-        }
-        if !names.insert(view.name.clone()) {
-            let message = format!("two tools have the name {:?}", view.name);
-            return Err(Failure::no("duplicate_name", message).note("rename one, or leave it out"));
-        }
-    }
+    ToolSchema::check_names(&tools).map_err(tract::engine::Error::from)?;
     Ok(tools)
-}
-
-/// Whether it is a tool that a provider runs itself, which needs a type only.
-fn is_of_a_provider(view: &ToolView<'_>) -> bool {
-    let kind = view.other("type").and_then(|raw| serde_json::from_str::<String>(raw).ok());
-    kind.is_some_and(|kind| !matches!(kind.as_str(), "function" | "custom" | "object"))
 }
 
 /// Reports on stderr what providers will refuse.

@@ -7,39 +7,18 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use tract::core::text::is_format_control;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-fn escaped(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    let shown = |character: char| !is_format_control(character) || keep(character);
-    if text.chars().all(shown) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if shown(character) {
-            out.push(character);
-            continue;
-        }
-        let _ = match character {
-            '\n' => write!(out, "\\n"),
-            '\r' => write!(out, "\\r"),
-            '\t' => write!(out, "\\t"),
-            '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(character)),
-            _ => write!(out, "\\u{{{:x}}}", u32::from(character)),
-        };
-    }
-    Cow::Owned(out)
-}
+use tract::core::text::{escape_controls, is_format_control};
+use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_width::UnicodeWidthStr;
 
 /// Returns a text that may have several lines; newlines and tabs stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
-    escaped(text, |character| matches!(character, '\n' | '\t'))
+    escape_controls(text, |character| matches!(character, '\n' | '\t'))
 }
 
 /// Returns a text on one line: newlines become escapes too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, |_| false)
+    escape_controls(text, |_| false)
 }
 
 /// Returns JSON with the same characters as `\u` escapes: it says the same, and a terminal that it
@@ -107,16 +86,29 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     }
     let mut out = String::new();
     let mut width = 0;
-    for character in safe.chars() {
-        let wide = character.width().unwrap_or(0);
+    // An emoji may be several characters, and narrower or wider than these.
+    for character in safe.graphemes(true) {
+        let wide = character.width();
         if width + wide + 1 > columns {
             break;
         }
         width += wide;
-        out.push(character);
+        out.push_str(character);
     }
     out.push('…');
     out
+}
+
+/// Returns the end of a text that takes at most `columns`.
+#[cfg(feature = "ui")]
+pub(crate) fn end(text: &str, columns: usize) -> &str {
+    let mut width = 0;
+    let kept = text.graphemes(true).rev().take_while(|character| {
+        width += character.width();
+        width <= columns
+    });
+    let bytes: usize = kept.map(str::len).sum();
+    text.get(text.len() - bytes..).unwrap_or_default()
 }
 
 /// Returns how many columns a text takes.
@@ -135,6 +127,20 @@ mod tests {
         assert_eq!(line("one\ntwo\ttabs\r"), "one\\ntwo\\ttabs\\r");
         assert_eq!(block("one\ntwo\ttabs\r"), "one\ntwo\ttabs\\r");
         assert_eq!(line("nul\0"), "nul\\x00");
+    }
+
+    #[test]
+    fn emoji_are_cut_whole_and_by_the_columns_that_they_take() {
+        // A thumb with a skin tone, a heart that is an emoji by its selector, a flag.
+        for emoji in ["\u{1f44d}\u{1f3fd}", "\u{2764}\u{fe0f}", "\u{1f1eb}\u{1f1f7}"] {
+            assert_eq!(width(emoji), 2, "{emoji}");
+            let text = emoji.repeat(10);
+            assert_eq!(cut(&text, 7), emoji.repeat(3) + "…");
+            assert_eq!(cut(&text, 8), emoji.repeat(3) + "…");
+            assert_eq!(cut(&text, 20), text);
+            #[cfg(feature = "ui")]
+            assert_eq!(end(&text, 5), emoji.repeat(2));
+        }
     }
 
     #[test]

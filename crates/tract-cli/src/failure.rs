@@ -133,6 +133,13 @@ impl Failure {
         self
     }
 
+    /// States the tool of a list that the failure is about, counted from 1.
+    #[must_use]
+    pub(crate) fn at_tool(mut self, number: usize) -> Self {
+        self.message = format!("tool {number}: {}", self.message);
+        self
+    }
+
     /// Adds a way out.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {

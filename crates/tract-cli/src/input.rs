@@ -1,11 +1,14 @@
 //! Reading what the command line names: files, standard input, times, JSON.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tract::core::{Clock as _, SystemClock, json};
 use tract::forms::Dialect;
+use tract::time::{DayEdge, parse_time};
 
 use crate::failure::{Failure, Outcome};
 
@@ -49,8 +52,40 @@ fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
 pub(crate) struct Document {
     /// From 1.
     pub(crate) line: usize,
-    /// Its text, or the byte that is not UTF-8.
-    pub(crate) text: Result<String, usize>,
+    /// Its text.
+    pub(crate) text: String,
+    /// What was replaced in it: bytes that are not UTF-8, half an emoji.
+    pub(crate) replaced: Vec<String>,
+}
+
+impl Document {
+    /// Decodes the bytes of a document.
+    pub(crate) fn new(line: usize, bytes: Vec<u8>) -> Self {
+        let decoded = json::decode(&bytes);
+        let mut replaced: Vec<String> = decoded.replaced.iter().map(ToString::to_string).collect();
+        if decoded.count > replaced.len() {
+            replaced.push(format!("{} more places were replaced", decoded.count - replaced.len()));
+        }
+        // A text without damage is not copied: it may be large.
+        let text = match decoded.text {
+            Cow::Borrowed(text) if text.len() == bytes.len() => None,
+            text => Some(text.into_owned()),
+        };
+        let text = text.unwrap_or_else(|| String::from_utf8(bytes).unwrap_or_default());
+        Self { line, text, replaced }
+    }
+
+    /// Returns the text of a document that nothing may be replaced in, such as a tool definition,
+    /// whose id is the hash of its text.
+    ///
+    /// # Errors
+    /// `not_utf8` when something was replaced.
+    pub(crate) fn intact(self) -> Outcome<String> {
+        match self.replaced.first() {
+            None => Ok(self.text),
+            Some(damage) => Err(Failure::no("not_utf8", format!("expected UTF-8 text: {damage}"))),
+        }
+    }
 }
 
 /// The JSON documents of a file: one a line, or a single one over several lines.
@@ -63,45 +98,41 @@ pub(crate) struct Documents {
 
 impl Documents {
     /// Begins with a file.
-    pub(crate) fn new(reader: Box<dyn BufRead>) -> Outcome<Self> {
+    pub(crate) fn new(mut reader: Box<dyn BufRead>) -> Outcome<Self> {
+        let start = reader.fill_buf().map_err(|error| Failure::file(Path::new("input"), &error))?;
+        tract::import::reject_utf16(start)
+            .map_err(|error| Failure::no("not_utf8", error.to_string()))?;
         let mut documents = Self { reader, ahead: None, line: 0 };
         let Some(first) = documents.read_line()? else { return Ok(documents) };
-        let whole = first.text.as_ref().is_ok_and(|text| is_json(text));
-        if whole || first.text.is_err() {
-            documents.ahead = Some(first);
+        let (start, mut bytes) = first;
+        if is_json(&json::decode(&bytes).text) {
+            documents.ahead = Some(Document::new(start, bytes));
             return Ok(documents);
         }
         // Lines are the document's own, unless the file as a whole is none. It is held once: lines
         // are read again from what was read.
-        let start = first.line;
-        let mut bytes = first.text.unwrap_or_default().into_bytes();
         let read = documents.reader.read_to_end(&mut bytes);
         read.map_err(|error| Failure::file(Path::new("input"), &error))?;
-        match String::from_utf8(bytes) {
-            Ok(text) if is_json(&text) => {
-                documents.reader = Box::new(io::empty());
-                documents.ahead = Some(Document { line: start, text: Ok(text) });
-            }
-            Ok(text) => documents.again(start, text.into_bytes()),
-            Err(error) => documents.again(start, error.into_bytes()),
+        if is_json(&json::decode(&bytes).text) {
+            documents.reader = Box::new(io::empty());
+            documents.ahead = Some(Document::new(start, bytes));
+        } else {
+            documents.line = start - 1;
+            documents.reader = Box::new(io::Cursor::new(bytes));
         }
         Ok(documents)
-    }
-
-    fn again(&mut self, line: usize, bytes: Vec<u8>) {
-        self.line = line - 1;
-        self.reader = Box::new(io::Cursor::new(bytes));
     }
 
     /// Returns the next document; blank lines are none.
     pub(crate) fn next(&mut self) -> Outcome<Option<Document>> {
         match self.ahead.take() {
             Some(document) => Ok(Some(document)),
-            None => self.read_line(),
+            None => Ok(self.read_line()?.map(|(line, bytes)| Document::new(line, bytes))),
         }
     }
 
-    fn read_line(&mut self) -> Outcome<Option<Document>> {
+    /// Reads the next line that is not blank: its number and its bytes.
+    fn read_line(&mut self) -> Outcome<Option<(usize, Vec<u8>)>> {
         loop {
             let mut bytes = Vec::new();
             let read = self.reader.read_until(b'\n', &mut bytes);
@@ -112,13 +143,13 @@ impl Documents {
             if bytes.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let text = String::from_utf8(bytes).map_err(|error| error.utf8_error().valid_up_to());
-            return Ok(Some(Document { line: self.line, text }));
+            return Ok(Some((self.line, bytes)));
         }
     }
 }
 
-fn is_json(text: &str) -> bool {
+/// Returns whether a text is one JSON value.
+pub(crate) fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
@@ -163,24 +194,19 @@ pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Reads a time as `--at` takes it; clap says what is wrong with it.
-pub(crate) fn time(text: &str) -> Result<i64, String> {
-    tract::time::parse_rfc3339(text).map_err(|error| error.to_string())
-}
-
-/// Reads the time from which on something is listed, as [`time`] does; a day is its first moment, UTC.
+/// Reads a time from which on something is listed: a time, a day (its first moment, UTC), or a
+/// duration before now. Clap says what is wrong with it.
 pub(crate) fn since(text: &str) -> Result<i64, String> {
-    day(text, "00:00:00").map_or_else(|| time(text), Ok)
+    moment(text, DayEdge::Start)
 }
 
-/// Reads the time up to which something is listed, as [`time`] does; a day is its last moment, UTC.
+/// Reads a time up to which something is listed, as [`since`] does; a day is its last moment, UTC.
 pub(crate) fn until(text: &str) -> Result<i64, String> {
-    day(text, "23:59:59.999999").map_or_else(|| time(text), Ok)
+    moment(text, DayEdge::End)
 }
 
-fn day(text: &str, time: &str) -> Option<i64> {
-    let is_day = text.len() == "2026-01-31".len();
-    is_day.then(|| tract::time::parse_rfc3339(&format!("{text}T{time}Z")).ok()).flatten()
+fn moment(text: &str, day: DayEdge) -> Result<i64, String> {
+    parse_time(text, SystemClock.now_us(), day).map_err(|error| error.to_string())
 }
 
 /// Reads a JSON value as a flag takes it; clap says what is wrong with it.
@@ -207,21 +233,24 @@ pub(crate) fn key_value(text: &str) -> Result<(String, tract::JsonText), String>
 mod tests {
     use super::*;
 
-    fn documents(bytes: &[u8]) -> Vec<(usize, Result<String, usize>)> {
+    fn documents(bytes: &[u8]) -> Vec<(usize, String)> {
         let mut documents =
             Documents::new(Box::new(std::io::Cursor::new(bytes.to_vec()))).expect("it reads");
         std::iter::from_fn(|| documents.next().expect("it reads"))
-            .map(|document| (document.line, document.text.map(|text| text.trim().to_owned())))
+            .map(|document| (document.line, document.text.trim().to_owned()))
             .collect()
     }
 
     #[test]
     fn a_file_is_lines_or_one_document() {
-        let ok = |line, text: &str| (line, Ok(text.to_owned()));
+        let ok = |line, text: &str| (line, text.to_owned());
         assert_eq!(documents(b"{}\n\n[1]"), [ok(1, "{}"), ok(3, "[1]")]);
         assert_eq!(documents(b"\n{\n\"a\": 1\n}\n"), [ok(2, "{\n\"a\": 1\n}")]);
         assert_eq!(documents(b"{oops\n{}\n"), [ok(1, "{oops"), ok(2, "{}")]);
-        assert_eq!(documents(b"{\"a\":\"\xff\"}\n{}"), [(1, Err(6)), ok(2, "{}")]);
+        assert_eq!(
+            documents(b"{\"a\":\"\xff\"}\n{}"),
+            [ok(1, "{\"a\":\"\u{fffd}\"}"), ok(2, "{}")]
+        );
         assert_eq!(documents(b" \n"), []);
     }
 

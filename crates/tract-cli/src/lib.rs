@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod caches;
 mod complete;
 mod context;
 mod definitions;
@@ -19,6 +20,7 @@ mod prices;
 mod render;
 mod revisions;
 mod runtime;
+mod shell;
 mod ssh;
 mod style;
 mod summarize;
@@ -69,10 +71,12 @@ pub fn main() -> ExitCode {
     let done = tract::block_on(async {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
-        verb::run(&mut context, cli.command).await?;
+        let done = verb::run(&mut context, cli.command).await;
+        // A command that fails may have written before.
         if writes {
-            context.close().await?;
+            context.close().await;
         }
+        done?;
         out.finish()
     });
     if let Err(failure) = &done {

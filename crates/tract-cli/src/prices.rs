@@ -14,14 +14,14 @@ pub(crate) fn read(path: Option<&Path>) -> Outcome<PriceTable> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
     PriceTable::parse(&text).map_err(|error| {
         Failure::no("no_prices", error.to_string())
-            .note(r#"expected {"date":"2026-01-31","models":{"NAME":{"input":3,"output":15}}}"#)
+            .note(r#"expected {"date":"2026-01-31","models":{"NAME":{"input":3,"output":15}}} or LiteLLM's table"#)
     })
 }
 
 /// Says where prices are from.
 pub(crate) fn source(prices: &PriceTable) -> String {
     let (date, currency) = (prices.date(), prices.currency());
-    format!("list prices of {date}, in {currency}; --prices FILE for others")
+    format!("list prices as of {date}, in {currency}; --prices FILE for others")
 }
 
 /// Says of which models there is no price, and of how many of these things the sum lacks the cost.

@@ -107,6 +107,18 @@ pub(crate) async fn verify(
     tract: &Tract,
     options: VerifyOptions,
 ) -> Result<VerifyReport, tract::engine::Error> {
+    verify_with(tract, options, async |tract, options| {
+        tract::engine::verify(tract.repo(), &options).await
+    })
+    .await
+}
+
+/// Verifies as [`verify`] does, in another way.
+pub(crate) async fn verify_with(
+    tract: &Tract,
+    options: VerifyOptions,
+    run: impl AsyncFnOnce(&Tract, VerifyOptions) -> Result<VerifyReport, tract::engine::Error>,
+) -> Result<VerifyReport, tract::engine::Error> {
     let bar = progress("verifying", "commits");
     let watched = bar.clone();
     let on_progress: OnVerify = Arc::new(move |progress| {
@@ -117,7 +129,7 @@ pub(crate) async fn verify(
         }
     });
     let options = if bar.is_hidden() { options } else { options.progress(on_progress) };
-    let report = tract::engine::verify(tract.repo(), &options).await;
+    let report = run(tract, options).await;
     bar.finish_and_clear();
     report
 }
@@ -160,10 +172,26 @@ pub(crate) async fn none_yet(
     Ok(())
 }
 
+/// Says how many objects were replaced that were damaged or missing.
+pub(crate) fn restored(out: &mut Output, restored: usize) -> Outcome<()> {
+    if restored > 0 && !out.is_json() {
+        let objects = count(restored, "damaged or missing object");
+        out.line(format_args!("restored {objects}"))?;
+    }
+    Ok(())
+}
+
 /// Says which erasures came along, and whether files may still have the bytes.
 pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()> {
     if erased.blobs > 0 && !out.is_json() {
         out.line(format_args!("erased {}, as there", count(erased.blobs, "blob")))?;
+    }
+    if erased.pending > 0 {
+        let erasures = count(erased.pending, "erasure");
+        out.say(format_args!(
+            "  note: {erasures} not applied: other messages have the same bytes; `tract erase --list` \
+             there lists them for confirmation"
+        ));
     }
     if let Some(why) = &erased.not_wiped {
         out.say(format_args!(
@@ -202,6 +230,12 @@ pub(crate) fn hit(
         escape::line(&tools),
         if tools.is_empty() { "" } else { "  " },
     )
+}
+
+/// A range of bytes of a text in characters.
+pub(crate) fn in_chars(text: &str, range: &std::ops::Range<usize>) -> [usize; 2] {
+    let chars = |end: usize| text.get(..end).map_or(0, |before| before.chars().count());
+    [chars(range.start), chars(range.end)]
 }
 
 #[cfg(test)]

@@ -23,6 +23,29 @@ pub(crate) async fn resolve_optional(
     }
 }
 
+/// Finds the place in a history that a revision names, where there is a revision.
+pub(crate) async fn resolve_optional_position(
+    tract: &Tract,
+    revision: Option<&str>,
+) -> Result<Option<CommitId>> {
+    match revision {
+        Some(revision) => tract.resolve_position(revision).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Finds the place in a history that a revision names; `None` for `HEAD` on a branch without
+/// commits, which is not an unknown revision.
+pub(crate) async fn resolve_head_position(
+    tract: &Tract,
+    revision: &str,
+) -> Result<Option<CommitId>> {
+    match tract.head().await? {
+        None if revision == "HEAD" => Ok(None),
+        _ => tract.resolve_position(revision).await.map(Some),
+    }
+}
+
 /// Finds the commit that a revision names; `None` for `HEAD` on a branch without commits, which is
 /// not an unknown revision.
 pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option<CommitId>> {
@@ -45,8 +68,11 @@ pub(crate) async fn named_heads(
         let head = tract.head().await?;
         return Ok(head.map(|head| (tract.branch_name().to_owned(), head)).into_iter().collect());
     }
-    let ids = resolve_all(tract, revisions).await?;
-    Ok(revisions.iter().cloned().zip(ids).collect())
+    let mut heads = Vec::with_capacity(revisions.len());
+    for revision in revisions {
+        heads.push((revision.clone(), tract.resolve_position(revision.as_str()).await?));
+    }
+    Ok(heads)
 }
 
 /// Returns the heads of all branches, by name.

@@ -1,11 +1,16 @@
 //! Telemetry of a command: where the environment names a collector.
 
+use std::time::Duration;
+
 use tracing_subscriber::{Layer, Registry};
 use tract_otel::{CommandSpan, Telemetry, TelemetryOptions};
 
 use crate::escape;
 use crate::failure::Failure;
 use crate::out::Output;
+
+/// The time that a command waits for its collector, unless the environment says otherwise.
+const FLUSH_WITHIN: Duration = Duration::from_millis(200);
 
 /// The telemetry of this process; nothing where it is off.
 pub(crate) struct Running(Option<(Telemetry, CommandSpan)>);
@@ -16,6 +21,13 @@ impl Running {
     pub(crate) fn start(verb: &str, out: &mut Output) -> Self {
         let started = TelemetryOptions::from_env().map_err(|error| error.to_string());
         let started = started.and_then(|options| {
+            let options = options.map(|options| {
+                let options = options.default_flush_within(FLUSH_WITHIN);
+                match crate::caches::folder() {
+                    Some(folder) => options.remember_in(folder.join("tract")),
+                    None => options,
+                }
+            });
             let started = options.as_ref().map(Telemetry::start).transpose();
             started.map_err(|error| error.to_string())
         });

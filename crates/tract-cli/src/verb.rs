@@ -89,7 +89,7 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "KEY=JSON", value_parser = input::key_value)]
     metadata: Vec<(String, JsonText)>,
     /// State the time instead of the clock's; makes the id reproducible.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::since)]
     at: Option<i64>,
 }
 

@@ -58,6 +58,13 @@ impl Compiled {
         Self { head, view, context, message_count, tools: tools.into(), tokens, commit_count }
     }
 
+    /// Returns the same context with other versions of its messages.
+    #[must_use]
+    pub fn with_messages(&self, messages: Vec<Message>) -> Self {
+        let (view, tools, tokens) = (self.view.clone(), self.tools.clone(), self.tokens.clone());
+        Self::new(self.head, view, messages, tools, tokens, self.commit_count)
+    }
+
     /// Returns the commit that was compiled; `None` before the first one.
     pub fn head(&self) -> Option<CommitId> {
         self.head

@@ -14,8 +14,7 @@ use crate::cache::{Lru, Meter};
 use crate::chain::Chain;
 use crate::compiled::{Compiled, TokenCount};
 use crate::error::{CompileError, Result};
-use crate::fetch::{COMMIT_BYTES, ObjectReader, read_changes};
-use crate::ids::IdMap;
+use crate::fetch::{COMMIT_BYTES, GivenObjects, ObjectReader, read_changes};
 use crate::line::Line;
 use crate::state::State;
 use crate::tools::Tools;
@@ -27,6 +26,21 @@ pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 const LARGE_BYTES: usize = 1 << 20;
 /// Tokens that precede a reply in any provider's format.
 const PER_CONTEXT: u64 = 3;
+
+/// Objects that commits refer to and that may not be stored yet.
+#[derive(Clone, Copy)]
+pub struct UnstoredObjects<'a> {
+    /// Blobs that the commits link to.
+    pub blobs: &'a [Blob],
+    /// Finds a commit of the same write.
+    pub commit: &'a (dyn Fn(CommitId) -> Option<Commit> + Send + Sync),
+}
+
+impl fmt::Debug for UnstoredObjects<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnstoredObjects").field("blobs", &self.blobs.len()).finish_non_exhaustive()
+    }
+}
 
 /// Compiles the heads of one repository. Cheap to clone; clones share their caches, which are
 /// bounded in bytes.
@@ -108,6 +122,12 @@ impl Compiler {
         Ok(Line { state })
     }
 
+    /// Returns the line of a head when it is in the cache; nothing is read.
+    pub fn cached_line(&self, head: CommitId) -> Option<Line> {
+        let state = self.inner.cached(head, true).filter(|state| state.record.is_some())?;
+        Some(Line { state })
+    }
+
     /// Compiles a head. Only the contents of rows that are shown are read, each once.
     ///
     /// # Errors
@@ -152,6 +172,20 @@ impl Compiler {
     /// # Errors
     /// `NotNext` when a commit does not continue the one before it, else as [`line`](Self::line).
     pub async fn advance(&self, line: &Line, commits: &[Commit], blobs: &[Blob]) -> Result<Line> {
+        self.advance_with(line, commits, UnstoredObjects { blobs, commit: &|_| None }).await
+    }
+
+    /// As [`advance`](Self::advance), for commits that may refer to others that are not stored yet,
+    /// as a revert does that brings back an earlier version of the same write.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    pub async fn advance_with(
+        &self,
+        line: &Line,
+        commits: &[Commit],
+        unstored: UnstoredObjects<'_>,
+    ) -> Result<Line> {
         let mut head = line.head();
         for commit in commits {
             if commit.parent() != head {
@@ -164,8 +198,8 @@ impl Compiler {
             }
             head = Some(commit.id());
         }
-        let given: IdMap<BlobId, Blob> =
-            blobs.iter().map(|blob| (blob.id(), blob.clone())).collect();
+        let blobs = unstored.blobs.iter().map(|blob| (blob.id(), blob.clone()));
+        let given = GivenObjects { blobs: blobs.collect(), commit: Some(unstored.commit) };
         let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
         let chain = Chain { base: line.state.clone(), steps };
         let state = self.inner.charged(self.follow_whole(&chain, &given).await?.waiting());
@@ -176,7 +210,7 @@ impl Compiler {
         let mut messages = Vec::new();
         for (place, entry) in waiting {
             // A large content is in memory twice already, in the writer's hands and as a blob.
-            let of = |id: Option<BlobId>| id.and_then(|id| given.get(&id));
+            let of = |id: Option<BlobId>| id.and_then(|id| given.blobs.get(&id));
             let (content, verbatim) = (of(entry.fact.content), of(entry.fact.verbatim));
             if content.is_some_and(|blob| blob.bytes().len() > LARGE_BYTES) {
                 left.push_back(place);
@@ -267,8 +301,10 @@ impl Compiler {
         match &commit.changes {
             Changes::List(list) => Ok(list.clone()),
             Changes::Blob(id) => {
-                let blobs =
-                    self.inner.find_blobs(vec![BlobKey::from(*id)], &IdMap::default()).await?;
+                let blobs = self
+                    .inner
+                    .find_blobs(vec![BlobKey::from(*id)], &GivenObjects::default())
+                    .await?;
                 read_changes(commit, blobs.get(id), *id)
             }
         }

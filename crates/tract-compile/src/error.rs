@@ -103,7 +103,8 @@ impl CompileError {
                 format!("the commits before {} are sound: branch from its parent", commit.short())
             }
             Self::Missing { .. } | Self::MissingTool { .. } => {
-                "`tract verify` lists all missing objects; restore them from a copy or an export"
+                "`tract verify` lists all missing objects, and `tract verify --repair --from STORE` \
+                 brings them from a copy or a bundle"
                     .to_owned()
             }
             Self::NoContent { slot, .. } => {

@@ -22,6 +22,13 @@ const STATE_BYTES: usize = 24 << 10;
 /// Memory of a row, its content apart.
 const ROW_BYTES: usize = 700;
 
+/// Objects of a write that is not stored yet.
+#[derive(Default)]
+pub(crate) struct GivenObjects<'a> {
+    pub(crate) blobs: IdMap<BlobId, Blob>,
+    pub(crate) commit: Option<&'a (dyn Fn(CommitId) -> Option<Commit> + Send + Sync)>,
+}
+
 /// Reads one repository, and keeps what was read: what clones of a compiler share.
 pub(crate) struct ObjectReader {
     pub(crate) store: Arc<dyn Store>,
@@ -75,7 +82,8 @@ impl ObjectReader {
                 found.ok_or(CompileError::MissingTool { object: ObjectId::Toolset(id) })?
             }
         };
-        let schemas = self.find_blobs(tools::schema_keys(&toolset), &IdMap::default()).await?;
+        let schemas =
+            self.find_blobs(tools::schema_keys(&toolset), &GivenObjects::default()).await?;
         let tools = tools::tools(&toolset, &schemas, self.counter.as_ref())?;
         self.tools.put(id, tools.clone(), tools.bytes + 200);
         Ok(tools)
@@ -108,11 +116,11 @@ impl ObjectReader {
     pub(crate) async fn find_blobs(
         &self,
         mut keys: Vec<BlobKey>,
-        given: &IdMap<BlobId, Blob>,
+        given: &GivenObjects<'_>,
     ) -> Result<IdMap<BlobId, Blob>> {
         let mut found = IdMap::with_capacity_and_hasher(keys.len(), ById::default());
         keys.retain(|key| {
-            let known = given.get(&key.id);
+            let known = given.blobs.get(&key.id);
             found.extend(known.map(|blob| (key.id, blob.clone())));
             known.is_none()
         });

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tract_core::store::BlobKey;
-use tract_core::{Blob, BlobId, Change, Changes, CommitId, ObjectId, parallel};
+use tract_core::{BlobId, Change, Changes, Commit, CommitId, ObjectId, parallel};
 
 use crate::chain::Chain;
 use crate::compiler::Compiler;
 use crate::error::{CompileError, Result};
 use crate::fact::{ContextEntry, LoadedMessage};
-use crate::fetch::{ObjectReader, read_changes};
+use crate::fetch::{GivenObjects, ObjectReader, read_changes};
 use crate::ids::IdMap;
 use crate::load;
 use crate::state::{FoldedState, NextCommit, State};
@@ -40,7 +40,7 @@ impl Compiler {
         if let Some(state) = self.inner.cached(head, whole) {
             return Ok(FoundState::Kept(state));
         }
-        let none = IdMap::default();
+        let none = GivenObjects::default();
         let chain = self.inner.chain(head, whole).await?;
         let mut reached = match self.follow(&chain, &none).await? {
             Some(reached) => reached,
@@ -55,7 +55,7 @@ impl Compiler {
     pub(crate) async fn follow_whole(
         &self,
         chain: &Chain,
-        given: &IdMap<BlobId, Blob>,
+        given: &GivenObjects<'_>,
     ) -> Result<FoldedState> {
         if let Some(reached) = self.follow(chain, given).await? {
             return Ok(reached);
@@ -71,11 +71,7 @@ impl Compiler {
 
     /// Continues from the chain's base over all its steps; `None` when a row that a partial base lacks
     /// is, or may be, concerned.
-    async fn follow(
-        &self,
-        chain: &Chain,
-        given: &IdMap<BlobId, Blob>,
-    ) -> Result<Option<FoldedState>> {
+    async fn follow(&self, chain: &Chain, given: &GivenObjects<'_>) -> Result<Option<FoldedState>> {
         if chain.steps.is_empty() {
             return Ok(Some(State::clone(&chain.base).into()));
         }
@@ -112,7 +108,12 @@ impl Compiler {
         };
         let Some(folded) = base.fold(nexts)? else { return Ok(None) };
         let wanted = folded.needed_commits();
-        let others = self.inner.find_commits(&wanted).await?;
+        let mut others: IdMap<CommitId, Commit> = IdMap::default();
+        let unstored = wanted.iter().filter_map(|id| given.commit.and_then(|find| find(*id)));
+        others.extend(unstored.map(|commit| (commit.id(), commit)));
+        let stored: Vec<CommitId> =
+            wanted.iter().filter(|id| !others.contains_key(*id)).copied().collect();
+        others.extend(self.inner.find_commits(&stored).await?);
         if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
             let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
             return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });

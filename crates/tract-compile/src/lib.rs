@@ -28,14 +28,14 @@ mod view;
 mod view_id;
 
 pub use crate::compiled::{Compiled, TokenCount};
-pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES};
+pub use crate::compiler::{Compiler, DEFAULT_CACHE_BYTES, UnstoredObjects};
 pub use crate::error::{CompileError, Result};
 pub use crate::fact::{RowFact, stated_priority};
 pub use crate::fold::{
     FoldRows, InvalidChange, appended, fold, fold_change, fold_rows, inverse, resolved,
 };
 pub use crate::ids::{IdHasher, IdMap, IdSet};
-pub use crate::line::Line;
+pub use crate::line::{Line, LineCounts};
 pub use crate::pair::{
     Item, PairedMessages, Pairing, PlaceholderResult, Repair, RepairKind, Rules, Speaker, Unpaired,
     pair, speaker,

@@ -6,8 +6,30 @@ use tract_core::{Commit, CommitId, ToolsetId};
 
 use crate::fact::RowFact;
 use crate::snapshot;
-use crate::state::State;
-use crate::view::View;
+use crate::state::{SnapshotDelta, State};
+use crate::view::{RowKey, View};
+
+/// How much a line has at its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// Commits from the root to the head, along first parents.
+    pub commits: u64,
+    /// Rows of the view.
+    pub rows: u64,
+    /// Rows that are compiled, that is, have a priority above `Skip`.
+    pub shown: u64,
+    /// The key that the next row gets.
+    pub next: u64,
+    /// Whether tools were ever set to stay.
+    pub tools_set: bool,
+}
+
+impl LineCounts {
+    /// Returns how many commits may follow before a snapshot can be due, at least.
+    pub fn room(&self) -> u64 {
+        snapshot::room_of(self.commits, self.shown)
+    }
+}
 
 /// A head with its whole view and tools: what a request is planned on. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +41,34 @@ impl Line {
     /// Returns the line before the first commit.
     pub fn empty() -> Self {
         Self::default()
+    }
+
+    /// Makes a line of which only the newest rows are known: for plans that concern these alone.
+    /// It cannot be compiled; what continues it reads the whole line again.
+    pub fn recent(head: Commit, view: View, from: u64, counts: LineCounts) -> Self {
+        let state = State {
+            head: Some(head.id()),
+            record: Some(head),
+            view,
+            commit_count: counts.commits,
+            tools_set: counts.tools_set,
+            known_from: Some(RowKey { key: from, slot: CommitId::from_bytes([0; 32]) }),
+            shown_count: usize::try_from(counts.shown).unwrap_or(usize::MAX),
+            since: SnapshotDelta { commits: counts.commits, ..SnapshotDelta::default() },
+            ..State::default()
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// Returns how much the line has.
+    pub fn counts(&self) -> LineCounts {
+        LineCounts {
+            commits: self.state.commit_count,
+            rows: self.state.view.len() as u64,
+            shown: self.state.shown_count as u64,
+            next: self.state.view.next(),
+            tools_set: self.state.tools_set,
+        }
     }
 
     /// Returns the id of the head; `None` before the first commit.

@@ -69,15 +69,16 @@ pub struct PlaceholderResult {
 }
 
 impl PlaceholderResult {
-    /// Returns what the model reads: `not executed`, or `[skipped]`.
+    /// Returns what the model reads: `no result is recorded`, or `[skipped]`. Whether the call ran is not
+    /// known: a recording may lack its result.
     pub fn text(&self) -> &'static str {
         match self.skipped {
             Some(_) => "[skipped]",
-            None => "not executed",
+            None => "no result is recorded",
         }
     }
 
-    /// Returns whether it is an error: a call that was not executed is.
+    /// Returns whether it is an error: a call without a result is.
     pub fn is_error(&self) -> bool {
         self.skipped.is_none()
     }
@@ -87,7 +88,7 @@ impl PlaceholderResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A call without a result is answered "not executed".
+    /// A call without a result is answered "no result is recorded".
     NotExecuted,
     /// A skipped result is sent as `"[skipped]"`.
     SkippedResult,
@@ -111,6 +112,8 @@ pub enum RepairKind {
     NotStrict,
     /// A part that the provider has no word for is left out.
     PartLeftOut,
+    /// What the provider would misread was written another way.
+    Changed,
     /// A message with nothing to say is left out.
     EmptyMessage,
     /// Instructions within the conversation were moved to its beginning.
@@ -139,6 +142,7 @@ impl RepairKind {
             Self::ToolLeftOut => "tool_left_out",
             Self::NotStrict => "not_strict",
             Self::PartLeftOut => "part_left_out",
+            Self::Changed => "changed",
             Self::EmptyMessage => "empty_message",
             Self::SystemMoved => "system_moved",
             Self::Reordered => "reordered",
@@ -206,7 +210,7 @@ fn first(repairs: &[Repair]) -> String {
 /// - Rows that satisfy the rules stay where they are: no repairs, same order.
 /// - A result is right after its call, in call order; rows that came in the target's own form
 ///   and already satisfy it stay as they came.
-/// - A call shown without a result is answered "not executed"; a skipped result keeps its place
+/// - A call shown without a result is answered "no result is recorded"; a skipped result keeps its place
 ///   as `"[skipped]"`.
 /// - Results and reasoning of a skipped call, results without a call, and second results are left
 ///   out.

@@ -47,7 +47,12 @@ pub(crate) fn is_due(state: &State) -> bool {
 
 /// How many commits may follow before a snapshot can be due.
 pub(crate) fn room(state: &State) -> u64 {
-    (SLACK + 2 * state.shown_count as u64).saturating_sub(state.since.commits)
+    room_of(state.since.commits, state.shown_count as u64)
+}
+
+/// How many commits may follow others since a snapshot before the next can be due.
+pub(crate) fn room_of(since: u64, shown: u64) -> u64 {
+    SLACK.saturating_add(shown.saturating_mul(2)).saturating_sub(since)
 }
 
 /// Writes the snapshot of a state, and returns the state that follows from it.

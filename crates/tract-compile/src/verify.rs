@@ -8,7 +8,6 @@ use tract_core::{Commit, CommitId};
 use crate::chain::{Chain, SeparateRows};
 use crate::compiler::Compiler;
 use crate::error::Result;
-use crate::ids::IdMap;
 use crate::snapshot;
 use crate::state::State;
 use crate::view::View;
@@ -81,7 +80,8 @@ impl Compiler {
     }
 
     async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {
-        let mut state = self.follow_whole(&chain, &IdMap::default()).await?.waiting();
+        let mut state =
+            self.follow_whole(&chain, &crate::fetch::GivenObjects::default()).await?.waiting();
         // No message is loaded here, and nothing is snapshotted: neither list may grow.
         state.unloaded = imbl::Vector::new();
         state.since.gone = imbl::OrdSet::new();

@@ -1,14 +1,16 @@
-//! Dictionaries that were used lately, by what they hold: whichever store they come from, an id means
-//! one dictionary.
+//! Dictionaries that were used lately, each by where it was read and by what it holds. What one store
+//! has is no answer to what another one reads: its own copies may be damaged or missing.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::{Dictionary, DictionaryId};
+use crate::{Dictionary, DictionaryId, DictionaryScope};
 
 /// How many are remembered; each takes some hundred KiB.
 const REMEMBERED: usize = 16;
 
-static CACHE: RwLock<Vec<(DictionaryId, Arc<Dictionary>)>> = RwLock::new(Vec::new());
+type Remembered = (DictionaryScope, DictionaryId, Arc<Dictionary>);
+
+static CACHE: RwLock<Vec<Remembered>> = RwLock::new(Vec::new());
 
 /// Lets dictionaries be read from their stores again.
 pub(crate) fn clear() {
@@ -17,11 +19,13 @@ pub(crate) fn clear() {
 
 /// Finds a dictionary, or loads it; `None` when it is not stored, or is another.
 pub(crate) fn dictionary<E>(
+    scope: DictionaryScope,
     id: DictionaryId,
     load: impl FnOnce(DictionaryId) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Option<Arc<Dictionary>>, E> {
-    let find = |cache: &[(DictionaryId, Arc<Dictionary>)]| {
-        cache.iter().find(|(known, _)| *known == id).map(|(_, found)| Arc::clone(found))
+    let find = |cache: &[Remembered]| {
+        let is_it = |known: &&Remembered| (known.0, known.1) == (scope, id);
+        cache.iter().find(is_it).map(|(.., found)| Arc::clone(found))
     };
     if let Some(found) = find(&CACHE.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(Some(found));
@@ -36,7 +40,7 @@ pub(crate) fn dictionary<E>(
         if cache.len() >= REMEMBERED {
             cache.remove(0);
         }
-        cache.push((id, Arc::clone(&loaded)));
+        cache.push((scope, id, Arc::clone(&loaded)));
     }
     Ok(Some(loaded))
 }

@@ -16,7 +16,7 @@
 //!
 //! let text = r#"{"role":"user"}"#.repeat(1000);
 //! let stored = encode(text.as_bytes());
-//! let plain = decode(&stored, |_| Ok::<_, Infallible>(None)).unwrap()?;
+//! let plain = decode((0, 0), &stored, |_| Ok::<_, Infallible>(None)).unwrap()?;
 //! assert_eq!(plain, text.as_bytes());
 //! # Ok::<(), tract_compression::DecodeError>(())
 //! ```
@@ -153,20 +153,24 @@ pub fn forget_dictionaries() {
     cache::clear();
 }
 
-/// Finds the dictionary that stored bytes need: among those that were used lately, else `load` reads it
+/// Where dictionaries are read: a store that is open, and a repository in it.
+pub type DictionaryScope = (u64, u64);
+
+/// Finds the dictionary that stored bytes need: among those that were read there lately, else `load` reads it
 /// from the store, as [`Dictionary::stored`] gave it. `None` when they need none, or it is not stored.
 ///
 /// # Errors
 /// Those of `load`.
 pub fn dictionary_for<E>(
+    scope: DictionaryScope,
     stored: &[u8],
     load: impl FnOnce(DictionaryId) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Option<Arc<Dictionary>>, E> {
     #[cfg(feature = "zstd")]
     if let Some(id) = dictionary_of(stored) {
-        return cache::dictionary(id, load);
+        return cache::dictionary(scope, id, load);
     }
-    let _ = (stored, load);
+    let _ = (scope, stored, load);
     Ok(None)
 }
 
@@ -205,10 +209,11 @@ pub fn decode_with<'s>(
 /// # Errors
 /// Outside, the failure of `load`; inside, what is wrong with the bytes.
 pub fn decode<'s, E>(
+    scope: DictionaryScope,
     stored: &'s [u8],
     load: impl FnOnce(DictionaryId) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Result<Cow<'s, [u8]>, DecodeError>, E> {
-    let dictionary = dictionary_for(stored, load)?;
+    let dictionary = dictionary_for(scope, stored, load)?;
     Ok(decode_with(stored, dictionary.as_deref()))
 }
 
@@ -220,7 +225,7 @@ mod tests {
 
     fn plain(stored: &[u8]) -> Result<Vec<u8>, DecodeError> {
         let none = |_| Ok::<_, Infallible>(None);
-        decode(stored, none).expect("nothing fails").map(Cow::into_owned)
+        decode((0, 0), stored, none).expect("nothing fails").map(Cow::into_owned)
     }
 
     #[test]
@@ -294,13 +299,17 @@ mod tests {
         assert_eq!(dictionary_of(&stored), Some(dictionary.id()));
         assert_eq!(plain(&stored), Err(DecodeError::NoDictionary(dictionary.id())));
         let load = |_| Ok::<_, Infallible>(Some(dictionary.stored()));
-        let read = decode(&stored, load).expect("nothing fails").expect("it is sound");
+        let read = decode((0, 0), &stored, load).expect("nothing fails").expect("it is sound");
         assert_eq!(read, text.as_bytes());
         // The dictionary is remembered by what it holds.
         assert_eq!(plain(&stored).as_deref(), Ok(text.as_bytes()));
+        // Another store has to have it itself.
+        let none = |_| Ok::<_, Infallible>(None);
+        let elsewhere = decode((0, 1), &stored, none).expect("nothing fails");
+        assert_eq!(elsewhere, Err(DecodeError::NoDictionary(dictionary.id())));
         let wrong = |_| Ok::<_, Infallible>(Some(b"not it".to_vec()));
         let other = [[WITH_DICTIONARY].as_slice(), &[1, 2, 3, 4], &stored[5..]].concat();
         let id = DictionaryId::from_bytes([1, 2, 3, 4]);
-        assert_eq!(decode(&other, wrong).unwrap(), Err(DecodeError::NoDictionary(id)));
+        assert_eq!(decode((0, 0), &other, wrong).unwrap(), Err(DecodeError::NoDictionary(id)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::commit::Commit;
-use crate::id::{BatchId, BlobId, CommitId, ToolId};
+use crate::id::{BatchId, BlobId, CommitId, ToolId, ToolsetId};
 use crate::object::{Blob, ObjectId, Toolset};
 use crate::refs::{Conflict, LogNote, RefEdit, RefTarget};
 use crate::schema::ToolSchema;
@@ -94,6 +94,23 @@ pub struct Batch {
     pub refs: Vec<RefEdit>,
 }
 
+/// An object of a batch.
+enum Brought<'b> {
+    Blob(&'b Blob),
+    Toolset(&'b Toolset),
+    Commit(&'b Commit),
+}
+
+/// Finds the ids that a document may name: runs of exactly 64 lower-case hex digits.
+pub fn ids_in(document: &[u8]) -> impl Iterator<Item = [u8; 32]> + '_ {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let runs = document.split(move |byte| !is_digit(byte)).filter(|run| run.len() == 64);
+    runs.filter_map(|run| {
+        let id: BlobId = std::str::from_utf8(run).ok()?.parse().ok()?;
+        Some(*id.as_bytes())
+    })
+}
+
 impl Batch {
     /// Makes an empty batch.
     pub fn new(id: BatchId, note: LogNote) -> Self {
@@ -129,6 +146,44 @@ impl Batch {
             tools.flat_map(|row| [ObjectId::Commit(row.commit), ObjectId::Blob(row.schema)]);
         let derived = self.derived.iter().map(|row| ObjectId::Commit(row.commit));
         commits.chain(schemas).chain(tools).chain(derived)
+    }
+
+    /// Returns whether the batch brings an object that the ref moves of the batch do not reach, over
+    /// the links of what it brings and the ids in the documents that it names. A store counts such a
+    /// write as unlogged ([`WritePosition`](crate::store::WritePosition)).
+    ///
+    /// What a ref reaches already is stored already, so it does not matter whether each edit moves.
+    pub fn stores_ahead(&self) -> bool {
+        let blobs = self.blobs.iter().map(|blob| (ObjectId::Blob(blob.id()), Brought::Blob(blob)));
+        let toolsets = self.toolsets.iter();
+        let toolsets = toolsets.map(|set| (ObjectId::Toolset(set.id()), Brought::Toolset(set)));
+        let commits = self.commits.iter();
+        let commits = commits.map(|one| (ObjectId::Commit(one.id()), Brought::Commit(one)));
+        let mut unreached: HashMap<ObjectId, Brought<'_>> =
+            blobs.chain(toolsets).chain(commits).collect();
+        let targets = self.refs.iter().filter_map(|edit| edit.to.as_ref());
+        let mut open: Vec<ObjectId> = Vec::new();
+        for target in targets {
+            open.extend(target.object());
+            let document = target.blob().and_then(|id| unreached.get(&ObjectId::Blob(id)));
+            if let Some(Brought::Blob(blob)) = document {
+                for id in ids_in(blob.bytes()) {
+                    open.push(ObjectId::Commit(CommitId::from_bytes(id)));
+                    open.push(ObjectId::Toolset(ToolsetId::from_bytes(id)));
+                    open.push(ObjectId::Blob(BlobId::from_bytes(id)));
+                }
+            }
+        }
+        while let Some(object) = open.pop() {
+            match unreached.remove(&object) {
+                Some(Brought::Commit(commit)) => open.extend(commit.links()),
+                Some(Brought::Toolset(toolset)) => {
+                    open.extend(toolset.entries().iter().map(|tool| ObjectId::Blob(tool.schema)));
+                }
+                Some(Brought::Blob(_)) | None => {}
+            }
+        }
+        !unreached.is_empty()
     }
 
     /// Returns the commits with every one after its first parent, where that is among them.
@@ -207,6 +262,7 @@ mod tests {
     use super::*;
     use crate::commit::{AuthorKind, CommitRecord, Op};
     use crate::id::OperationId;
+    use crate::refs::{Expect, RefName};
 
     #[test]
     fn children_come_after_their_parents_in_any_order() {
@@ -223,5 +279,31 @@ mod tests {
         let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
         batch.commits = [4, 1, 5, 0, 3, 2, 4].map(|n| chain[n].clone()).into();
         assert!(batch.parents_first().into_iter().eq(&chain));
+        // The newest reaches them all, the one before it does not.
+        let mut point = |commit: &Commit| {
+            let name = RefName::branch("main").unwrap();
+            let to = Some(RefTarget::Commit(commit.id()));
+            batch.refs = vec![RefEdit { name, expect: Expect::Any, to }];
+            batch.stores_ahead()
+        };
+        assert_eq!([point(&chain[5]), point(&chain[4])], [false, true]);
+        // A document reaches what it names.
+        let document = Blob::seal(format!("{{\"at\":\"{}\"}}", chain[5].id()));
+        batch.blobs = vec![document.clone()];
+        assert!(batch.stores_ahead(), "no ref leads to the document");
+        let name = RefName::new("pins/one").unwrap();
+        let to = Some(RefTarget::Blob(document.id()));
+        batch.refs = vec![RefEdit { name, expect: Expect::Any, to }];
+        assert!(!batch.stores_ahead());
+        batch.blobs.push(Blob::seal("what nothing names"));
+        assert!(batch.stores_ahead());
+    }
+
+    #[test]
+    fn ids_are_found_wherever_a_document_names_them() {
+        let (one, other) = ("0a".repeat(32), "ff".repeat(32));
+        let text = format!("{{\"commit\":\"{one}\",\"blob {other}\":1,\"no\":\"{one}{other}\"}}");
+        let found: Vec<[u8; 32]> = ids_in(text.as_bytes()).collect();
+        assert_eq!(found, [[0x0a; 32], [0xff; 32]]);
     }
 }

@@ -172,7 +172,8 @@ pub struct Origin {
     pub by: AuthorKind,
     /// Its name: a person, a model, a handler.
     pub id: Option<String>,
-    /// The trigger, such as the name of a hook or an automatic rule.
+    /// The event that led to the commit, such as `tool_result_received` for a result that a handler
+    /// changed. The handler is [`id`](Self::id); a pending approval is named in `detail`.
     pub triggered_by: Option<String>,
     /// The commit that it repeats on another line.
     pub picked_from: Option<CommitId>,

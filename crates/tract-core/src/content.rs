@@ -466,6 +466,22 @@ impl Content {
         })
     }
 
+    /// Returns the text of all reasoning parts that is readable, joined with a newline.
+    pub fn reasoning(&self) -> String {
+        let mut out = String::new();
+        for part in self.parts() {
+            if let Part::Reasoning { text, .. } = part
+                && !text.is_empty()
+            {
+                if !out.is_empty() {
+                    out.push('\n');
+                }
+                out.push_str(text);
+            }
+        }
+        out
+    }
+
     /// Returns the text of all text parts, joined with a newline; for an artifact its text, for
     /// a note its JSON.
     pub fn text(&self) -> String {

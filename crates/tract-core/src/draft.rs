@@ -10,6 +10,7 @@ use crate::id::BlobId;
 use crate::json::JsonError;
 use crate::object::Blob;
 use crate::schema::ToolSchema;
+use crate::schemas::{IntoSchema, into_schemas};
 use crate::text::JsonText;
 
 /// A message to be committed. Values: make many, commit them in one atomic write.
@@ -180,10 +181,15 @@ impl Draft {
 
     /// Sets the tools of this commit. The active set comes back with the next one; where no set was
     /// ever made active, these stay in force.
-    #[must_use]
-    pub fn tools(mut self, tools: Vec<ToolSchema>) -> Self {
-        self.tools = Some(tools);
-        self
+    ///
+    /// # Errors
+    /// [`JsonError`] when one is not a JSON object.
+    pub fn tools<T: IntoSchema>(
+        mut self,
+        tools: impl IntoIterator<Item = T>,
+    ) -> Result<Self, JsonError> {
+        self.tools = Some(into_schemas(tools)?);
+        Ok(self)
     }
 
     /// Sets the priority.

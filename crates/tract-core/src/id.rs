@@ -1,5 +1,6 @@
 //! Names of objects: 32-byte hashes, one type per kind of object.
 
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -239,8 +240,58 @@ impl OperationId {
     }
 }
 
+thread_local! {
+    /// The state of the generator that replaces the operating system's, while there is one.
+    static REPEATABLE: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes the random ids of this thread repeatable until it is dropped, for simulations that replay a
+/// run exactly. Ids made elsewhere stay random.
+///
+/// ```
+/// use tract_core::{BatchId, RepeatableIds};
+/// let first = { let _ids = RepeatableIds::seeded(7); BatchId::random()? };
+/// let second = { let _ids = RepeatableIds::seeded(7); BatchId::random()? };
+/// assert_eq!(first, second);
+/// assert_ne!(first, BatchId::random()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RepeatableIds(PhantomData<*const ()>);
+
+impl RepeatableIds {
+    /// Starts with a seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        REPEATABLE.set(Some(seed));
+        Self(PhantomData)
+    }
+}
+
+impl Drop for RepeatableIds {
+    fn drop(&mut self) {
+        REPEATABLE.set(None);
+    }
+}
+
+/// Returns the next output of the SplitMix64 generator, and its next state.
+fn split_mix(state: u64) -> (u64, u64) {
+    let next = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ (mixed >> 31), next)
+}
+
 fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0u8; 16];
+    if let Some(state) = REPEATABLE.get() {
+        let (high, state) = split_mix(state);
+        let (low, state) = split_mix(state);
+        REPEATABLE.set(Some(state));
+        bytes[..8].copy_from_slice(&high.to_be_bytes());
+        bytes[8..].copy_from_slice(&low.to_be_bytes());
+        return Ok(bytes);
+    }
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(bytes)
 }

@@ -25,6 +25,7 @@
 //! # Ok::<(), tract_core::json::JsonError>(())
 //! ```
 
+mod decode;
 mod equal;
 mod error;
 mod number;
@@ -33,6 +34,10 @@ mod scan;
 mod string;
 mod write;
 
+pub use decode::{
+    DecodedText, ReplacedText, TextDamage, decode, join_surrogates, mark_surrogates,
+    split_open_surrogate,
+};
 pub use error::JsonError;
 pub use number::write_f64;
 pub use repeated::repeated_keys;

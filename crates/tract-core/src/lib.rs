@@ -17,7 +17,8 @@ pub mod draft;
 pub mod hash;
 pub mod id;
 pub mod json;
-pub mod limits;
+pub mod known_secrets;
+mod limits;
 pub mod message;
 mod model_error;
 mod nearest;
@@ -28,6 +29,7 @@ pub mod ports;
 pub mod refs;
 mod reply;
 pub mod schema;
+mod schemas;
 mod sent;
 pub mod step;
 pub mod store;
@@ -49,9 +51,10 @@ pub use crate::content::{
 };
 pub use crate::draft::Draft;
 pub use crate::id::{
-    BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepoName, ToolId, ToolsetId,
-    ViewId,
+    BadName, BatchId, BlobId, CommitId, OperationId, ParseIdError, RepeatableIds, RepoName, ToolId,
+    ToolsetId, ViewId,
 };
+pub use crate::known_secrets::KnownSecrets;
 pub use crate::limits::{Limits, TooLarge};
 pub use crate::message::{ActiveTool, Message};
 pub use crate::nearest::nearest;
@@ -64,7 +67,8 @@ pub use crate::ports::{
 pub use crate::refs::{
     BadTarget, Conflict, Expect, LogEntry, LogNote, RefEdit, RefName, RefTarget,
 };
-pub use crate::schema::ToolSchema;
+pub use crate::schema::{ToolNameError, ToolSchema};
+pub use crate::schemas::{IntoSchema, into_schemas};
 pub use crate::sent::{RequestMap, RequestTool};
 pub use crate::step::{StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};

@@ -4,17 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::ObjectId;
 use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
 /// `imports/<branch>`, `signatures/<tag>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
-/// `remotes/<remote>/<branch>`.
+/// `remotes/<remote>/<branch>`, `leases/<writer>`.
 ///
 /// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
 /// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.
-/// At most 1,000 bytes.
+/// At most 1,000 bytes; 850 for the name of a new branch or tag ([`check_new`](Self::check_new)).
 ///
 /// ```
 /// use tract_core::RefName;
@@ -25,6 +26,14 @@ use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(String);
+
+/// Bytes of the name of a new branch or tag, and of a new remote: with `remotes/` and `/` they make
+/// the 1,000 bytes of a full name.
+const MAX_NAME: usize = 850;
+const MAX_REMOTE: usize = 140;
+
+/// The folder of leases.
+const LEASES: &str = "leases/";
 
 impl RefName {
     /// Checks and wraps a full name.
@@ -44,7 +53,13 @@ impl RefName {
         Self("HEAD".to_owned())
     }
 
-    /// Returns the name of a branch's ref.
+    /// Returns the name of a branch's ref. Names that look alike are the same name: the text is put into
+    /// NFC, the composed form.
+    ///
+    /// ```
+    /// # use tract_core::RefName;
+    /// assert_eq!(RefName::branch("cafe\u{301}").unwrap(), RefName::branch("caf\u{e9}").unwrap());
+    /// ```
     ///
     /// # Errors
     /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `heads/` already.
@@ -52,7 +67,7 @@ impl RefName {
         Self::under("heads/", "branch name", name)
     }
 
-    /// Returns the name of a tag's ref.
+    /// Returns the name of a tag's ref, in NFC as that of a branch.
     ///
     /// # Errors
     /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `tags/` already.
@@ -80,14 +95,66 @@ impl RefName {
         Self::new(format!("remotes/{remote}/{branch}"))
     }
 
+    /// Checks that a branch or a tag may be made under this name: the names of all that goes with it
+    /// fit too, such as `remotes/<remote>/<branch>` in every other store. One of an older version may
+    /// be longer, and stays what it is.
+    ///
+    /// # Errors
+    /// [`BadName`] when it is longer than 850 bytes.
+    pub fn check_new(&self) -> Result<(), BadName> {
+        let named = self.branch_name().map(|name| ("branch name", name));
+        match named.or_else(|| Some(("tag name", self.tag_name()?))) {
+            Some((what, name)) if name.len() > MAX_NAME => {
+                Err(BadName::new(what, name, "it is longer than 850 bytes"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the name of a new remote.
+    ///
+    /// # Errors
+    /// [`BadName`] when it has a `/`, breaks a rule, or is longer than 140 bytes.
+    pub fn check_new_remote(remote: &str) -> Result<(), BadName> {
+        if remote.len() > MAX_REMOTE {
+            return Err(BadName::new("remote name", remote, "it is longer than 140 bytes"));
+        }
+        Self::remote_branch(remote, "main").map(drop)
+    }
+
     /// Puts a name into a folder, which distinguishes it from `HEAD` and from a full name.
     fn under(folder: &'static str, what: &'static str, name: &str) -> Result<Self, BadName> {
         let why = match name {
             "HEAD" => "HEAD names the branch that is checked out",
             _ if name.starts_with(folder) => "it has its folder already: leave that out",
-            _ => return Self::new(format!("{folder}{name}")),
+            _ if name.is_ascii() => return Self::new(format!("{folder}{name}")),
+            _ => return Self::new(folder.chars().chain(name.nfc()).collect::<String>()),
         };
         Err(BadName::new(what, name, why))
+    }
+
+    /// Checks the name of a ref that is created here. Names from other stores may break this rule: they
+    /// are kept as they are, and quoted where a shell reads them.
+    ///
+    /// ```
+    /// # use tract_core::RefName;
+    /// assert!(RefName::branch("fix/login").unwrap().check_shell_safe().is_ok());
+    /// assert!(RefName::branch("x;touch").unwrap().check_shell_safe().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`BadName`] when it contains a character that shells interpret.
+    pub fn check_shell_safe(&self) -> Result<(), BadName> {
+        let is_special = |c| {
+            matches!(c, ';' | '&' | '|' | '<' | '>' | '$' | '`' | '\'' | '"' | '!')
+                || matches!(c, '(' | ')' | '{' | '}' | '\u{2018}'..='\u{201f}')
+        };
+        if !self.0.contains(is_special) {
+            return Ok(());
+        }
+        let what = if self.tag_name().is_some() { "tag" } else { "branch" };
+        let name = self.branch_name().or(self.tag_name()).unwrap_or(&self.0);
+        Err(BadName::new(what, name, "it contains a character that shells interpret"))
     }
 
     /// Returns the full name.
@@ -113,9 +180,36 @@ impl RefName {
 
     /// Returns whether this says what a repository knows of other stores: their urls, under
     /// `config/remotes`, and where their branches were last seen, under `remotes/`. A url may hold a
-    /// password, so this is part of no copy, export or bundle.
+    /// password, so this is part of no copy, export or bundle. Neither is what says of this
+    /// repository alone: erasures that wait for confirmation, and when it last erased.
     pub fn is_remote_state(&self) -> bool {
-        self.0 == "config/remotes" || self.0.starts_with("remotes/")
+        self.0 == "config/remotes"
+            || self.0.starts_with("remotes/")
+            || self.pending_erasure_blob().is_some()
+            || self.0 == crate::store::NEWEST_ERASURE
+    }
+
+    /// Returns the name of a ref of a lease: a document that keeps what a writer stored ahead of the
+    /// ref that is to lead there.
+    pub fn lease(id: &str, number: usize) -> Self {
+        let name = format!("{LEASES}{}-{number}", Self::sanitize(id));
+        Self::new(name).expect("letters and digits are valid in a name")
+    }
+
+    /// Returns the prefix of all refs of leases.
+    pub const fn leases() -> &'static str {
+        LEASES
+    }
+
+    /// Returns whether this is a lease, which says what a writer of this store is about to do.
+    pub fn is_lease(&self) -> bool {
+        self.0.starts_with(LEASES)
+    }
+
+    /// Returns whether this says something of this one store: a [lease](Self::is_lease), or [what it
+    /// knows of others](Self::is_remote_state). It is part of no copy, export or bundle.
+    pub fn is_local(&self) -> bool {
+        self.is_lease() || self.is_remote_state()
     }
 
     /// Returns the name as a message for people has it: `branch "main"`, `tag "v1"`, `HEAD`.

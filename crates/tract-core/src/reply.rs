@@ -58,6 +58,12 @@ pub struct Usage {
     /// Of the request, read from the provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
+    /// Of the request, written to the provider's cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// Tokens of `cache_write_tokens` that were written for an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_1h_tokens: Option<u64>,
     /// Of the reply, spent on reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
@@ -70,6 +76,8 @@ impl Usage {
             input_tokens: Some(input_tokens),
             output_tokens: Some(output_tokens),
             cached_tokens: None,
+            cache_write_tokens: None,
+            cache_write_1h_tokens: None,
             reasoning_tokens: None,
         }
     }

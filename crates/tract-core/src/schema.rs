@@ -1,11 +1,50 @@
 //! A tool schema as it was given.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::hash;
 use crate::id::ToolId;
 use crate::json::{self, JsonError};
 use crate::object::Blob;
+
+/// A tool that models could not name, in a list that is set as the tools in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolNameError {
+    /// A tool has no name, and is not one that the provider runs itself.
+    #[error("expected a tool with a name, found tool {place}: {schema}")]
+    Unnamed {
+        /// Its place in the list, from 1.
+        place: usize,
+        /// The first 80 characters of its schema.
+        schema: String,
+    },
+    /// Two tools have one name.
+    #[error("two tools have the name {name:?}")]
+    Duplicate {
+        /// The name.
+        name: String,
+    },
+}
+
+impl ToolNameError {
+    /// Returns the stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unnamed { .. } => "no_name",
+            Self::Duplicate { .. } => "duplicate_name",
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn note(&self) -> &'static str {
+        match self {
+            Self::Unnamed { .. } => "see all of them: tract tools lint",
+            Self::Duplicate { .. } => "rename one, or leave it out",
+        }
+    }
+}
 
 /// A tool schema in any provider's shape, kept byte for byte, with its identity and name.
 ///
@@ -56,6 +95,32 @@ impl ToolSchema {
     /// Returns `function.name`, else `name`, else an empty text.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Checks that models can name each of these tools. Imported requests are not checked: they keep
+    /// the tools that they were sent with.
+    ///
+    /// # Errors
+    /// [`ToolNameError`] for the first tool without a name, or with the name of an earlier one. Tools
+    /// that a provider runs itself, such as `{"type":"web_search"}`, need no name.
+    pub fn check_names(tools: &[Self]) -> Result<(), ToolNameError> {
+        let mut names = HashSet::new();
+        for (tool, place) in tools.iter().zip(1..) {
+            if tool.name.is_empty() {
+                if !tool.is_of_a_provider() {
+                    let schema = tool.text.chars().take(80).collect();
+                    return Err(ToolNameError::Unnamed { place, schema });
+                }
+            } else if !names.insert(tool.name.as_str()) {
+                return Err(ToolNameError::Duplicate { name: tool.name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn is_of_a_provider(&self) -> bool {
+        let kind = member(&self.text, "type").and_then(json::read_string);
+        kind.is_some_and(|kind| !matches!(kind.as_str(), "function" | "custom" | "object"))
     }
 
     /// Seals the text as a blob.

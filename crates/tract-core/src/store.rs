@@ -7,10 +7,13 @@
 mod blocking;
 mod erase;
 mod error;
+mod ext;
 mod in_force;
+mod leftovers;
 mod opened_file;
 mod pointers;
 mod repack;
+mod restore;
 mod sweep;
 mod threaded;
 
@@ -20,11 +23,18 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 pub use self::blocking::{BlockingStore, JoinBatches};
+pub(crate) use self::erase::NEWEST as NEWEST_ERASURE;
 pub use self::erase::WipeReport;
 pub use self::error::{StoreError, StoreErrorKind, StoreResult};
+pub use self::ext::StoreExt;
 pub use self::in_force::{SeenCommit, ToolChanges, ToolsInForce};
-pub use self::opened_file::OpenedFile;
+pub use self::leftovers::{
+    create_unfinished, damaged_log_path, format_copy_path, remove_copies, remove_unfinished,
+    remove_unfinished_names, require_space, unfinished_copy_path, unfinished_path,
+};
+pub use self::opened_file::{OpenedFile, adjacent_path, resolve_path};
 pub use self::repack::{RepackPage, RepackStep};
+pub use self::restore::ObjectCopies;
 pub use self::sweep::{
     ListKind, ObjectListing, ObjectPage, SpaceRelease, Sweep, SweepAnswer, WritePosition,
 };
@@ -127,6 +137,8 @@ pub struct Capabilities {
     pub erases: bool,
     /// Blobs can be written again, smaller.
     pub repacks: bool,
+    /// Damaged and missing objects can be replaced by sound copies.
+    pub restores: bool,
 }
 
 impl Capabilities {
@@ -138,6 +150,7 @@ impl Capabilities {
         collects_garbage: false,
         erases: false,
         repacks: false,
+        restores: false,
     };
     /// A store on disk for one process.
     pub const ONE_PROCESS: Self = Self { durable: true, persistent: true, ..Self::IN_MEMORY };
@@ -154,6 +167,12 @@ impl Capabilities {
     #[must_use]
     pub const fn erasing(self) -> Self {
         Self { erases: true, ..self }
+    }
+
+    /// The same store, which can also replace damaged objects.
+    #[must_use]
+    pub const fn restoring(self) -> Self {
+        Self { restores: true, ..self }
     }
 
     /// The same store, which can also repack, if `repacks`.
@@ -447,6 +466,24 @@ pub trait Store:
     /// checksums of the ref log. With `repair`, rebuilds what is derived.
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
 
+    /// Puts sound copies of objects in the place of those that a repository lacks or holds damaged.
+    ///
+    /// # Behavior
+    /// - Returns the objects that were written. One that reads whole stays as it is, and is not among
+    ///   them.
+    /// - A blob that was erased is left out.
+    /// - What the objects link to need not be stored: it may be damaged as well, and be restored later.
+    /// - When something was written, this counts as a write that stores objects which its own ref moves
+    ///   do not reach.
+    /// - Where a restored commit lies may be new to derived data; [`check`](Self::check) with repair
+    ///   brings that up to date.
+    ///
+    /// # Errors
+    /// `Unsupported` when the store cannot replace objects.
+    async fn restore(&self, _repo: &RepoName, _copies: ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        Err(restore::unsupported(self.backend()))
+    }
+
     /// Lists stored objects, in an order in which no page repeats or leaves out an object that is
     /// stored before the first page and not swept before the last.
     ///
@@ -464,6 +501,8 @@ pub trait Store:
     ///
     /// # Behavior
     /// - Every write that stores an object or moves a ref changes it; nothing else does.
+    /// - A write that stores objects which its own ref moves do not reach raises the second count,
+    ///   whether it moves a ref or not ([`Batch::stores_ahead`]).
     ///
     /// # Errors
     /// `Unsupported` when the store cannot collect garbage.
@@ -528,50 +567,3 @@ pub trait Store:
         Ok(())
     }
 }
-
-/// Convenience methods for any store.
-#[async_trait]
-pub trait StoreExt: Store {
-    /// Reads one commit.
-    async fn commit(&self, repo: &RepoName, id: CommitId) -> StoreResult<Option<Commit>> {
-        Ok(self.commits(repo, &[id]).await?.into_iter().flatten().next())
-    }
-
-    /// Reads one commit that must be there.
-    async fn require_commit(&self, repo: &RepoName, id: CommitId) -> StoreResult<Commit> {
-        self.commit(repo, id)
-            .await?
-            .ok_or_else(|| StoreError::missing(self.backend(), "commit", ObjectId::Commit(id)))
-    }
-
-    /// Reads one blob.
-    async fn blob(&self, repo: &RepoName, id: BlobId) -> StoreResult<Option<Blob>> {
-        Ok(self.blobs(repo, &[id.into()]).await?.into_iter().flatten().next())
-    }
-
-    /// Reads one blob that must be there.
-    async fn require_blob(&self, repo: &RepoName, id: BlobId) -> StoreResult<Blob> {
-        self.blob(repo, id)
-            .await?
-            .ok_or_else(|| StoreError::missing(self.backend(), "blob", ObjectId::Blob(id)))
-    }
-
-    /// Reads one ref.
-    async fn ref_target(&self, repo: &RepoName, name: &RefName) -> StoreResult<Option<RefTarget>> {
-        Ok(self.refs(repo, std::slice::from_ref(name)).await?.into_iter().flatten().next())
-    }
-
-    /// Walks a whole first-parent chain, newest first.
-    async fn walk_all(&self, repo: &RepoName, head: CommitId) -> StoreResult<Vec<Commit>> {
-        let mut commits = Vec::new();
-        let mut next = Some(head);
-        while let Some(head) = next {
-            let page = self.walk(repo, Walk::from(head)).await?;
-            commits.extend(page.steps.into_iter().map(|step| step.commit));
-            next = page.next;
-        }
-        Ok(commits)
-    }
-}
-
-impl<S: Store + ?Sized> StoreExt for S {}

@@ -1,6 +1,7 @@
 //! JSON kept as canonical text.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,6 +36,35 @@ pub fn is_format_control(character: char) -> bool {
                 | '\u{1d173}'..='\u{1d17a}'
                 | '\u{e0000}'..='\u{e0fff}'
         )
+}
+
+/// Writes format controls as escapes such as `\\u{202e}`, so that what is shown is what is stored; those
+/// that `keep` accepts stay.
+///
+/// ```
+/// use tract_core::text::escape_controls;
+/// assert_eq!(escape_controls("a\u{1b}[2J\u{202e}b\n", |c| c == '\n'), "a\\x1b[2J\\u{202e}b\n");
+/// ```
+pub fn escape_controls(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let shown = |character: char| !is_format_control(character) || keep(character);
+    if text.chars().all(shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if shown(character) {
+            out.push(character);
+            continue;
+        }
+        let _ = match character {
+            '\n' => write!(out, "\\n"),
+            '\r' => write!(out, "\\r"),
+            '\t' => write!(out, "\\t"),
+            '\0'..='\u{ff}' => write!(out, "\\x{:02x}", u32::from(character)),
+            _ => write!(out, "\\u{{{:x}}}", u32::from(character)),
+        };
+    }
+    Cow::Owned(out)
 }
 
 /// Writes a text as a part of a url: all but ASCII letters, digits and the marks in `kept` as `%` and

@@ -1,4 +1,6 @@
-//! Times as text: RFC 3339 in and out, to the microsecond.
+//! Times as text: RFC 3339 in and out, to the microsecond; and as people write them on a command line.
+
+use std::time::Duration;
 
 /// A text that is no RFC 3339 time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +12,106 @@ pub struct TimeError {
     pub why: &'static str,
 }
 
+/// A text that is neither a time nor a day nor a duration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected a time such as 2026-01-31T09:30:00Z, a day such as 2026-01-31, or a duration such as \
+     2h, found {found:?}: {why}"
+)]
+pub struct TimeWordError {
+    /// The text, cut at 80 characters.
+    pub found: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The moment that a day alone means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DayEdge {
+    /// The first one.
+    Start,
+    /// The last one.
+    End,
+}
+
 const DAY: i64 = 86_400;
+
+/// Reads a time as people write it: microseconds since 1970, UTC.
+///
+/// # Behavior
+/// - An RFC 3339 time. Seconds and offset may be absent; then it is UTC. A space may replace the `T`.
+/// - A day, UTC: `day` says which moment of it.
+/// - A duration, as [`parse_duration`] reads it: as long before `now_us`.
+///
+/// ```
+/// use tract_core::time::{DayEdge, parse_time};
+/// let now = 86_400_000_000;
+/// assert_eq!(parse_time("1h", now, DayEdge::Start)?, 82_800_000_000);
+/// assert_eq!(parse_time("1970-01-02", now, DayEdge::Start)?, now);
+/// assert_eq!(parse_time("1970-01-01", now, DayEdge::End)?, now - 1);
+/// # Ok::<(), tract_core::time::TimeWordError>(())
+/// ```
+///
+/// # Errors
+/// [`TimeWordError`] when the text is anything else.
+pub fn parse_time(text: &str, now_us: i64, day: DayEdge) -> Result<i64, TimeWordError> {
+    let bad = |why: String| TimeWordError { found: text.chars().take(80).collect(), why };
+    let word = text.trim();
+    if !word.bytes().any(|byte| matches!(byte, b'-' | b':')) {
+        let duration = parse_duration(word).map_err(bad)?;
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        return Ok(now_us.saturating_sub(micros));
+    }
+    let time = match (word.len(), day) {
+        (10, DayEdge::Start) => format!("{word}T00:00:00Z"),
+        (10, DayEdge::End) => format!("{word}T23:59:59.999999Z"),
+        (16, _) => format!("{word}:00Z"),
+        (19, _) => format!("{word}Z"),
+        _ => word.to_owned(),
+    };
+    let time = match time.as_bytes().get(10) {
+        Some(b' ') => time.replacen(' ', "T", 1),
+        _ => time,
+    };
+    parse(&time).map_err(|why| bad(why.to_owned()))
+}
+
+/// Reads a duration: numbers, each with one of the units `s`, `m`, `h`, `d` and `w`.
+///
+/// ```
+/// use tract_core::time::parse_duration;
+/// assert_eq!(parse_duration("1h30m"), Ok(std::time::Duration::from_secs(5400)));
+/// assert!(parse_duration("30").is_err());
+/// ```
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a number and s, m, h, d or w, such as 30d, found {text:?}");
+    let too_long = || format!("too long: {text}");
+    let mut seconds: u64 = 0;
+    let mut rest = text;
+    loop {
+        let at = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
+        let (number, after) = rest.split_at(at);
+        let mut units = after.chars();
+        let unit: u64 = match units.next() {
+            Some('s') => 1,
+            Some('m') => 60,
+            Some('h') => 60 * 60,
+            Some('d') => 24 * 60 * 60,
+            Some('w') => 7 * 24 * 60 * 60,
+            Some(_) | None => return Err(expected()),
+        };
+        let number: u64 = number.parse().map_err(|_| expected())?;
+        let part = number.checked_mul(unit).ok_or_else(too_long)?;
+        seconds = seconds.checked_add(part).ok_or_else(too_long)?;
+        rest = units.as_str();
+        if rest.is_empty() {
+            return Ok(Duration::from_secs(seconds));
+        }
+    }
+}
 
 /// Reads a time: microseconds since 1970, UTC.
 ///
@@ -205,6 +306,42 @@ mod tests {
         ] {
             assert_eq!(parse_rfc3339(text), Ok(seconds * 1_000_000 + micros), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_is_written_out_as_a_day_or_as_a_duration() {
+        let now = parse_rfc3339("2026-11-27T12:00:00Z").unwrap();
+        for (text, day, expected) in [
+            ("2026-11-27", DayEdge::Start, "2026-11-27T00:00:00Z"),
+            ("2026-11-27", DayEdge::End, "2026-11-27T23:59:59.999999Z"),
+            ("2026-11-27T09:30", DayEdge::Start, "2026-11-27T09:30:00Z"),
+            ("2026-11-27 09:30:05", DayEdge::Start, "2026-11-27T09:30:05Z"),
+            ("2026-11-27T09:30:00+02:00", DayEdge::Start, "2026-11-27T07:30:00Z"),
+            ("1h", DayEdge::End, "2026-11-27T11:00:00Z"),
+            ("1d12h", DayEdge::Start, "2026-11-26T00:00:00Z"),
+            ("0s", DayEdge::Start, "2026-11-27T12:00:00Z"),
+        ] {
+            assert_eq!(parse_time(text, now, day), Ok(parse_rfc3339(expected).unwrap()), "{text}");
+        }
+        for text in
+            ["", "1", "h", "1y", "1 h", "h1", "now", "2026-02-30", "2026-11-27T25:00", "-1h"]
+        {
+            let refused = parse_time(text, now, DayEdge::Start);
+            assert!(refused.is_err_and(|error| error.to_string().contains("a duration")), "{text}");
+        }
+        assert_eq!(parse_time("99999999w", now, DayEdge::Start).map(|at| at < 0), Ok(true));
+    }
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
+        assert_eq!(parse_duration("0s1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_duration("2w"), Ok(Duration::from_secs(14 * 24 * 60 * 60)));
+        for text in ["", "30", "d", "30 d", "-1d", "1y", "1h30", "99999999999999999999d"] {
+            assert!(parse_duration(text).is_err(), "{text:?}");
+        }
+        assert!(parse_duration("18446744073709551615w").is_err());
+        assert!(parse_duration("18446744073709551615s1s").is_err());
     }
 
     #[test]

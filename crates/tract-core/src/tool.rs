@@ -80,6 +80,29 @@ impl ToolTraits {
         self
     }
 
+    /// Returns what a model reads of a call of the tool that was started and not answered; the reason
+    /// continues the sentence, as in `was cancelled`. The hint is for tools that change nothing.
+    ///
+    /// ```
+    /// use tract_core::ToolTraits;
+    /// let text = ToolTraits::new().unanswered("pay", "was cancelled", None);
+    /// assert!(text.starts_with("outcome unknown: tool \"pay\" was cancelled, and it may have run"));
+    /// let text = ToolTraits::new().read_only().unanswered("read", "was cancelled", None);
+    /// assert_eq!(text, "tool \"read\" was cancelled");
+    /// ```
+    pub fn unanswered(&self, tool: &str, reason: &str, hint: Option<&str>) -> String {
+        if self.read_only {
+            let hint = hint.map(|hint| format!("\nnote: {hint}")).unwrap_or_default();
+            return format!("tool {tool:?} {reason}{hint}");
+        }
+        let then = if self.idempotent {
+            "it can be repeated: running it twice has the same effect as running it once"
+        } else {
+            "check what became of it before you repeat it"
+        };
+        format!("outcome unknown: tool {tool:?} {reason}, and it may have run: {then}")
+    }
+
     /// Promises that a second call changes nothing more.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {

@@ -1,7 +1,9 @@
 //! What a commit says of the answer of a model that it is, or is a part of: tokens, ids, model.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
-use tract_core::{Commit, JsonText};
+use tract_core::{BlobId, Commit, CommitId, JsonText};
 
 /// What a commit says next to its message: members of its metadata that imports, recordings and runs
 /// write, and the model of its generation config.
@@ -25,7 +27,7 @@ pub struct AnswerFacts {
 }
 
 /// Tokens of one request and its answer; absent where the provider did not report them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AnswerTokens {
@@ -41,6 +43,9 @@ pub struct AnswerTokens {
     /// Tokens of the request that were written to a cache.
     #[serde(rename = "cache_write_tokens")]
     pub cache_write: Option<u64>,
+    /// Tokens of `cache_write` that were written for an hour; the others are for five minutes.
+    #[serde(rename = "cache_write_1h_tokens")]
+    pub cache_write_1h: Option<u64>,
 }
 
 impl AnswerTokens {
@@ -49,6 +54,51 @@ impl AnswerTokens {
         let cached = self.cache_read.unwrap_or_default();
         let written = self.cache_write.unwrap_or_default();
         Some(self.input?.saturating_sub(cached).saturating_sub(written))
+    }
+}
+
+/// The answers that were met, to recognize an answer that several conversations have: a fork or a
+/// session that was continued in another file repeats the commits of its beginning, under other times
+/// and ids.
+///
+/// Two commits are of one answer when they have the same provider's id of the message and are in one
+/// conversation, or have the same content and tokens. The id alone does not prove it between
+/// conversations: some servers number their answers from 1.
+#[derive(Clone, Debug, Default)]
+pub struct AnswerIds {
+    by_conversation: HashMap<(CommitId, String), usize>,
+    by_content: HashMap<(String, BlobId, AnswerTokens), usize>,
+}
+
+impl AnswerIds {
+    /// Returns the number under which the answer was filed that a commit is a part or a copy of. `root`
+    /// is the first commit of the conversation, `content` that of the commit.
+    pub fn find(
+        &self,
+        root: CommitId,
+        content: Option<BlobId>,
+        facts: &AnswerFacts,
+    ) -> Option<usize> {
+        let id = facts.message_id.as_ref()?;
+        let in_conversation = self.by_conversation.get(&(root, id.clone()));
+        let number =
+            in_conversation.or_else(|| self.by_content.get(&(id.clone(), content?, facts.usage?)));
+        number.copied()
+    }
+
+    /// Files a commit as a part of the answer with this number.
+    pub fn add(
+        &mut self,
+        root: CommitId,
+        content: Option<BlobId>,
+        facts: &AnswerFacts,
+        number: usize,
+    ) {
+        let Some(id) = &facts.message_id else { return };
+        self.by_conversation.entry((root, id.clone())).or_insert(number);
+        if let (Some(content), Some(usage)) = (content, facts.usage) {
+            self.by_content.entry((id.clone(), content, usage)).or_insert(number);
+        }
     }
 }
 

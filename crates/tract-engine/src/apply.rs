@@ -19,12 +19,15 @@ use tract_core::{
 
 pub(crate) use self::line::MAX_LINE_BYTES;
 pub use self::line::{LineError, StreamLine, read_lines};
+pub(crate) use self::received::{given_tools, toolset_of_list};
 use crate::chosen::PlannedTargets;
-use crate::erase::CarriedErasures;
+use crate::erase::{CarriedErasures, Erasure, arrive};
 use crate::error::{Error, Result};
+use crate::lease::Lease;
 use crate::operation::Operation;
 use crate::overlay::Overlay;
 use crate::repo::Repo;
+use crate::restore::{is_corrupt, settle};
 use crate::txn::tell;
 
 /// Options of [`apply_stream`].
@@ -43,10 +46,16 @@ pub struct ApplyOptions {
     /// that are not [history](RefName::is_history). Off by default, since a stream may come from
     /// elsewhere.
     pub trust: bool,
+    /// Bytes of an atomic stream that memory holds before its objects are written ahead; 8 MiB when
+    /// absent.
+    pub hold_bytes: Option<usize>,
     /// The branch that the stream starts on; that of `HEAD` when absent.
     pub branch: Option<RefName>,
     /// The operation of all ref moves of the stream; a new one when absent.
     pub operation: Option<Operation>,
+    /// What keeps the objects of the stream until refs lead to them; when absent, one that ends with
+    /// the stream.
+    pub(crate) lease: Option<Lease>,
 }
 
 impl ApplyOptions {
@@ -83,6 +92,13 @@ impl ApplyOptions {
         self
     }
 
+    /// Sets how many bytes of an atomic stream memory holds before its objects are written ahead.
+    #[must_use]
+    pub fn hold_bytes(mut self, bytes: usize) -> Self {
+        self.hold_bytes = Some(bytes);
+        self
+    }
+
     /// Sets the branch that the stream starts on.
     #[must_use]
     pub fn branch(mut self, branch: RefName) -> Self {
@@ -94,6 +110,12 @@ impl ApplyOptions {
     #[must_use]
     pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
         self.operation = Some(operation.into());
+        self
+    }
+
+    /// Sets what keeps the objects of the stream, which is not ended with it.
+    pub(crate) fn lease(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
         self
     }
 }
@@ -122,6 +144,8 @@ pub struct ApplyReport {
     pub branch: Option<RefName>,
     /// Approvals, policies and decisions that were applied, as the options allow.
     pub trusted: usize,
+    /// Objects that were damaged or missing, and were replaced by those of the stream.
+    pub restored: usize,
     /// What was erased where a trusted stream comes from and now is here.
     pub erased: CarriedErasures,
     /// Blobs in the stream that nothing links to; they were not stored.
@@ -166,10 +190,12 @@ pub async fn apply_all(
 ///   waits until it has that many lines, or the stream ends.
 /// - A line with a record brings that very commit, or is refused; it moves no branch. Lines that
 ///   say where refs point make or forward them, and never move a ref back or aside.
+/// - Where such a commit is stored, and it or something that it links to and lines bring is damaged or
+///   missing, that is replaced.
 /// - When another handle or process moves a ref meanwhile, the lines of the write are carried out
 ///   again on what is there now, fewer of them each time. Lines whose refs kept moving for as long
 ///   as [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
-/// - With `atomic`, memory holds some megabytes of a stream, and the ids. The objects of a longer
+/// - With `atomic`, memory holds some megabytes of a stream, as `hold_bytes` says, and the ids. The objects of a longer
 ///   one are written ahead of the write that moves the refs: no ref leads to them until then, nor
 ///   ever, when a line is refused or the process ends. Such a stream is carried out once, and is
 ///   refused when a ref that it moves was moved meanwhile.
@@ -195,26 +221,17 @@ pub async fn apply_stream(
         }
         events(event);
     };
-    if options.atomic {
-        stream.all_or_none(lines, &mut answer).await?;
-    } else {
-        let mut group = VecDeque::new();
-        loop {
-            group::fill(&mut group, &mut lines, options);
-            if group.is_empty() {
-                break;
-            }
-            let outcome = stream.group(&mut group, options).await?;
-            let stop = outcome.iter().any(|event| ends_the_run(&event.result, options));
-            outcome.into_iter().for_each(&mut answer);
-            if stop {
-                break;
-            }
-        }
+    let ran = stream.run(&mut lines, options, &mut answer).await;
+    if options.lease.is_none() {
+        stream.lease.release().await;
     }
+    settle(repo, stream.restored > 0 || stream.is_moved).await;
+    ran?;
+    report.restored = stream.restored;
     report.branch = Some(stream.state.branch);
     report.trusted = stream.state.trusted;
-    report.erased.finish(repo, stream.state.erased).await;
+    let erased = std::mem::take(&mut stream.state.erased);
+    report.erased = arrive(repo, None, erased).await?;
     report.unlinked_blobs = stream.blobs.len();
     Ok(report)
 }
@@ -225,8 +242,8 @@ struct State {
     branch: RefName,
     /// Approvals, policies and decisions that were taken.
     trusted: usize,
-    /// Erasures among them.
-    erased: usize,
+    /// Erasures among them, which arrive once the stream is done.
+    erased: Vec<Erasure>,
 }
 
 struct Stream {
@@ -236,6 +253,8 @@ struct Stream {
     /// The repository itself, for writes that are not held back.
     stored: Repo,
     operation: Operation,
+    /// Keeps what was written ahead of the refs.
+    lease: Lease,
     /// Whether refs that are not history are taken.
     trust: bool,
     state: State,
@@ -252,6 +271,12 @@ struct Stream {
     chosen: PlannedTargets,
     /// The place in the group of the line that is being carried out.
     place: usize,
+    /// How many objects that were damaged or missing were replaced.
+    restored: usize,
+    /// The commit that a line brought last, where it was not stored.
+    brought: Option<CommitId>,
+    /// Whether such a commit was lost, and stored again in another place.
+    is_moved: bool,
 }
 
 impl Stream {
@@ -266,9 +291,10 @@ impl Stream {
         Ok(Self {
             repo: repo.over(store).within(operation.held_back()),
             stored: repo.within(operation.clone()),
+            lease: options.lease.clone().map_or_else(|| Lease::new(repo, true), Ok)?,
             overlay,
             operation,
-            state: State { branch, trusted: 0, erased: 0 },
+            state: State { branch, trusted: 0, erased: Vec::new() },
             trust: options.trust,
             marks: HashMap::new(),
             unmarked: Vec::new(),
@@ -277,7 +303,35 @@ impl Stream {
             lists: HashMap::new(),
             chosen: PlannedTargets::default(),
             place: 0,
+            restored: 0,
+            brought: None,
+            is_moved: false,
         })
+    }
+
+    async fn run(
+        &mut self,
+        lines: &mut impl Iterator<Item = StreamLine>,
+        options: &ApplyOptions,
+        answer: &mut impl FnMut(ApplyEvent),
+    ) -> Result<()> {
+        if options.atomic {
+            let held_bytes = options.hold_bytes.unwrap_or(atomic::HELD_BYTES);
+            return self.all_or_none(lines, held_bytes, answer).await;
+        }
+        let mut group = VecDeque::new();
+        loop {
+            group::fill(&mut group, lines, options);
+            if group.is_empty() {
+                return Ok(());
+            }
+            let outcome = self.group(&mut group, options).await?;
+            let stop = outcome.iter().any(|event| ends_the_run(&event.result, options));
+            outcome.into_iter().for_each(&mut *answer);
+            if stop {
+                return Ok(());
+            }
+        }
     }
 
     fn note(&self) -> LogNote {
@@ -328,7 +382,19 @@ impl Stream {
     /// Writes what is held back; a group that is durable is settled.
     async fn flush(&mut self) -> Result<Applied> {
         let name = self.repo.name();
-        let (applied, written) = self.overlay.flush(name, self.note(), &self.operation).await?;
+        let (note, lease) = (self.note(), &self.lease);
+        let mut flushed = self.overlay.flush(name, note.clone(), &self.operation, lease).await;
+        if let Err(error) = &flushed
+            && is_corrupt(error)
+        {
+            // What the lines bring is stored already, and damaged.
+            let restored = self.overlay.restore_held(name).await?;
+            self.restored += restored;
+            if restored > 0 {
+                flushed = self.overlay.flush(name, note, &self.operation, lease).await;
+            }
+        }
+        let (applied, written) = flushed?;
         if !matches!(applied, Applied::Conflict(_)) {
             if let Some(written) = written {
                 tell(&self.repo, written).await;

@@ -82,7 +82,8 @@ impl Repo {
         Ok(tags.collect())
     }
 
-    /// Makes a branch that begins at a commit: one ref write, nothing is copied.
+    /// Makes a branch that begins at a commit: one ref write, nothing is copied. Where the commit
+    /// shows a message that was erased since, the branch gets the edit of the erasure on top.
     ///
     /// # Errors
     /// [`Error::Exists`] when there is one of this name, [`Error::BadName`] for a bad name,
@@ -104,18 +105,28 @@ impl Repo {
     }
 
     async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
+        name.check_shell_safe()?;
         self.require_commit(at).await?;
-        let mut txn = Txn::new(self)?;
-        if let Some(at) = txn.target(name).await? {
-            return Err(Error::Exists { name: name.clone(), at });
-        }
-        txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
-        match txn.apply(what, &WriteOptions::default()).await? {
-            Applied::Done | Applied::Already => Ok(()),
-            Applied::Conflict(conflict) => Err(match conflict.found {
-                Some(at) => Error::Exists { name: conflict.name, at },
-                None => conflict.into(),
-            }),
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(self)?;
+            if let Some(at) = txn.target(name).await? {
+                return Err(Error::Exists { name: name.clone(), at });
+            }
+            txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
+            match txn.apply(what, &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(()),
+                // Something was erased meanwhile, which the branch must not show.
+                Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {
+                    races.lose().await?;
+                }
+                Applied::Conflict(conflict) => {
+                    return Err(match conflict.found {
+                        Some(at) => Error::Exists { name: conflict.name, at },
+                        None => conflict.into(),
+                    });
+                }
+            }
         }
     }
 
@@ -141,8 +152,7 @@ impl Repo {
         txn.hold(&RefName::head(), at.clone());
         let mut heads = Vec::with_capacity(names.len());
         for name in names.iter().map(AsRef::as_ref) {
-            // Branches of older stores may have names that are refused now.
-            let branch = RefName::new(format!("heads/{name}"))?;
+            let branch = self.stored_branch(name).await?;
             if current == branch || at == Some(RefTarget::Ref(branch.clone())) {
                 return Err(Error::CheckedOut { name: name.to_owned() });
             }
@@ -166,8 +176,9 @@ impl Repo {
     /// [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`] when it
     /// moves meanwhile.
     pub async fn rename_branch(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
-        let branch = RefName::new(format!("heads/{name}"))?;
+        let branch = self.stored_branch(name).await?;
         let renamed = RefName::branch(to)?;
+        renamed.check_shell_safe()?;
         let mut txn = Txn::new(self)?;
         let at = txn.target(&RefName::head()).await?;
         let is_current = self.current_branch().await? == branch;
@@ -253,7 +264,7 @@ impl Repo {
     /// [`Error::UnknownBranch`] when there is none of this name; [`Error::KeptMoving`] when `HEAD`
     /// or the branch moves each time, and then `HEAD` stays.
     pub async fn checkout(&self, name: &str) -> Result<RefName> {
-        let branch = RefName::branch(name)?;
+        let branch = self.stored_branch(name).await?;
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
@@ -266,6 +277,18 @@ impl Repo {
             if races.won(txn.apply("checkout", &WriteOptions::default()).await?).await? {
                 return Ok(branch);
             }
+        }
+    }
+
+    /// Returns the ref of a branch as it is stored: branches of older versions and other stores may have
+    /// names that are refused or spelled in another way now.
+    async fn stored_branch(&self, name: &str) -> Result<RefName> {
+        let as_given = RefName::new(format!("heads/{name}"))?;
+        match RefName::branch(name) {
+            Ok(branch) if branch != as_given && self.ref_target(&as_given).await?.is_none() => {
+                Ok(branch)
+            }
+            _ => Ok(as_given),
         }
     }
 

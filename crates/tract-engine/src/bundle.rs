@@ -6,6 +6,7 @@
 
 mod error;
 mod read;
+mod restore;
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,16 +18,15 @@ use tract_core::{CommitId, RefName};
 
 pub use self::error::BundleError;
 pub use self::read::Bundle;
-pub(crate) use self::read::load;
+pub(crate) use self::read::{TakenBundle, take};
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
-use crate::erase::CarriedErasures;
+use crate::erase::{CarriedErasures, arrive};
 use crate::error::{Error, Result};
 use crate::export::Export;
 use crate::reach::chosen_refs;
 use crate::remote::{
     PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, lacking_commits,
-    move_refs,
 };
 use crate::repo::Repo;
 
@@ -254,6 +254,8 @@ pub struct BundleReport {
     pub commits: usize,
     /// Those that were here already.
     pub reused: usize,
+    /// Objects that were damaged or missing here, and were replaced.
+    pub restored: usize,
     /// The refs that it names, and what became of them.
     pub refs: Vec<TransferredRef>,
     /// Refs that were left out since they are not history and the bundle is not trusted.
@@ -292,7 +294,7 @@ pub async fn apply_bundle(
     let mut planned = Vec::new();
     for (name, to) in bundle.refs() {
         let rule = match (name.branch_name().is_some(), name.as_str()) {
-            _ if name.is_remote_state() => continue,
+            _ if name.is_local() => continue,
             (true, _) => RefRule::Forward,
             (false, "HEAD") => RefRule::Begin,
             (false, _) if name.companion_of().is_some() => RefRule::MakeQuietly,
@@ -312,12 +314,13 @@ pub async fn apply_bundle(
         planned.extend(begin);
     }
     let carrier = ObjectCopier::new(repo, repo, "bundle apply")?;
-    let (new, blobs) = load(repo, &mut bundle, &carrier, &options.progress).await?;
+    let done = take(repo, &mut bundle, &carrier, &planned, &options.progress).await?;
+    let TakenBundle { new, restored, refs, erasures } = done;
+    report.restored = restored;
     report.reused = report.commits - new.min(report.commits);
-    report.refs = move_refs(&carrier, repo, &planned, &blobs).await?;
-    let erased = report.refs.iter().filter(|at| at.status == TransferStatus::Created);
-    let erased = erased.filter(|at| at.name.erased_blob().is_some()).count();
-    report.erased.finish(repo, erased).await;
+    report.refs = refs;
+    // What was erased where the bundle comes from is not deleted here, but arrives.
+    report.erased = arrive(repo, None, erasures).await?;
     index_moved(repo, &report.refs, new).await;
     Ok(report)
 }

@@ -19,6 +19,7 @@ use tract_core::{Commit, CommitId, Kind};
 
 use self::answers::{Answer, Answers, reported};
 use self::compare::{ChangesBetween, Comparison, SentRequest};
+use self::cost::CachedTokens;
 pub use self::rank::{RankedCause, rank_misses};
 use crate::error::{Error, Result};
 use crate::repo::Repo;
@@ -48,6 +49,8 @@ pub struct CacheUse {
     pub read: u64,
     /// Tokens that were written to the cache, where the provider reports them.
     pub written: Option<u64>,
+    /// Tokens of `written` that were written for an hour; the others are for five minutes.
+    pub written_1h: u64,
     /// Tokens that the request before had as well, and that were not read from the cache.
     pub again: u64,
     /// Why; `None` when nothing was sent again.
@@ -134,7 +137,8 @@ pub enum MissCause {
     Removal,
     /// A message came in front of others that were sent before.
     Insertion,
-    /// Nothing differs, and the cache was not used for five minutes or longer.
+    /// Nothing differs, and the cache was not used for as long as it lives: five minutes, or the hour
+    /// that it was written for.
     Expired,
     /// Nothing that was recorded differs: the difference was not recorded, or the provider dropped it.
     NotRecorded,
@@ -314,11 +318,17 @@ impl Conversations {
 
     fn requests(self) -> Vec<CacheUse> {
         let of = |place: usize| self.answers.get(place);
+        // What a request had in the cache, of which later ones may have read without writing.
+        let mut lifetimes: Vec<CachedTokens> = Vec::with_capacity(self.requests.len());
         let requests = self.requests.iter().enumerate();
         let uses = requests.filter_map(|(place, request)| {
+            let earlier = request.before.and_then(|before| lifetimes.get(before).copied());
+            let earlier = earlier.unwrap_or_default();
+            lifetimes.push(of(place).map_or(earlier, |answer| earlier.after(answer)));
             let answer = of(place)?;
             let before = request.before.and_then(of);
-            Some(cost::cache_use(&request.branch, answer, before, request.comparison.as_ref()))
+            let comparison = request.comparison.as_ref();
+            Some(cost::cache_use(&request.branch, answer, before.zip(Some(earlier)), comparison))
         });
         uses.collect()
     }

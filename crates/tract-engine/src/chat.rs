@@ -8,8 +8,8 @@ use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::telemetry::ModelCall;
 use tract_core::{
-    ActiveTool, CancellationToken, ChatModel, Commit, CommitId, Draft, JsonText, ModelError,
-    RefName, Reply, ReplyDelta, ToolCall, ToolSchema, unless_cancelled,
+    ActiveTool, CancellationToken, ChatModel, Commit, CommitId, Draft, IntoSchema, JsonText,
+    ModelError, RefName, Reply, ReplyDelta, ToolCall, ToolSchema, into_schemas, unless_cancelled,
 };
 
 use crate::error::{Error, Result};
@@ -18,7 +18,6 @@ use crate::plan::Request;
 use crate::question::unanswered;
 use crate::reply::{broken_off, generation_config, reply_draft};
 use crate::repo::Repo;
-use crate::schemas::{IntoSchema, into_schemas};
 use crate::txn::WriteOptions;
 
 /// Options of one request to a model.

@@ -1,17 +1,19 @@
 //! Copy: what the refs of one repository lead to, into another, across stores of any kind.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use tract_core::{RefName, RefTarget};
 
-use crate::carry::{ObjectCopier, collected};
-use crate::erase::CarriedErasures;
+use crate::carry::{Attempts, ObjectCopier};
+use crate::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::error::Result;
 use crate::reach::{CommitGraph, chosen_refs};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, ref_edit};
+use crate::restore::Replace;
+use crate::txn::{Txn, WriteOptions};
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,8 @@ pub struct CopyReport {
     pub commits: usize,
     /// Those that were there already.
     pub reused: usize,
+    /// Objects of the target that were damaged or missing, and were replaced.
+    pub restored: usize,
     /// The refs, sorted by name, `HEAD` first.
     pub refs: Vec<CopiedRef>,
     /// What was erased in the source and now is in the target.
@@ -133,15 +137,18 @@ pub(crate) const WRITE_REFS: usize = 512;
 /// - Without a choice of refs, all are copied but those that say what the source knows of other
 ///   stores ([`RefName::is_remote_state`]).
 /// - Objects go before refs: at every moment the target holds only what is whole. What an earlier
-///   copy brought is found by its id and not read again, so copying again continues one that was
+///   copy brought is found by its id and not written again, so copying again continues one that was
 ///   cut short.
+/// - What of it is damaged or missing in the target is replaced, where that store can.
 /// - Every commit is hashed when read, and changes only what its operation may change.
 /// - A branch is made when it is absent, forwarded when the new head descends from its own, else
 ///   left alone and said to be diverged; tags and documents are made, never moved. `HEAD` follows
 ///   when the target's names a branch without commits, else it stays.
 /// - The log of the target contains the moves here; the source's log stays behind.
-/// - What was erased in the source is erased in the target first, and what was erased in the target
-///   is not brought back.
+/// - What was erased in the source is erased in the target too, in the same messages and with the same
+///   edits, once the refs have moved. Bytes that other messages of the target have stay, and the
+///   erasure waits for confirmation. A message that was erased in the target does not get its bytes
+///   back.
 ///
 /// # Errors
 /// [`UnknownBranch`](crate::Error::UnknownBranch) or [`UnknownRevision`](crate::Error::UnknownRevision)
@@ -149,33 +156,46 @@ pub(crate) const WRITE_REFS: usize = 512;
 /// that the refs lead to is damaged or missing; [`KeptMoving`](crate::Error::KeptMoving) when others keep moving refs
 /// of the target: copying again continues.
 pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
+    let mut carrier = ObjectCopier::new(from, to, "copy")?;
+    let mut attempts = Attempts::new(to);
+    let copied = loop {
+        match attempt(&mut carrier, options).await {
+            // Something was erased or collected as garbage meanwhile, here or there.
+            Err(error) => match attempts.again(error).await {
+                Ok(()) => {}
+                Err(error) => break Err(error),
+            },
+            copied => break copied,
+        }
+    };
+    carrier.lease.release().await;
+    carrier.restorer.finish().await;
+    let mut report = copied?;
+    report.restored = carrier.restorer.restored;
+    if !report.refs.iter().all(|at| matches!(at.status, CopyStatus::Diverged { .. })) {
+        report.erased = arrive(to, Some(from), sent_erasures(from).await?).await?;
+    }
+    Ok(report)
+}
+
+async fn attempt(carrier: &mut ObjectCopier<'_>, options: &CopyOptions) -> Result<CopyReport> {
+    let (from, to) = (carrier.from, carrier.to);
+    let mut documents = Vec::new();
     let mut refs = chosen_refs(from, options.refs.as_deref()).await?;
-    // They go first, and all of them.
+    // They follow, and all of them.
     refs.retain(|(name, _)| name.erased_blob().is_none());
+    carrier.read_erasures().await?;
     let heads = refs.iter().filter_map(|(_, target)| target.commit());
     let order = CommitGraph::of(from, heads).await?.parents_first();
     let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
-    let mut carrier = ObjectCopier::new(from, to, "copy")?;
-    carrier.erasures().await?;
-    let mut races = to.races();
-    report.reused = loop {
-        match carrier.carry_all(&order, true, options.progress.as_ref()).await {
-            // What was carried so far is unreachable, and was collected as garbage; or something was
-            // erased meanwhile.
-            Err(error) if collected(&error) => {
-                races.lose().await?;
-                carrier.erasures().await?;
-            }
-            carried => break carried?,
-        }
-    };
+    report.reused = carrier.carry_all(&order, true, options.progress.as_ref()).await?;
     // A part has no HEAD of its own: the first of its branches is where to begin, unless one of
     // them is where the target begins. So it comes after them.
     let begin =
         refs.iter().find(|(name, _)| options.refs.is_some() && name.branch_name().is_some());
     let begin = begin.map(|(branch, _)| (RefName::head(), RefTarget::Ref(branch.clone())));
     for group in refs.chunks(WRITE_REFS).chain(begin.as_slice().chunks(1)) {
-        let statuses = point(&carrier, group).await?;
+        let statuses = point(carrier, group).await?;
         for ((name, target), status) in group.iter().zip(statuses) {
             // What is short has no rows to lack.
             if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
@@ -184,10 +204,13 @@ pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyR
             {
                 crate::turns::catch_up(to, *head).await;
             }
+            if status == CopyStatus::Unchanged {
+                documents.extend(target.blob());
+            }
             report.refs.push(CopiedRef { name: name.clone(), to: target.clone(), status });
         }
     }
-    report.erased = carrier.carried;
+    carrier.restorer.blobs(&documents, Replace::Lacking).await?;
     Ok(report)
 }
 
@@ -201,23 +224,24 @@ async fn point(
     let mut races = to.races();
     loop {
         let found = to.store().refs(to.name(), &names).await?;
-        let mut batch = carrier.batch()?;
+        let mut txn = Txn::within(to, Some(&carrier.operation))?.any_name();
         let mut documents = Vec::new();
         let mut statuses = Vec::with_capacity(refs.len());
         for ((name, target), at) in refs.iter().zip(found) {
             let status = status(carrier.to, name, target, at.as_ref()).await?;
             if let CopyStatus::Created | CopyStatus::Forwarded = status {
                 documents.extend(target.blob());
-                batch.refs.push(ref_edit(name.clone(), at, Some(target.clone())));
+                txn.move_from(name, at, Some(target.clone()));
             }
             statuses.push(status);
         }
-        if batch.refs.is_empty() {
+        if !txn.moves_refs() {
             return Ok(statuses);
         }
-        batch.blobs = carrier.blobs(documents).await?;
-        batch.require_targets();
-        if races.won(apply_and_tell(to, &carrier.operation, batch).await?).await? {
+        for document in carrier.blobs(documents, &HashSet::new()).await? {
+            txn.blob(document)?;
+        }
+        if races.won(txn.apply(carrier.what, &WriteOptions::new()).await?).await? {
             return Ok(statuses);
         }
         // Another writer moved one of them: it may have diverged, the others have not.

@@ -1,66 +1,106 @@
 //! Erase and redact: bytes that are deleted for good, and messages that say so in their place.
 
+mod arrive;
 mod document;
 mod edits;
+mod lift;
+mod mark;
+mod mend;
+mod message;
 mod report;
 mod request;
 mod scan;
+mod scope;
 mod search;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
-use tract_core::{Applied, Blob, BlobId, ObjectId, RefName, RefTarget, StoreError, StoreExt as _};
+use tract_core::{
+    Applied, Blob, BlobId, CommitId, Content, ObjectId, RefName, RefTarget, StoreError,
+    StoreExt as _,
+};
 use tract_hooks::Hooks;
 
+pub use self::arrive::CarriedErasures;
+pub(crate) use self::arrive::{arrive, read_sent, sent_erasures};
 pub use self::document::Erasure;
+use self::edits::EditNote;
+pub(crate) use self::lift::{banned, let_again};
+pub use self::lift::{lift_erasure, pending_erasures};
+pub(crate) use self::mark::ErasureMark;
+pub(crate) use self::mend::{KnownErasures, mend, mend_branch};
+pub(crate) use self::message::slot_in;
 pub use self::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 pub use self::request::{EraseRequest, EraseTarget};
-use self::scan::Scan;
+use self::scan::{Scan, Scope};
+pub use self::scope::is_erased;
+use crate::carry::Attempts;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::{Txn, WriteOptions};
 
-/// Erases: deletes bytes for good, everywhere in the repository.
+/// Erases: deletes the bytes of messages for good.
 ///
 /// # Behavior
-/// - Finds every stored content, provider's bytes, kept original, tool definition and document that
-///   has the text, and what shows it. With [`EraseRequest::dry_run`] that is all.
+/// - A message is erased with all its versions, on every branch, and with what summaries quote of
+///   it. Bytes that another message has too stay: [`EraseReport::shared`] has them, and
+///   [`EraseReport::others`] lists those messages. [`EraseRequest::everywhere`] erases the text in
+///   all of them. With [`EraseRequest::dry_run`] the report is all.
 /// - In one write: each branch that shows such a message gets an edit of it, tools in force are
 ///   replaced, documents are rewritten, the bytes are deleted, and `erasures/<blob>` says when, by
 ///   whom and why. Commits stay as they are, with their ids.
-/// - From then on the bytes are refused when they come again, a context that needs them is an error
-///   that names the erasure, and `undo` moves branches back but brings no bytes back.
+/// - From then on a context that needs the bytes is an error that names the erasure. A branch that is
+///   moved to such a context, by `undo`, `reset`, a revert, a merge or a transfer, gets the edits of the
+///   erasure again. Another message may store the same bytes again, unless the request
+///   [bans](EraseRequest::ban) them.
 /// - Afterwards derived data is dropped and the store is wiped ([`finish_erasures`]).
 /// - Nothing is written when nothing is found.
 ///
 /// # Errors
 /// `Unsupported` when the store cannot erase; [`Error::BadErase`] when something was asked for that
-/// cannot be erased; [`Error::KeptMoving`] when others kept moving the branches.
+/// cannot be erased; [`Error::Erased`] when nothing is left of it; [`Error::KeptMoving`] when others
+/// kept moving the branches.
 pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
-    let capabilities = repo.store().capabilities();
-    if !(capabilities.erases && capabilities.collects_garbage) {
-        let (kind, backend) = (StoreErrorKind::Unsupported, repo.store().backend());
-        return Err(StoreError::new(kind, backend, "erase", "this store cannot erase").into());
-    }
+    require_erasing(repo)?;
     request.check()?;
-    match erase_all(repo, request).await {
-        // Another erasure was first.
-        Err(Error::Missing(ObjectId::Blob(blob)))
-        | Err(Error::Store(StoreError {
-            kind: StoreErrorKind::Missing { object: ObjectId::Blob(blob) },
-            ..
-        })) => Err(repo.absent_blob(blob).await),
-        done => done,
+    let mut attempts = Attempts::new(repo);
+    loop {
+        let error = match erase_all(repo, request).await {
+            // Another erasure was first.
+            Err(Error::Missing(ObjectId::Blob(blob)))
+            | Err(Error::Store(StoreError {
+                kind: StoreErrorKind::Missing { object: ObjectId::Blob(blob) },
+                ..
+            })) => repo.absent_blob(blob).await,
+            Err(error) => error,
+            done => return done,
+        };
+        match error {
+            Error::Erased(_) => return Err(error),
+            // Something that was found was collected as garbage since.
+            error => attempts.again(error).await?,
+        }
     }
+}
+
+/// Refuses a store that cannot erase.
+fn require_erasing(repo: &Repo) -> Result<()> {
+    let capabilities = repo.store().capabilities();
+    if capabilities.erases && capabilities.collects_garbage {
+        return Ok(());
+    }
+    let (kind, backend) = (StoreErrorKind::Unsupported, repo.store().backend());
+    Err(StoreError::new(kind, backend, "erase", "this store cannot erase").into())
 }
 
 async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     // No handler is asked: one that refuses would keep the bytes, and one that keeps a copy too.
     let bare = repo.with_hooks(Hooks::default());
     let mut races = repo.races();
+    let mut contents = HashMap::new();
     loop {
-        let mut scan = Scan::new(&bare, request).await?;
+        let mut scan = Scan::new(&bare, Scope::of(&bare, request).await?).await?;
         let mut report = scan.report();
         if request.dry_run || scan.is_empty() {
             return Ok(report);
@@ -71,9 +111,19 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
                 races.lose().await?;
                 break;
             }
-            match write(&bare, &scan, request, &mut report).await? {
+            let note = EditNote {
+                verb: request.verb().to_owned(),
+                reason: request.reason.clone(),
+                at_us: repo.now_us(),
+            };
+            match write(&bare, &scan, request, &note, &mut contents, &mut report).await? {
                 Applied::Done | Applied::Already => {
-                    report.wiped = finish_erasures(repo).await;
+                    // Branches that were made between the look at the branches and the write, which
+                    // could not hold them, must not show what is erased.
+                    report.edits += mend(&bare, &branches(&bare).await?).await?;
+                    if !report.blobs.is_empty() {
+                        report.wiped = finish_erasures(repo).await;
+                    }
                     return Ok(report);
                 }
                 Applied::Conflict(conflict) => {
@@ -93,26 +143,57 @@ async fn write(
     repo: &Repo,
     scan: &Scan<'_>,
     request: &EraseRequest,
+    note: &EditNote,
+    contents: &mut HashMap<CommitId, Content>,
     report: &mut EraseReport,
 ) -> Result<Applied> {
     let mut txn = Txn::new(repo)?;
-    report.edits = edits::plan(&mut txn, scan, request).await?;
-    let at_us = repo.now_us();
+    let mut planned = edits::plan(&mut txn, scan, note, contents).await?;
+    edits::plan_hidden(&mut txn, scan, note, contents, &mut planned).await?;
+    report.edits = planned.edits;
+    let pending: Vec<RefName> =
+        report.blobs.iter().map(|blob| RefName::pending_erasure(blob.id)).collect();
+    let found = repo.store().refs(repo.name(), &pending).await?;
+    for (name, target) in pending.iter().zip(found) {
+        if target.is_some() {
+            txn.move_from(name, target, None);
+        }
+    }
+    if !report.blobs.is_empty() {
+        mark::advance(&mut txn).await?;
+    }
     for blob in &report.blobs {
+        let messages = scan.holders.get(&blob.id);
         let document = Erasure {
             blob: blob.id,
             reason: request.reason.clone(),
             who: repo.who().to_owned(),
-            at_us,
+            at_us: note.at_us,
             bytes: blob.bytes,
+            verb: note.verb.clone(),
+            messages: messages.map(|slots| slots.iter().copied().collect()).unwrap_or_default(),
+            replaced_by: planned.replaced_by.get(&blob.id).copied(),
+            ban: request.ban,
         };
-        let document = document.to_blob();
-        let target = RefTarget::Blob(document.id());
-        txn.blob(document)?;
-        txn.move_from(&RefName::erasure(blob.id), None, Some(target));
+        record(&mut txn, &RefName::erasure(blob.id), &document)?;
     }
     let options = WriteOptions::new().why(&request.reason);
     txn.apply(request.verb(), &options).await
+}
+
+/// Makes a ref that says what an erasure did.
+fn record(txn: &mut Txn<'_>, name: &RefName, document: &Erasure) -> Result<()> {
+    let document = document.to_blob();
+    let target = RefTarget::Blob(document.id());
+    txn.blob(document)?;
+    txn.move_from(name, None, Some(target));
+    Ok(())
+}
+
+/// Lists the names of all branches.
+async fn branches(repo: &Repo) -> Result<Vec<RefName>> {
+    let refs = repo.store().list_refs(repo.name(), "heads/").await?;
+    Ok(refs.into_iter().map(|(name, _)| name).collect())
 }
 
 /// Does what is left of earlier erasures: drops derived data and wipes the files of the store. It
@@ -128,28 +209,6 @@ pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     // Rows are derived: where they cannot be made again, queries do without.
     let _without = crate::turns::rebuild_all(repo).await;
     Ok(wiped?)
-}
-
-/// The erasures that came with history from elsewhere.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CarriedErasures {
-    /// How many blobs were erased there, and now are here.
-    pub blobs: usize,
-    /// Why the files of the store may still have their bytes: [`finish_erasures`] is to be done
-    /// again. `None` when they have not.
-    pub not_wiped: Option<String>,
-}
-
-impl CarriedErasures {
-    /// Notes that erasures came, and does what is left of them.
-    pub(crate) async fn finish(&mut self, repo: &Repo, blobs: usize) {
-        if blobs > 0 {
-            self.blobs += blobs;
-            let wiped = finish_erasures(repo).await;
-            self.not_wiped = wiped.err().map(|error| error.to_string());
-        }
-    }
 }
 
 /// Lists what was erased in a repository, by blob.

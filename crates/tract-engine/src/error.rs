@@ -7,7 +7,7 @@ use tract_core::store::Damage;
 use tract_core::text::count;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
-    StoreError, StoreErrorKind, TooLarge,
+    StoreError, StoreErrorKind, TooLarge, ToolNameError,
 };
 
 use tract_hooks::{HookError, SummaryError};
@@ -204,6 +204,9 @@ pub enum Error {
     /// Something exceeds a limit.
     #[error("{0}")]
     TooLarge(#[from] TooLarge),
+    /// A tool that models could not name is to be set.
+    #[error("{0}")]
+    ToolName(#[from] ToolNameError),
     /// A name breaks the rules.
     #[error("{0}")]
     BadName(#[from] BadName),
@@ -222,6 +225,12 @@ pub enum Error {
     /// Something that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
+    /// A commit that the ref log names was deleted by garbage collection.
+    #[error("commit {} was deleted by gc", .commit.short())]
+    Collected {
+        /// The commit.
+        commit: CommitId,
+    },
     /// What is needed was erased.
     #[error("{0}")]
     Erased(Box<Erasure>),
@@ -333,12 +342,14 @@ impl Error {
             Self::NoToolResult { .. } => "no_tool_result",
             Self::Summary(error) => error.code(),
             Self::TooLarge(_) => "too_large",
+            Self::ToolName(error) => error.code(),
             Self::BadName(_) => "bad_name",
             Self::Record(_) => "bad_record",
             Self::Shape(_) => "bad_shape",
             Self::Content(_) => "bad_content",
             Self::Json(_) => "invalid_json",
             Self::Missing(_) => "missing_object",
+            Self::Collected { .. } => "collected",
             Self::Erased(_) => "erased",
             Self::BadErase { .. } => "bad_erase",
             Self::Damaged { .. } => "corrupt",
@@ -374,9 +385,22 @@ impl Error {
             Self::Step(error) => return error.notes(),
             Self::Hook(error) => return error.notes(),
             Self::Summary(error) => return error.notes(),
-            Self::Compile(CompileError::Store(error)) | Self::Store(error) => return error.notes(),
+            Self::Compile(CompileError::Store(error)) | Self::Store(error)
+                if !matches!(error.kind, StoreErrorKind::Missing { .. }) =>
+            {
+                return error.notes();
+            }
             Self::Conflict { .. } => {
                 "compile again and answer the new head, or keep the answer on its own branch".into()
+            }
+            Self::UnknownBranch { nearest, .. } if nearest.is_empty() => {
+                "`tract branch` lists the branches".into()
+            }
+            Self::UnknownTag { nearest, .. } if nearest.is_empty() => {
+                "`tract tag` lists the tags".into()
+            }
+            Self::UnknownRevision { nearest, .. } if nearest.is_empty() => {
+                "`tract branch`, `tract tag` and `tract log` list what a revision can name".into()
             }
             Self::UnknownRevision { nearest, .. }
             | Self::UnknownBranch { nearest, .. }
@@ -410,13 +434,25 @@ impl Error {
             Self::CheckedOut { .. } => "check out another branch first".into(),
             Self::HasPending { .. } => "`tract pending` lists them; decide them first".into(),
             Self::KeptMoving { .. } => "try again when fewer writers are active".into(),
+            Self::Collected { .. } => {
+                return vec![
+                    "the ref log still names it; `tract gc --keep` sets how long commits that only \
+                     the log names are kept"
+                        .to_owned(),
+                    "a copy, an export or a remote that has it brings it back".to_owned(),
+                ];
+            }
             Self::Erased(_) => {
                 return vec![
                     "the bytes are gone; the branch's head shows what is left".to_owned(),
                     "`tract copy` moves a repository with what was erased in it".to_owned(),
                 ];
             }
-            Self::Damaged { .. } => "`tract verify` lists all damage".into(),
+            Self::Damaged { .. } => {
+                "`tract verify` lists all damage, and `tract verify --repair --from STORE` \
+                 replaces it from a copy or a bundle"
+                    .into()
+            }
             Self::MovedSince(moved) => match moved.name.branch_name() {
                 Some(branch) => format!(
                     "`tract log {branch}` shows the later commits; `tract revert` reverts single \
@@ -441,9 +477,16 @@ impl Error {
             Self::DecidedMeanwhile { id, .. } => {
                 format!("`tract merge show {id}` shows the decisions")
             }
+            Self::ToolName(error) => error.note().into(),
             Self::NoToolResult { .. } => "`tract turns` lists calls and results".into(),
             Self::NothingToUndo { .. } => {
                 "to undo on another branch, first `tract checkout BRANCH`".into()
+            }
+            Self::Missing(_) | Self::Store(_) => {
+                "`tract verify` lists what is missing or damaged".into()
+            }
+            Self::BadErase { .. } => {
+                "`tract cat` lists the messages, and `tract erase --help` what can be erased".into()
             }
             Self::NoText
             | Self::TooLarge(_)
@@ -453,8 +496,6 @@ impl Error {
             | Self::Compile(_)
             | Self::Content(_)
             | Self::Json(_)
-            | Self::Missing(_)
-            | Self::BadErase { .. }
             | Self::Random(_) => return Vec::new(),
         };
         vec![note]

@@ -26,8 +26,16 @@ impl Repo {
             match planner(records) {
                 Ok(planned) => return Ok(planned),
                 // What was read is in `records` from then on, so a planner never asks for it again.
-                Err(Stop::Needs(needs)) => Box::pin(self.read(head, &needs, records)).await?,
+                Err(Stop::Needs(needs)) => match Box::pin(self.read(head, &needs, records)).await {
+                    Err(Error::Missing(ObjectId::Blob(blob))) => {
+                        return Err(self.absent_blob(blob).await);
+                    }
+                    read => read?,
+                },
                 Err(Stop::Refused(refusal)) => return Err(refusal.into()),
+                Err(Stop::Missing(ObjectId::Blob(blob))) => {
+                    return Err(self.absent_blob(blob).await);
+                }
                 Err(Stop::Missing(object)) => return Err(Error::Missing(object)),
                 Err(Stop::Content(error)) => return Err(error.into()),
             }

@@ -12,7 +12,9 @@ use tract_core::store::{ListKind, ObjectListing, SpaceRelease, Sweep, SweepAnswe
 use tract_core::{ObjectId, ToolId, ToolRow};
 
 use self::mark::Marks;
+use crate::carry::Attempts;
 use crate::error::Result;
+use crate::lease;
 use crate::repo::Repo;
 
 /// How far a garbage collection has come.
@@ -132,7 +134,8 @@ pub enum KeptBy {
     Document,
     /// An entry of the ref log that is younger than the limit: what `undo` may need.
     RefLog,
-    /// A write that came in while garbage was collected.
+    /// A write that came in while garbage was collected, or that is under way: a stream, an import or
+    /// a transfer stores objects before a ref leads to them.
     Written,
 }
 
@@ -187,6 +190,8 @@ const LIST_OBJECTS: usize = 4096;
 ///   object whose id is written in a document: approvals, decisions, pins.
 /// - Writers continue meanwhile. What they link to is kept, and what they need and is deleted already
 ///   is refused with `Missing`, as if it had never been stored.
+/// - Streams, imports and transfers that store objects before a ref leads to them hold a lease: what
+///   they stored is kept until they end, their process ends, or they are silent for ten minutes.
 /// - Deletes commits before what they link to, in small transactions: cut short at any moment, the
 ///   store is whole, and the next collection continues.
 /// - A dry run counts the same and deletes nothing.
@@ -201,19 +206,29 @@ const LIST_OBJECTS: usize = 4096;
 pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
     let mut races = repo.races();
     let mut collected = GcReport::default();
+    let mut attempts = Attempts::new(repo);
     loop {
-        let done = Collection::begin(repo, options).await?.run(&mut collected).await?;
-        if done {
-            if options.release_space && !options.dry_run && collected.deleted().objects > 0 {
-                if let Some(report) = &options.progress {
-                    report(GcProgress::Releasing);
+        match collect(repo, options, &mut collected).await {
+            Ok(true) => {
+                if options.release_space && !options.dry_run && collected.deleted().objects > 0 {
+                    if let Some(report) = &options.progress {
+                        report(GcProgress::Releasing);
+                    }
+                    collected.released = Some(repo.store().release_space().await?);
                 }
-                collected.released = Some(repo.store().release_space().await?);
+                return Ok(collected);
             }
-            return Ok(collected);
+            Ok(false) => races.lose().await?,
+            // A ref that this collection has read may be gone since, and another collection may
+            // have deleted what it led to.
+            Err(error) => attempts.again(error).await?,
         }
-        races.lose().await?;
     }
+}
+
+/// Makes one attempt; returns whether it came to the end.
+async fn collect(repo: &Repo, options: &GcOptions, collected: &mut GcReport) -> Result<bool> {
+    Collection::begin(repo, options).await?.run(collected).await
 }
 
 /// One attempt: marks, lists, sweeps.
@@ -226,11 +241,16 @@ struct Collection<'a> {
 
 impl<'a> Collection<'a> {
     async fn begin(repo: &'a Repo, options: &'a GcOptions) -> Result<Self> {
+        let mut marks = Marks::new(repo, options.progress.clone());
+        if options.dry_run {
+            marks.pass_over(lease::expired(repo).await?);
+        } else {
+            lease::delete_expired(repo).await?;
+        }
         // The position is read before the refs: what moves afterwards is seen as a move.
         let position = repo.store().write_position(repo.name()).await?;
         let keep = i64::try_from(options.keep.as_micros()).unwrap_or(i64::MAX);
         let since = repo.now_us().saturating_sub(keep);
-        let mut marks = Marks::new(repo, options.progress.clone());
         marks.refs().await?;
         marks.log(since).await?;
         Ok(Self { repo, options, position, marks })

@@ -107,8 +107,9 @@ impl GrepOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GrepHit {
-    /// The commit whose content it is, the one nearest to a head where there are several; for a
-    /// definition a commit after which the tool is in force.
+    /// The commit whose content it is. Where there are several: of one head the one nearest to it,
+    /// of several heads the newest, as [`search`](crate::search()) names it. For a definition a
+    /// commit after which the tool is in force.
     pub commit: CommitId,
     /// The text as it is stored.
     pub content: BlobId,

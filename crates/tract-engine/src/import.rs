@@ -1,6 +1,7 @@
 //! Import: whole conversations in, each on a branch of its own, equal prefixes shared.
 
 mod chain;
+mod write;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -8,16 +9,18 @@ use std::fmt;
 use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
-    Batch, Blob, Commit, CommitId, Draft, JsonText, RefName, RefTarget, ToolRow, ToolSchema,
-    Toolset,
+    Batch, Blob, BlobId, Commit, CommitId, Draft, JsonText, ObjectId, RefName, RefTarget,
+    StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset,
 };
 
 use self::chain::{Builder, Chain};
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
+use crate::erase::{Erasure, banned};
 use crate::error::{Error, Result};
+use crate::lease::Lease;
 use crate::operation::Operation;
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, apply_batch, ref_edit, require_done};
+use crate::txn::{ref_edit, require_done};
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
@@ -110,6 +113,9 @@ pub enum ImportStatus {
     Forwarded,
     /// It pointed to the end of the conversation already.
     Unchanged,
+    /// It pointed to messages of the conversation that the user has abandoned since, and points to
+    /// those now that continue it. Another branch keeps the abandoned ones.
+    Moved,
     /// It holds other commits and was left alone; the commits are stored, but no branch holds them.
     Diverged,
 }
@@ -121,6 +127,7 @@ impl ImportStatus {
             Self::Created => "created",
             Self::Forwarded => "forwarded",
             Self::Unchanged => "unchanged",
+            Self::Moved => "moved",
             Self::Diverged => "diverged",
         }
     }
@@ -177,8 +184,12 @@ pub struct Importer {
     repo: Repo,
     options: ImportOptions,
     operation: Operation,
+    /// Keeps the beginning of a large conversation until its branch is there.
+    lease: Lease,
     group: Vec<PlannedImport>,
     bytes: usize,
+    /// What may not be stored again, once it was read.
+    banned: Option<HashMap<BlobId, Erasure>>,
 }
 
 /// A conversation made commits, and the names that it may take.
@@ -199,8 +210,9 @@ struct ImportRefs {
 
 impl ImportRefs {
     fn new(name: &str) -> Result<Self> {
-        let (branch, document) = (RefName::branch(name)?, RefName::new(format!("imports/{name}"))?);
-        Ok(Self { branch, document })
+        let branch = RefName::branch(name)?;
+        let document = format!("imports/{}", branch.branch_name().unwrap_or(name));
+        Ok(Self { branch, document: RefName::new(document)? })
     }
 
     /// The places of a conversation, best first. Its plain name is the first when it needs no
@@ -219,14 +231,24 @@ impl Importer {
     /// [`Error::Random`] when the operating system has no randomness to give.
     pub fn new(repo: &Repo, options: ImportOptions) -> Result<Self> {
         let operation = repo.operation_or_new(options.operation.as_ref())?;
-        Ok(Self { repo: repo.clone(), options, operation, group: Vec::new(), bytes: 0 })
+        let lease = Lease::new(repo, true)?;
+        Ok(Self {
+            repo: repo.clone(),
+            options,
+            operation,
+            lease,
+            group: Vec::new(),
+            bytes: 0,
+            banned: None,
+        })
     }
 
     /// Adds a conversation. Writes the group when it is full, and returns its outcomes.
     ///
     /// # Errors
-    /// When the conversation breaks a limit or has content without canonical form; it is left out
-    /// then, and others may follow. When the store fails, nothing of the group was written.
+    /// When the conversation breaks a limit, or has content without canonical form or that is erased
+    /// and banned; it is left out then, and others may follow. When the store fails, nothing of the
+    /// group was written.
     pub async fn add(&mut self, conversation: ImportConversation) -> Result<Vec<Imported>> {
         let ImportConversation { id, drafts, tools, meta } = conversation;
         let mut builder = Builder::new(self.repo.limits(), &tools)?;
@@ -235,6 +257,7 @@ impl Importer {
             builder.add(draft)?;
         }
         let chain = builder.finish();
+        self.refuse_banned(&chain.links).await?;
         let planned = PlannedImport { names: ImportRefs::of(&id)?, id, meta, chain };
         // Two of one name in a group would be two edits of one ref.
         let taken = self
@@ -268,29 +291,79 @@ impl Importer {
         let id = id.into();
         let names = ImportRefs::of(&id)?;
         let mut done = self.finish().await?;
+        let large = self.large((id, names), tools, meta, &mut next).await;
+        // A branch leads there now, or nothing is to be kept.
+        self.lease.release().await;
+        done.extend(large?);
+        Ok(done)
+    }
+
+    async fn large<E: From<Error>>(
+        &mut self,
+        (id, names): (String, [ImportRefs; 2]),
+        tools: &[ToolSchema],
+        meta: Option<JsonText>,
+        next: &mut impl FnMut() -> Result<Option<Draft>, E>,
+    ) -> Result<Vec<Imported>, E> {
         let repo = self.repo.clone();
         let mut builder = Builder::new(repo.limits(), tools)?;
         while let Some(draft) = next()? {
             builder.add(draft)?;
             if builder.made.size_bytes >= self.options.group_bytes {
                 let links = builder.take_links();
+                self.refuse_banned(&links).await?;
                 builder.made.reused += self.store(links).await?;
             }
         }
-        self.group.push(PlannedImport { names, id, meta, chain: builder.finish() });
-        done.extend(self.finish().await?);
-        Ok(done)
+        let chain = builder.finish();
+        self.refuse_banned(&chain.links).await?;
+        self.group.push(PlannedImport { names, id, meta, chain });
+        Ok(self.finish().await?)
     }
 
-    /// Stores commits that no ref leads to yet; returns how many were stored before.
-    async fn store(&self, links: Vec<ImportCommit>) -> Result<usize> {
-        let mut batch = self.repo.batch(&self.operation, "import")?;
-        let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
-        drop(links);
-        if !batch.commits.is_empty() {
-            require_done(apply_batch(self.repo.store().as_ref(), self.repo.name(), batch).await?)?;
+    /// Refuses commits that are not stored yet and bring banned bytes.
+    async fn refuse_banned(&mut self, links: &[ImportCommit]) -> Result<()> {
+        let banned = match self.banned.take() {
+            Some(banned) => banned,
+            None => banned(&self.repo).await?,
+        };
+        let banned = self.banned.insert(banned);
+        if banned.is_empty() {
+            return Ok(());
         }
-        Ok(reused)
+        for link in links {
+            let found = link.blobs.iter().find_map(|blob| banned.get(&blob.id()));
+            if let Some(erasure) = found
+                && self.repo.commit(link.commit.id()).await?.is_none()
+            {
+                let backend = self.repo.store().backend();
+                return Err(StoreError::erased(backend, "import", erasure.blob).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores commits that no ref leads to yet, and keeps them; returns how many were stored before.
+    async fn store(&self, links: Vec<ImportCommit>) -> Result<usize> {
+        let Some(last) = links.last().map(|link| ObjectId::Commit(link.commit.id())) else {
+            return Ok(0);
+        };
+        let mut races = self.repo.races();
+        loop {
+            let mut batch = self.repo.batch(&self.operation, "import")?;
+            let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
+            // It may have been stored before, and be collected as garbage now.
+            batch.requires.push(last);
+            match self.lease.store(&self.operation, batch, &[last]).await {
+                Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
+                    races.lose().await?;
+                }
+                applied => {
+                    require_done(applied?)?;
+                    return Ok(reused);
+                }
+            }
+        }
     }
 
     /// Writes the last group, and returns its outcomes. The importer may be used again.
@@ -310,9 +383,15 @@ impl Importer {
             if batch.refs.is_empty() && batch.commits.is_empty() {
                 return Ok(answers);
             }
-            let applied = match apply_and_tell(&self.repo, &self.operation, batch).await {
+            let leads_to_stored = answers.iter().any(|one| {
+                one.reused > 0
+                    && matches!(one.status, ImportStatus::Created | ImportStatus::Forwarded)
+            });
+            let applied = match self.apply(batch, leads_to_stored).await {
                 // Found stored while planning, and collected as garbage since: plan with it whole.
-                Err(error) if matches!(error.kind, tract_core::StoreErrorKind::Missing { .. }) => {
+                Err(Error::Store(error))
+                    if matches!(error.kind, StoreErrorKind::Missing { .. }) =>
+                {
                     races.lose().await?;
                     continue;
                 }

@@ -12,6 +12,7 @@ mod chat;
 mod chosen;
 mod conflicts;
 mod copy;
+mod counts;
 mod diff;
 mod diff_line;
 mod documents;
@@ -24,9 +25,11 @@ pub mod graph;
 mod grep;
 mod heads;
 mod import;
+mod lease;
 mod log;
 mod lost;
 mod merge;
+mod normal;
 mod operation;
 mod overlay;
 mod pending;
@@ -42,8 +45,8 @@ mod remote;
 mod repack;
 mod reply;
 mod repo;
+mod restore;
 mod revision;
-mod schemas;
 mod search;
 mod signatures;
 mod spare;
@@ -58,7 +61,7 @@ mod verify;
 mod wire;
 mod write;
 
-pub use crate::answer_facts::{AnswerFacts, AnswerTokens};
+pub use crate::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
 pub use crate::apply::{
     ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
     read_lines,
@@ -72,6 +75,7 @@ pub use crate::bundle::{
 pub use crate::cache_use::{
     CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, cache_use, rank_misses,
 };
+pub use crate::carry::Attempts;
 pub use crate::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
@@ -82,7 +86,8 @@ pub use tract_secrets as secrets;
 
 pub use crate::erase::{
     CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
-    ErasedBlob, Erasure, erase, erasures, finish_erasures,
+    ErasedBlob, Erasure, erase, erasures, finish_erasures, is_erased, lift_erasure,
+    pending_erasures,
 };
 pub use crate::error::{Error, Result};
 pub use crate::export::{Export, ExportOptions, export};
@@ -106,7 +111,7 @@ pub use crate::plan::Refusal;
 pub use crate::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
 pub use crate::question::{open_calls, unanswered};
 pub use crate::races::Races;
-pub use crate::rebase::{Rebase, RebaseStep, Rebased};
+pub use crate::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
 pub use crate::redact::{RedactedContent, redact_content, redact_with};
 pub use crate::remote::{
     AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
@@ -115,8 +120,7 @@ pub use crate::remote::{
 pub use crate::repack::{OnRepack, RepackProgress, RepackReport, repack};
 pub use crate::reply::{broken_off, generation_config, reply_draft};
 pub use crate::repo::{Repo, RepoOptions};
-pub use crate::revision::Marks;
-pub use crate::schemas::{IntoSchema, into_schemas};
+pub use crate::revision::{Marks, NamedMessage};
 pub use crate::search::{
     SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
     search,
@@ -130,4 +134,6 @@ pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_di
 pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 pub use crate::txn::{Txn, WriteOptions};
 pub use crate::undo::{RefMove, UndoConflict, UndoReport};
-pub use crate::verify::{OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify};
+pub use crate::verify::{
+    OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify, verify_from, verify_from_bundle,
+};

@@ -1,22 +1,23 @@
 //! The verb `merge`: common ancestors, fast-forward, and the merge commit.
 
+mod ancestry;
 mod kept;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tract_core::store::Walk;
-use tract_core::{Commit, CommitId, ObjectId, RefName, RefTarget};
+use tract_core::{Commit, CommitId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
+use self::ancestry::{Ancestry, Graph, ancestors, common};
 pub(crate) use self::kept::decisions_ref;
 pub use self::kept::{KeptConflict, KeptMerge, MergeProgress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::pending::{Document, PendingRequest, WriteTarget};
 use crate::plan::{
-    Details, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution, ResolveFn,
-    Resolver, merge as plan_merge,
+    BranchTip, Details, Line, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution,
+    ResolveFn, Resolver, merge as plan_merge,
 };
 use crate::rebase::Shared;
 use crate::repo::Repo;
@@ -119,8 +120,8 @@ impl Repo {
     /// Brings what a head has into a branch.
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Refusal::Conflicts`](crate::Refusal) when both sides changed the
-    /// same and [`MergeOptions::resolve`] does not resolve it, with
+    /// [`Error::Refused`](crate::Error::Refused) with [`Refusal::Conflicts`](crate::Refusal) when both
+    /// sides changed the same and [`MergeOptions::resolve`] does not resolve it, with
     /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution does not fit its conflict;
     /// nothing is written then.
     pub async fn merge(
@@ -256,6 +257,23 @@ impl Txn<'_> {
             Ancestry::Best(bases) => bases,
             Ancestry::Forward | Ancestry::Contained => head.into_iter().collect(),
         };
+        if let (Some(ours), [base]) = (head, bases.as_slice())
+            && let Some(ends) = self.ends_of(ours, source, *base).await?
+        {
+            let (ours, theirs, base) = ends;
+            let lines = [base];
+            let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
+            let details = noted_down.map_or(&options.details, |noted| &noted.0);
+            let planned =
+                self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await;
+            // What is refused here may be right on the whole lines, and is refused in their words.
+            if let Ok(planned) = planned
+                && planned.texts.is_empty()
+            {
+                let tip = BranchTip::from(&ours);
+                return Ok(Merged::Commit(self.change(branch, tip, planned.commit)?));
+            }
+        }
         let ours = self.line(head).await?;
         let theirs = self.line(Some(source)).await?;
         let mut lines = Vec::with_capacity(bases.len());
@@ -281,134 +299,21 @@ impl Txn<'_> {
     }
 }
 
-/// How two heads are related.
-enum Ancestry {
-    /// Ours is an ancestor of theirs.
-    Forward,
-    /// Theirs is ours, or an ancestor of it.
-    Contained,
-    /// The best common ancestors: those that are no ancestor of another one. Maybe none.
-    Best(Vec<CommitId>),
-}
-
-/// Parents as far as they were read.
-#[derive(Default)]
-struct Graph(HashMap<CommitId, Vec<CommitId>>);
-
-impl Graph {
-    /// Reads the parents of a commit, and with them those of its first-parent ancestors.
-    async fn parents(&mut self, txn: &Txn<'_>, id: CommitId, limit: usize) -> Result<&[CommitId]> {
-        if !self.0.contains_key(&id) {
-            match txn.made_here(id) {
-                Some(commit) => self.0.extend([(id, commit.parents.clone())]),
-                None => {
-                    let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
-                    let page = repo.store().walk(repo.name(), walk).await?;
-                    let commits = page.steps.into_iter().map(|step| step.commit);
-                    self.0.extend(commits.map(|commit| (commit.id(), commit.parents.clone())));
-                }
-            }
+impl Txn<'_> {
+    /// Returns the ends of two lines that parted near their heads, and that of the line where they did;
+    /// `None` where more has to be known, or is in memory.
+    async fn ends_of(
+        &self,
+        ours: CommitId,
+        theirs: CommitId,
+        base: CommitId,
+    ) -> Result<Option<(Line, Line, Line)>> {
+        let repo = self.repo();
+        let is_known = repo.compiler().cached_line(ours).is_some();
+        if is_known || self.made_here(ours).is_some() || self.made_here(theirs).is_some() {
+            return Ok(None);
         }
-        self.0.get(&id).map(Vec::as_slice).ok_or(Error::Missing(ObjectId::Commit(id)))
+        let ends = Box::pin(repo.recent_lines(base, [ours, theirs])).await?;
+        Ok(ends.map(|(base, [ours, theirs])| (ours, theirs, base)))
     }
-}
-
-/// Finds how two heads are related, over all parents.
-async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> Result<Ancestry> {
-    if ours == theirs {
-        return Ok(Ancestry::Contained);
-    }
-    let mut graph = Graph::default();
-    if let Some(near) = near(txn, &mut graph, ours, theirs).await? {
-        return Ok(near);
-    }
-    let mine = ancestors(txn, &mut graph, ours).await?;
-    if mine.contains(&theirs) {
-        return Ok(Ancestry::Contained);
-    }
-    let yours = ancestors(txn, &mut graph, theirs).await?;
-    if yours.contains(&ours) {
-        return Ok(Ancestry::Forward);
-    }
-    // What lies between two common ancestors is common too, so an ancestor of another one
-    // is a parent of a common one.
-    let common: HashSet<CommitId> = mine.intersection(&yours).copied().collect();
-    let mut inner = HashSet::new();
-    for id in &common {
-        inner.extend(graph.parents(txn, *id, 1).await?.iter().copied());
-    }
-    let mut best: Vec<CommitId> = common.difference(&inner).copied().collect();
-    best.sort_unstable();
-    Ok(Ancestry::Best(best))
-}
-
-/// The usual case: two first-parent lines without merges since they parted. Reads no further
-/// than a few times as far as it has to.
-async fn near(
-    txn: &Txn<'_>,
-    graph: &mut Graph,
-    ours: CommitId,
-    theirs: CommitId,
-) -> Result<Option<Ancestry>> {
-    let mut lines = [HistoryTail::new(ours), HistoryTail::new(theirs)];
-    let mut limit = 64;
-    loop {
-        for line in &mut lines {
-            if !line.grow(txn, graph, limit).await? {
-                return Ok(None);
-            }
-        }
-        let [mine, yours] = &lines;
-        if let Some(fork) = yours.ids.iter().find(|id| mine.seen.contains(id)) {
-            return Ok(Some(match *fork {
-                fork if fork == ours => Ancestry::Forward,
-                fork if fork == theirs => Ancestry::Contained,
-                fork => Ancestry::Best(vec![fork]),
-            }));
-        }
-        if lines.iter().all(|line| line.next.is_none()) {
-            return Ok(Some(Ancestry::Best(Vec::new())));
-        }
-        limit = (limit * 4).min(4096);
-    }
-}
-
-struct HistoryTail {
-    ids: Vec<CommitId>,
-    seen: HashSet<CommitId>,
-    next: Option<CommitId>,
-}
-
-impl HistoryTail {
-    fn new(head: CommitId) -> Self {
-        Self { ids: Vec::new(), seen: HashSet::new(), next: Some(head) }
-    }
-
-    /// Walks `limit` commits further; returns `false` at a merge.
-    async fn grow(&mut self, txn: &Txn<'_>, graph: &mut Graph, limit: usize) -> Result<bool> {
-        for _ in 0..limit {
-            let Some(id) = self.next else { break };
-            let parents = graph.parents(txn, id, limit).await?;
-            if parents.len() > 1 {
-                return Ok(false);
-            }
-            self.next = parents.first().copied();
-            self.ids.push(id);
-            self.seen.insert(id);
-        }
-        Ok(true)
-    }
-}
-
-async fn ancestors(txn: &Txn<'_>, graph: &mut Graph, head: CommitId) -> Result<HashSet<CommitId>> {
-    let mut seen = HashSet::from([head]);
-    let mut open = vec![head];
-    while let Some(id) = open.pop() {
-        for parent in graph.parents(txn, id, 4096).await? {
-            if seen.insert(*parent) {
-                open.push(*parent);
-            }
-        }
-    }
-    Ok(seen)
 }

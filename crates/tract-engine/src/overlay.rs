@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
+use crate::lease::Lease;
 use crate::operation::Operation;
 use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectRepository,
-    RefRepository, StoreResult, StoreStats, ToolRepository, Walk, WalkEntry, WalkPage,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectCopies,
+    ObjectRepository, RefRepository, StoreResult, StoreStats, ToolRepository, Walk, WalkEntry,
+    WalkPage,
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, DerivedKind, DerivedRow, IdPrefix,
@@ -92,17 +94,37 @@ impl Overlay {
         repo: &RepoName,
         note: LogNote,
         operation: &Operation,
+        lease: &Lease,
     ) -> Result<(Applied, Option<BatchId>)> {
-        let Some(batch) = self.batch(note, operation)? else {
+        let Some(mut batch) = self.batch(note, operation)? else {
             self.clear();
             return Ok((Applied::Done, None));
         };
+        // Lines that bring commits come before those that say where refs point.
+        let cover = batch.stores_ahead().then(|| lease.cover(&mut batch, &[]));
         let applied = apply_to_store_once(self.below.as_ref(), repo, &batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
+            cover.into_iter().for_each(|cover| lease.covered(cover));
             operation.recorded(self.below.as_ref(), repo, batch.id, batch.refs.len()).await;
             self.clear();
         }
         Ok((applied, Some(batch.id)))
+    }
+
+    /// Replaces what is stored and damaged by the objects that are held back; returns how many.
+    pub(crate) async fn restore_held(&self, repo: &RepoName) -> Result<usize> {
+        if !self.below.capabilities().restores {
+            return Ok(0);
+        }
+        let copies = {
+            let pending = self.pending();
+            ObjectCopies {
+                commits: Vec::new(),
+                blobs: pending.blobs.values().cloned().collect(),
+                toolsets: pending.toolsets.values().cloned().collect(),
+            }
+        };
+        Ok(self.below.restore(repo, copies).await?.len())
     }
 
     /// About how many bytes the objects take that are held back.
@@ -115,15 +137,13 @@ impl Overlay {
     /// tool index, which are found without a ref, wait for it too.
     pub(crate) async fn stage(
         &self,
-        repo: &RepoName,
         note: LogNote,
         operation: &Operation,
+        lease: &Lease,
     ) -> Result<()> {
         let mut batch = Batch::new(operation.next_batch()?, note);
         self.pending().objects(&mut batch);
-        if let Applied::Conflict(conflict) =
-            apply_to_store_once(self.below.as_ref(), repo, &batch).await?
-        {
+        if let Applied::Conflict(conflict) = lease.store(operation, batch, &[]).await? {
             return Err(conflict.into());
         }
         let mut pending = self.pending();

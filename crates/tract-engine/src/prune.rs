@@ -7,6 +7,7 @@ use serde::Deserialize;
 use tract_core::store::Walk;
 use tract_core::{BlobId, CommitId, RefName, RefTarget};
 
+use crate::carry::Attempts;
 use crate::error::Result;
 use crate::repo::Repo;
 use crate::txn::{Txn, WriteOptions};
@@ -105,9 +106,16 @@ pub struct PruneReport {
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when refs keep moving; when the store fails.
 /// Nothing is deleted then.
 pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
-    let mut races = repo.races();
+    let (mut races, mut attempts) = (repo.races(), Attempts::new(repo));
     loop {
-        let plan = Plan::make(repo, options).await?;
+        let plan = match Plan::make(repo, options).await {
+            Ok(plan) => plan,
+            // A branch that was read may be deleted since, and its commits collected.
+            Err(error) => {
+                attempts.again(error).await?;
+                continue;
+            }
+        };
         if options.dry_run || plan.deleted.is_empty() {
             return Ok(plan.report);
         }

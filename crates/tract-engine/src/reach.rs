@@ -48,15 +48,14 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     found
 }
 
-/// Returns the chosen refs, or all, sorted by name. Those [about other
-/// repositories](RefName::is_remote_state) are never among them: the url of a remote may have a
-/// password.
+/// Returns the chosen refs, or all, sorted by name. Those [of this store
+/// alone](RefName::is_local) are never among them: the url of a remote may have a password.
 pub(crate) async fn chosen_refs(
     repo: &Repo,
     chosen: Option<&[RefName]>,
 ) -> Result<Vec<(RefName, RefTarget)>, Error> {
     let mut refs = repo.store().list_refs(repo.name(), "").await?;
-    refs.retain(|(name, _)| !name.is_remote_state());
+    refs.retain(|(name, _)| !name.is_local());
     let Some(chosen) = chosen else { return Ok(refs) };
     refs.retain(|(name, _)| chosen.contains(name));
     let absent = chosen.iter().find(|name| refs.iter().all(|(found, _)| found != *name));

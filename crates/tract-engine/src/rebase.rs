@@ -11,6 +11,7 @@ use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
 
 pub(crate) use self::steps::Shared;
 use self::steps::Steps;
+use crate::carry::Attempts;
 use crate::error::{Error, Result};
 use crate::merge::{MergeOptions, Merged};
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
@@ -29,6 +30,27 @@ pub enum RebaseStep {
     Insert(Box<Draft>),
 }
 
+/// What a cherry-pick copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PickTarget {
+    /// A commit: a message as it was added, or one change of a message.
+    Commit(CommitId),
+    /// A message with the edits that show at a head.
+    Message {
+        /// The message's lasting name.
+        slot: CommitId,
+        /// The commit whose context shows it.
+        head: CommitId,
+    },
+}
+
+impl From<CommitId> for PickTarget {
+    fn from(commit: CommitId) -> Self {
+        Self::Commit(commit)
+    }
+}
+
 /// A request to reapply commits and move a branch to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,8 +66,8 @@ pub enum Rebase {
     /// Repeats commits of other branches here. A message with calls brings its results and its
     /// reasoning, a result its call.
     Pick {
-        /// The commits, in the order in which they are wanted.
-        commits: Vec<CommitId>,
+        /// The messages or commits, in the order in which they are wanted.
+        targets: Vec<PickTarget>,
         /// The head on whose history results of picked calls are looked for; all branches when
         /// absent.
         from: Option<CommitId>,
@@ -117,10 +139,17 @@ impl Repo {
     /// why, with [`Refusal::Hidden`] where a repeated message would be shown next to a summary of
     /// it, and with other refusals for bad plans; nothing is written then.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         loop {
             let mut txn = Txn::new(self)?;
-            let rebased = txn.rebase(branch, rebase).await?;
+            let rebased = match txn.rebase(branch, rebase).await {
+                Ok(rebased) => rebased,
+                // A branch that was read may be moved since, and its commits collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
             if rebased.before == Some(rebased.head) {
                 return Ok(rebased);
             }
@@ -138,7 +167,8 @@ impl Repo {
         Txn::new(self)?.rebase(branch, rebase).await
     }
 
-    /// Moves a branch to any commit. Returns where it was.
+    /// Moves a branch to any commit. Returns where it was. Where the commit shows a message that was
+    /// erased since, the branch gets the edit of the erasure on top.
     ///
     /// # Errors
     /// [`Error::Missing`] when there is no such commit; [`Error::KeptMoving`] when others move the
@@ -191,6 +221,7 @@ impl Txn<'_> {
                         Op::Compress { .. } => replayed.drop_message(*id),
                         _ => {}
                     }
+                    replayed.drop_commit(*id);
                     left_out.push(*id);
                 }
                 RebaseStep::Insert(draft) => {
@@ -304,7 +335,7 @@ impl Txn<'_> {
             if first
                 && commit.kind == Some(Kind::Assistant)
                 && let Some(last) = line.view().rows().next_back()
-                && repo.require_commit(last.version).await?.kind == Some(Kind::Reasoning)
+                && self.require_commit(last.version).await?.kind == Some(Kind::Reasoning)
             {
                 return Err(Refusal::InsideTurn { call: last.slot }.into());
             }

@@ -9,7 +9,7 @@ mod tracking;
 mod transfer;
 
 pub use self::fetch::{FetchOptions, FetchReport, PullBranches, fetch, fetch_bundle};
-pub(crate) use self::negotiate::lacking_commits;
+pub(crate) use self::negotiate::{MissingCommits, incomplete, lacking_commits};
 pub use self::push::{PushOptions, PushReport, push};
 pub(crate) use self::refs::{PlannedRef, RefRule, begin_at, move_refs};
 pub use self::refs::{TransferStatus, TransferredRef};

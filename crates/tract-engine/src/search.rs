@@ -18,20 +18,22 @@ mod terms;
 mod wire;
 mod words;
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tract_compile::IdMap;
+use tract_compile::{CompileError, IdMap};
 use tract_core::store::Walk;
-use tract_core::{BlobId, Commit, CommitId, Kind, StoreExt as _};
+use tract_core::{BlobId, Commit, CommitId, DerivedKind, Kind};
 
 use self::build::hour_of;
-use self::index::Index;
+use self::index::{Index, is_missing};
 use self::rank::{Filter, Ranking, Scored};
 use self::reach::{Reach, Reached};
 use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
+use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
 use crate::log::describe;
 use crate::repo::Repo;
@@ -208,7 +210,8 @@ pub struct SearchReport {
 /// - Sees the heads as given: what is committed meanwhile is not searched.
 ///
 /// # Errors
-/// When a commit is not stored, something is damaged, or the store fails to read.
+/// [`Error::Collected`] when a head was deleted by garbage collection; when a commit is not stored,
+/// something is damaged, or the store fails to read.
 ///
 /// # Complexity
 /// Linear in the commits that are not yet in the index. For the rest: in the messages that have
@@ -223,37 +226,108 @@ pub async fn search(
     if heads.is_empty() || words.is_empty() {
         return Ok(SearchReport::default());
     }
-    let mut index = Index::new(repo, options);
+    let mark = ErasureMark::read(repo).await?;
+    let mut index = Index::new(repo, options, mark);
     let mut wanted = heads.to_vec();
-    let mut last_gone = None;
-    // Others may replace rows between two reads, or a row is damaged: then it is read again.
+    let (mut last_gone, mut broken, mut errors) = (None, 0, 0);
+    // Others may replace rows between two reads, or a row or a commit is gone: then it is read again.
     for _ in 0..MOST_TRIES {
-        index.add(&wanted).await?;
-        let reach = match Reach::read(&mut index, heads, options.hidden).await? {
-            Reached::Known(reach) => reach,
-            Reached::Lacks(commits) => {
+        match attempt(&mut index, &wanted, heads, &words, options).await {
+            Ok(Attempt::Done(report)) => return Ok(report),
+            Ok(Attempt::Lacks(commits)) => {
                 wanted = commits;
                 continue;
             }
-        };
-        match ranked(&mut index, &reach, heads, &words, options).await? {
-            Ok(report) => return Ok(report),
-            Err(gone) => {
+            Ok(Attempt::Gone(gone)) if index.uses_rows() => {
                 if last_gone.replace(gone) == Some(gone) {
                     index.refuse(gone).await;
                 } else {
                     index.clear();
                 }
-                wanted = heads.to_vec();
             }
+            // The index leads to commits that were collected as garbage, or its segments do not fit
+            // each other, because one of them was dropped.
+            Err(error) if index.uses_rows() && is_broken(&error) => {
+                // The index is not at fault where a head is gone.
+                repo.require_uncollected(heads).await?;
+                errors += 1;
+                if errors > 1 {
+                    index.drop_segments().await;
+                } else {
+                    index.clear();
+                }
+            }
+            Ok(Attempt::Gone(_)) => index.clear(),
+            Err(error) if is_broken(&error) => {
+                repo.require_uncollected(heads).await?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        wanted = heads.to_vec();
+        broken += 1;
+        if broken == MOST_BROKEN {
+            index.without_rows();
         }
     }
-    let what = "the rows of the search index keep changing".to_owned();
+    let what = "the commits that are searched keep changing".to_owned();
     Err(Error::Damaged { object: None, what })
 }
 
 /// How often a search starts over.
 const MOST_TRIES: usize = 64;
+/// How often it finds the index changed or broken before it does without.
+const MOST_BROKEN: usize = 6;
+
+/// What a try came to.
+enum Attempt {
+    Done(SearchReport),
+    /// These commits have to be indexed first.
+    Lacks(Vec<CommitId>),
+    /// A segment that cannot be used: rows or commits of it are gone.
+    Gone((CommitId, u64)),
+}
+
+async fn attempt(
+    index: &mut Index<'_>,
+    wanted: &[CommitId],
+    heads: &[CommitId],
+    words: &[String],
+    options: &SearchOptions,
+) -> Result<Attempt> {
+    index.add(wanted).await?;
+    let reach = match Reach::read(index, heads, options.hidden).await? {
+        Reached::Known(reach) => reach,
+        Reached::Lacks(commits) => return Ok(Attempt::Lacks(commits)),
+    };
+    Ok(match ranked(index, &reach, heads, words, options).await? {
+        Ok(report) => Attempt::Done(report),
+        Err(gone) => Attempt::Gone(gone),
+    })
+}
+
+/// Whether something is not stored that the index leads to, or the index contradicts itself.
+fn is_broken(error: &Error) -> bool {
+    match error {
+        Error::Missing(_) | Error::Damaged { object: None, .. } => true,
+        Error::Store(error) | Error::Compile(CompileError::Store(error)) => is_missing(error),
+        _ => false,
+    }
+}
+
+/// Drops the segments of the index that cannot be used, and indexes again what the branches lead to.
+/// Does nothing where no search was made yet.
+pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
+    let (store, name) = (repo.store(), repo.name());
+    let indexed = store.derived_commits(name, DerivedKind::SearchMark).await?;
+    if indexed.is_some_and(|commits| commits.is_empty()) {
+        return Ok(());
+    }
+    let heads: Vec<CommitId> =
+        repo.branches().await?.into_iter().map(|branch| branch.head).collect();
+    let options = SearchOptions::new().hidden(true).limit(1);
+    search(repo, &heads, "a", &options).await.map(drop)
+}
 
 /// Deletes the search index of a repository, with all words of all messages: the next search
 /// builds it again from the messages that are stored then.
@@ -316,10 +390,19 @@ async fn ranked(
     while report.hits.len() < options.limit {
         let (best, total) = ranking.best(index, reach, &copies, &filter, limit);
         report.matching = total;
-        let rest = best.get(done..).unwrap_or_default().to_vec();
+        let new = best.get(done..).unwrap_or_default();
         done = best.len();
-        for page in rest.chunks(64) {
-            for (scored, commit) in commits(index, page).await? {
+        for equal in new.chunk_by(|a, b| a.score == b.score) {
+            if report.hits.len() >= options.limit {
+                break;
+            }
+            let mut found = match commits(index, equal).await? {
+                Ok(found) => found,
+                Err(gone) => return Ok(Err(gone)),
+            };
+            // Equally good messages come in an order that does not depend on the index.
+            found.sort_by_key(|(_, commit)| (Reverse(commit.created_at), commit.id()));
+            for (scored, commit) in found {
                 if report.hits.len() >= options.limit {
                     break;
                 }
@@ -330,6 +413,9 @@ async fn ranked(
                 if !is_in || contents.contains(&blob) {
                     continue;
                 }
+                // It was erased since the index was read.
+                let stored = repo.blobs_or_erased(&[blob.into()]).await?;
+                let Some(stored) = stored.into_iter().flatten().next() else { continue };
                 let described = describe(repo, std::slice::from_ref(&commit)).await?;
                 let tool_names: Vec<String> =
                     described.into_iter().flat_map(|line| line.tool_names).collect();
@@ -337,7 +423,6 @@ async fn ranked(
                     continue;
                 }
                 contents.insert(blob);
-                let stored = repo.store().require_blob(repo.name(), blob).await?;
                 let texts =
                     crate::grep::message_texts(&kind, &String::from_utf8_lossy(stored.bytes()));
                 report.hits.push(SearchHit {
@@ -360,8 +445,12 @@ async fn ranked(
     Ok(Ok(report))
 }
 
-/// Reads the commits of messages, in the order given.
-async fn commits(index: &Index<'_>, page: &[Scored]) -> Result<Vec<(Scored, Commit)>> {
+/// Reads the commits of messages, in the order given; or fails with the segment of which commits are
+/// gone.
+async fn commits(
+    index: &Index<'_>,
+    page: &[Scored],
+) -> Result<std::result::Result<Vec<(Scored, Commit)>, (CommitId, u64)>> {
     let repo = index.repo;
     let mut read: IdMap<SegmentPlace, Commit> = IdMap::default();
     let mut found = Vec::with_capacity(page.len());
@@ -374,7 +463,15 @@ async fn commits(index: &Index<'_>, page: &[Scored]) -> Result<Vec<(Scored, Comm
                 return Err(Error::Damaged { object: None, what });
             };
             let limit = (at - position) as usize + 1;
-            let walked = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(mark) }).await?;
+            let walk = Walk { limit, ..Walk::from(mark) };
+            let walked = match repo.store().walk(repo.name(), walk).await {
+                Err(error) if is_missing(&error) => {
+                    let gone = segment.map(|segment| (segment.at, segment.number));
+                    let (at, number) = gone.unwrap_or_default();
+                    return Ok(Err((at.unwrap_or(CommitId::from_bytes([0; 32])), number)));
+                }
+                walked => walked?,
+            };
             for (entry, back) in walked.steps.into_iter().zip(0u32..) {
                 read.insert(SegmentPlace { segment: number, position: at - back }, entry.commit);
             }
@@ -386,5 +483,5 @@ async fn commits(index: &Index<'_>, page: &[Scored]) -> Result<Vec<(Scored, Comm
         })?;
         found.push((*scored, commit));
     }
-    Ok(found)
+    Ok(Ok(found))
 }

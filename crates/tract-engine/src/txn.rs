@@ -1,6 +1,7 @@
 //! Several steps as one write: commits on branches and moves of refs that happen together.
 
 mod apply;
+mod mend;
 mod once;
 mod options;
 mod refs;
@@ -9,8 +10,10 @@ mod seal;
 
 use std::collections::{BTreeMap, HashSet};
 
-use tract_compile::{IdMap, IdSet};
-use tract_core::{Batch, BatchId, Blob, BlobId, CallRef, Commit, CommitId, Op, RefName, ToolId};
+use tract_compile::{IdMap, IdSet, UnstoredObjects};
+use tract_core::{
+    Batch, BatchId, Blob, BlobId, CallRef, Change, Commit, CommitId, Content, Op, RefName, ToolId,
+};
 
 pub(crate) use self::once::{
     apply_and_tell, apply_batch, apply_once, apply_to_store_once, require_done, store_derived, tell,
@@ -19,6 +22,7 @@ pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 pub(crate) use self::refs::ref_edit;
 pub(crate) use self::seal::check_limits;
+use crate::erase::{ErasureMark, KnownErasures};
 use crate::error::Result;
 use crate::operation::Operation;
 use crate::pending::{Configured, Ruled, WriteTarget};
@@ -50,6 +54,12 @@ pub struct Txn<'a> {
     undated: Vec<CommitId>,
     /// Which results are summarized automatically, once it was asked for.
     summaries: Configured,
+    /// How far erasures had come before messages were read for derived rows.
+    mark: Option<ErasureMark>,
+    /// The erasures that branches were checked for. Nothing may be erased since.
+    known_erasures: Option<KnownErasures>,
+    /// Whether new refs may have names that only older versions gave.
+    any_name: bool,
 }
 
 /// A request that is planned, and what it is planned on. Boxed: it is large, and a future that
@@ -63,6 +73,8 @@ struct PlannedRequest {
 enum PlanBase {
     /// The end of a run of plain messages.
     Tip(BranchTip),
+    /// The end of a line that is not in memory; the request changes rows near it.
+    Change(BranchTip),
     Line(Line),
 }
 
@@ -94,6 +106,9 @@ impl<'a> Txn<'a> {
             requires: IdSet::default(),
             undated: Vec::new(),
             summaries: Configured::default(),
+            mark: None,
+            known_erasures: None,
+            any_name: false,
         })
     }
 
@@ -112,6 +127,37 @@ impl<'a> Txn<'a> {
     pub fn importing(mut self) -> Self {
         self.imports = true;
         self
+    }
+
+    /// Lets new refs have names that older versions gave, as a copy of such a store has them.
+    #[must_use]
+    pub(crate) fn any_name(mut self) -> Self {
+        self.any_name = true;
+        self
+    }
+
+    /// Adds objects that were made elsewhere. Refs are moved on their own.
+    pub(crate) fn bring(&mut self, batch: Batch) {
+        for blob in &batch.blobs {
+            self.records.insert_blob(blob.clone());
+        }
+        for toolset in &batch.toolsets {
+            self.records.toolsets.insert(toolset.id(), Some(toolset.clone()));
+        }
+        for commit in batch.commits {
+            self.records.insert(commit.clone());
+            if self.made.insert(commit.id()) {
+                self.batch.commits.push(commit);
+            }
+        }
+        self.batch.blobs.extend(batch.blobs);
+        self.batch.toolsets.extend(batch.toolsets);
+        self.batch.tools.extend(batch.tools);
+    }
+
+    /// Says what a version contains that cannot be read from the store any more.
+    pub(crate) fn know_content(&mut self, version: CommitId, content: Content) {
+        self.records.contents.insert(version, content.into());
     }
 
     /// Whether what is committed was recorded elsewhere.
@@ -138,6 +184,22 @@ impl<'a> Txn<'a> {
     pub fn made_here(&self, id: CommitId) -> Option<&Commit> {
         let commit = self.records.commits.get(&id).and_then(Option::as_ref);
         commit.filter(|_| self.made.contains(&id))
+    }
+
+    /// Returns what a commit that this write makes changes, where a blob has the list.
+    pub(crate) fn made_changes(&self, id: CommitId) -> Option<&[Change]> {
+        self.records.changes.get(&id).map(AsRef::as_ref)
+    }
+
+    /// Reads a commit: of this write, else of the store.
+    ///
+    /// # Errors
+    /// [`Error::Missing`](crate::Error::Missing) when neither has it.
+    pub(crate) async fn require_commit(&self, id: CommitId) -> Result<Commit> {
+        match self.made_here(id) {
+            Some(commit) => Ok(commit.clone()),
+            None => self.repo.require_commit(id).await,
+        }
     }
 
     /// Returns a blob that this write made or read.
@@ -183,7 +245,8 @@ impl<'a> Txn<'a> {
             .flat_map(|commit| commit.linked_blobs())
             .filter_map(|id| self.records.blobs.get(&id)?.clone())
             .collect();
-        Ok(Box::pin(self.repo.compiler().advance(&base, &made, &blobs)).await?)
+        let unstored = UnstoredObjects { blobs: &blobs, commit: &|id| self.made_here(id).cloned() };
+        Ok(Box::pin(self.repo.compiler().advance_with(&base, &made, unstored)).await?)
     }
 
     /// Calls a planner, reading for it what it asks for.
@@ -253,19 +316,62 @@ impl<'a> Txn<'a> {
         {
             let tip = match self.tip {
                 Some(tip) if tip.head == head => tip,
-                _ => BranchTip::from(&self.line(head).await?),
+                _ => self.tip_at(head).await?,
             };
             let planned = self.plan_with(head, |_| message(tip, draft, None)).await?;
             return Ok(Box::new(PlannedRequest { head, on: PlanBase::Tip(tip), planned }));
+        }
+        if let Some(ready) = self.ready_at_end(branch, head, request).await? {
+            return Ok(ready);
         }
         let line = self.line(head).await?;
         let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
         Ok(Box::new(PlannedRequest { head, on: PlanBase::Line(line), planned }))
     }
 
+    /// Plans a request that touches only rows near the end of a line that is not in memory; `None`
+    /// where it may touch others. Once this handle has written to the branch the whole line is worth
+    /// reading.
+    async fn ready_at_end(
+        &mut self,
+        branch: &RefName,
+        head: Option<CommitId>,
+        request: &Request,
+    ) -> Result<Option<Box<PlannedRequest>>> {
+        let repo = self.repo;
+        let touches_few = matches!(request, Request::Edit { .. } | Request::Annotate { .. });
+        let Some(id) = head.filter(|id| {
+            touches_few
+                && self.made_here(*id).is_none()
+                && repo.heads().tip(branch).tip.is_none()
+                && repo.compiler().cached_line(*id).is_none()
+        }) else {
+            return Ok(None);
+        };
+        let Some(line) = Box::pin(repo.recent_line(id)).await? else { return Ok(None) };
+        match self.plan_with(head, |records| plan(request, &line, records)).await {
+            Ok(planned) => {
+                let tip = BranchTip::from(&line);
+                let on = PlanBase::Change(tip);
+                Ok(Some(Box::new(PlannedRequest { head, on, planned })))
+            }
+            // What is refused here may be right on the whole line, and is refused in its words.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Returns what a plain message that follows a head has to know of its line.
+    async fn tip_at(&self, head: Option<CommitId>) -> Result<BranchTip> {
+        match head {
+            Some(id) if self.made_here(id).is_none() => Box::pin(self.repo.tip_of(id)).await,
+            _ => Ok(BranchTip::from(&self.line(head).await?)),
+        }
+    }
+
     async fn write(&mut self, branch: &RefName, ready: Box<PlannedRequest>) -> Result<Commit> {
         match ready.on {
             PlanBase::Tip(tip) => self.append(branch, tip, ready.planned),
+            PlanBase::Change(tip) => self.change(branch, tip, ready.planned),
             PlanBase::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
         }
     }

@@ -10,7 +10,7 @@ mod history;
 use std::collections::BTreeMap;
 
 use tract_core::time::format_rfc3339;
-use tract_core::{Applied, LogEntry, OperationId, RefName, RefTarget};
+use tract_core::{Applied, CommitId, LogEntry, OperationId, RefName, RefTarget};
 
 use self::history::{History, RefMoves, Segment, is_undo, refs_of};
 use crate::error::{Error, Result};
@@ -81,7 +81,9 @@ impl Repo {
     /// back where the branch that it names is undone.
     ///
     /// # Behavior
-    /// - The refs are again where they were before the operation, all of them, or none moves.
+    /// - The refs are again where they were before the operation, all of them, or none moves. A branch
+    ///   that would show an erased message gets the edit of the erasure on top, so an erasure is not
+    ///   undone: the operation before it is.
     /// - An operation that is still writing is reverted as far as it has come: nothing tells whether
     ///   more of its writes will follow. What it writes later comes after the undo, so it cannot be
     ///   undone as a whole any more: another undo is refused and names the first one.
@@ -90,7 +92,8 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the
-    /// refs since, or this one does not stop. Nothing moves then.
+    /// refs since, or this one does not stop; [`Error::Collected`] when a commit to which a ref would
+    /// go back was deleted by garbage collection. Nothing moves then.
     pub async fn undo(&self, name: &RefName) -> Result<UndoReport> {
         let mut moves = RefMoves::of(self, name);
         let mut races = self.races();
@@ -161,6 +164,24 @@ impl Repo {
         of: &LogEntry,
         what: String,
     ) -> Result<Option<UndoReport>> {
+        let mut races = self.races();
+        loop {
+            match self.revert_once(verb, of, what.clone()).await {
+                // Something was erased meanwhile, which the branches must not show.
+                Err(Error::Conflict { name, .. }) if name == RefName::newest_erasure() => {
+                    races.lose().await?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    async fn revert_once(
+        &self,
+        verb: &'static str,
+        of: &LogEntry,
+        what: String,
+    ) -> Result<Option<UndoReport>> {
         let operation = of.note.operation;
         let segments = History(self).segments(of).await?;
         let names: Vec<RefName> =
@@ -182,10 +203,23 @@ impl Repo {
         self.bring_head(verb, &what, &segments, head.clone(), &mut moves).await?;
         moves.sort_by(|one, other| one.name.cmp(&other.name));
 
+        let back: Vec<CommitId> =
+            moves.iter().filter_map(|step| step.after.as_ref()?.commit()).collect();
+        self.require_uncollected(&back).await?;
         let own = Operation::begin()?;
         let mut txn = Txn::within(self, Some(&own))?;
         for step in &moves {
             txn.move_from(&step.name, step.before.clone(), step.after.clone());
+        }
+        // Where a branch goes back to an erased message, it gets the edits of the erasure again. So
+        // an erasure is not undone, and what was done before it is next.
+        txn.mend_erased().await?;
+        for step in moves.iter_mut().filter(|step| step.name.branch_name().is_some()) {
+            step.after = txn.target(&step.name).await?;
+        }
+        moves.retain(|step| step.before != step.after);
+        if moves.is_empty() {
+            return Ok(None);
         }
         let deletes = |step: &RefMove| step.after.is_none() && step.name.branch_name().is_some();
         if moves.iter().any(deletes) {
@@ -204,12 +238,22 @@ impl Repo {
                 let by = History(self).newest(name, None).await?;
                 Err(moved_since(verb, &what, name, by))
             }
+            Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {
+                Err(conflict.into())
+            }
             // The move that won the race is named. Another operation is not undone in its place.
             Applied::Conflict(conflict) => {
                 let by = History(self).newest(&conflict.name, None).await?;
                 Err(moved_since(verb, &what, &conflict.name, by))
             }
         }
+    }
+
+    /// Refuses what the ref log names and garbage collection deleted.
+    pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
+        let found = self.store().commits(self.name(), commits).await?;
+        let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
+        absent.next().map_or(Ok(()), |(commit, _)| Err(Error::Collected { commit: *commit }))
     }
 
     /// Returns how a ref gets back to where it was before an operation.
@@ -232,7 +276,18 @@ impl Repo {
             let by = History(self).newest(name, Some(later.first)).await?;
             return Err(moved_since(verb, what, name, by));
         }
-        if now != last.after {
+        // An operation that left the ref where it found it has nothing to move back, wherever the ref
+        // is now.
+        if first.before == last.after {
+            return Ok(None);
+        }
+        if now != last.after
+            && !self.is_at_but_for_erasures(now.as_ref(), last.after.as_ref()).await?
+        {
+            // An erasure, which is not undone.
+            if self.is_at_but_for_erasures(last.after.as_ref(), first.before.as_ref()).await? {
+                return Ok(None);
+            }
             let by = History(self).newest(name, None).await?;
             return Err(moved_since(verb, what, name, by));
         }
@@ -258,7 +313,8 @@ impl Repo {
         let gone =
             |name: &RefName| moves.iter().any(|one| one.name == *name && one.after.is_none());
         let Some(RefTarget::Ref(branch)) = &head else { return Ok(()) };
-        if segments.contains_key(&RefName::head()) || !gone(branch) {
+        let moves_head = moves.iter().any(|one| one.name == RefName::head());
+        if moves_head || !gone(branch) {
             return Ok(());
         }
         // Where it was before the operation: what moved it to the branch came later.
@@ -292,10 +348,12 @@ fn is_left(name: &RefName, is_new: bool) -> bool {
     match name.as_str().split_once('/') {
         // What happened outside of the store is not undone.
         _ if name.is_effect() => true,
+        // It says what a writer stored, and that writer ends it.
+        _ if name.is_lease() => true,
         // Of a merge, decisions are undone like the merge itself.
         Some(("pending" | "decisions", id)) if id.starts_with("m-") => false,
         // What people decided stays decided, and what was erased is gone.
-        Some(("decisions" | "erasures", _)) => true,
+        Some(("decisions" | "erasures" | "pending-erasures", _)) => true,
         // A pending approval goes with the operation that asked for it, as long as it waits. What
         // was decided since, or by this operation, stays decided.
         Some(("pending", _)) => !is_new,

@@ -8,7 +8,9 @@ mod progress;
 mod refs;
 mod rows;
 
+use std::collections::HashSet;
 use std::fmt;
+use std::io::{Read, Seek};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,9 +21,11 @@ use self::facts::Facts;
 use self::lines::{Lines, own_fault};
 use self::objects::Objects;
 use self::progress::Progress;
+use crate::bundle::Bundle;
 use crate::error::Result;
 use crate::reach::{CommitGraph, ReachedCommit, damage, each};
 use crate::repo::Repo;
+use crate::restore::{Restorer, require_restores};
 
 /// How far a verification has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +48,8 @@ pub type OnVerify = Arc<dyn Fn(VerifyProgress) + Send + Sync>;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    /// Rebuilds what is derived and damaged; objects are never touched.
+    /// Rebuilds what is derived and damaged. Objects stay as they are, except where
+    /// [`verify_from`] replaces them.
     pub repair: bool,
     /// Called with the progress.
     pub progress: Option<OnVerify>,
@@ -97,8 +102,10 @@ pub struct VerifyReport {
     pub erased: Vec<BlobId>,
     /// What is damaged, objects first.
     pub damage: Vec<Damage>,
-    /// What was damaged, was derived, and has been rebuilt.
+    /// What was damaged and is no more: it was derived and was rebuilt, or it was replaced.
     pub repaired: Vec<Damage>,
+    /// How many objects were replaced by sound copies.
+    pub restored: usize,
 }
 
 impl VerifyReport {
@@ -120,23 +127,143 @@ impl VerifyReport {
 /// - Range walks equal parent walks; snapshots equal the view folded from the root; rows of the
 ///   turn index say what their lines say; the tool index knows every tool of every toolset.
 /// - The ref log, replayed from nothing, gives the refs.
+/// - Others may write, erase and collect garbage meanwhile: what seems damaged is checked again, and
+///   reported when it is found each time.
 /// - With `repair`, snapshots, places, the turn index and the tool index are rebuilt where
-///   something of them is damaged.
+///   something of them is damaged, and so are unusable parts of the search index.
 ///
 /// # Errors
 /// When the store fails in a way that is not damage of one object.
 pub async fn verify(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
-    let mut report = once(repo, options).await?;
-    let derived = report.damage.iter().filter(|damage| damage.derived).count();
-    if options.repair && derived > 0 {
+    let mut report = confirmed(repo, options).await?;
+    if options.repair {
+        let found = report.damage.clone();
+        rebuild(repo, options, &mut report).await?;
+        repaired(repo, &mut report, found).await;
+    }
+    Ok(report)
+}
+
+/// Checks as [`verify`] does, rebuilds what is derived, and replaces objects that are damaged or missing
+/// by those of another repository.
+///
+/// # Behavior
+/// - An object that is damaged or missing is replaced where the other repository has it, and so is all
+///   that a damaged commit leads to there and that is damaged or missing here.
+/// - What was erased here stays erased. No ref moves, and objects that are whole stay as they are.
+/// - The report says what is damaged still.
+///
+/// # Errors
+/// As [`verify`]; `Unsupported` when the store cannot replace objects; those of the other store.
+pub async fn verify_from(
+    repo: &Repo,
+    from: &Repo,
+    options: &VerifyOptions,
+) -> Result<VerifyReport> {
+    replaced(repo, options, async |lost: &[ObjectId]| {
+        let mut restorer = Restorer::new(from, repo);
+        restorer.objects(lost).await?;
+        Ok(restorer.restored)
+    })
+    .await
+}
+
+/// As [`verify_from`], with the objects of a bundle.
+///
+/// # Errors
+/// As [`verify_from`], and [`Error::Bundle`](crate::Error::Bundle) when it is no whole bundle.
+pub async fn verify_from_bundle(
+    repo: &Repo,
+    from: impl Read + Seek,
+    options: &VerifyOptions,
+) -> Result<VerifyReport> {
+    let mut bundle = Bundle::open(from)?;
+    replaced(repo, options, async |lost: &[ObjectId]| bundle.restore(repo, lost).await).await
+}
+
+/// How often objects are replaced: what one of them leads to is known once it is there.
+const ROUNDS: usize = 8;
+
+async fn replaced(
+    repo: &Repo,
+    options: &VerifyOptions,
+    mut replace: impl AsyncFnMut(&[ObjectId]) -> Result<usize>,
+) -> Result<VerifyReport> {
+    require_restores(repo)?;
+    let mut report = confirmed(repo, options).await?;
+    let found = report.damage.clone();
+    // An object that an index lacks is whole.
+    rebuild(repo, options, &mut report).await?;
+    let mut restored = 0;
+    for _ in 0..ROUNDS {
+        let lost = report.damage.iter().filter(|damage| !damage.derived);
+        let lost: Vec<ObjectId> = lost.filter_map(|damage| damage.object).collect();
+        let again = if lost.is_empty() { 0 } else { replace(&lost).await? };
+        if again == 0 {
+            break;
+        }
+        restored += again;
+        repo.store().check(repo.name(), true).await?;
+        report = once(repo, options).await?;
+    }
+    if restored > 0 {
+        rebuild(repo, options, &mut report).await?;
+    }
+    report.restored = restored;
+    repaired(repo, &mut report, found).await;
+    Ok(report)
+}
+
+/// Rebuilds what is derived, where something of it is damaged, and checks again.
+async fn rebuild(repo: &Repo, options: &VerifyOptions, report: &mut VerifyReport) -> Result<()> {
+    if report.damage.iter().any(|damage| damage.derived) {
         // Snapshots are cheap to do without and come again as commits are made; the rows of the
         // turn index are not: a query would read the whole history.
         repo.store().drop_derived(repo.name()).await?;
         repo.store().check(repo.name(), true).await?;
-        let found = std::mem::take(&mut report.damage);
         crate::turns::rebuild_all(repo).await?;
-        report = once(repo, options).await?;
-        report.repaired = found.into_iter().filter(|damage| damage.derived).collect();
+        *report = once(repo, options).await?;
+    }
+    Ok(())
+}
+
+/// Completes the report of a repair, given what was damaged before.
+async fn repaired(repo: &Repo, report: &mut VerifyReport, found: Vec<Damage>) {
+    let left: HashSet<_> = report.damage.iter().map(name_of).collect();
+    report.repaired = found.into_iter().filter(|damage| !left.contains(&name_of(damage))).collect();
+    // Where it cannot be repaired, a search reads the commits instead.
+    let _without = crate::search::repair_index(repo).await;
+}
+
+/// What tells one damage from another.
+fn name_of(damage: &Damage) -> (Option<ObjectId>, Option<String>) {
+    match damage.object {
+        Some(object) => (Some(object), None),
+        None => (None, Some(damage.what.clone())),
+    }
+}
+
+/// How often everything is checked when something seems damaged each time.
+const CHECKS: usize = 3;
+
+/// Checks everything, and again where something seems damaged: what others erased, collected or moved
+/// in the middle of one check is not what they do in the middle of the next. Damage is found by each.
+async fn confirmed(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
+    let mut report = once(repo, options).await?;
+    for _ in 1..CHECKS {
+        if report.damage.is_empty() {
+            break;
+        }
+        let before: HashSet<_> = report.damage.iter().map(name_of).collect();
+        let mut again = once(repo, options).await?;
+        let seen = again.damage.len();
+        again.damage.retain(|damage| before.contains(&name_of(damage)));
+        again.clean = again.damage.is_empty();
+        let is_quiet = again.damage.len() == seen && seen == report.damage.len();
+        report = again;
+        if is_quiet {
+            break;
+        }
     }
     Ok(report)
 }

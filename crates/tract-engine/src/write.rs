@@ -291,8 +291,10 @@ impl Repo {
     /// Sets the tools in force from here on; an empty list means that there are none.
     ///
     /// # Errors
-    /// As [`write`](Self::write); [`Error::TooLarge`] for too many tools, or one too large.
+    /// As [`write`](Self::write); [`Error::TooLarge`] for too many tools, or one too large;
+    /// [`Error::ToolName`] for one without a name, or with the name of another.
     pub async fn set_tools(&self, branch: &RefName, tools: Vec<ToolSchema>) -> Result<Commit> {
+        ToolSchema::check_names(&tools)?;
         self.write_one(branch, Request::tools(tools)).await
     }
 }

@@ -4,11 +4,14 @@ mod support;
 
 use std::sync::Arc;
 
-use tract_core::{Blob, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, block_on};
+use tract_core::{
+    Blob, CommitId, DerivedKind, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, block_on,
+};
 use tract_engine::secrets::Scanner;
 use tract_engine::{
-    EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions,
-    SearchOptions, ToolQuery, ToolTurn, describe, erase, erasures, gc, grep, log, search,
+    EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, ImportConversation,
+    ImportOptions, MergeOptions, Rebase, Repo, RepoOptions, SearchOptions, ToolQuery, ToolTurn,
+    describe, erase, erasures, gc, grep, import, log, search,
 };
 use tract_testkit::Call;
 
@@ -145,6 +148,10 @@ fn documents_and_kept_originals_lose_it_as_well() {
         let document = Blob::seal(format!(r#"{{"answer":"{LEAK}!","n":12345678901234567890}}"#));
         repo.set_documents("effect", vec![(name.clone(), document)]).await.expect("written");
         let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+        // Another message keeps what it has, and with it what may be of it.
+        let alone = erase(&repo, &request.clone().dry_run(true)).await.expect("it is found");
+        assert_eq!((alone.blobs.len(), alone.others().count()), (1, 2), "{:?}", alone.places);
+        let request = request.everywhere(true);
         let report = erase(&repo, &request).await.expect("it is erased");
         assert_eq!(report.blobs.len(), 3, "{:?}", report.places);
         let kinds: Vec<&str> = report.places.iter().map(|place| place.kind.as_str()).collect();
@@ -153,8 +160,9 @@ fn documents_and_kept_originals_lose_it_as_well() {
         let text = documents[0].1.text().expect("text");
         assert_eq!(text, r#"{"answer":"[erased: a leak]!","n":12345678901234567890}"#);
         assert_clean(&repo).await;
-        // An undo moves the branch back, not the document whose bytes are gone.
-        repo.undo(&main).await.expect("it is undone");
+        // The erasure is not undone, neither the edit nor the document: the message before it is.
+        assert_eq!(repo.undo(&main).await.expect("it is undone").what, "commit");
+        assert_eq!(shown(&repo).await, r#""[erased: a leak]""#);
         assert_eq!(repo.documents("effects/").await.expect("they are read"), documents);
         assert_eq!(erasures(&repo).await.expect("they are read").len(), 3);
         assert_clean(&repo).await;
@@ -178,7 +186,7 @@ fn a_message_that_comes_during_an_erasure_is_erased_too() {
         });
         let repo = repo(&watched);
         let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
-        let report = erase(&repo, &request).await.expect("it is erased");
+        let report = erase(&repo, &request.everywhere(true)).await.expect("it is erased");
         assert_eq!((report.blobs.len(), report.edits), (1, 2));
         for branch in [&main_branch(), &other] {
             let head = repo.head_of(branch).await.expect("it is read");
@@ -188,13 +196,172 @@ fn a_message_that_comes_during_an_erasure_is_erased_too() {
     });
 }
 
+/// A branch on which the second of three messages was erased, with the commits of all three.
+async fn erased_second(store: &Arc<dyn Store>) -> (Repo, Vec<CommitId>) {
+    let (repo, main) = (repo(store), main_branch());
+    let mut commits = Vec::new();
+    for text in ["first", LEAK, "third"] {
+        commits.push(repo.append(&main, Draft::user(text)).await.expect("it is written").id());
+    }
+    repo.create_tag("before", commits[2]).await.expect("it is made");
+    let request = EraseRequest::targets(vec![EraseTarget::Commit(commits[1])], "a leak");
+    erase(&repo, &request).await.expect("it is erased");
+    (repo, commits)
+}
+
+const WITHOUT_SECOND: &str = r#""first""[erased: a leak]""third""#;
+
+#[test]
+fn no_verb_leaves_a_branch_that_shows_an_erased_message() {
+    on_each_store(async |store| {
+        let (repo, commits) = erased_second(&store).await;
+        let main = main_branch();
+        assert_eq!(shown(&repo).await, WITHOUT_SECOND);
+        let erased = repo.head_of(&main).await.expect("it is read").expect("a head");
+        // The tag itself leads to what is gone.
+        assert!(matches!(repo.compile(Some(commits[2])).await, Err(Error::Erased(_))));
+
+        let revert = repo.revert(&main, &[erased]).await;
+        revert.expect("the edit is reverted, and made again");
+        assert_eq!(shown(&repo).await, WITHOUT_SECOND);
+        let drop_edit = Rebase::Drop { commits: vec![erased] };
+        repo.reset(&main, erased).await.expect("it is reset");
+        repo.rebase(&main, &drop_edit).await.expect("the edit is dropped, and made again");
+        assert_eq!(shown(&repo).await, WITHOUT_SECOND);
+        repo.reset(&main, commits[2]).await.expect("it is reset");
+        assert_eq!(shown(&repo).await, WITHOUT_SECOND);
+        assert_eq!(repo.head_of(&main).await.expect("it is read"), Some(erased), "the same edit");
+        repo.reset(&main, commits[0]).await.expect("it is reset");
+        assert_eq!(shown(&repo).await, r#""first""#);
+        let options = MergeOptions::new();
+        repo.merge(&main, commits[2], &options).await.expect("it is forwarded");
+        assert_eq!(shown(&repo).await, WITHOUT_SECOND);
+        repo.reset(&main, commits[0]).await.expect("it is reset");
+        repo.append(&main, Draft::user("between")).await.expect("it is written");
+        repo.merge(&main, commits[2], &options).await.expect("it is merged");
+        assert!(shown(&repo).await.contains("[erased: a leak]"));
+
+        for (name, at) in [("old", commits[2]), ("older", commits[1])] {
+            let branch = repo.create_branch(name, at).await.expect("it is made");
+            let head = repo.head_of(&branch).await.expect("it is read");
+            let compiled = repo.compile(head).await.expect("it compiles");
+            assert_eq!(
+                compiled.messages().nth(1).expect("shown").content.text(),
+                "[erased: a leak]"
+            );
+        }
+        assert_clean(&repo).await;
+    });
+}
+
+#[test]
+fn an_undo_makes_the_edit_of_an_erasure_again() {
+    on_each_store(async |store| {
+        let (repo, _) = erased_second(&store).await;
+        let main = main_branch();
+        repo.append(&main, Draft::user("fourth")).await.expect("it is written");
+        let undone =
+            [r#""first""[erased: a leak]""third""#, r#""first""[erased: a leak]""#, r#""first""#];
+        for expected in undone {
+            assert_eq!(repo.undo(&main).await.expect("it is undone").what, "commit");
+            assert_eq!(shown(&repo).await, expected);
+        }
+        for expected in undone.iter().rev().skip(1) {
+            repo.redo(&main).await.expect("it is done again");
+            assert_eq!(shown(&repo).await, *expected);
+        }
+        repo.redo(&main).await.expect("it is done again");
+        assert!(shown(&repo).await.ends_with(r#""fourth""#));
+        assert_clean(&repo).await;
+    });
+}
+
+#[test]
+fn a_branch_that_is_made_during_an_erasure_does_not_show_the_message() {
+    on_each_store(async |store| {
+        let (own, main) = (repo(&store), main_branch());
+        let leak = block_on(own.append(&main, Draft::user(LEAK))).expect("it is written").id();
+        block_on(own.append(&main, Draft::user("fine"))).expect("it is written");
+        // The branch is made on what was read before the erasure.
+        let writes = |call: &Call<'_>| matches!(call, Call::Apply { .. });
+        let eraser = own.clone();
+        let watched = meanwhile(Arc::clone(&store), 1, writes, move || {
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
+            block_on(erase(&eraser, &request)).expect("it is erased");
+        });
+        let other = repo(&watched).create_branch("other", leak).await.expect("it is made");
+        let head = own.head_of(&other).await.expect("it is read");
+        let compiled = own.compile(head).await.expect("it compiles");
+        assert_eq!(compiled.messages().next().expect("shown").content.text(), "[erased: a leak]");
+        assert_clean(&own).await;
+    });
+}
+
+#[test]
+fn a_conversation_that_is_imported_again_gets_no_erased_bytes_back() {
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        let options = ImportOptions::new();
+        let import_it = || {
+            let drafts = vec![Draft::user("first"), Draft::user(LEAK)];
+            import(&repo, ImportConversation::new("c", drafts), &options)
+        };
+        let head = import_it().await.expect("it is imported").head.expect("a head");
+        repo.create_tag("kept", head).await.expect("it is made");
+        let request = EraseRequest::targets(vec![EraseTarget::Commit(head)], "a leak");
+        erase(&repo, &request).await.expect("it is erased");
+        let branch = RefName::branch("c").expect("a valid name");
+        repo.create_branch("other", head).await.expect("it is made");
+        repo.checkout("other").await.expect("it is checked out");
+        repo.delete_branch("c").await.expect("it is deleted");
+        import_it().await.expect("it is imported");
+        let at = repo.head_of(&branch).await.expect("it is read");
+        let compiled = repo.compile(at).await.expect("it compiles");
+        let texts: Vec<String> = compiled.messages().map(|it| it.content.text()).collect();
+        assert_eq!(texts, ["first", "[erased: a leak]"]);
+        assert_clean(&repo).await;
+    });
+}
+
+#[test]
+fn a_search_that_began_before_an_erasure_writes_no_erased_words() {
+    on_each_store(async |store| {
+        let (own, main) = (repo(&store), main_branch());
+        let leak = block_on(own.append(&main, Draft::user("the zzcodewordzz"))).expect("written");
+        for n in 0..8 {
+            block_on(own.append(&main, Draft::user(format!("message {n}")))).expect("written");
+        }
+        let head = block_on(own.head_of(&main)).expect("read").expect("a head");
+        // Each search is interrupted at its first write of rows.
+        let writes_rows = |call: &Call<'_>| matches!(call, Call::Apply { batch, .. } if !batch.derived.is_empty());
+        let eraser = own.clone();
+        let watched = meanwhile(Arc::clone(&store), 1, writes_rows, move || {
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+            block_on(erase(&eraser, &request)).expect("it is erased");
+        });
+        let searcher = repo(&watched);
+        let options = SearchOptions::new().store_after(1).hidden(true);
+        let found = search(&searcher, &[head], "message zzcodewordzz", &options).await;
+        assert_eq!(found.expect("it is searched").hits.len(), 8);
+        for kind in DerivedKind::ALL {
+            let line = log(&own, head, 100).await.expect("it is read").commits;
+            let ids: Vec<_> = line.iter().map(tract_core::Commit::id).collect();
+            let rows = store.derived(own.name(), kind, &ids).await.expect("they are read");
+            let has_word = |row: &bytes::Bytes| row.windows(10).any(|it| it == b"codewordzz");
+            assert!(!rows.iter().flatten().any(has_word), "{kind:?}");
+        }
+        assert_clean(&own).await;
+    });
+}
+
 #[test]
 fn writers_and_two_erasers_at_once_leave_nothing_half_done() {
     on_each_store(async |store| {
         let writer = repo(&store);
         let main = main_branch();
         let leak = block_on(writer.append(&main, Draft::user(LEAK))).expect("it is written");
-        let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+        let request =
+            EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak").ban(true);
         std::thread::scope(|scope| {
             for n in 0..2 {
                 let (own, main) = (repo(&store), &main);
@@ -216,7 +383,7 @@ fn writers_and_two_erasers_at_once_leave_nothing_half_done() {
         });
         let reader = repo(&store);
         let shown = shown(&reader).await;
-        assert!(!shown.contains("4711"), "{shown}");
+        assert!(!shown.contains(LEAK), "{shown}");
         assert_eq!(shown.matches("[erased: a leak]").count(), 1, "{shown}");
         assert_eq!(shown.matches("of writer").count(), 40);
         let again = reader.append(&main, Draft::user(LEAK)).await.expect_err("it is refused");

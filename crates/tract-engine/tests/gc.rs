@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tract_core::store::StoreErrorKind;
-use tract_core::{Blob, CommitId, Draft, RefName, Store, StoreResult, block_on};
+use tract_core::step::StreamOp;
+use tract_core::store::{StoreError, StoreErrorKind};
+use tract_core::{Blob, CommitId, Draft, ManualClock, RefName, Store, StoreResult, block_on};
 use tract_engine::{
-    Error, GcOptions, GcReport, KeptBy, Repo, RepoOptions, VerifyOptions, copy, gc, verify,
+    ApplyOptions, Error, GcOptions, GcReport, ImportConversation, ImportOptions, Importer, KeptBy,
+    PushOptions, Repo, RepoOptions, StreamLine, Txn, VerifyOptions, apply_stream, copy, gc, import,
+    push, verify,
 };
 use tract_testkit::{Call, FaultyStore, WatchedStore};
 
@@ -51,11 +54,10 @@ fn undone_commits_are_deleted_when_old_enough() {
         assert_eq!(again.deleted().objects, 0);
         // What is gone cannot be brought back, and the branch stays where it is.
         let error = repo.redo(&branch("main")).await.unwrap_err();
-        let is_missing = |error: &Error| match error {
-            Error::Store(error) => matches!(error.kind, StoreErrorKind::Missing { .. }),
-            error => matches!(error, Error::Missing(_)),
-        };
-        assert!(is_missing(&error), "{error:?}");
+        assert!(matches!(error, Error::Collected { commit } if commit == undone), "{error:?}");
+        assert!(!error.is_store_failure(), "the store is whole");
+        let revision = repo.resolve("main@{1}").await.unwrap_err();
+        assert!(matches!(revision, Error::Collected { .. }), "{revision:?}");
         assert_eq!(repo.head_of(&branch("main")).await.unwrap(), Some(kept));
         say(&repo, "main", "undone").await;
         assert_clean(&repo).await;
@@ -108,11 +110,11 @@ fn a_copy_whose_objects_are_collected_brings_them_again() {
         for number in 0..40 {
             say(&from, "main", &format!("message {number}")).await;
         }
-        // After the second write of the copy, which moves no ref yet, garbage is collected.
+        // After the first write of the copy, which moves no ref yet, garbage is collected.
         let writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let (below, counted) = (Arc::clone(&store), Arc::clone(&writes));
         let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| {
-            if matches!(call, Call::Apply { .. }) && counted.fetch_add(1, Ordering::Relaxed) == 2 {
+            if matches!(call, Call::Apply { .. }) && counted.fetch_add(1, Ordering::Relaxed) == 1 {
                 let repo = repo(&below);
                 let report = block_on(gc(&repo, &now())).unwrap();
                 assert!(report.commits.objects > 0, "the copy is in no ref's reach");
@@ -376,5 +378,162 @@ fn marks_of_what_others_wrote_take_few_calls() {
         for between in calls.iter().take(5) {
             assert_eq!(between[..], ["log 32", "Commits"], "{calls:?}");
         }
+    });
+}
+
+fn leases(repo: &Repo) -> usize {
+    let found = block_on(repo.store().list_refs(repo.name(), RefName::leases()));
+    found.expect("the refs are read").len()
+}
+
+/// A stream of messages of a megabyte each, which does something else before one of them.
+fn slow_stream<'a>(
+    messages: usize,
+    at: usize,
+    act: impl Fn() + 'a,
+) -> impl Iterator<Item = StreamLine> + 'a {
+    (1..=messages).map(move |number| {
+        if number == at {
+            act();
+        }
+        let text = format!("{number} {}", "x".repeat(1 << 20));
+        let line = serde_json::json!({ "op": "user", "text": text }).to_string();
+        let mut line = StreamLine::new(number, Ok(StreamOp::parse(&line).expect("a line")));
+        line.bytes = 1 << 20;
+        line
+    })
+}
+
+#[test]
+fn a_stream_that_pauses_keeps_what_it_stored() {
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        say(&repo, "main", "first").await;
+        let collect = || {
+            assert_eq!(leases(&repo), 1);
+            let report = block_on(gc(&repo, &now())).unwrap();
+            assert_eq!(report.commits.objects, 0, "the stream needs them");
+            assert!(report.kept.contains_key(&KeptBy::Written));
+        };
+        let lines = slow_stream(24, 20, collect);
+        let options = ApplyOptions::new().atomic(true);
+        let report = apply_stream(&repo, lines, &options, |event| {
+            event.result.expect("each line is done");
+        });
+        assert_eq!(report.await.unwrap().done, 24);
+        assert_eq!(leases(&repo), 0, "refs lead there now");
+        gc(&repo, &now()).await.unwrap();
+        assert_clean(&repo).await;
+        // The lease is no part of what one undo reverts.
+        repo.undo(&branch("main")).await.unwrap();
+        assert_eq!(support::texts(&repo, "main"), ["first"]);
+    });
+}
+
+#[test]
+fn objects_of_a_dead_writer_are_deleted_once_its_lease_has_ended() {
+    on_each_store(async |store| {
+        let clock = Arc::new(ManualClock::at_us(support::NOON));
+        let options = RepoOptions::new().clock(clock.clone());
+        let collector = Repo::new(Arc::clone(&store), options.clone());
+        say(&collector, "main", "first").await;
+        // The writer is cut off: it cannot even give its lease back.
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| match call {
+            Call::Apply { .. } if cut.load(Ordering::SeqCst) => {
+                Err(StoreError::new(StoreErrorKind::Engine, "test", "apply", "cut off"))
+            }
+            _ => Ok(()),
+        });
+        let writer = Repo::new(Arc::new(watched) as Arc<dyn Store>, options);
+        let lines = slow_stream(24, 15, || is_cut.store(true, Ordering::SeqCst));
+        let options = ApplyOptions::new().atomic(true);
+        assert!(apply_stream(&writer, lines, &options, drop).await.is_err());
+        assert_eq!(leases(&collector), 1);
+        let report = gc(&collector, &now()).await.unwrap();
+        assert_eq!(report.commits.objects, 0, "it may still be writing");
+        clock.advance(Duration::from_secs(11 * 60));
+        let dry = gc(&collector, &now().dry_run(true)).await.unwrap();
+        assert!(dry.commits.objects > 0);
+        assert_eq!(leases(&collector), 1, "a dry run deletes nothing");
+        let report = gc(&collector, &now()).await.unwrap();
+        assert_eq!(report.commits.objects, dry.commits.objects);
+        assert_eq!(leases(&collector), 0);
+        assert_clean(&collector).await;
+    });
+}
+
+#[test]
+fn a_large_import_keeps_its_beginning() {
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        let mut options = ImportOptions::default();
+        options.group_bytes = 1 << 12;
+        let mut importer = Importer::new(&repo, options).unwrap();
+        let mut number = 0;
+        let next = || {
+            number += 1;
+            if number % 50 == 0 {
+                block_on(gc(&repo, &now())).unwrap();
+            }
+            let draft = Draft::user(format!("{number} {}", "x".repeat(200)));
+            Ok::<_, Error>((number <= 200).then_some(draft))
+        };
+        let done = importer.add_large("large", &[], None, next).await.unwrap();
+        assert_eq!(done[0].commits, 200);
+        assert_eq!(leases(&repo), 0);
+        assert_clean(&repo).await;
+    });
+}
+
+/// The commits of a conversation that diverged are stored with those of another one. A collection that
+/// takes this for a plain move of a branch deletes their parent.
+#[test]
+fn a_diverged_import_next_to_a_collection_leaves_no_gap() {
+    on_each_store(async |store| {
+        let repo_below = repo(&store);
+        let conversation = |id: &str, texts: &[&str]| {
+            let drafts = texts.iter().map(|text| Draft::user(*text)).collect();
+            ImportConversation::new(id, drafts)
+        };
+        let options = ImportOptions::default();
+        // The shared message becomes garbage.
+        let garbage = import(&repo_below, conversation("gone", &["shared", "a"]), &options).await;
+        let shared = garbage.unwrap().head.unwrap();
+        let shared = repo_below.commit(shared).await.unwrap().unwrap().parent().unwrap();
+        repo_below.delete_branch("gone").await.unwrap();
+        let mut forgotten = Txn::new(&repo_below).unwrap();
+        let document = RefName::new("imports/gone").unwrap();
+        forgotten.move_ref(&document, None).await.unwrap();
+        let _applied = forgotten.apply("prune", &Default::default()).await.unwrap();
+        import(&repo_below, conversation("one", &["A", "B"]), &options).await.unwrap();
+        let importing = repo(&store);
+        // In the middle of the collection, right before it deletes.
+        let during = meanwhile(
+            Arc::clone(&store),
+            1,
+            |call| matches!(call, Call::Sweep { .. }),
+            move || {
+                let mut importer = Importer::new(&importing, ImportOptions::default()).unwrap();
+                let diverged = conversation("one", &["shared", "new 1", "new 2"]);
+                block_on(importer.add(diverged)).unwrap();
+                block_on(importer.add(conversation("two", &["Z"]))).unwrap();
+                block_on(importer.finish()).unwrap();
+            },
+        );
+        gc(&repo(&during), &now()).await.unwrap();
+        let is_there = repo_below.commit(shared).await.unwrap().is_some();
+        assert_clean(&repo_below).await;
+        // What is left of the diverged conversation, if anything, is whole.
+        let pushed = support::repo();
+        import(&pushed, conversation("again", &["shared", "new 1", "new 2"]), &options)
+            .await
+            .unwrap();
+        let all = PushOptions::new().all(true);
+        push(&pushed, &repo_below, "team", &all).await.unwrap();
+        assert_eq!(support::texts(&repo_below, "again"), ["shared", "new 1", "new 2"]);
+        assert_clean(&repo_below).await;
+        assert!(!is_there, "it is unreachable");
     });
 }

@@ -60,6 +60,8 @@ pub use crate::prompts::{
     SUMMARIZE_TOOL_RESULTS, build_summarize_prompt,
 };
 pub use crate::record::DecisionRecord;
+pub use tract_core::{Summarizer, Summary, SummaryRequest};
+
 pub use crate::summarizer::{
     CONVERSATION, ModelSummarizer, SUMMARY_ATTEMPTS, SummaryError, check_summary, kept_texts,
     summarize_all_guarded, summarize_checked,

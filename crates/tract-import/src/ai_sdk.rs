@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
-use crate::document::{Conversation, Document};
+use crate::document::{Conversation, Document, Steps};
 use crate::values::{self, Raw, canonical, given, lenient, recorded, shown};
 
 #[derive(Debug, Deserialize)]
@@ -181,23 +181,7 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
     })
 }
 
-/// The steps of an assistant's message: each is an answer with its results.
-#[derive(Default)]
-struct Steps {
-    parts: Vec<Part>,
-    results: Vec<Draft>,
-    done: Vec<Draft>,
-}
-
 impl Steps {
-    fn cut(&mut self) {
-        let parts = std::mem::take(&mut self.parts);
-        if !parts.is_empty() {
-            self.done.push(parts.into_iter().fold(Draft::assistant(""), Draft::part));
-        }
-        self.done.append(&mut self.results);
-    }
-
     /// Takes a part; returns what it is counted as where no model saw it.
     fn part(&mut self, part: &PartFields<'_>) -> Option<String> {
         let kind = part.part_type.as_deref().unwrap_or("untyped");

@@ -21,7 +21,7 @@ use crate::callers::FileCallers;
 use crate::source::{SessionFile, Source};
 
 /// The layout of the file. Another one is not read.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 3;
 /// Bytes of the file at most. Beyond that, the entries that were read longest ago are left out.
 const MAX_BYTES: usize = 32 << 20;
 /// Bytes of an entry at most: a recording with many anomalies is read again.
@@ -129,6 +129,9 @@ impl ImportCache {
 
     /// Returns what was read of a file, where it is the same as it was then.
     pub(crate) fn find(&self, file: &SessionFile, redact: bool) -> Option<&StoredFile> {
+        if !file.channels().is_empty() {
+            return None;
+        }
         let key = key(file)?;
         let stored = self.files.get(&key)?;
         let is_same = stored.source == file.source().as_str()
@@ -187,9 +190,24 @@ fn key(file: &SessionFile) -> Option<PathBuf> {
         | Source::Atif
         | Source::SweAgent
         | Source::OpenHands
-        | Source::Inspect => {}
-        // A database has what was written last in files next to it.
-        Source::OpenAiAgents | Source::LangGraph => return None,
+        | Source::Inspect
+        | Source::ChatGpt
+        | Source::ClaudeAi
+        | Source::PydanticAi
+        | Source::LangChain
+        | Source::Dataset
+        | Source::MiniSweAgent
+        | Source::Aider
+        | Source::CopilotCli
+        | Source::VsCodeChat
+        | Source::QwenCode => {}
+        // A database has what was written last in files next to it, and a session of OpenCode its
+        // messages.
+        Source::OpenAiAgents
+        | Source::LangGraph
+        | Source::OpenCode
+        | Source::Goose
+        | Source::Cursor => return None,
     }
     let path = std::path::absolute(file.path()).ok()?;
     path.to_str().is_some().then_some(path)

@@ -4,6 +4,8 @@
 //! refused. The files have neither system prompt nor tool definitions, and neither is made up: what
 //! is compiled of such a branch is the conversation, not the request that was sent.
 
+mod boundary;
+mod calls;
 mod draft;
 mod line;
 mod place;
@@ -75,6 +77,12 @@ pub(crate) fn read_session(
         }
     }
     session.finish();
+    let resumed = session.resumed();
+    if let Some(branch) = resumed {
+        starts.swap(0, branch);
+        to.say(TreeEvent::Resumed { branch, suffix: session.first_suffix.clone() })?;
+    }
+    let resumed = resumed.unwrap_or_default();
     let stem =
         path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let facts = &mut session.facts;
@@ -88,7 +96,7 @@ pub(crate) fn read_session(
     facts.caller =
         facts.agent.as_ref().and_then(|agent| to.callers.ask((id.clone(), agent.clone())));
     let documents =
-        facts.documents(source, &id, &starts, session.report.tokens).map_err(damaged)?;
+        facts.documents(source, &id, &starts, resumed, session.report.tokens).map_err(damaged)?;
     let has_messages = !starts.is_empty();
     if facts.agent.is_some() && has_messages && facts.caller.is_none() {
         let what = "no imported session has the call that started the subagent";

@@ -13,7 +13,7 @@ use crate::import::LineReader;
 use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::responses;
-use crate::values::{self, Metadata, Raw, lenient, model_config, recorded};
+use crate::values::{self, Metadata, Raw, has_members, lenient, model_config, recorded};
 
 #[derive(Debug, Deserialize)]
 struct Line<'a> {
@@ -137,7 +137,12 @@ impl LineReader for CodexReader {
         Ok(())
     }
 
+    fn is_record(text: &str) -> bool {
+        has_members(text, &["type", "payload", "timestamp"])
+    }
+
     fn finish(&mut self) -> Facts {
+        self.recording.resume_at(&self.cursor, None);
         std::mem::take(&mut self.facts)
     }
 }
@@ -216,6 +221,9 @@ impl CodexReader {
                 return self.note(number, line, "Codex: a message between agents", payload, None);
             }
             _ => {}
+        }
+        for (kind, what) in responses::replaced_arguments(payload) {
+            self.recording.odd(number, kind, what);
         }
         match responses::draft(payload) {
             Some(draft) => self.say(number, line, draft),

@@ -1,5 +1,7 @@
 //! What a file is, by its bytes.
 
+mod unknown;
+
 use std::fs::{self, File};
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -8,13 +10,33 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use crate::claude_code;
+use tract_core::json;
+
+pub use self::unknown::UnknownFile;
+use crate::damage::{recover, reject_utf16};
 use crate::document::MAX_DOCUMENT_BYTES;
+use crate::object::Object;
 use crate::source::{Source, head};
 use crate::values::{Raw, lenient};
+use crate::{
+    aider, chatgpt, claude_ai, claude_code, copilot_cli, dataset, goose, langchain, mini_swe_agent,
+    opencode, pydantic_ai, qwen_code, vscode_chat,
+};
 
 /// Lines that are looked at.
 const LINES: usize = 20;
+
+/// The kind of a file, as far as its bytes show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A file that this tool wrote.
+    Source(Source),
+    /// Requests to providers, or lists of their messages: a document, or one on each line.
+    Conversations,
+    /// Neither.
+    Unknown(UnknownFile),
+}
 
 /// Tells which tool wrote a file; `None` where its bytes do not show it, as those of provider
 /// requests do not.
@@ -22,41 +44,114 @@ const LINES: usize = 20;
 /// # Errors
 /// When the file cannot be read.
 pub fn detect(path: &Path) -> io::Result<Option<Source>> {
+    match by_bytes(path)? {
+        BytesKind::Source(source) => Ok(Some(source)),
+        BytesKind::Text(_) | BytesKind::Unknown(_) => Ok(None),
+    }
+}
+
+/// Tells what a file is, and describes one that no reader takes.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn recognize(path: &Path) -> io::Result<FileKind> {
+    match by_bytes(path)? {
+        BytesKind::Source(source) => Ok(FileKind::Source(source)),
+        BytesKind::Text(head) => unknown::text(path, &head),
+        BytesKind::Unknown(describe) => Ok(FileKind::Unknown(describe(path))),
+    }
+}
+
+/// The kind of a file by its first bytes.
+enum BytesKind {
+    Source(Source),
+    /// A text that no known tool wrote, by its beginning.
+    Text(String),
+    Unknown(fn(&Path) -> UnknownFile),
+}
+
+fn by_bytes(path: &Path) -> io::Result<BytesKind> {
     if path.is_dir() {
-        return Ok(is_event_folder(path).then_some(Source::OpenHands));
+        return Ok(match is_event_folder(path) {
+            true => BytesKind::Source(Source::OpenHands),
+            false => BytesKind::Unknown(unknown::folder),
+        });
     }
     let mut bytes = [0; 16];
     let count = File::open(path)?.read(&mut bytes)?;
     let start = bytes.get(..count).unwrap_or_default();
     if start.starts_with(b"SQLite format 3\0") {
-        return Ok(of_database(path));
+        return Ok(
+            of_database(path).map_or(BytesKind::Unknown(unknown::database), BytesKind::Source)
+        );
     }
     if start.starts_with(b"PK\x03\x04") {
-        return Ok(path.extension().is_some_and(|end| end == "eval").then_some(Source::Inspect));
+        let is_log = path.extension().is_some_and(|end| end == "eval");
+        return Ok(match is_log {
+            true => BytesKind::Source(Source::Inspect),
+            false => BytesKind::Unknown(|_| unknown::packed("a zip file")),
+        });
     }
+    if start.starts_with(&[0x1f, 0x8b]) {
+        return Ok(BytesKind::Unknown(|_| unknown::packed("a gzip file")));
+    }
+    reject_utf16(start)?;
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        return Ok(Some(Source::Codex));
+        return Ok(BytesKind::Source(Source::Codex));
     }
     let head = head(path)?;
-    if let Some(source) = head.lines().take(LINES).find_map(of_line) {
-        return Ok(Some(source));
+    let lines = || head.lines().take(LINES);
+    let damaged = |line| recover(line, true, |_| true).records.into_iter().find_map(of_line);
+    if let Some(source) = lines().find_map(of_line).or_else(|| lines().find_map(damaged)) {
+        return Ok(BytesKind::Source(source));
+    }
+    if aider::is_one(&head) {
+        return Ok(BytesKind::Source(Source::Aider));
     }
     // A document says what it is anywhere in it; a name that is usual for lines is none.
     let is_lines = path.extension().is_some_and(|end| end == "jsonl");
     if is_lines || !head.trim_start().starts_with(['{', '[']) {
-        return Ok(None);
+        return Ok(BytesKind::Text(head));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes)?;
-    Ok(of_document(&bytes))
+    let source = of_document(json::decode(&bytes).text.as_bytes());
+    Ok(source.map_or(BytesKind::Text(head), BytesKind::Source))
 }
+
+/// Whether a file is one of SQLite.
+pub(crate) fn is_database(path: &Path) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(16).read_to_end(&mut bytes)?;
+    Ok(bytes.starts_with(b"SQLite format 3\0"))
+}
+
+/// Whether a file is a database that can be read and that a tool did not write.
+pub(crate) fn is_other_database(path: &Path, source: Source) -> bool {
+    is_database(path).unwrap_or_default()
+        && unknown::has_tables(path)
+        && of_database(path) != Some(source)
+}
+
+/// What recognizes a database of a tool.
+#[cfg(feature = "databases")]
+type KnownDatabase = (fn(&Path) -> bool, Source);
+
+/// What recognizes an object of a tool.
+type KnownObject = (fn(&Object<'_>) -> bool, Source);
 
 #[cfg(feature = "databases")]
 fn of_database(path: &Path) -> Option<Source> {
     if crate::openai_agents::is_one(path) {
         return Some(Source::OpenAiAgents);
     }
-    crate::langgraph::sqlite::is_one(path).then_some(Source::LangGraph)
+    let known: [KnownDatabase; 4] = [
+        (crate::langgraph::sqlite::is_one, Source::LangGraph),
+        (opencode::sqlite::is_one, Source::OpenCode),
+        (goose::sqlite::is_one, Source::Goose),
+        (crate::cursor::is_one, Source::Cursor),
+    ];
+    known.into_iter().find(|(is_one, _)| is_one(path)).map(|(_, source)| source)
 }
 
 #[cfg(not(feature = "databases"))]
@@ -81,6 +176,18 @@ struct LineHead {
 }
 
 fn of_line(line: &str) -> Option<Source> {
+    let members = Object::parse(line)?;
+    let known: [KnownObject; 6] = [
+        (qwen_code::is_one, Source::QwenCode),
+        (goose::is_one, Source::Goose),
+        (copilot_cli::is_one, Source::CopilotCli),
+        (vscode_chat::is_one, Source::VsCodeChat),
+        (dataset::is_one, Source::Dataset),
+        (langchain::is_run, Source::LangChain),
+    ];
+    if let Some((_, source)) = known.into_iter().find(|(is_one, _)| is_one(&members)) {
+        return Some(source);
+    }
     if claude_code::is_session_line(line) {
         return Some(Source::ClaudeCode);
     }
@@ -121,7 +228,8 @@ struct EntryHead<'a> {
     source: Option<String>,
     message_type: Option<String>,
     role: Option<String>,
-    parts: Option<IgnoredAny>,
+    #[serde(borrow)]
+    parts: Raw<'a>,
     #[serde(rename = "toolInvocations")]
     tool_invocations: Option<IgnoredAny>,
     #[serde(borrow)]
@@ -130,7 +238,22 @@ struct EntryHead<'a> {
 
 fn of_document(bytes: &[u8]) -> Option<Source> {
     if let Ok(list) = serde_json::from_slice::<Vec<&RawValue>>(bytes) {
-        return of_list(&list);
+        let first = list.first().and_then(|raw| Object::of(Some(raw)));
+        return first.and_then(|members| of_element(&members)).or_else(|| of_list(&list));
+    }
+    let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
+    let members = Object::of(Some(raw))?;
+    let inner = members.list("messages");
+    let inner = inner.first().and_then(|raw| Object::of(Some(raw)));
+    let is_dump = inner.is_some_and(|message| pydantic_ai::is_one(&message));
+    if is_dump {
+        return Some(Source::PydanticAi);
+    }
+    if langchain::is_one(raw) {
+        return Some(Source::LangChain);
+    }
+    if let Some(source) = of_element(&members) {
+        return Some(source);
     }
     let head: DocumentHead<'_> = serde_json::from_slice(bytes).ok()?;
     let is_atif = head.schema_version.is_some_and(|version| version.starts_with("ATIF"));
@@ -147,6 +270,28 @@ fn of_document(bytes: &[u8]) -> Option<Source> {
     of_list(&lenient::<Vec<&RawValue>>(head.messages)?)
 }
 
+/// Whether the parts of a message are those of the AI SDK, which have types.
+fn typed(parts: &RawValue) -> bool {
+    let parts: Vec<&RawValue> = lenient(Some(parts)).unwrap_or_default();
+    parts.into_iter().all(|raw| Object::of(Some(raw)).is_some_and(|part| part.has("type")))
+}
+
+/// The tool that wrote an object, which is a document or the first element of one.
+fn of_element(members: &Object<'_>) -> Option<Source> {
+    let known: [KnownObject; 9] = [
+        (mini_swe_agent::is_one, Source::MiniSweAgent),
+        (opencode::is_one, Source::OpenCode),
+        (opencode::tree::is_one, Source::OpenCode),
+        (vscode_chat::is_one, Source::VsCodeChat),
+        (chatgpt::is_one, Source::ChatGpt),
+        (claude_ai::is_one, Source::ClaudeAi),
+        (pydantic_ai::is_one, Source::PydanticAi),
+        (langchain::is_message, Source::LangChain),
+        (dataset::is_one, Source::Dataset),
+    ];
+    known.into_iter().find(|(is_one, _)| is_one(members)).map(|(_, source)| source)
+}
+
 fn of_list(list: &[&RawValue]) -> Option<Source> {
     for raw in list {
         let Some(entry) = lenient::<EntryHead<'_>>(Some(raw)) else { continue };
@@ -155,7 +300,7 @@ fn of_list(list: &[&RawValue]) -> Option<Source> {
         }
         let is_chat =
             matches!(entry.role.as_deref(), Some("system" | "user" | "assistant" | "tool"));
-        if is_chat && (entry.tool_invocations.is_some() || entry.parts.is_some()) {
+        if is_chat && (entry.tool_invocations.is_some() || entry.parts.is_some_and(typed)) {
             return Some(Source::AiSdk);
         }
         #[derive(Deserialize)]
@@ -204,19 +349,32 @@ pub(crate) fn is_event_folder(folder: &Path) -> bool {
 }
 
 /// The events of a folder, one a line, and the conversation's own id.
-pub(crate) fn event_files(folder: &Path) -> io::Result<(Option<String>, impl io::BufRead)> {
+pub(crate) fn event_files(
+    folder: &Path,
+) -> io::Result<(Option<String>, Option<String>, impl io::BufRead)> {
     #[derive(Deserialize)]
     struct State {
         id: Option<String>,
+        agent: Option<Agent>,
+    }
+    #[derive(Deserialize)]
+    struct Agent {
+        llm: Option<Llm>,
+    }
+    #[derive(Deserialize)]
+    struct Llm {
+        model: Option<String>,
     }
     let is_inner = folder.file_name() == Some("events".as_ref());
     let base = folder.parent().filter(|_| is_inner).unwrap_or(folder);
     let state = fs::read(base.join("base_state.json")).ok();
     let state = state.and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
     let name = || base.file_name().map(|name| name.to_string_lossy().into_owned());
-    let session = state.and_then(|state| state.id).or_else(name);
+    let (id, agent) = state.map_or((None, None), |state| (state.id, state.agent));
+    let model = agent.and_then(|agent| agent.llm?.model);
+    let session = id.or_else(name);
     let files = EventFiles { paths: event_paths(folder)?.into_iter(), open: Cursor::default() };
-    Ok((session, BufReader::new(files)))
+    Ok((session, model, BufReader::new(files)))
 }
 
 /// The bytes of files, each as one line.

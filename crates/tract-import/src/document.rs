@@ -2,9 +2,11 @@
 
 use std::io;
 
-use tract_core::Draft;
+use serde_json::value::RawValue;
+use tract_core::{Draft, Part};
 
 use crate::facts::Facts;
+use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 
 /// Bytes of a document at most: it is in memory as a whole.
@@ -32,6 +34,86 @@ pub(crate) type Document = Vec<Conversation>;
 impl From<Conversation> for Document {
     fn from(conversation: Conversation) -> Self {
         vec![conversation]
+    }
+}
+
+/// Reads an export: a list of conversations, or one by itself. `take` fills a conversation from its
+/// members, and returns `false` for an object that is none; `odd` says what is reported then.
+pub(crate) fn conversations(
+    bytes: &[u8],
+    odd: &str,
+    take: impl Fn(&mut Conversation, &Object<'_>) -> bool,
+) -> Result<Document, serde_json::Error> {
+    let all: Vec<&RawValue> = match serde_json::from_slice(bytes) {
+        Ok(list) => list,
+        Err(_) => vec![serde_json::from_slice(bytes)?],
+    };
+    let mut document = Document::new();
+    for (n, raw) in all.into_iter().enumerate() {
+        let mut conversation = Conversation::default();
+        if !Object::of(Some(raw)).is_some_and(|members| take(&mut conversation, &members)) {
+            conversation.facts.session = Some(format!("conversation-{}", n + 1));
+            conversation.recording.unreadable(n + 1, odd);
+        }
+        document.push(conversation);
+    }
+    Ok(document)
+}
+
+/// The steps of an assistant's message: each is an answer with its results.
+#[derive(Default)]
+pub(crate) struct Steps {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) results: Vec<Draft>,
+    pub(crate) done: Vec<Draft>,
+}
+
+impl Steps {
+    /// Ends a step.
+    pub(crate) fn cut(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        if !parts.is_empty() {
+            self.done.push(parts.into_iter().fold(Draft::assistant(""), Draft::part));
+        }
+        self.done.append(&mut self.results);
+    }
+}
+
+/// The values of a file: one document, the elements of a list, or a value on each line.
+#[derive(Debug, Default)]
+pub(crate) struct Values<'a> {
+    /// Each with its line, or its place in the list, from 1.
+    pub(crate) values: Vec<(usize, &'a RawValue)>,
+    /// The lines that are not JSON.
+    pub(crate) unreadable: Vec<usize>,
+}
+
+impl<'a> Values<'a> {
+    /// Reads the values of a text.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
+        if let Ok(list) = serde_json::from_slice::<Vec<&RawValue>>(bytes) {
+            let values = list.into_iter().enumerate().map(|(n, raw)| (n + 1, raw)).collect();
+            return Ok(Self { values, unreadable: Vec::new() });
+        }
+        let error = match serde_json::from_slice::<&RawValue>(bytes) {
+            Ok(raw) => return Ok(Self { values: vec![(1, raw)], unreadable: Vec::new() }),
+            Err(error) => error,
+        };
+        let mut found = Self::default();
+        for (n, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() {
+                continue;
+            }
+            match serde_json::from_slice(line) {
+                Ok(raw) => found.values.push((n + 1, raw)),
+                Err(_) => found.unreadable.push(n + 1),
+            }
+        }
+        if found.values.is_empty() { Err(error) } else { Ok(found) }
     }
 }
 

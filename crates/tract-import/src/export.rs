@@ -15,7 +15,7 @@ mod facts;
 use std::fmt;
 use std::str::FromStr;
 
-use tract_core::CommitId;
+use tract_core::{CommitId, Content};
 use tract_engine::{Repo, Result};
 use tract_providers::{Dialect, Form, FormOptions, Pairing, compile_form};
 
@@ -153,14 +153,23 @@ async fn openai(
         line.push_str(tools);
     }
     line.push('}');
+    let failed = compiled.messages().filter(|message| is_failed(&message.content)).count();
     Ok(ExportedSession {
         lines: vec![line],
         file_name: format!("{session}.jsonl"),
         session,
         messages: compiled.message_count(),
         as_recorded: false,
-        left_out: Vec::new(),
+        left_out: counted([(FAILED, failed)]),
     })
+}
+
+/// Results whose failure a format without `is_error` states in their text at most.
+const FAILED: &str = "marks of failed results (is_error)";
+
+/// Whether a message is the result of a call that failed.
+fn is_failed(content: &Content) -> bool {
+    matches!(content, Content::ToolResult(answer) if answer.is_error)
 }
 
 /// What was left out, without what was not.

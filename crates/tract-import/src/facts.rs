@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tract_core::JsonText;
 
 use crate::report::TokenTotals;
-use crate::tree::BranchStart;
+use crate::tree::{BranchNumber, BranchStart};
 
 /// What is known of a conversation as a whole.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,24 @@ pub(crate) struct Facts {
     pub(crate) version: Option<String>,
     /// The environment that a run of an agent was in, as the tool names it.
     pub(crate) environment: Option<String>,
+    /// The tokens of all its answers, where the tool records no others.
+    pub(crate) run: Option<RunTotals>,
+}
+
+/// What a tool records of a whole run, and of none of its answers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RunTotals {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    /// How many requests the tokens are of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) requests: Option<u64>,
+    /// In USD, as the tool counted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<f64>,
+    /// Whether the answers have the tokens, so that those of the run are none next to them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) by_answer: bool,
 }
 
 /// The call that started a subagent.
@@ -55,15 +73,19 @@ struct BranchDocument<'a> {
     environment: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<TokenTotals>,
+    /// Set where no commit has the tokens of its answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<&'a RunTotals>,
 }
 
 impl Facts {
-    /// Writes the document of each branch; the first one has the tokens of all.
+    /// Writes the document of each branch; that of the conversation has the tokens of all.
     pub(crate) fn documents(
         &self,
         format: &str,
         session: &str,
         starts: &[BranchStart],
+        resumed: BranchNumber,
         tokens: TokenTotals,
     ) -> Result<Vec<JsonText>, serde_json::Error> {
         let document = |(number, start): (usize, &BranchStart)| {
@@ -79,7 +101,8 @@ impl Facts {
                 git_branch: self.git_branch.as_deref(),
                 version: self.version.as_deref(),
                 environment: self.environment.as_deref(),
-                tokens: (number == 0).then_some(tokens),
+                tokens: (number == resumed).then_some(tokens),
+                run: self.run.as_ref().filter(|_| number == resumed),
             })
         };
         starts.iter().enumerate().map(document).collect()

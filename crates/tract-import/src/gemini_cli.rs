@@ -6,20 +6,20 @@
 mod answer;
 mod record;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::JsonText;
+use tract_core::{Content, Draft, JsonText};
 
-use self::answer::{Answer, Tokens, user};
+use self::answer::{Answer, Tokens, results, user};
 use self::record::{Layout, Record};
 
 use crate::facts::Facts;
 use crate::import::LineReader;
 use crate::recording::{Cursor, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::values::{self, Metadata, Raw, lenient};
+use crate::values::{self, Metadata, Raw, has_members, lenient};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -56,8 +56,14 @@ pub(crate) struct GeminiReader {
     cursor: Cursor,
     facts: Facts,
     records: Vec<Record>,
+    /// Whether the file is one document, which is written again as a whole.
+    is_document: bool,
     /// The last word on each answer: model and tokens.
     answers: HashMap<String, (Option<String>, Option<TokenTotals>)>,
+    /// The calls whose results are part of the answer.
+    answered: HashSet<String>,
+    /// The calls whose results are messages of their own.
+    separate: HashSet<String>,
 }
 
 impl LineReader for GeminiReader {
@@ -87,12 +93,17 @@ impl LineReader for GeminiReader {
         Ok(())
     }
 
+    fn is_record(text: &str) -> bool {
+        has_members(text, &["id", "type", "timestamp"])
+    }
+
     fn finish(&mut self) -> Facts {
         let mut answers: Vec<_> = std::mem::take(&mut self.answers).into_iter().collect();
         answers.sort_by(|a, b| a.0.cmp(&b.0));
         for (_, (model, usage)) in answers {
             self.recording.answer(model.as_deref(), usage.as_ref());
         }
+        self.recording.resume_at(&self.cursor, None);
         std::mem::take(&mut self.facts)
     }
 }
@@ -101,6 +112,7 @@ impl GeminiReader {
     /// Reads the generation before: one document.
     pub(crate) fn document(&mut self, bytes: &[u8]) -> Result<(), serde_json::Error> {
         let line: Line<'_> = serde_json::from_slice(bytes)?;
+        self.is_document = true;
         self.recording.report.lines = line.messages.as_ref().map_or(1, Vec::len);
         self.metadata(1, &line);
         Ok(())
@@ -135,7 +147,11 @@ impl GeminiReader {
                 Some(place) => records.get(place),
                 None => read.id.as_deref().and_then(|id| known.get(id).copied()),
             };
-            let layout = same.map(Layout::of).unwrap_or_default();
+            let layout = match same {
+                Some(same) => Layout::of(same),
+                None if self.is_document => Layout::of_document(),
+                None => Layout::default(),
+            };
             let Some(record) = self.read(number, &read, &layout) else { continue };
             match place.and_then(|place| records.get_mut(place)) {
                 Some(same) => *same = record,
@@ -217,14 +233,36 @@ impl GeminiReader {
         self.recording.note(&mut self.cursor, number, note);
     }
 
+    /// Reads a message that holds the results of calls. Those that the calls have themselves are there
+    /// twice: they are counted, and no messages.
+    fn results(&mut self, number: usize, line: &Line<'_>, results: Vec<Draft>) -> Option<Record> {
+        let is_new = |draft: &Draft| !result_id(draft).is_some_and(|id| self.answered.contains(id));
+        let new: Vec<Draft> = results.into_iter().filter(is_new).collect();
+        if new.is_empty() {
+            self.recording.skip("functionResponse");
+            return None;
+        }
+        self.separate.extend(new.iter().filter_map(result_id).map(str::to_owned));
+        Some(Record::of_results(number, line, new))
+    }
+
     /// Reads a message: what a user said, or an answer with its results. What is known of it under
     /// its id stays where it is.
     fn read(&mut self, number: usize, line: &Line<'_>, known: &Layout) -> Option<Record> {
         let kind = line.line_type.as_deref();
         let record = match kind {
-            Some("user") => Record::of_user(number, line, user(line)),
+            Some("user") => match results(line) {
+                Some(results) => self.results(number, line, results)?,
+                None => Record::of_user(number, line, user(line)),
+            },
             Some("gemini" | "model") => {
-                let answer = Answer::read(line);
+                let mut answer = Answer::read(line);
+                // A result that was recorded as a message of its own is not there twice.
+                let ids = answer.results.iter().filter_map(|(_, draft)| result_id(draft));
+                self.answered.extend(ids.map(str::to_owned));
+                answer.results.retain(|(_, draft)| {
+                    !result_id(draft).is_some_and(|id| self.separate.contains(id))
+                });
                 let id = line.id.clone().unwrap_or_else(|| format!("#{}", self.answers.len()));
                 self.answers.insert(id, (line.model.clone(), answer.tokens));
                 Record::of_answer(number, line, answer, known)
@@ -238,5 +276,13 @@ impl GeminiReader {
             self.recording.odd(number, AnomalyKind::NoTime, "no readable time");
         }
         Some(record)
+    }
+}
+
+/// The id of the call that a result answers.
+fn result_id(draft: &Draft) -> Option<&str> {
+    match &draft.content {
+        Content::ToolResult(answer) => Some(&answer.call_id),
+        _ => None,
     }
 }

@@ -32,6 +32,11 @@ pub(crate) trait LineReader {
     /// When it is no JSON of the format.
     fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error>;
 
+    /// Whether an object is a record of the format by its members, where a damaged line may have one.
+    fn is_record(text: &str) -> bool
+    where
+        Self: Sized;
+
     /// Ends the file.
     fn finish(&mut self) -> Facts;
 }

@@ -8,8 +8,9 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use tract_core::{Content, Draft, JsonText, Part, ToolAnswer, ToolSchema};
+use tract_core::{Content, Draft, JsonText, Part, ToolAnswer, ToolSchema, json};
 
+use crate::damage::replacements;
 use crate::document::{Conversation, Document, unreadable};
 use crate::recording::{Cursor, RecordedMessage};
 use crate::report::{AnomalyKind, TokenTotals};
@@ -45,8 +46,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
         conversation.facts.session = Some(format!("{run}.{stem}"));
         conversation.facts.title = task.as_ref().and_then(|(_, title)| title.clone());
         conversation.recording.has_forks = true;
-        let sample = entry(&mut archive, &name)
-            .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|e| unreadable(&e)));
+        let sample = entry(&mut archive, &name).and_then(|bytes| {
+            let decoded = json::decode(&bytes);
+            for (kind, what) in replacements(&decoded) {
+                conversation.recording.odd(0, kind, what);
+            }
+            serde_json::from_str::<Value>(&decoded.text).map_err(|e| unreadable(&e))
+        });
         match sample {
             Ok(sample) => say(&mut conversation, sample),
             Err(error) => {
@@ -68,10 +74,12 @@ fn damaged(error: zip::result::ZipError) -> io::Error {
 }
 
 fn task(header: &[u8]) -> Option<(String, Option<String>)> {
-    let header: Value = serde_json::from_slice(header).ok()?;
+    let header: Value = serde_json::from_str(&json::decode(header).text).ok()?;
     let run = header.get("eval")?;
     let text = |name: &str| run.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some((text("run_id").or_else(|| text("eval_id"))?, text("task")))
+    // Tasks of one run have one id of the run, and an id of their own.
+    let run = text("eval_id").or_else(|| Some(format!("{}.{}", text("run_id")?, text("task")?)));
+    Some((run.or_else(|| text("run_id"))?, text("task")))
 }
 
 fn entry(archive: &mut zip::ZipArchive<impl Read + io::Seek>, name: &str) -> io::Result<Vec<u8>> {
@@ -244,6 +252,7 @@ fn usage(usage: &Value) -> TokenTotals {
         output: number("output_tokens"),
         cache_read: number("input_tokens_cache_read"),
         cache_write: number("input_tokens_cache_write"),
+        ..TokenTotals::default()
     }
 }
 

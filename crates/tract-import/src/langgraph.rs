@@ -4,22 +4,23 @@
 //! constructed, and what is pickled is not read at all. What is stored where is the matter of the two
 //! savers, [`sqlite`] and [`postgres`]; what becomes of it is the same.
 
-mod message;
 mod msgpack;
 #[cfg(feature = "langgraph-postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "databases")]
 pub(crate) mod sqlite;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
+use tract_core::{Content, Draft, JsonText, Role};
 
-use self::message::messages;
+use crate::damage::decode_noting;
 use crate::document::Conversation;
-use crate::recording::Cursor;
+use crate::langchain::message::{is_message, messages};
+use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::AnomalyKind;
-use crate::values;
+use crate::values::{self, recorded};
 
 /// A checkpoint, in the order of thread, namespace and id.
 pub(crate) struct Checkpoint {
@@ -29,12 +30,55 @@ pub(crate) struct Checkpoint {
     pub(crate) parent: Option<String>,
     /// What it holds, with the values of its channels; or why that cannot be read.
     pub(crate) state: Result<Value, &'static str>,
+    /// Damaged text that was replaced in it.
+    pub(crate) damage: Vec<(AnomalyKind, String)>,
 }
 
 /// The threads of a database, one after the other.
-#[derive(Default)]
 pub(crate) struct Threads {
     open: Option<(String, Thread)>,
+    /// The channels that are read in the place of a list of messages.
+    texts: Vec<TextChannel>,
+}
+
+/// A channel whose value is what one speaker says.
+#[derive(Clone, Debug)]
+struct TextChannel {
+    name: String,
+    role: Role,
+}
+
+impl TextChannel {
+    /// Reads `NAME` or `NAME:ROLE`. Without a role, the user speaks.
+    fn parse(word: &str) -> Self {
+        let named = word.rsplit_once(':').and_then(|(name, role)| {
+            let role = match role {
+                "user" => Role::User,
+                "assistant" => Role::Assistant,
+                "system" => Role::System,
+                _ => return None,
+            };
+            Some(Self { name: name.to_owned(), role })
+        });
+        named.unwrap_or_else(|| Self { name: word.to_owned(), role: Role::User })
+    }
+
+    /// Makes the message of a value.
+    fn draft(&self, value: &Value) -> Option<Draft> {
+        let text = match value {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            value => JsonText::of(value).ok()?.as_str().to_owned(),
+        };
+        if text.is_empty() {
+            return None;
+        }
+        Some(match self.role {
+            Role::Assistant => Draft::assistant(text),
+            Role::System => Draft::system(text),
+            _ => Draft::user(text),
+        })
+    }
 }
 
 /// A thread while it is read.
@@ -42,14 +86,30 @@ pub(crate) struct Threads {
 struct Thread {
     conversation: Conversation,
     /// What each checkpoint shows.
-    places: HashMap<String, Cursor>,
+    places: HashMap<String, ThreadStep>,
     answers: HashSet<String>,
+    /// The channels of states without a list of messages.
+    channels: BTreeSet<String>,
+    /// Damage that is reported: each checkpoint has the whole list of messages again.
+    damage: HashSet<String>,
+}
+
+/// What a checkpoint shows: its messages, and the texts of the channels that are read.
+#[derive(Clone, Default)]
+struct ThreadStep {
+    cursor: Cursor,
+    texts: Vec<Option<Value>>,
 }
 
 impl Threads {
+    /// Begins with the channels that are read as texts, each as `NAME` or `NAME:ROLE`.
+    pub(crate) fn new(channels: &[String]) -> Self {
+        Self { open: None, texts: channels.iter().map(|word| TextChannel::parse(word)).collect() }
+    }
+
     /// Takes the next checkpoint; returns the thread before it, where this one begins another.
     pub(crate) fn add(&mut self, checkpoint: Checkpoint) -> Option<Conversation> {
-        let Checkpoint { thread, namespace, id, parent, state } = checkpoint;
+        let Checkpoint { thread, namespace, id, parent, state, damage } = checkpoint;
         let name = match namespace.filter(|space| !space.is_empty()) {
             Some(space) => format!("{thread}.{space}"),
             None => thread,
@@ -64,9 +124,10 @@ impl Threads {
             }
         };
         if let Some((_, thread)) = &mut self.open {
-            thread.checkpoint(&id, parent.as_deref(), state);
+            thread.checkpoint(&id, parent.as_deref(), state, &self.texts);
+            thread.note_damage(damage);
         }
-        before.map(|(_, thread)| thread.conversation)
+        before.map(|(_, thread)| thread.end())
     }
 
     /// Returns the thread that is read.
@@ -77,45 +138,111 @@ impl Threads {
 
     /// Ends the last thread.
     pub(crate) fn finish(self) -> Option<Conversation> {
-        self.open.map(|(_, thread)| thread.conversation)
+        self.open.map(|(_, thread)| thread.end())
     }
 }
 
 impl Thread {
-    fn checkpoint(&mut self, id: &str, parent: Option<&str>, state: Result<Value, &'static str>) {
+    /// Ends the thread, and reports the channels of one without messages.
+    fn end(self) -> Conversation {
+        let mut conversation = self.conversation;
+        if conversation.recording.starts.is_empty() {
+            conversation.recording.report.channels = self.channels.into_iter().collect();
+        }
+        conversation
+    }
+
+    /// Notes the damage of the checkpoint that was read last.
+    fn note_damage(&mut self, damage: Vec<(AnomalyKind, String)>) {
+        let line = self.conversation.recording.report.lines;
+        for (kind, what) in damage {
+            if self.damage.insert(what.clone()) {
+                self.conversation.recording.odd(line, kind, what);
+            }
+        }
+    }
+
+    fn checkpoint(
+        &mut self,
+        id: &str,
+        parent: Option<&str>,
+        state: Result<Value, &'static str>,
+        texts: &[TextChannel],
+    ) {
         let recording = &mut self.conversation.recording;
         recording.report.lines += 1;
         let number = recording.report.lines;
-        let mut cursor = match parent.map(|parent| self.places.get(parent)) {
+        let mut place = match parent.map(|parent| self.places.get(parent)) {
             Some(Some(place)) => place.clone(),
             Some(None) => {
                 let what = "the parent of the checkpoint is not there: it begins a branch";
                 recording.odd(number, AnomalyKind::MissingParent, what);
-                Cursor::default()
+                ThreadStep::default()
             }
-            None => Cursor::default(),
+            None => ThreadStep::default(),
         };
         match state {
             Ok(state) => {
                 let at = values::time(state.get("ts").and_then(Value::as_str));
-                let list = state.get("channel_values").and_then(messages_of);
-                if let Some(list) = list {
+                let channels = state.get("channel_values");
+                if !texts.is_empty() {
+                    say_texts(recording, &mut place, texts, channels, (number, at));
+                } else if let Some(list) = channels.and_then(messages_of) {
                     let read = messages(list, number, at, recording, &mut self.answers);
-                    recording.change_to(&mut cursor, 0, read);
+                    recording.change_to(&mut place.cursor, 0, read);
+                } else {
+                    let names = channels.and_then(Value::as_object).into_iter().flatten();
+                    let names = names.map(|(name, _)| name);
+                    let own = |name: &&String| !name.starts_with("__") && !name.contains(':');
+                    self.channels.extend(names.filter(own).take(MAX_CHANNELS).cloned());
                 }
             }
             Err(what) => recording.odd(number, AnomalyKind::UnreadableLine, what),
         }
-        self.places.insert(id.to_owned(), cursor);
+        self.places.insert(id.to_owned(), place);
     }
 }
 
-/// Reads a dump by the word for its encoding.
-fn decode(kind: Option<&str>, bytes: &[u8]) -> Result<Value, &'static str> {
+/// Channels that a report names at most.
+const MAX_CHANNELS: usize = 50;
+
+/// Says the texts of channels that changed since the checkpoint before, in the order in which the
+/// channels were named.
+fn say_texts(
+    recording: &mut Recording,
+    place: &mut ThreadStep,
+    texts: &[TextChannel],
+    channels: Option<&Value>,
+    (line, at): (usize, Option<i64>),
+) {
+    place.texts.resize(texts.len(), None);
+    for (channel, before) in texts.iter().zip(&mut place.texts) {
+        let value = channels.and_then(|channels| channels.get(&channel.name));
+        if value == before.as_ref() {
+            continue;
+        }
+        *before = value.cloned();
+        let Some(draft) = value.and_then(|value| channel.draft(value)) else { continue };
+        if matches!(draft.content, Content::Assistant(_)) {
+            recording.answer(None, None);
+            recording.end_answer(&place.cursor);
+        }
+        let message = RecordedMessage { id: None, line, draft: recorded(draft, None, at) };
+        recording.append(&mut place.cursor, message);
+    }
+}
+
+/// Reads a dump by the word for its encoding. What was replaced in it is added to `damage`.
+fn decode(
+    kind: Option<&str>,
+    bytes: &[u8],
+    damage: &mut Vec<(AnomalyKind, String)>,
+) -> Result<Value, &'static str> {
     match kind {
-        Some("msgpack") => msgpack::decode(bytes).ok_or("a checkpoint that is no msgpack"),
+        Some("msgpack") => msgpack::decode(bytes, damage).ok_or("a checkpoint that is no msgpack"),
         Some("json") | None => {
-            serde_json::from_slice(bytes).map_err(|_| "a checkpoint that is no JSON")
+            let text = decode_noting(bytes, damage);
+            serde_json::from_str(&text).map_err(|_| "a checkpoint that is no JSON")
         }
         Some("pickle") => Err("a pickled checkpoint: reading it would run code, so it is not read"),
         Some(_) => Err("a checkpoint in an unknown encoding"),
@@ -131,7 +258,7 @@ fn messages_of(channels: &Value) -> Option<&Vec<Value>> {
     if let Some(list) = channels.get(MESSAGES).and_then(Value::as_array) {
         return Some(list);
     }
-    let is_list = |(_, list): &(&String, &Vec<Value>)| list.iter().any(message::is_message);
+    let is_list = |(_, list): &(&String, &Vec<Value>)| list.iter().any(is_message);
     let lists = channels.iter().filter(|(name, _)| *name != "__start__");
     let lists = lists.filter_map(|(name, value)| Some((name, value.as_array()?))).filter(is_list);
     lists.max_by_key(|(name, list)| (list.len(), *name)).map(|(_, list)| list)

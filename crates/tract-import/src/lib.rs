@@ -6,28 +6,44 @@
 #![forbid(unsafe_code)]
 
 mod ai_sdk;
+mod aider;
 mod atif;
 mod cache;
 mod callers;
+mod chatgpt;
+mod claude_ai;
 mod claude_code;
 mod codex;
+mod copilot_cli;
+#[cfg(feature = "databases")]
+mod cursor;
+mod damage;
+mod dataset;
 mod detect;
 mod document;
 mod error;
 mod export;
 mod facts;
 mod gemini_cli;
+mod goose;
 mod import;
 #[cfg(feature = "inspect")]
 mod inspect;
+mod langchain;
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 mod langgraph;
 mod lines;
+mod mini_swe_agent;
+mod nodes;
+mod object;
 mod open_hands;
 #[cfg(feature = "databases")]
 mod openai_agents;
+mod opencode;
+mod pydantic_ai;
 #[cfg(feature = "python")]
 pub mod python;
+mod qwen_code;
 mod recording;
 mod redact;
 mod report;
@@ -39,10 +55,12 @@ mod swe_agent;
 mod tree;
 mod usage;
 mod values;
+mod vscode_chat;
 mod writer;
 
 pub use crate::cache::ImportCache;
-pub use crate::detect::detect;
+pub use crate::damage::{records_of_line, reject_utf16};
+pub use crate::detect::{FileKind, UnknownFile, detect, recognize};
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
 pub use crate::import::{RecordingOptions, import, import_cached};
@@ -52,4 +70,4 @@ pub use crate::report::{
 };
 pub use crate::source::{SessionFile, SessionFilter, Source, UnknownSource, session_files};
 pub use crate::tree::BranchStart;
-pub use crate::usage::{AnswerUsage, usage};
+pub use crate::usage::{AnswerUsage, branch_usage, usage};

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use crate::damage::reject_utf16;
+
 /// Bytes of a line at most. A longer one is passed over: no message is allowed to be that large.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
@@ -64,8 +66,12 @@ impl<R: BufRead> Lines<R> {
 }
 
 /// Opens a file of lines, which may be compressed.
+///
+/// # Errors
+/// When it cannot be read, or is in UTF-16.
 pub(crate) fn open_text(path: &Path) -> io::Result<Box<dyn BufRead>> {
-    let file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
+    reject_utf16(file.fill_buf()?)?;
     if path.extension().is_none_or(|extension| extension != "zst") {
         return Ok(Box::new(file));
     }

@@ -9,13 +9,14 @@ use tract_core::{Body, Content, Draft, Part, Reply, ToolAnswer};
 use tract_providers::{Dialect, read_reply};
 
 use crate::document::{Conversation, Document};
-use crate::facts::Facts;
+use crate::facts::{Facts, RunTotals};
 use crate::import::LineReader;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::swe_agent::ThinkingBlock;
 use crate::values::{
-    self, Metadata, Raw, content_parts, given, lenient, message_parts, model_config, recorded,
+    self, Metadata, Raw, content_parts, given, has_members, lenient, message_parts, model_config,
+    recorded,
 };
 
 #[derive(Debug, Deserialize)]
@@ -138,9 +139,7 @@ fn say(
 }
 
 fn answer(conversation: &mut Conversation, reply: Reply) -> Draft {
-    let usage = reply.usage.map(|usage| {
-        TokenTotals::of_answer(usage.input_tokens, usage.cached_tokens, usage.output_tokens)
-    });
+    let usage = reply.usage.map(TokenTotals::of_usage);
     let mut metadata = Metadata::default();
     metadata.set_some("message_id", reply.id.as_deref());
     if let Some(usage) = &usage {
@@ -248,18 +247,26 @@ impl LineReader for SdkReader {
         Ok(())
     }
 
+    fn is_record(text: &str) -> bool {
+        has_members(text, &["id", "source", "timestamp"])
+    }
+
     fn finish(&mut self) -> Facts {
         if let Some(spent) = self.spent.take() {
             self.recording.report.tokens = spent;
+            let model = self.model.clone();
+            let requests = self.recording.report.models.values().sum::<usize>() as u64;
+            self.facts.run =
+                Some(RunTotals { model, requests: Some(requests), ..RunTotals::default() });
         }
         std::mem::take(&mut self.facts)
     }
 }
 
 impl SdkReader {
-    /// Names the conversation by its folder or its state.
-    pub(crate) fn named(session: Option<String>) -> Self {
-        Self { facts: Facts { session, ..Facts::default() }, ..Self::default() }
+    /// Names the conversation by its folder or its state, which may have the model.
+    pub(crate) fn named(session: Option<String>, model: Option<String>) -> Self {
+        Self { facts: Facts { session, ..Facts::default() }, model, ..Self::default() }
     }
 
     fn say(&mut self, number: usize, event: &SdkEvent<'_>, draft: Draft) {
@@ -339,7 +346,9 @@ impl SdkReader {
             || (message.role.is_none() && event.source.as_deref() == Some("agent"));
         if is_agent {
             self.begin_answer(event);
-            self.say(number, event, assistant(content));
+            let mut draft = assistant(content);
+            draft.generation_config = model_config(self.model.as_deref());
+            self.say(number, event, draft);
         } else if message.role.as_deref() == Some("system") {
             self.say(number, event, system(content));
         } else {
@@ -451,6 +460,7 @@ impl SdkReader {
                     output: spent.completion_tokens,
                     cache_read: spent.cache_read_tokens,
                     cache_write: spent.cache_write_tokens,
+                    ..TokenTotals::default()
                 });
             }
         }

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::value::RawValue;
-use tract_core::{Content, RefName};
+use tract_core::{Content, RefName, json};
 
+use crate::damage::replacements;
 use crate::document::{Conversation, Document};
 use crate::recording::{Cursor, RecordedMessage};
 use crate::report::{AnomalyKind, TokenTotals};
@@ -44,7 +45,7 @@ pub(crate) fn is_one(path: &Path) -> bool {
 /// A row with an item.
 struct Row {
     id: i64,
-    item: String,
+    item: Vec<u8>,
     created_at: Option<String>,
 }
 
@@ -68,6 +69,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
         conversation.recording.report.lines = rows.len();
         for (of, requests, totals) in &usage {
             if *of == session {
+                let run = conversation.facts.run.get_or_insert_default();
+                run.requests = Some(run.requests.unwrap_or_default() + requests);
                 for n in 0..*requests {
                     conversation.recording.answer(None, (n == 0).then_some(totals));
                 }
@@ -94,7 +97,7 @@ fn rows(database: &Connection, schema: &Schema) -> rusqlite::Result<BTreeMap<Str
     let has_time = database.prepare(&format!("SELECT created_at FROM {table} LIMIT 0")).is_ok();
     let time = if has_time { "CAST(created_at AS TEXT)" } else { "NULL" };
     let mut statement = database.prepare(&format!(
-        "SELECT CAST(session_id AS TEXT), id, CAST(message_data AS TEXT), {time} FROM {table} ORDER BY id"
+        "SELECT CAST(session_id AS TEXT), id, CAST(message_data AS BLOB), {time} FROM {table} ORDER BY id"
     ))?;
     let mut sessions: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut found = statement.query([])?;
@@ -151,8 +154,13 @@ fn usage(database: &Connection, table: &str) -> rusqlite::Result<Vec<(String, u6
         let cached = details.as_ref().and_then(|details| details.cached_tokens).unwrap_or_default();
         let written = details.and_then(|details| details.cache_write_tokens).unwrap_or_default();
         let input = number(2)?.saturating_sub(cached).saturating_sub(written);
-        let totals =
-            TokenTotals { input, output: number(3)?, cache_read: cached, cache_write: written };
+        let totals = TokenTotals {
+            input,
+            output: number(3)?,
+            cache_read: cached,
+            cache_write: written,
+            ..TokenTotals::default()
+        };
         // A hostile row is not to cost time.
         Ok((row.get(0)?, number(1)?.min(10_000), totals))
     };
@@ -161,7 +169,11 @@ fn usage(database: &Connection, table: &str) -> rusqlite::Result<Vec<(String, u6
 
 fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage> {
     let line = usize::try_from(row.id).unwrap_or_default();
-    let raw = RawValue::from_string(row.item.clone()).ok();
+    let decoded = json::decode(&row.item);
+    for (kind, what) in replacements(&decoded) {
+        conversation.recording.odd(line, kind, what);
+    }
+    let raw = RawValue::from_string(decoded.text.into_owned()).ok();
     let Some(draft) = raw.as_ref().and_then(|raw| responses::draft(raw)) else {
         conversation.recording.unreadable(line, "an item in no known shape");
         return None;
@@ -217,7 +229,8 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
 }
 
 fn responses_content(row: &Row) -> bool {
-    let raw = RawValue::from_string(row.item.clone()).ok();
+    let text = json::decode(&row.item).text;
+    let raw = RawValue::from_string(text.into_owned()).ok();
     let draft = raw.as_ref().and_then(|raw| responses::draft(raw));
     draft.is_some_and(|draft| !matches!(draft.content, Content::Note(_)))
 }

@@ -4,7 +4,7 @@
 //! is not at the end of its branch, a branch begins there: a rewind, a fork of a checkpoint and a
 //! branch of a database are the same thing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use imbl::Vector;
@@ -99,6 +99,10 @@ enum LastItem {
     Called,
 }
 
+/// Calls of one id that are looked at for one that is open, so that a file made of them costs a
+/// bounded time.
+const MAX_CALLS_OF_ID: usize = 1000;
+
 #[derive(Debug)]
 struct Call {
     line: usize,
@@ -111,6 +115,8 @@ struct Call {
 pub(crate) struct Recording {
     pub(crate) report: SessionReport,
     pub(crate) starts: Vec<BranchStart>,
+    /// The branch on which the recording continues.
+    pub(crate) resumed: BranchNumber,
     /// Whether the whole is a subagent's.
     pub(crate) is_agent: bool,
     /// Whether branches that begin within others are forks of the recording, not rewinds of a user.
@@ -118,7 +124,8 @@ pub(crate) struct Recording {
     events: Vec<TreeEvent>,
     branches: Vec<BranchState>,
     items: ItemNumber,
-    calls: HashMap<String, Call>,
+    /// The calls of each id, oldest first: some tools use an id again.
+    calls: HashMap<String, Vec<Call>>,
 }
 
 impl Recording {
@@ -134,6 +141,17 @@ impl Recording {
     /// Notes a message, or what is in the place of one, that could not be read.
     pub(crate) fn unreadable(&mut self, line: usize, what: impl Into<String>) {
         self.odd(line, AnomalyKind::UnreadableMessage, what);
+    }
+
+    /// Notes anomalies of a line.
+    pub(crate) fn odds(
+        &mut self,
+        line: usize,
+        odds: impl IntoIterator<Item = (AnomalyKind, String)>,
+    ) {
+        for (kind, what) in odds {
+            self.odd(line, kind, what);
+        }
     }
 
     /// Counts a line or an entry that no model saw.
@@ -177,6 +195,12 @@ impl Recording {
         number
     }
 
+    /// Whether what is said at the cursor continues a branch; else it begins one.
+    pub(crate) fn continues(&self, cursor: &Cursor) -> bool {
+        let branch = cursor.branch.and_then(|number| self.branches.get(number));
+        branch.is_some_and(|branch| branch.tip == cursor.last)
+    }
+
     /// The branch that continues at the cursor.
     fn target(&mut self, cursor: &mut Cursor) -> BranchNumber {
         let branch = cursor.branch.and_then(|number| Some((number, self.branches.get(number)?)));
@@ -200,6 +224,20 @@ impl Recording {
     fn set_last(&mut self, number: BranchNumber, last: LastItem) -> LastItem {
         let branch = self.branches.get_mut(number);
         branch.map_or(LastItem::Other, |branch| std::mem::replace(&mut branch.last, last))
+    }
+
+    /// Ends a recording at the cursor: its branch is the conversation, as the tool would continue it.
+    /// The first branch gets this end of its name where it is another one.
+    pub(crate) fn resume_at(&mut self, cursor: &Cursor, suffix: Option<String>) {
+        let Some(branch) = cursor.branch else { return };
+        // A branch without anything on it has no place, so the name stays where it is.
+        if self.branches.get(branch).is_none_or(|branch| branch.tip.is_none()) {
+            return;
+        }
+        self.starts.swap(0, branch);
+        self.resumed = branch;
+        let suffix = suffix.unwrap_or_else(|| ".fork-0".to_owned());
+        self.events.push(TreeEvent::Resumed { branch, suffix });
     }
 
     /// Says a message at the cursor.
@@ -362,19 +400,22 @@ impl Recording {
 
     fn settle(&mut self, branch: BranchNumber, line: usize, content: &Content) {
         for call in content.calls() {
-            self.calls.insert(call.id.clone(), Call { line, answered: Vec::new() });
+            let calls = self.calls.entry(call.id.clone()).or_default();
+            calls.push(Call { line, answered: Vec::new() });
         }
         let Content::ToolResult(answer) = content else { return };
         let id = &answer.call_id;
-        let (kind, what) = match self.calls.get_mut(id) {
+        let calls = self.calls.get_mut(id);
+        let (kind, what) = match calls {
             None => (AnomalyKind::NoCall, "names no call before it"),
-            Some(call) if call.answered.contains(&branch) => {
+            Some(calls) => {
+                let mut open = calls.iter_mut().rev().take(MAX_CALLS_OF_ID);
+                if let Some(call) = open.find(|call| !call.answered.contains(&branch)) {
+                    call.answered.push(branch);
+                    self.report.pairs += 1;
+                    return;
+                }
                 (AnomalyKind::SecondResult, "names a call that has its result")
-            }
-            Some(call) => {
-                call.answered.push(branch);
-                self.report.pairs += 1;
-                return;
             }
         };
         self.odd(line, kind, format!("the result of {id:?} {what}"));
@@ -382,10 +423,12 @@ impl Recording {
 
     /// Ends the recording: what depends on all of it.
     pub(crate) fn finish(&mut self) {
-        let open = self.calls.iter().filter(|(_, call)| call.answered.is_empty());
-        let open: BTreeMap<(usize, &str), ()> =
-            open.map(|(id, call)| ((call.line, id.as_str()), ())).collect();
-        for (line, id) in open.into_keys() {
+        let calls = self.calls.iter();
+        let calls = calls.flat_map(|(id, calls)| calls.iter().map(move |call| (id.as_str(), call)));
+        let open = calls.filter(|(_, call)| call.answered.is_empty());
+        let mut open: Vec<(usize, &str)> = open.map(|(id, call)| (call.line, id)).collect();
+        open.sort_unstable();
+        for (line, id) in open {
             let what = format!("call {id:?} has no result");
             self.report.anomalies.add(line, AnomalyKind::Unanswered, what);
         }

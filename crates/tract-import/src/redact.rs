@@ -20,7 +20,7 @@ pub(crate) fn redact_event(event: &mut TreeEvent, scanner: &Scanner, report: &mu
                 *metadata = redact_json(metadata, scanner, report);
             }
         }
-        TreeEvent::Branch { .. } | TreeEvent::Skip { .. } => {}
+        TreeEvent::Branch { .. } | TreeEvent::Resumed { .. } | TreeEvent::Skip { .. } => {}
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tract_core::Usage;
 use tract_engine::ImportStatus;
 
 use crate::tree::BranchStart;
@@ -17,6 +18,11 @@ pub enum AnomalyKind {
     TornLine,
     /// A line is no JSON object of the expected shape.
     UnreadableLine,
+    /// Characters of a line that cannot be stored, such as half an emoji or bytes that are not UTF-8,
+    /// were replaced.
+    ReplacedText,
+    /// A line is not one record; the whole records in it are read.
+    DamagedLine,
     /// A line is longer than any message may be.
     LineTooLong,
     /// A message whose content is in no known shape.
@@ -51,6 +57,8 @@ impl AnomalyKind {
         match self {
             Self::TornLine => "torn_line",
             Self::UnreadableLine => "unreadable_line",
+            Self::ReplacedText => "replaced_text",
+            Self::DamagedLine => "damaged_line",
             Self::LineTooLong => "line_too_long",
             Self::UnreadableMessage => "unreadable_message",
             Self::MissingParent => "missing_parent",
@@ -123,7 +131,8 @@ impl Anomalies {
 }
 
 /// Tokens of a model's messages, each message counted once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct TokenTotals {
     /// Tokens of requests that no cache had.
@@ -134,6 +143,13 @@ pub struct TokenTotals {
     pub cache_read: u64,
     /// Tokens written to a prompt cache.
     pub cache_write: u64,
+    /// Tokens of `cache_write` that were written for an hour; the others are for five minutes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_1h: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl TokenTotals {
@@ -146,7 +162,19 @@ impl TokenTotals {
         let request = request.unwrap_or_default();
         let cache_read = cached.unwrap_or_default().min(request);
         let (input, output) = (request - cache_read, output.unwrap_or_default());
-        Self { input, output, cache_read, cache_write: 0 }
+        Self { input, output, cache_read, ..Self::default() }
+    }
+
+    /// The tokens of an answer of a provider.
+    pub(crate) fn of_usage(usage: Usage) -> Self {
+        let all = Self::of_answer(usage.input_tokens, usage.cached_tokens, usage.output_tokens);
+        let cache_write = usage.cache_write_tokens.unwrap_or_default().min(all.input);
+        Self {
+            input: all.input - cache_write,
+            cache_write,
+            cache_write_1h: usage.cache_write_1h_tokens.unwrap_or_default().min(cache_write),
+            ..all
+        }
     }
 
     /// Adds other totals.
@@ -155,6 +183,7 @@ impl TokenTotals {
         self.output = self.output.saturating_add(other.output);
         self.cache_read = self.cache_read.saturating_add(other.cache_read);
         self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
     }
 }
 
@@ -172,6 +201,8 @@ pub struct RecordedBranch {
     pub new: usize,
     /// How it begins.
     pub start: BranchStart,
+    /// The branch that keeps the messages from which it moved.
+    pub moved_from: Option<String>,
 }
 
 /// What an import found in one file, and what became of it.
@@ -208,6 +239,8 @@ pub struct SessionReport {
     pub tokens: TokenTotals,
     /// What is unusual.
     pub anomalies: Anomalies,
+    /// The channels of a thread of LangGraph that has no messages.
+    pub channels: Vec<String>,
     /// Its branches: the conversation first. None when it has no messages.
     pub branches: Vec<RecordedBranch>,
 }

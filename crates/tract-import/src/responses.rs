@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tract_core::Draft;
+use tract_core::{Draft, json};
 use tract_providers::{Dialect, ProviderConversation};
 
+use crate::damage::replacements;
+use crate::report::AnomalyKind;
 use crate::values::{Raw, canonical, lenient, shown};
 
 /// The members of an item that tell what it is.
@@ -26,6 +28,18 @@ struct Item<'a> {
 pub(crate) fn item_type(raw: &RawValue) -> Option<String> {
     let item: Item<'_> = lenient(Some(raw))?;
     Some(item.item_type.unwrap_or_else(|| "message".to_owned()))
+}
+
+/// Lists what is replaced in the arguments of a call, which are a text of JSON within the item.
+pub(crate) fn replaced_arguments(raw: &RawValue) -> Vec<(AnomalyKind, String)> {
+    #[derive(Deserialize)]
+    struct Call {
+        arguments: Option<String>,
+    }
+    let call = raw.get().contains(r"\u").then(|| lenient::<Call>(Some(raw))).flatten();
+    let Some(arguments) = call.and_then(|call| call.arguments) else { return Vec::new() };
+    let replaced = replacements(&json::decode(arguments.as_bytes())).into_iter();
+    replaced.map(|(kind, what)| (kind, format!("arguments: {what}"))).collect()
 }
 
 /// Reads an item; `None` where it is in no known shape.

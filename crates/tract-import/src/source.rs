@@ -11,13 +11,16 @@ use std::time::SystemTime;
 
 use serde::Deserialize;
 
+use tract_core::json;
+
 use crate::detect;
 use crate::lines::open_text;
+use crate::opencode;
 
 /// Bytes that are looked at to find out which folder a session ran in.
 const HEAD_BYTES: u64 = 64 << 10;
 /// Folders within folders that are searched.
-const MAX_DEPTH: usize = 12;
+pub(crate) const MAX_DEPTH: usize = 12;
 
 /// A tool that records conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +46,32 @@ pub enum Source {
     OpenHands,
     /// Inspect: a zip per run.
     Inspect,
+    /// ChatGPT: an export, `conversations.json`.
+    ChatGpt,
+    /// Claude.ai: an export, `conversations.json`.
+    ClaudeAi,
+    /// pydantic-ai: lists of messages in JSON.
+    PydanticAi,
+    /// LangChain: messages in JSON, and runs of LangSmith.
+    LangChain,
+    /// Datasets of conversations, such as ShareGPT and xLAM: JSON.
+    Dataset,
+    /// OpenCode: a database, or a file for each session, message and part.
+    OpenCode,
+    /// mini-swe-agent: a JSON document per run.
+    MiniSweAgent,
+    /// Aider: a file of Markdown with the chats of a folder.
+    Aider,
+    /// GitHub Copilot CLI: JSONL files of events, one per session.
+    CopilotCli,
+    /// The chat of VS Code: JSON documents, and JSONL files of changes.
+    VsCodeChat,
+    /// Goose: a database, and JSONL files before it.
+    Goose,
+    /// Qwen Code: JSONL files, one per session.
+    QwenCode,
+    /// Cursor: a database of keys and values.
+    Cursor,
 }
 
 impl Source {
@@ -58,6 +87,19 @@ impl Source {
         Self::SweAgent,
         Self::OpenHands,
         Self::Inspect,
+        Self::ChatGpt,
+        Self::ClaudeAi,
+        Self::PydanticAi,
+        Self::LangChain,
+        Self::Dataset,
+        Self::OpenCode,
+        Self::MiniSweAgent,
+        Self::Aider,
+        Self::CopilotCli,
+        Self::VsCodeChat,
+        Self::Goose,
+        Self::QwenCode,
+        Self::Cursor,
     ];
 
     /// Returns the word for it, which branches begin with.
@@ -83,6 +125,19 @@ impl Source {
             Self::SweAgent => ("swe-agent", "SWE-agent"),
             Self::OpenHands => ("openhands", "OpenHands"),
             Self::Inspect => ("inspect", "Inspect"),
+            Self::ChatGpt => ("chatgpt", "ChatGPT"),
+            Self::ClaudeAi => ("claude-ai", "Claude.ai"),
+            Self::PydanticAi => ("pydantic-ai", "pydantic-ai"),
+            Self::LangChain => ("langchain", "LangChain"),
+            Self::Dataset => ("dataset", "datasets of conversations"),
+            Self::OpenCode => ("opencode", "OpenCode"),
+            Self::MiniSweAgent => ("mini-swe-agent", "mini-swe-agent"),
+            Self::Aider => ("aider", "Aider"),
+            Self::CopilotCli => ("copilot-cli", "GitHub Copilot CLI"),
+            Self::VsCodeChat => ("vscode-chat", "the chat of VS Code"),
+            Self::Goose => ("goose", "Goose"),
+            Self::QwenCode => ("qwen-code", "Qwen Code"),
+            Self::Cursor => ("cursor", "Cursor"),
         }
     }
 
@@ -104,13 +159,19 @@ impl Source {
                 let base = set.map(PathBuf::from).or_else(std::env::home_dir);
                 base.map(|base| base.join(".gemini").join("tmp")).into_iter().collect()
             }
-            Self::OpenAiAgents
-            | Self::LangGraph
-            | Self::AiSdk
-            | Self::Atif
-            | Self::SweAgent
-            | Self::OpenHands
-            | Self::Inspect => Vec::new(),
+            Self::OpenCode => data_folder("opencode"),
+            Self::Goose => data_folder("goose").into_iter().map(|f| f.join("sessions")).collect(),
+            Self::CopilotCli => {
+                home(".copilot").map(|f| f.join("session-state")).into_iter().collect()
+            }
+            Self::QwenCode => home(".qwen").map(|f| f.join("projects")).into_iter().collect(),
+            Self::VsCodeChat => {
+                user_folder("Code").map(|f| f.join("workspaceStorage")).into_iter().collect()
+            }
+            Self::Cursor => {
+                user_folder("Cursor").map(|f| f.join("globalStorage")).into_iter().collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -120,13 +181,13 @@ impl Source {
             Self::ClaudeCode => Some("~/.claude/projects, or below CLAUDE_CONFIG_DIR"),
             Self::Codex => Some("~/.codex/sessions, or below CODEX_HOME"),
             Self::GeminiCli => Some("~/.gemini/tmp, or .gemini/tmp below GEMINI_CLI_HOME"),
-            Self::OpenAiAgents
-            | Self::LangGraph
-            | Self::AiSdk
-            | Self::Atif
-            | Self::SweAgent
-            | Self::OpenHands
-            | Self::Inspect => None,
+            Self::OpenCode => Some("~/.local/share/opencode, or opencode below XDG_DATA_HOME"),
+            Self::Goose => Some("~/.local/share/goose/sessions, or below XDG_DATA_HOME"),
+            Self::CopilotCli => Some("~/.copilot/session-state"),
+            Self::QwenCode => Some("~/.qwen/projects"),
+            Self::VsCodeChat => Some("Code/User/workspaceStorage in the folder for settings"),
+            Self::Cursor => Some("Cursor/User/globalStorage in the folder for settings"),
+            _ => None,
         }
     }
 
@@ -144,15 +205,32 @@ impl Source {
                     path.ancestors().any(|folder| folder.file_name() == Some("chats".as_ref()));
                 is_chat && (name.ends_with(".jsonl") || name.ends_with(".json"))
             }
-            Self::OpenAiAgents | Self::LangGraph => {
-                [".db", ".sqlite", ".sqlite3"].iter().any(|end| name.ends_with(end))
+            Self::OpenAiAgents | Self::LangGraph => is_database(name),
+            Self::AiSdk | Self::Atif | Self::PydanticAi | Self::ChatGpt | Self::ClaudeAi => {
+                name.ends_with(".json")
             }
-            Self::AiSdk | Self::Atif => name.ends_with(".json"),
+            Self::LangChain | Self::Dataset => name.ends_with(".json") || name.ends_with(".jsonl"),
             Self::SweAgent => name.ends_with(".traj"),
             Self::OpenHands => {
                 (name.ends_with(".json") || name.ends_with(".jsonl")) && name != "base_state.json"
             }
             Self::Inspect => name.ends_with(".eval"),
+            Self::OpenCode => {
+                is_database(name) && name != "auth.db" || opencode::tree::is_session_file(path)
+            }
+            Self::MiniSweAgent => name.ends_with(".traj.json"),
+            Self::Aider => name == ".aider.chat.history.md" || name == "aider.chat.history.md",
+            Self::CopilotCli | Self::QwenCode => name.ends_with(".jsonl"),
+            Self::VsCodeChat => {
+                let is_chat = path.parent().is_some_and(|folder| {
+                    ["chatSessions", "emptyWindowChatSessions"]
+                        .iter()
+                        .any(|name| folder.file_name() == Some(OsStr::new(name)))
+                });
+                is_chat && (name.ends_with(".json") || name.ends_with(".jsonl"))
+            }
+            Self::Goose => is_database(name) || name.ends_with(".jsonl"),
+            Self::Cursor => name.ends_with(".vscdb"),
         }
     }
 }
@@ -177,6 +255,31 @@ impl FromStr for Source {
     }
 }
 
+fn is_database(name: &str) -> bool {
+    [".db", ".sqlite", ".sqlite3"].iter().any(|end| name.ends_with(end))
+}
+
+fn home(name: &str) -> Option<PathBuf> {
+    Some(std::env::home_dir()?.join(name))
+}
+
+/// The folder of a program below the one for data of the user.
+fn data_folder(name: &str) -> Vec<PathBuf> {
+    let set = std::env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty());
+    let base = set.map(PathBuf::from).or_else(|| home(".local/share"));
+    base.map(|base| base.join(name)).into_iter().collect()
+}
+
+/// The folder of a user of VS Code or a program made of it.
+fn user_folder(program: &str) -> Option<PathBuf> {
+    let base = match std::env::consts::OS {
+        "macos" => home("Library/Application Support"),
+        "windows" => std::env::var_os("APPDATA").map(PathBuf::from),
+        _ => folder("XDG_CONFIG_HOME", ".config"),
+    };
+    base.map(|base| base.join(program).join("User"))
+}
+
 fn folder(variable: &str, name: &str) -> Option<PathBuf> {
     let set = std::env::var_os(variable).filter(|folder| !folder.is_empty());
     set.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(name)))
@@ -188,6 +291,7 @@ pub struct SessionFile {
     source: Source,
     path: PathBuf,
     database: Option<DatabaseUrl>,
+    channels: Vec<String>,
 }
 
 /// The url of a database. It may have a password, so it is not shown.
@@ -203,14 +307,29 @@ impl fmt::Debug for DatabaseUrl {
 impl SessionFile {
     /// Names a file of a tool.
     pub fn new(source: Source, path: impl Into<PathBuf>) -> Self {
-        Self { source, path: path.into(), database: None }
+        Self { source, path: path.into(), database: None, channels: Vec::new() }
     }
 
     /// Names a database on a server, by the url of a PostgreSQL server. LangGraph's checkpoints are
     /// read from one (feature `langgraph-postgres`); for other tools the import reports that they
     /// are not. `name` is its path in reports: the url without a password.
     pub fn database(source: Source, url: impl Into<String>, name: impl Into<PathBuf>) -> Self {
-        Self { source, path: name.into(), database: Some(DatabaseUrl(url.into())) }
+        let database = Some(DatabaseUrl(url.into()));
+        Self { source, path: name.into(), database, channels: Vec::new() }
+    }
+
+    /// Sets the channels of LangGraph that are read in the place of a list of messages, each as `NAME`
+    /// or `NAME:ROLE`, with `user` (the default), `assistant` or `system`. A message is said when the value of its channel
+    /// changes.
+    #[must_use]
+    pub fn with_channels(mut self, channels: &[String]) -> Self {
+        self.channels = channels.to_vec();
+        self
+    }
+
+    /// Returns the channels that are read as texts.
+    pub(crate) fn channels(&self) -> &[String] {
+        &self.channels
     }
 
     /// Returns the tool that wrote it.
@@ -304,7 +423,8 @@ fn is_project(cwd: &str, project: &str) -> bool {
 }
 
 /// Lists the files of a tool that paths name: files as they are, folders with all files in them that
-/// are named as the tool's. Empty files are none. Links to folders are not followed.
+/// are named as the tool's or show by their bytes that they are. Empty files are none, and so are
+/// databases of other programs. Links to folders are not followed.
 ///
 /// # Errors
 /// When a path is not there or a folder cannot be listed, with the path.
@@ -321,7 +441,8 @@ pub fn session_files(
                 files.push(path.clone());
                 continue;
             }
-            list(source, path, MAX_DEPTH, &mut files)?;
+            let is_own = source.folders().contains(path);
+            list(source, path, is_own, MAX_DEPTH, &mut files)?;
         } else {
             files.push(path.clone());
         }
@@ -358,9 +479,11 @@ pub fn session_files(
     Ok(meant)
 }
 
+/// Lists the files of a folder. In the tool's own folder, names tell which are its files.
 fn list(
     source: Source,
     folder: &Path,
+    is_own: bool,
     depth: usize,
     files: &mut Vec<PathBuf>,
 ) -> Result<(), (PathBuf, io::Error)> {
@@ -369,8 +492,8 @@ fn list(
         let entry = entry.map_err(error)?;
         let (path, kind) = (entry.path(), entry.file_type().map_err(error)?);
         if kind.is_dir() && depth > 0 {
-            list(source, &path, depth - 1, files)?;
-        } else if source.takes(&path) && !kind.is_dir() {
+            list(source, &path, is_own, depth - 1, files)?;
+        } else if !kind.is_dir() && is_of(source, &path, is_own) {
             let is_empty = entry.metadata().is_ok_and(|file| file.len() == 0);
             if !is_empty {
                 files.push(path);
@@ -380,11 +503,26 @@ fn list(
     Ok(())
 }
 
-/// The first bytes of a file, unpacked where it is compressed, as text.
+/// Whether a file in a folder is one of a tool.
+fn is_of(source: Source, path: &Path, is_own: bool) -> bool {
+    match source.takes(path) {
+        true => is_own || !detect::is_other_database(path, source),
+        false => {
+            !is_own
+                && path.is_file()
+                && matches!(detect::detect(path), Ok(Some(found)) if found == source)
+        }
+    }
+}
+
+/// The first bytes of a file, unpacked where it is compressed, as text in which damage is replaced.
 pub(crate) fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     open_text(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // Line by line: damage to one of them says nothing of the next.
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines = lines.map(|line| json::decode(line.trim_ascii()).text);
+    Ok(lines.collect::<Vec<_>>().join("\n"))
 }
 
 fn working_directory(path: &Path) -> io::Result<Option<String>> {

@@ -54,7 +54,6 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Lists the tables of a database, each with its columns.
-#[cfg(feature = "databases")]
 pub(crate) fn tables(database: &Connection) -> rusqlite::Result<Vec<(String, Vec<String>)>> {
     let mut statement =
         database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")?;
@@ -89,4 +88,21 @@ pub(crate) fn open_database(path: &Path) -> std::io::Result<Connection> {
         OpenError::File(error) => error,
         OpenError::Sqlite(error) => failure(error),
     })
+}
+
+/// Whether a database has these tables, each with at least these columns.
+pub(crate) fn has_tables(
+    database: &Connection,
+    wanted: &[(&str, &[&str])],
+) -> rusqlite::Result<bool> {
+    let tables = tables(database)?;
+    Ok(wanted.iter().all(|(name, columns)| {
+        let table = tables.iter().find(|(table, _)| table == name);
+        table.is_some_and(|(_, has)| columns.iter().all(|wanted| has.iter().any(|n| n == wanted)))
+    }))
+}
+
+/// Whether a file is a database with these tables.
+pub(crate) fn is_database_with(path: &Path, wanted: &[(&str, &[&str])]) -> bool {
+    open_database(path).is_ok_and(|database| has_tables(&database, wanted).unwrap_or_default())
 }

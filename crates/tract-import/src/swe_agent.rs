@@ -1,16 +1,49 @@
 //! Trajectories of SWE-agent: one document with the `history` of the model.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
-use crate::values::{self, Metadata, Raw, lenient, recorded};
+use crate::facts::RunTotals;
+use crate::report::TokenTotals;
+use crate::values::{self, Metadata, Raw, lenient, model_config, recorded};
 
 #[derive(Debug, Deserialize)]
 struct Trajectory<'a> {
     #[serde(borrow)]
     history: Vec<Raw<'a>>,
     environment: Option<String>,
+    #[serde(borrow)]
+    info: Raw<'a>,
+    #[serde(borrow)]
+    replay_config: Raw<'a>,
+}
+
+/// What a run took, and with which model.
+#[derive(Debug, Default, Deserialize)]
+struct RunInfo {
+    model_stats: Option<ModelStats>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ModelStats {
+    instance_cost: Option<f64>,
+    tokens_sent: Option<u64>,
+    tokens_received: Option<u64>,
+    api_calls: Option<u64>,
+}
+
+/// Reads the model from the config of the run, which is JSON or a text of JSON.
+fn model_of(config: Raw<'_>) -> Option<String> {
+    let text = values::text(config);
+    let config: serde_json::Value =
+        serde_json::from_str(text.as_deref().or(config.map(RawValue::get))?).ok()?;
+    let agent = config.get("agent").unwrap_or(&config);
+    // Runs that retry list several agents; the first one's model is that of all, or of none.
+    let models = agent.get("agent_configs").and_then(serde_json::Value::as_array);
+    let agent = models.and_then(|agents| agents.first()).unwrap_or(agent);
+    Some(agent.get("model")?.get("name")?.as_str()?.to_owned())
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,6 +92,18 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let mut conversation = Conversation::default();
     conversation.recording.report.lines = trajectory.history.len();
     conversation.facts.environment = trajectory.environment;
+    let model = model_of(trajectory.replay_config);
+    let stats = lenient::<RunInfo>(trajectory.info).and_then(|info| info.model_stats);
+    if let Some(stats) = stats {
+        conversation.recording.report.tokens = TokenTotals {
+            input: stats.tokens_sent.unwrap_or_default(),
+            output: stats.tokens_received.unwrap_or_default(),
+            ..TokenTotals::default()
+        };
+        let (requests, cost) = (stats.api_calls, stats.instance_cost);
+        let run = RunTotals { model: model.clone(), requests, cost, by_answer: false };
+        conversation.facts.run = Some(run);
+    }
     for (n, raw) in trajectory.history.into_iter().enumerate() {
         let number = n + 1;
         let Some(item) = lenient::<HistoryItem<'_>>(raw) else {
@@ -71,10 +116,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
             metadata.set_some("message_type", item.message_type.as_deref());
             metadata.set_some("agent", item.agent.as_deref());
             draft.metadata = metadata.json();
+            if matches!(draft.content, Content::Assistant(_)) {
+                draft.generation_config = model_config(model.as_deref());
+            }
             conversation.say(None, number, draft);
         }
         if item.role.as_deref() == Some("assistant") {
-            conversation.recording.answer(None, None);
+            conversation.recording.answer(model.as_deref(), None);
         }
         conversation.recording.end_answer(&conversation.cursor);
     }

@@ -8,7 +8,8 @@ pub(crate) type BranchNumber = usize;
 /// The number of a message, summary or note, in the order of the file.
 pub(crate) type ItemNumber = usize;
 
-/// One thing that a recording says. Every event but [`Branch`](Self::Branch) is the next item.
+/// One thing that a recording says. Every event but [`Branch`](Self::Branch) and
+/// [`Resumed`](Self::Resumed) is the next item.
 ///
 /// A reader decides on each line by the lines before it alone. So what a file says does not depend
 /// on where it ends: a file that has grown continues what was imported of it.
@@ -16,6 +17,9 @@ pub(crate) type ItemNumber = usize;
 pub(crate) enum TreeEvent {
     /// The next branch begins: after this item, or with nothing.
     Branch { after: Option<ItemNumber>, suffix: String, start: BranchStart },
+    /// The recording ends, and its tool would continue on this branch: it gets the name and the start of
+    /// the first branch. The first branch has this suffix where it is another one.
+    Resumed { branch: BranchNumber, suffix: String },
     /// A message follows on a branch.
     Message { branch: BranchNumber, line: usize, draft: Box<Draft> },
     /// A summary takes the place of all messages of a branch but these.
@@ -43,7 +47,7 @@ impl TreeEvent {
             | Self::Summary { draft, .. }
             | Self::Edit { draft, .. } => draft,
             Self::Note { content, .. } => return content.as_str().len() + (1 << 10),
-            Self::Branch { .. } | Self::Skip { .. } => return 1 << 10,
+            Self::Branch { .. } | Self::Resumed { .. } | Self::Skip { .. } => return 1 << 10,
         };
         let part = |part: &Part| match part {
             Part::Text { text } | Part::Reasoning { text, .. } => text.len(),
@@ -56,12 +60,13 @@ impl TreeEvent {
 }
 
 /// How a branch of a recording begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BranchStart {
     /// It is the conversation itself.
+    #[default]
     Conversation,
-    /// A user went back and continued differently.
+    /// A user went back and continued differently: the messages that were abandoned.
     Rewind,
     /// The recording has a second beginning.
     Root,

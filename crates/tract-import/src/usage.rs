@@ -1,11 +1,13 @@
 //! What the answers of a repository cost in tokens, from what their commits say.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use serde::Deserialize;
 use tract_core::store::Walk;
-use tract_core::{Commit, CommitId};
-use tract_engine::{AnswerFacts, Repo, Result};
+use tract_core::{Blob, BlobId, Commit, CommitId, Op, RefName};
+use tract_engine::{AnswerFacts, AnswerIds, Branch, Repo, Result};
 
+use crate::facts::RunTotals;
 use crate::report::TokenTotals;
 
 /// Tokens of one answer of a model.
@@ -20,11 +22,19 @@ pub struct AnswerUsage {
     pub at: Option<i64>,
     /// Its tokens.
     pub tokens: TokenTotals,
+    /// How many requests the tokens are of: more than one where a tool counts them for a whole run.
+    pub requests: u64,
 }
 
-/// Lists the answers of all branches that say what they cost, each once: a commit that several
-/// branches share counts on the first, and an API message that is several commits of a conversation
-/// counts with the largest number of its tokens.
+/// Lists the answers of all branches that say what they cost, each once.
+///
+/// # Behavior
+/// - A commit that several branches share counts on the first. An API message that is several commits
+///   counts with the largest number of its tokens.
+/// - An answer that a fork or a continued session repeats under other times and ids counts once. It is
+///   recognized by the provider's ids; where a tool records none, by the session that the recording
+///   says it was copied from.
+/// - Tokens that a tool counts for a whole run are one entry, from the document of the import.
 ///
 /// # Errors
 /// When the store fails.
@@ -32,19 +42,39 @@ pub struct AnswerUsage {
 /// # Complexity
 /// Linear in the commits of the repository.
 pub async fn usage(repo: &Repo) -> Result<Vec<AnswerUsage>> {
+    let branches = repo.branches().await?;
+    usage_of(repo, branches).await
+}
+
+/// Lists the answers of some branches, as [`usage()`] does. Names of branches that are not there are
+/// left out.
+///
+/// # Errors
+/// When the store fails.
+pub async fn branch_usage(repo: &Repo, names: &HashSet<String>) -> Result<Vec<AnswerUsage>> {
+    let mut branches = repo.branches().await?;
+    branches.retain(|branch| names.contains(&branch.name));
+    usage_of(repo, branches).await
+}
+
+async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>> {
     let mut answers: Vec<AnswerUsage> = Vec::new();
-    let mut by_message: HashMap<(CommitId, String), usize> = HashMap::new();
+    let mut ids = AnswerIds::default();
     // The first commit of the conversation that each commit is of.
     let mut roots: HashMap<CommitId, CommitId> = HashMap::new();
-    for branch in repo.branches().await? {
+    // The answers of each branch whose tool records no ids of messages, oldest first.
+    let mut reported: HashMap<String, Vec<usize>> = HashMap::new();
+    let times: HashMap<String, CommitId> =
+        branches.iter().map(|branch| (branch.name.clone(), branch.head)).collect();
+    for branch in branches {
         let mut own: Vec<CommitId> = Vec::new();
-        let mut found: Vec<(AnswerUsage, Option<String>)> = Vec::new();
+        let mut found: Vec<FoundAnswer> = Vec::new();
         let mut root = branch.head;
         let mut next = Some(branch.head);
         while let Some(head) = next {
             let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
             next = page.next;
-            for entry in &page.steps {
+            for entry in page.steps {
                 let id = entry.commit.id();
                 if let Some(known) = roots.get(&id) {
                     root = *known;
@@ -53,41 +83,149 @@ pub async fn usage(repo: &Repo) -> Result<Vec<AnswerUsage>> {
                 }
                 root = id;
                 own.push(id);
-                found.extend(answer(&branch.name, &entry.commit));
+                found.extend(FoundAnswer::of(&branch.name, &entry.commit));
             }
         }
         roots.extend(own.into_iter().map(|id| (id, root)));
-        for (answer, message_id) in found {
-            // Ids of messages are unique within a conversation; tools differ in what they promise.
-            let key = message_id.map(|id| (root, id));
-            match key.as_ref().and_then(|key| answers.get_mut(*by_message.get(key)?)) {
+        for FoundAnswer { answer, facts, content, is_note } in found.into_iter().rev() {
+            let known = ids.find(root, content, &facts);
+            let number = known.unwrap_or(answers.len());
+            ids.add(root, content, &facts, number);
+            match answers.get_mut(number) {
                 // Its commits repeat the numbers of the request; the last one has all of the answer.
-                Some(known) if known.tokens.output >= answer.tokens.output => {}
-                Some(known) => known.tokens = answer.tokens,
+                Some(known) => {
+                    if known.tokens.output <= answer.tokens.output {
+                        known.tokens = answer.tokens;
+                    }
+                    known.at = known.at.min(answer.at).or(known.at).or(answer.at);
+                }
                 None => {
-                    by_message.extend(key.map(|key| (key, answers.len())));
+                    if is_note {
+                        reported.entry(branch.name.clone()).or_default().push(number);
+                    }
                     answers.push(answer);
                 }
             }
         }
     }
+    let documents = repo.documents("imports/").await?;
+    if !reported.is_empty() {
+        let copies = copies(&documents, &answers, &reported);
+        let mut number = 0;
+        answers.retain(|_| {
+            number += 1;
+            !copies.contains(&(number - 1))
+        });
+    }
+    for (name, blob) in &documents {
+        let branch = name.as_str().strip_prefix("imports/").unwrap_or_default();
+        let Some(head) = times.get(branch) else { continue };
+        if let Some((tokens, run)) = run_of(blob) {
+            let at = repo.commit(*head).await?.and_then(|commit| commit.record().created_at);
+            let requests = run.requests.unwrap_or(1).max(1);
+            let branch = branch.to_owned();
+            answers.push(AnswerUsage { branch, model: run.model, at, tokens, requests });
+        }
+    }
     Ok(answers)
 }
 
-/// What a commit says that its answer cost, and the id of the API message.
-fn answer(branch: &str, commit: &Commit) -> Option<(AnswerUsage, Option<String>)> {
-    let facts = AnswerFacts::of(commit);
-    let usage = facts.usage?;
-    let answer = AnswerUsage {
-        branch: branch.to_owned(),
-        model: facts.model,
-        at: commit.record().created_at,
-        tokens: TokenTotals {
-            input: usage.uncached().unwrap_or_default(),
-            output: usage.output.unwrap_or_default(),
-            cache_read: usage.cache_read.unwrap_or_default(),
-            cache_write: usage.cache_write.unwrap_or_default(),
-        },
+/// Reads the totals of a run from the document of its branch.
+fn run_of(document: &Blob) -> Option<(TokenTotals, RunTotals)> {
+    #[derive(Deserialize)]
+    struct Document {
+        meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        tokens: TokenTotals,
+        run: RunTotals,
+    }
+    let Document { meta } = serde_json::from_slice(document.bytes()).ok()?;
+    (meta.tokens != TokenTotals::default() && !meta.run.by_answer)
+        .then_some((meta.tokens, meta.run))
+}
+
+/// Finds the answers at the start of a fork that its tool copied from the session that it is a fork of.
+fn copies(
+    documents: &[(RefName, Blob)],
+    answers: &[AnswerUsage],
+    reported: &HashMap<String, Vec<usize>>,
+) -> HashSet<usize> {
+    #[derive(Deserialize)]
+    struct Document {
+        meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        session: Option<String>,
+        parent: Option<String>,
+    }
+    type Key<'a> = (Option<&'a str>, TokenTotals);
+    let mut by_session: HashMap<String, Vec<&str>> = HashMap::new();
+    let mut forks: Vec<(&str, String)> = Vec::new();
+    for (name, blob) in documents {
+        let branch = name.as_str().strip_prefix("imports/").unwrap_or_default();
+        let Some((branch, _)) = reported.get_key_value(branch) else { continue };
+        let Ok(Document { meta }) = serde_json::from_slice(blob.bytes()) else { continue };
+        if let Some(session) = meta.session {
+            by_session.entry(session).or_default().push(branch);
+        }
+        forks.extend(meta.parent.map(|parent| (branch.as_str(), parent)));
+    }
+    let key = |number: &usize| -> Option<Key<'_>> {
+        let answer = answers.get(*number)?;
+        Some((answer.model.as_deref(), answer.tokens))
     };
-    Some((answer, facts.message_id))
+    let mut copies = HashSet::new();
+    for (fork, parent) in forks {
+        let originals = by_session.get(&parent).into_iter().flatten();
+        let originals = originals.filter(|branch| **branch != fork);
+        let mut counts: HashMap<Key<'_>, usize> = HashMap::new();
+        for number in originals.filter_map(|branch| reported.get(*branch)).flatten() {
+            if let Some(key) = key(number) {
+                *counts.entry(key).or_default() += 1;
+            }
+        }
+        for number in reported.get(fork).into_iter().flatten() {
+            let count = key(number).and_then(|key| counts.get_mut(&key));
+            let Some(count) = count.filter(|count| **count > 0) else { break };
+            *count -= 1;
+            copies.insert(*number);
+        }
+    }
+    copies
+}
+
+/// An answer as one of its commits reports it.
+struct FoundAnswer {
+    answer: AnswerUsage,
+    facts: AnswerFacts,
+    content: Option<BlobId>,
+    /// Whether a line of the log reports it, and not the message.
+    is_note: bool,
+}
+
+impl FoundAnswer {
+    fn of(branch: &str, commit: &Commit) -> Option<Self> {
+        let facts = AnswerFacts::of(commit);
+        let usage = facts.usage?;
+        let record = commit.record();
+        let cache_write = usage.cache_write.unwrap_or_default();
+        let answer = AnswerUsage {
+            branch: branch.to_owned(),
+            model: facts.model.clone(),
+            at: record.created_at,
+            requests: 1,
+            tokens: TokenTotals {
+                input: usage.uncached().unwrap_or_default(),
+                output: usage.output.unwrap_or_default(),
+                cache_read: usage.cache_read.unwrap_or_default(),
+                cache_write,
+                cache_write_1h: usage.cache_write_1h.unwrap_or_default().min(cache_write),
+            },
+        };
+        let is_note = matches!(record.op, Op::Note);
+        Some(Self { answer, facts, content: record.content, is_note })
+    }
 }

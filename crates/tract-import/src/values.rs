@@ -1,10 +1,9 @@
 //! What the formats have in common: times, texts, usage.
 
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 use tract_core::time::parse_rfc3339;
-use tract_core::{AuthorKind, Draft, ImageSource, JsonText, Origin, Part, ToolSchema};
+use tract_core::{AuthorKind, Draft, ImageSource, JsonText, Origin, Part, ToolSchema, json};
 
 use crate::report::TokenTotals;
 
@@ -25,6 +24,12 @@ pub(crate) fn text(raw: Raw<'_>) -> Option<String> {
 /// Reads a value that may be of another shape: then there is none.
 pub(crate) fn lenient<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
+}
+
+/// Whether an object has all of these members.
+pub(crate) fn has_members(text: &str, names: &[&str]) -> bool {
+    let members = json::split_object(text).unwrap_or_default();
+    names.iter().all(|name| members.iter().any(|(member, _)| member == name))
 }
 
 /// A value as the text that a model reads: a string is its text, all else its JSON.
@@ -133,7 +138,6 @@ pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
 }
 
 /// Reads a content that is a text or a list of blocks; `part` reads a block.
-#[cfg(any(feature = "databases", feature = "inspect", feature = "langgraph-postgres"))]
 pub(crate) fn parts(
     content: &serde_json::Value,
     part: impl Fn(&serde_json::Value) -> Option<Part>,
@@ -172,7 +176,15 @@ pub(crate) fn recorded(mut draft: Draft, id: Option<&str>, at: Option<i64>) -> D
 
 /// The generation config that names a model.
 pub(crate) fn model_config(model: Option<&str>) -> Option<JsonText> {
-    JsonText::of(&json!({ "model": model? })).ok()
+    JsonText::of(&serde_json::json!({ "model": model? })).ok()
+}
+
+/// Adds the tokens that were written to a cache for an hour to a usage. A usage without them stays as
+/// it is, and so do the ids of commits that contain one.
+pub(crate) fn set_hour(usage: &mut serde_json::Value, tokens: u64) {
+    if let (Some(members), 1..) = (usage.as_object_mut(), tokens) {
+        members.insert("cache_write_1h_tokens".to_owned(), tokens.into());
+    }
 }
 
 /// Members of metadata. Tokens of a request include those that a cache had, as everywhere here.
@@ -192,15 +204,14 @@ impl Metadata {
 
     pub(crate) fn usage(&mut self, usage: &TokenTotals) {
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        self.set(
-            "usage",
-            json!({
-                "input_tokens": input,
-                "output_tokens": usage.output,
-                "cached_tokens": usage.cache_read,
-                "cache_write_tokens": usage.cache_write,
-            }),
-        );
+        let mut members = serde_json::json!({
+            "input_tokens": input,
+            "output_tokens": usage.output,
+            "cached_tokens": usage.cache_read,
+            "cache_write_tokens": usage.cache_write,
+        });
+        set_hour(&mut members, usage.cache_write_1h);
+        self.set("usage", members);
     }
 
     pub(crate) fn json(&self) -> Option<JsonText> {

@@ -2,9 +2,12 @@
 
 mod placing;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use tract_core::{Applied, AuthorKind, CommitId, Draft, JsonText, Priority, RefName, RefTarget};
+use tract_core::{
+    Applied, AuthorKind, Commit, CommitId, Content, Draft, JsonText, Op, Priority, RefName,
+    RefTarget,
+};
 use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Error, Refusal, Repo, Result, Txn, WriteOptions};
 use tract_secrets::Scanner;
@@ -24,14 +27,20 @@ const GROUP_COMMITS: usize = 12 << 10;
 const GROUP_BRANCHES: usize = 256;
 
 /// A branch while its recording is read.
+#[derive(Default)]
 struct OpenBranch {
     suffix: String,
+    /// The end of the name that it has where the recording continues on another branch; only the
+    /// conversation's branch has one.
+    abandoned_suffix: Option<String>,
     start: BranchStart,
     /// The branch that it begins in, and how many of that one's commits it shares.
     base: Option<(BranchNumber, usize)>,
     /// Its own commits, in order.
     commits: Vec<CommitId>,
     head: Option<CommitId>,
+    /// Its own calls, each with how many commits the branch had with it.
+    calls: HashMap<String, Vec<(usize, CommitId)>>,
 }
 
 /// What became of an item: its commit, its branch, and its place among the commits of the branch.
@@ -45,6 +54,8 @@ struct StoredItem {
 struct ReadSession {
     name: String,
     branches: Vec<OpenBranch>,
+    /// The branch that has the name of the recording.
+    resumed: BranchNumber,
     documents: Vec<JsonText>,
     report: SessionReport,
 }
@@ -60,6 +71,7 @@ pub(crate) struct TreeWriter<'a> {
     bytes: usize,
     fresh: HashSet<CommitId>,
     branches: Vec<OpenBranch>,
+    resumed: BranchNumber,
     items: Vec<StoredItem>,
     waiting: Vec<ReadSession>,
     /// What finds secrets; none where they are imported as they are.
@@ -77,6 +89,7 @@ impl<'a> TreeWriter<'a> {
             bytes: 0,
             fresh: HashSet::new(),
             branches: Vec::new(),
+            resumed: 0,
             items: Vec::new(),
             waiting: Vec::new(),
         })
@@ -87,9 +100,15 @@ impl<'a> TreeWriter<'a> {
         self.bytes += event.size();
         match event {
             TreeEvent::Branch { after, suffix, start } => self.begin(after, suffix, start),
+            TreeEvent::Resumed { branch, suffix } => self.resume(branch, suffix),
             TreeEvent::Message { branch, line, draft } => {
-                self.commit(branch, line, &Request::Import(*draft), report).await?;
+                let request = Request::Import(*draft);
+                let commit = self.commit(branch, line, &request, report).await?;
                 report.messages += 1;
+                if let (Some(commit), Request::Import(draft)) = (commit, &request) {
+                    self.note_calls(branch, commit, draft);
+                    self.hide_late_result(branch, commit, draft, report).await?;
+                }
             }
             TreeEvent::Summary { branch, line, keep, draft } => {
                 self.summary(branch, line, &keep, *draft, report).await?;
@@ -125,7 +144,24 @@ impl<'a> TreeWriter<'a> {
         let item = after.and_then(|item| self.items.get(item));
         let base = item.map(|item| (item.branch, item.commits));
         let head = item.and_then(|item| self.head_at(item.branch, item.commits));
-        self.branches.push(OpenBranch { suffix, start, base, commits: Vec::new(), head });
+        self.branches.push(OpenBranch { suffix, start, base, head, ..OpenBranch::default() });
+    }
+
+    /// Gives the name of the recording to the branch on which it continues.
+    fn resume(&mut self, number: BranchNumber, suffix: String) {
+        let Some((first, others)) = self.branches.split_first_mut() else { return };
+        let Some(branch) = number.checked_sub(1).and_then(|number| others.get_mut(number)) else {
+            first.abandoned_suffix = Some(suffix);
+            return;
+        };
+        // A branch whose messages were all left out has no place that could have the name.
+        if branch.head.is_none() {
+            return;
+        }
+        std::mem::swap(&mut first.start, &mut branch.start);
+        let own = std::mem::replace(&mut first.suffix, suffix);
+        branch.abandoned_suffix = Some(std::mem::replace(&mut branch.suffix, own));
+        self.resumed = number;
     }
 
     fn commit_of(&self, item: ItemNumber) -> Option<CommitId> {
@@ -148,7 +184,7 @@ impl<'a> TreeWriter<'a> {
         line: usize,
         request: &Request,
         report: &mut SessionReport,
-    ) -> Result<()> {
+    ) -> Result<Option<CommitId>> {
         let commit = match self.plan(number, request).await {
             Ok(commit) => Some(commit),
             Err(error) if error.is_store_failure() => return Err(error),
@@ -162,6 +198,66 @@ impl<'a> TreeWriter<'a> {
             }
         };
         self.store_item(number, commit);
+        Ok(commit)
+    }
+
+    /// Notes the calls of a message.
+    fn note_calls(&mut self, number: BranchNumber, commit: CommitId, draft: &Draft) {
+        let Some(branch) = self.branches.get_mut(number) else { return };
+        let commits = branch.commits.len();
+        for call in draft.content.calls() {
+            branch.calls.entry(call.id.clone()).or_default().push((commits, commit));
+        }
+    }
+
+    /// The newest call with this id on the path to the end of a branch.
+    fn call_of(&self, number: BranchNumber, id: &str) -> Option<CommitId> {
+        let (mut number, mut count) = (number, usize::MAX);
+        loop {
+            let branch = self.branches.get(number)?;
+            let calls = branch.calls.get(id).map(Vec::as_slice).unwrap_or_default();
+            if let Some((_, call)) = calls.iter().rev().find(|(commits, _)| *commits <= count) {
+                return Some(*call);
+            }
+            (number, count) = branch.base?;
+        }
+    }
+
+    /// Skips a result whose call was summarized while it was open. No provider accepts a result without
+    /// its call, and the summary has both; the log has the pair.
+    async fn hide_late_result(
+        &mut self,
+        number: BranchNumber,
+        commit: CommitId,
+        draft: &Draft,
+        report: &mut SessionReport,
+    ) -> Result<()> {
+        let Content::ToolResult(answer) = &draft.content else { return Ok(()) };
+        // One that answers a visible call is bound to it.
+        let is_bound = |commit: &Commit| !matches!(&commit.op, Op::Append { answers: None, .. });
+        if self.txn.commits().last().is_none_or(is_bound) {
+            return Ok(());
+        }
+        let Some(call) = self.call_of(number, &answer.call_id) else { return Ok(()) };
+        if self.txn.line(Some(commit)).await?.view().rows().any(|row| row.slot == call) {
+            return Ok(());
+        }
+        let request = Request::Annotate {
+            targets: vec![commit],
+            priority: Priority::Skip,
+            reason: Some("its call is summarized".to_owned()),
+            retention: None,
+            details: import_details(draft.created_at),
+        };
+        let skip = self.plan(number, &request).await?;
+        report.hidden += 1;
+        let Some(branch) = self.branches.get_mut(number) else { return Ok(()) };
+        branch.commits.push(skip);
+        branch.head = Some(skip);
+        // A branch that begins after the result shares this as well.
+        if let Some(item) = self.items.last_mut() {
+            item.commits = branch.commits.len();
+        }
         Ok(())
     }
 
@@ -197,16 +293,16 @@ impl<'a> TreeWriter<'a> {
             keep.iter().filter_map(|item| self.items.get(*item)?.commit).collect();
         let head = self.branches.get(number).and_then(|branch| branch.head);
         let line_of = self.txn.line(head).await?;
-        let hidden: Vec<CommitId> = line_of
-            .view()
-            .rows()
-            .filter(|row| !kept.contains(&row.slot))
-            .map(|row| row.version)
-            .collect();
+        let rows = line_of.view().rows().filter(|row| {
+            // A result is kept with its call alone: one that came while the summary was written is not.
+            let has_call = row.answers.is_none_or(|call| kept.contains(&call.slot));
+            !kept.contains(&row.slot) || !has_call
+        });
+        let hidden: Vec<CommitId> = rows.map(|row| row.version).collect();
         let before = line_of.view().len();
         drop(line_of);
         let request = Request::Compress {
-            select: Selection::Exactly(hidden),
+            select: Selection::Recorded(hidden),
             content: draft.content.clone(),
             role: draft.role.clone(),
             details: Details::from(&draft),
@@ -223,7 +319,8 @@ impl<'a> TreeWriter<'a> {
                 let what = "the summary hides nothing; it is a message";
                 report.anomalies.add(line, AnomalyKind::EmptyCompaction, what);
                 report.messages += 1;
-                self.commit(number, line, &Request::Import(draft), report).await
+                self.commit(number, line, &Request::Import(draft), report).await?;
+                Ok(())
             }
             Err(error) if error.is_store_failure() => Err(error),
             Err(error) => {
@@ -251,8 +348,9 @@ impl<'a> TreeWriter<'a> {
             redact_report(&mut report, scanner);
         }
         let branches = std::mem::take(&mut self.branches);
+        let resumed = std::mem::take(&mut self.resumed);
         self.items = Vec::new();
-        self.waiting.push(ReadSession { name, branches, documents, report });
+        self.waiting.push(ReadSession { name, branches, resumed, documents, report });
         let count: usize = self.waiting.iter().map(|session| session.branches.len()).sum();
         if count >= GROUP_BRANCHES { self.finish().await } else { Ok(Vec::new()) }
     }
@@ -260,6 +358,7 @@ impl<'a> TreeWriter<'a> {
     /// Leaves the recording that is read; what was stored of it no branch holds.
     pub(crate) fn forget(&mut self) {
         self.branches = Vec::new();
+        self.resumed = 0;
         self.items = Vec::new();
     }
 

@@ -36,7 +36,14 @@ fn a_cache_leaves_unchanged_files_of_every_source_unread_and_changes_no_report()
     let path = folder.path().join("cache");
     let all: Vec<SessionFile> = Source::ALL.iter().copied().flat_map(sessions).collect();
     let is_database = |file: &SessionFile| {
-        matches!(file.source(), Source::LangGraph | Source::OpenAiAgents) || file.path().is_dir()
+        let in_databases = [
+            Source::LangGraph,
+            Source::OpenAiAgents,
+            Source::OpenCode,
+            Source::Goose,
+            Source::Cursor,
+        ];
+        in_databases.contains(&file.source()) || file.path().is_dir()
     };
     let databases = all.iter().filter(|file| is_database(file)).count();
     assert!(databases > 2 && all.len() > databases + 10, "{databases} of {}", all.len());

@@ -63,7 +63,7 @@ fn a_session_is_its_conversation_with_rewinds_as_branches_and_parallel_calls_as_
             ("system:turn_duration", 1),
         ]
     );
-    let [main, rewind] = [0, 1].map(|n| transcript(&repo, &tides.branches[n].branch));
+    let [main, rewind] = [1, 0].map(|n| transcript(&repo, &tides.branches[n].branch));
     let shared = [
         "user Caveat: the messages below were made by the user while running local commands.",
         "user Which of our two gauges reads too high?",
@@ -193,10 +193,10 @@ fn lines_without_ids_follow_each_other() {
     let reports = import(&repo, &[write(folder.path(), "short", bytes.as_bytes())]);
     let branches: Vec<&str> =
         reports[0].branches.iter().map(|branch| branch.branch.as_str()).collect();
-    assert_eq!(branches, ["claude-code/short", "claude-code/short.branch-1"]);
-    let main = ["user inspect it", "assistant it is sound", "user and now?"];
-    assert_eq!(transcript(&repo, branches[0]), main);
-    assert_eq!(transcript(&repo, branches[1]), ["user elsewhere"]);
+    assert_eq!(branches, ["claude-code/short", "claude-code/short.branch-0"]);
+    let first = ["user inspect it", "assistant it is sound", "user and now?"];
+    assert_eq!(transcript(&repo, branches[1]), first);
+    assert_eq!(transcript(&repo, branches[0]), ["user elsewhere"]);
 }
 
 #[test]
@@ -251,9 +251,19 @@ proptest! {
         .filter_map(|kind| report.anomalies.counts.get(kind))
         .sum();
         let skipped: usize = report.skipped.values().sum();
+        // A line that took in the end of another one has more than one record.
+        let joined: usize = report
+            .anomalies
+            .listed
+            .iter()
+            .filter(|anomaly| anomaly.kind == AnomalyKind::DamagedLine)
+            .filter_map(|anomaly| anomaly.what.split(' ').next()?.parse::<usize>().ok())
+            .map(|records| records.saturating_sub(1))
+            .sum();
+        let lines = report.lines + joined;
         let notes = usize::from(bytes.windows(11).any(|word| word == b"<synthetic>")) * report.lines;
         let known = messages(&reports) + skipped + report.repeated + unread;
-        prop_assert!(known <= report.lines && report.lines <= known + notes.min(2), "{:?}", report);
+        prop_assert!(known <= lines && lines <= known + notes.min(2), "{:?}", report);
         for branch in &report.branches {
             transcript(&repo, &branch.branch);
         }

@@ -129,7 +129,7 @@ fn gemini_cli_keeps_the_messages_between_an_edit_and_a_later_change() {
             gemini_calls("g2", "Two.", &[("c1", None)]),
         ],
     );
-    let last = *made.branches().last().expect("a branch");
+    let last = *made.branches().first().expect("a branch");
     let texts = ["user One?", "assistant One, I say.", "user Two?", "assistant Two."];
     assert_eq!(made.transcript(last)[..4], texts);
     assert_eq!(made.transcript(last)[4..], ["assistant  [c1]", "user Three?"]);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use super::Space;
+use super::compressed::DamagedCopy;
 use super::keys::{self, Indexed, Repo};
 use super::read::{View, collect, each};
 use super::repair::{orphans, repo_count};
@@ -32,6 +33,13 @@ impl View<'_> {
             damage.push(misfit.damage());
         }
         self.check_places(&survey, &mut damage)?;
+        for (child, parent) in &survey.parents {
+            // One that is stored and damaged is named by itself.
+            if let Ok(None) = self.commit(*parent) {
+                let what = format!("its parent {parent} is missing");
+                damage.push(lost(Some(ObjectId::Commit(*child)), what));
+            }
+        }
         self.check_segments(&survey, &mut damage)?;
         self.check_tools(&survey, &mut damage)?;
         self.check_log(&mut damage)?;
@@ -39,8 +47,14 @@ impl View<'_> {
             let at = place_text(Repo::number(&key).unwrap_or_default());
             damage.push(derived(None, format!("a derived row of no commit, {at}")));
         }
-        for _ in 0..self.dictionaries()?.1 {
-            damage.push(lost(None, "a copy of a dictionary is damaged"));
+        for DamagedCopy { id, has_other, .. } in self.dictionaries()?.1 {
+            damage.push(match has_other {
+                true => derived(None, "a copy of a dictionary is damaged; another copy is whole"),
+                false if self.needs_dictionary(id)? => {
+                    lost(None, "a dictionary is damaged, and so are the blobs that need it")
+                }
+                false => derived(None, "a dictionary that no blob needs is damaged"),
+            });
         }
         Ok(damage)
     }
@@ -57,6 +71,13 @@ impl View<'_> {
             // A commit still names its content when that was erased.
             if let Some(content) = wrong.content.filter(|_| !wrong.is_other)
                 && self.is_erased(content)?
+            {
+                continue;
+            }
+            // Or it was erased, and another message brought the same bytes again.
+            if let Some(content) = wrong.content
+                && self.writes().is_ok_and(|writes| writes.sweeps > 0)
+                && matches!(self.blob(content, None), Ok(Some(_)))
             {
                 continue;
             }

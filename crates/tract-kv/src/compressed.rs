@@ -1,6 +1,8 @@
 //! Blobs as their values hold them, and the dictionaries that some of them need.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,7 +58,22 @@ pub(super) struct StoredDictionary {
     stored: Vec<u8>,
 }
 
+/// A copy of a dictionary that is damaged or missing.
+pub(super) struct DamagedCopy {
+    pub(super) key: Vec<u8>,
+    pub(super) id: Option<DictionaryId>,
+    /// Another copy is whole.
+    pub(super) has_other: bool,
+}
+
 impl StoredDictionary {
+    /// Stages all copies of it.
+    pub(super) fn put(&self, overlay: &mut Overlay<'_>, repo: Repo) {
+        let Self { id, number, is_stale, stored } = self;
+        let row = DictionaryRow { number: *number, is_stale: *is_stale, stored };
+        put_dictionary(overlay, repo, *id, row);
+    }
+
     /// Makes it ready; `None` when it is damaged, or this build cannot.
     pub(super) fn open(&self) -> Option<Dictionary> {
         Dictionary::open(&self.stored)
@@ -86,7 +103,8 @@ impl View<'_> {
             }
             Ok(None)
         };
-        let dictionary = tract_compression::dictionary_for(&bytes, load)?;
+        let scope = (self.read.store_number(), u64::from(self.repo.0));
+        let dictionary = tract_compression::dictionary_for(scope, &bytes, load)?;
         Ok(StoredValue { bytes, dictionary })
     }
 
@@ -95,22 +113,48 @@ impl View<'_> {
         Ok(self.stored(bytes)?.plain())
     }
 
-    /// Lists the dictionaries of the repository, the newest last, and counts the copies that are damaged.
-    pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, usize)> {
-        let (mut found, mut damaged) = (Vec::<StoredDictionary>::new(), 0);
+    /// Lists the dictionaries of the repository, the newest last, and the keys of their copies that
+    /// are damaged or missing.
+    pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, Vec<DamagedCopy>)> {
+        let (mut found, mut damaged) = (Vec::<StoredDictionary>::new(), BTreeSet::new());
+        let mut whole = BTreeSet::new();
         each(self.read, &self.repo.dictionaries(), |key, sealed| {
             let row = value::open(key, sealed).and_then(DictionaryRow::decode);
             match (Repo::dictionary_id(key), row) {
-                (Some(id), Some(_)) if found.iter().any(|known| known.id == id) => {}
                 (Some(id), Some(DictionaryRow { number, is_stale, stored })) => {
-                    found.push(StoredDictionary { id, number, is_stale, stored: stored.into() });
+                    whole.insert(key.to_vec());
+                    if found.iter().all(|known| known.id != id) {
+                        let stored = stored.into();
+                        found.push(StoredDictionary { id, number, is_stale, stored });
+                    }
                 }
-                _ => damaged += 1,
+                _ => drop(damaged.insert(key.to_vec())),
             }
             Ok(())
         })?;
+        for StoredDictionary { id, .. } in &found {
+            let copies = (0..DICTIONARY_COPIES).map(|copy| self.repo.dictionary(*id, copy));
+            damaged.extend(copies.filter(|key| !whole.contains(key)));
+        }
         found.sort_by_key(|dictionary| (dictionary.number, dictionary.id));
+        let copy = |key: Vec<u8>| {
+            let id = Repo::dictionary_id(&key);
+            let has_other = found.iter().any(|known| Some(known.id) == id);
+            DamagedCopy { key, id, has_other }
+        };
+        let damaged = damaged.into_iter().map(copy).collect();
         Ok((found, damaged))
+    }
+
+    /// Returns whether a value in the repository needs a dictionary.
+    pub(super) fn needs_dictionary(&self, id: Option<DictionaryId>) -> StoreResult<bool> {
+        let Some(id) = id else { return Ok(false) };
+        let mut is_needed = false;
+        self.read.scan(&self.repo.all(Space::Blobs), &mut |_, stored| {
+            is_needed = tract_compression::dictionary_of(stored) == Some(id);
+            Ok(if is_needed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(is_needed)
     }
 }
 

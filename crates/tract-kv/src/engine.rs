@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, Deref};
 use bytes::Bytes;
 
 use super::KvBatch;
-use tract_core::store::{Capabilities, Damage, StoreResult};
+use tract_core::store::{Capabilities, Damage, StoreResult, WipeReport};
 
 /// The spaces that keys live in. An engine keeps each apart: a tree, a table, or a first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +110,33 @@ pub trait KvRead {
     /// # Errors
     /// The engine's failure, or the first error of `visit`.
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()>;
+
+    /// Returns the number of the open store that it reads, 0 where that is not known: what is
+    /// remembered of one store is not there in another.
+    #[doc(hidden)]
+    fn store_number(&self) -> u64 {
+        0
+    }
+}
+
+/// A state of the store with a number.
+pub(super) struct NumberedRead<'r> {
+    pub(super) read: Box<dyn KvRead + 'r>,
+    pub(super) number: u64,
+}
+
+impl KvRead for NumberedRead<'_> {
+    fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        self.read.get(space, key)
+    }
+
+    fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
+        self.read.scan(scan, visit)
+    }
+
+    fn store_number(&self) -> u64 {
+        self.number
+    }
 }
 
 impl<P: Deref<Target: KvRead>> KvRead for P {
@@ -119,6 +146,10 @@ impl<P: Deref<Target: KvRead>> KvRead for P {
 
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
         (**self).scan(scan, visit)
+    }
+
+    fn store_number(&self) -> u64 {
+        (**self).store_number()
     }
 }
 
@@ -168,7 +199,7 @@ pub trait KvEngine: Send + Sync + 'static {
     /// # Errors
     /// An error of kind `Busy`, `ReadOnly`, `TooLarge` or `Unsupported` says that nothing was
     /// written. After any other it is unknown what was, and the store lets nothing more be written
-    /// through this handle.
+    /// through this handle; after `Full`, not until [`reopen`](Self::reopen) has opened it again.
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome>;
 
     /// Does what [`write`](Self::write) does, and before the write is durable asks `joining` for
@@ -186,10 +217,11 @@ pub trait KvEngine: Send + Sync + 'static {
         self.write(batch, durability)
     }
 
-    /// Says what the engine can do. By default it keeps what is written, for one process.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::ONE_PROCESS
-    }
+    /// Returns what the engine can do. It has no default, since a store that loses data must not
+    /// claim to be durable by omission: [`Capabilities::ONE_PROCESS`] is right for an engine whose
+    /// writes are on disk when [`Durability::Immediate`] returns, [`Capabilities::IN_MEMORY`] for one
+    /// that forgets.
+    fn capabilities(&self) -> Capabilities;
 
     /// Returns how many bytes it takes on disk; 0 in memory.
     fn disk_bytes(&self) -> StoreResult<u64> {
@@ -202,10 +234,10 @@ pub trait KvEngine: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Makes what was deleted unrecoverable in the engine's files, and says where it may remain. By
+    /// Makes deleted bytes unrecoverable in the engine's files, and reports where they may remain. By
     /// default an engine has no files, and nothing remains.
-    fn wipe(&self) -> StoreResult<Vec<String>> {
-        Ok(Vec::new())
+    fn wipe(&self) -> StoreResult<WipeReport> {
+        Ok(WipeReport::default())
     }
 
     /// Checks the engine's own files.
@@ -221,6 +253,17 @@ pub trait KvEngine: Send + Sync + 'static {
     /// The engine's failure; then the store stays as it is.
     fn keep_copy(&self, _format: u32) -> StoreResult<()> {
         Ok(())
+    }
+
+    /// Opens the engine's files again after a write failed with `Full`, as a new process would, so that
+    /// what is read from then on is what is on disk. Waits until nothing reads. Returns `false` where
+    /// an engine does not do this, which is the default.
+    ///
+    /// # Errors
+    /// Why it cannot be opened, such as a disk that is still full. The engine then reads and writes
+    /// nothing until a later call succeeds.
+    fn reopen(&self) -> StoreResult<bool> {
+        Ok(false)
     }
 
     /// Writes out what is held back and releases files and locks. The store calls nothing after it.

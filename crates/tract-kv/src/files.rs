@@ -1,10 +1,10 @@
 //! What engines that keep their keys in files share: opening, copies, errors.
 
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tract_core::store::WriteMode;
+use tract_core::store::{WriteMode, format_copy_path, unfinished_copy_path};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 /// How a store in files is opened.
@@ -76,17 +76,6 @@ impl FileOptions {
         self.quick_repair = quick;
         self
     }
-}
-
-/// Makes a path absolute, so that it names the same place when the current folder changes.
-///
-/// # Errors
-/// `Invalid` when it is empty.
-pub fn absolute(backend: &'static str, path: &Path) -> StoreResult<PathBuf> {
-    std::path::absolute(path).map_err(|error| {
-        StoreError::new(StoreErrorKind::Invalid, backend, "open", "the path is empty")
-            .with_source(error)
-    })
 }
 
 /// Makes the error of opening where no store is.
@@ -176,13 +165,6 @@ pub fn contained<T>(
     })
 }
 
-/// Returns the path next to a store whose name has this end.
-pub fn sibling(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(end);
-    path.with_file_name(name)
-}
-
 /// Makes the names in a folder durable. Where folders cannot be flushed, they need not be.
 pub fn sync_folder(folder: &Path) {
     if let Ok(folder) = std::fs::File::open(folder) {
@@ -201,11 +183,11 @@ pub fn keep_copy(
     io: impl Fn(io::Error) -> StoreError,
     write: impl FnOnce(&Path) -> StoreResult<()>,
 ) -> StoreResult<()> {
-    let copy = sibling(path, &format!(".format-{format}"));
+    let copy = format_copy_path(path, format);
     if copy.exists() {
         return Ok(());
     }
-    let part = sibling(path, &format!(".format-{format}.{}.part", std::process::id()));
+    let part = unfinished_copy_path(path, format);
     let removed =
         if part.is_dir() { std::fs::remove_dir_all(&part) } else { std::fs::remove_file(&part) };
     match removed {

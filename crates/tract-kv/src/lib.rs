@@ -1,7 +1,7 @@
 //! The shortest way to a store: an engine of ordered keys.
 //!
-//! [`KvEngine`] asks for two functions, a snapshot to read from ([`KvRead`]) and a write that
-//! compares before it swaps ([`KvBatch`]). [`KvStore`] brings all else: layout, walks, refs and
+//! [`KvEngine`] requires two functions, a snapshot to read from ([`KvRead`]) and a write that
+//! compares before it swaps ([`KvBatch`]), and the capabilities of the engine. [`KvStore`] brings all else: layout, walks, refs and
 //! their log, group commit, poisoning, checks. The store in memory, [`memory`], is made so.
 //!
 //! An engine that keeps its keys in memory and a journal on disk:
@@ -12,6 +12,7 @@
 //! use std::path::Path;
 //! use std::sync::{Arc, Mutex, PoisonError};
 //! use tract_core::StoreResult;
+//! use tract_core::store::Capabilities;
 //! use tract_kv::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 //!
 //! pub struct Journal(Mutex<(File, Arc<KvMap>)>);
@@ -33,6 +34,10 @@
 //!
 //! impl KvEngine for Journal {
 //!     const NAME: &'static str = "journal";
+//!
+//!     fn capabilities(&self) -> Capabilities {
+//!         Capabilities::ONE_PROCESS // durable, since `write` flushes
+//!     }
 //!
 //!     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
 //!         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,6 +84,7 @@ mod read;
 mod recent;
 mod repack;
 mod repair;
+mod restore;
 mod store;
 mod survey;
 mod sweep;

@@ -119,6 +119,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use bytes::Bytes;
+    use tract_core::store::Capabilities;
 
     use super::*;
     use crate::tests::Failing;
@@ -131,6 +132,10 @@ mod tests {
 
     impl KvEngine for Copying {
         const NAME: &'static str = "copying";
+
+        fn capabilities(&self) -> Capabilities {
+            self.engine.capabilities()
+        }
 
         fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
             self.engine.read()

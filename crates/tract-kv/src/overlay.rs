@@ -103,6 +103,10 @@ impl KvRead for Overlay<'_> {
         }
     }
 
+    fn store_number(&self) -> u64 {
+        self.base.store_number()
+    }
+
     /// Collects the whole range first: writing looks at a few keys at a time.
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
         if scan.is_empty() {

@@ -58,6 +58,12 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     let mut stale = scan_keys(overlay, &repo.tools(&[]))?;
     stale.extend(scan_keys(overlay, &repo.tool_names())?);
     stale.extend(orphans(&view, &survey)?);
+    let (dictionaries, copies) = view.dictionaries()?;
+    for copy in copies.iter().filter(|copy| !copy.has_other) {
+        if !view.needs_dictionary(copy.id)? {
+            stale.push(copy.key.clone());
+        }
+    }
     let log = view.ref_log(&LogQuery::default()).unwrap_or_default();
     let stale_batches = if log.is_empty() {
         Vec::new()
@@ -70,6 +76,11 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     }
     for row in rows {
         write::put_tool(overlay, repo, &row);
+    }
+    for dictionary in &dictionaries {
+        if copies.iter().any(|copy| copy.has_other && copy.id == Some(dictionary.id)) {
+            dictionary.put(overlay, repo);
+        }
     }
     for key in stale_batches {
         overlay.delete(Space::Index, key);

@@ -1,11 +1,13 @@
 //! A store over any engine of ordered keys.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::engine::NumberedRead;
 use super::overlay::Overlay;
 use super::read::{self, View};
 use super::recent::{Recent, Stored};
@@ -16,9 +18,10 @@ use tract_core::id::{CommitId, RepoName, ToolId, ToolsetId};
 use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectListing, ObjectPage,
-    RepackPage, RepackStep, SpaceRelease, StoreError, StoreErrorKind, StoreResult, StoreStats,
-    Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport, WriteMode, WritePosition,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, LogQuery, ObjectCopies,
+    ObjectListing, ObjectPage, RepackPage, RepackStep, SpaceRelease, StoreError, StoreErrorKind,
+    StoreResult, StoreStats, Sweep, SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport,
+    WriteMode, WritePosition,
 };
 
 /// The format that this build writes, and the newest that it reads.
@@ -27,19 +30,38 @@ pub const FORMAT: u32 = 2;
 /// How often a write is tried again when other handles on the same engine keep coming first.
 const ATTEMPTS: usize = 64;
 
+/// The number of the next store that is opened; 0 is none's.
+static OPENED: AtomicU64 = AtomicU64::new(1);
+
+/// Time between attempts to open the engine again after the disk was full: each may repair the file.
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// A store over any engine of ordered keys: layout, walks, compare-and-swap of refs, group
 /// commit, checks.
 pub struct KvStore<E> {
     engine: E,
     recent: Mutex<Recent>,
-    /// What failed when it became unknown what the engine holds.
-    poisoned: OnceLock<String>,
+    /// The write after which it is unknown what the engine holds.
+    failed_write: Mutex<Option<FailedWrite>>,
+    /// Whether there is one, to be read without the lock.
+    poisoned: AtomicBool,
     closed: AtomicBool,
+    /// Tells it from all others that are open.
+    number: AtomicU64,
+}
+
+#[derive(Debug)]
+struct FailedWrite {
+    cause: String,
+    /// Whether the disk was full. Then the engine is opened again, as nothing but space was missing.
+    was_full: bool,
+    /// The last attempt to open the engine again, and why it failed.
+    reopened: Option<(Instant, String)>,
 }
 
 impl<E: KvEngine> fmt::Debug for KvStore<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let poisoned = self.poisoned.get().is_some();
+        let poisoned = self.poisoned.load(Ordering::Acquire);
         f.debug_struct("KvStore")
             .field("engine", &E::NAME)
             .field("poisoned", &poisoned)
@@ -71,8 +93,10 @@ impl<E: KvEngine> KvStore<E> {
     /// Those of [`open`](Self::open).
     pub fn new(engine: E) -> StoreResult<Self> {
         migrate::migrate(&engine, migrate::STEPS, FORMAT)?;
-        let (poisoned, closed) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { engine, recent: Mutex::default(), poisoned, closed })
+        let (recent, failed_write) = (Mutex::default(), Mutex::default());
+        let (poisoned, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        let number = AtomicU64::new(OPENED.fetch_add(1, Ordering::Relaxed));
+        Ok(Self { engine, recent, failed_write, poisoned, closed, number })
     }
 
     /// Returns the engine.
@@ -84,6 +108,11 @@ impl<E: KvEngine> KvStore<E> {
         StoreError::new(kind, E::NAME, op, message)
     }
 
+    fn read(&self) -> StoreResult<NumberedRead<'_>> {
+        let number = self.number.load(Ordering::Acquire);
+        Ok(NumberedRead { read: self.engine.read()?, number })
+    }
+
     fn check_open(&self, op: &'static str) -> StoreResult<()> {
         if self.closed.load(Ordering::Acquire) {
             Err(self.error(StoreErrorKind::Unavailable, op, "the store is closed"))
@@ -92,10 +121,42 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
+    fn failed_write(&self) -> MutexGuard<'_, Option<FailedWrite>> {
+        self.failed_write.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the engine again when the disk was full, so that a process that runs for long continues
+    /// once there is space. Other failures may have lost writes that the system took: only a person can
+    /// tell what the disk does next, so the handle stays as it is.
+    fn recover(&self, op: &'static str) -> StoreResult<()> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut failed = self.failed_write();
+        let Some(write) = failed.as_mut().filter(|write| write.was_full) else { return Ok(()) };
+        if write.reopened.as_ref().is_none_or(|(at, _)| at.elapsed() >= REOPEN_INTERVAL) {
+            match self.engine.reopen() {
+                Ok(true) => {
+                    // What was remembered of the failed write is not remembered of this store.
+                    self.number.store(OPENED.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+                    *failed = None;
+                    self.poisoned.store(false, Ordering::Release);
+                    return Ok(());
+                }
+                Ok(false) => return Ok(()),
+                Err(error) => write.reopened = Some((Instant::now(), error.message)),
+            }
+        }
+        let why = write.reopened.as_ref().map_or("", |(_, why)| why);
+        let message = format!("the disk was full, and the store cannot be opened again: {why}");
+        Err(self.error(StoreErrorKind::Full, op, &message))
+    }
+
     fn check_writable(&self, op: &'static str) -> StoreResult<()> {
         self.check_open(op)?;
-        match self.poisoned.get() {
-            Some(cause) => {
+        self.recover(op)?;
+        match &*self.failed_write() {
+            Some(FailedWrite { cause, .. }) => {
                 let message = format!("an earlier write failed to become durable: {cause}");
                 Err(self.error(StoreErrorKind::Poisoned, op, &message))
             }
@@ -111,9 +172,10 @@ impl<E: KvEngine> KvStore<E> {
         reader: impl FnOnce(&View<'_>) -> StoreResult<T>,
     ) -> StoreResult<Option<T>> {
         self.check_open(op)?;
-        let read = self.engine.read()?;
-        match read::repo_number(&*read, E::NAME, repo)? {
-            Some(repo) => reader(&View { read: &*read, repo, backend: E::NAME }).map(Some),
+        self.recover(op)?;
+        let read = self.read()?;
+        match read::repo_number(&read, E::NAME, repo)? {
+            Some(repo) => reader(&View { read: &read, repo, backend: E::NAME }).map(Some),
             None => Ok(None),
         }
     }
@@ -140,8 +202,8 @@ impl<E: KvEngine> KvStore<E> {
         self.check_writable(op)?;
         for _ in 0..ATTEMPTS {
             let (planned, batch) = {
-                let read = self.engine.read()?;
-                let mut overlay = Overlay::new(&*read);
+                let read = self.read()?;
+                let mut overlay = Overlay::new(&read);
                 let planned = plan(&mut overlay)?;
                 (planned, overlay.into_batch())
             };
@@ -180,7 +242,7 @@ impl<E: KvEngine> KvStore<E> {
                 overlay.into_batch()
             };
             // Nothing is read from this snapshot while it is written.
-            let batch = stage(&*self.engine.read()?, &[group, joined]);
+            let batch = stage(&self.read()?, &[group, joined]);
             if batch.writes.is_empty() {
                 return Ok((answers, stored));
             }
@@ -212,7 +274,11 @@ impl<E: KvEngine> KvStore<E> {
         if matches!(error.kind, Busy | ReadOnly | TooLarge | Unsupported) {
             return error;
         }
-        let _ = self.poisoned.set(error.message.clone());
+        let was_full = error.kind == Full;
+        let cause = error.message.clone();
+        let write = FailedWrite { cause, was_full, reopened: None };
+        self.failed_write().get_or_insert(write);
+        self.poisoned.store(true, Ordering::Release);
         // A cause that has a name of its own says more than that the outcome is unknown.
         let kind = match &error.kind {
             Full | Corrupt { .. } | Poisoned => error.kind.clone(),
@@ -229,7 +295,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let capabilities = self.engine.capabilities().collecting().erasing();
+        let capabilities = self.engine.capabilities().collecting().erasing().restoring();
         capabilities.repacking(tract_compression::IS_AVAILABLE)
     }
 
@@ -351,6 +417,10 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         Ok(damage)
     }
 
+    fn restore(&self, repo: &RepoName, copies: &ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        self.restore_objects(repo, copies)
+    }
+
     fn list_objects(&self, repo: &RepoName, listing: ObjectListing) -> StoreResult<ObjectPage> {
         Ok(self.with("list_objects", repo, |view| view.list(&listing))?.unwrap_or_default())
     }
@@ -375,7 +445,7 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         for name in self.repos()? {
             self.remove_stale_dictionaries(&name)?;
         }
-        Ok(WipeReport::new(self.engine.wipe()?))
+        self.engine.wipe()
     }
 
     fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {

@@ -66,6 +66,8 @@ pub(super) struct Survey {
     pub(super) segments: Vec<SurveyedSegment>,
     /// Commits whose first parent does not lie right before them.
     pub(super) misplaced: Vec<(u64, CommitId)>,
+    /// Parents that do not lie right before their child, each with it.
+    pub(super) parents: Vec<(CommitId, CommitId)>,
     pub(super) contents: Vec<WrongContent>,
     pub(super) toolsets: HashMap<ToolsetId, Toolset>,
     /// Each tool as given, with the first commit that has it in force and its time.
@@ -413,6 +415,9 @@ impl Survey {
         if !is_first && !follows_broken && !follows {
             self.misplaced.push((place, id));
         }
+        let is_near = |parent: &CommitId| near.is_some_and(|near| near.id == *parent);
+        let others = commit.parents.iter().filter(|parent| !is_near(parent));
+        self.parents.extend(others.map(|parent| (id, *parent)));
         let there = content.and_then(|at| find(&self.blobs, at));
         let is_right = match (commit.content, content) {
             (None, None) => true,

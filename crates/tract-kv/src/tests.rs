@@ -12,8 +12,8 @@ use tract_core::object::{Blob, ToolEntry, Toolset};
 use tract_core::refs::{Expect, LogNote, RefEdit, RefName, RefTarget};
 use tract_core::schema::ToolSchema;
 use tract_core::store::{
-    BlobKey, BlockingStore, LocationHint, LogQuery, StoreError, StoreErrorKind, StoreResult, Walk,
-    WalkEntry,
+    BlobKey, BlockingStore, Capabilities, LocationHint, LogQuery, ObjectCopies, StoreError,
+    StoreErrorKind, StoreResult, Walk, WalkEntry,
 };
 
 const TOOL: &str = r#"{"name":"calculate","input_schema":{"type":"object"}}"#;
@@ -347,6 +347,10 @@ pub(super) struct Failing {
 impl KvEngine for Failing {
     const NAME: &'static str = "failing";
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::IN_MEMORY
+    }
+
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         self.engine.read()
     }
@@ -455,6 +459,70 @@ fn neighbors_come_in_any_order_and_with_any_hints() {
         for (blob, key) in found.iter().zip(&keys) {
             let known = up.iter().any(|known| known.id == key.id);
             assert_eq!(blob.as_ref().map(Blob::id), known.then_some(key.id));
+        }
+    }
+}
+
+#[test]
+fn damaged_and_missing_objects_are_restored() {
+    let store = KvStore::memory();
+    let commits = line(&store, 6);
+    let repo = RepoName::default();
+    let truth = read_all(&store, &commits).unwrap();
+    let contents = commits.iter().filter_map(|commit| commit.content);
+    let schema = ToolSchema::parse(TOOL).unwrap().blob();
+    let keys: Vec<BlobKey> = contents.chain([schema.id()]).map(BlobKey::from).collect();
+    let blobs = store.blobs(&repo, &keys).unwrap().into_iter().flatten().collect();
+    let sets: Vec<_> = commits.iter().filter_map(|commit| commit.toolset).collect();
+    let toolsets = store.toolsets(&repo, &sets).unwrap().into_iter().flatten().collect();
+    let copies = ObjectCopies { commits: commits.clone(), blobs, toolsets };
+    assert_eq!(store.restore(&repo, &copies).unwrap(), []);
+    let whole = snapshot(store.engine());
+    for (space, key, value) in entries(&whole) {
+        let is_object = match space {
+            Space::Commits | Space::Blobs => true,
+            Space::Small => key.get(1) == Some(&b't'),
+            Space::Index | Space::Log => false,
+        };
+        if !is_object {
+            continue;
+        }
+        for what in ["damaged", "missing", "unknown"] {
+            let mut map = whole.clone();
+            match what {
+                "damaged" => {
+                    let mut bytes = value.to_vec();
+                    *bytes.last_mut().unwrap() ^= 1;
+                    map.put(space, key.clone(), bytes.into());
+                }
+                _ => map.delete(space, &key),
+            }
+            if what == "unknown" {
+                // Without the entries of the index, nothing says where it lay.
+                for (_, index, _) in entries(&whole).iter().filter(|e| e.0 == Space::Index) {
+                    let kind = if space == Space::Commits { b'c' } else { b'b' };
+                    if index.get(1) == Some(&kind) && index.ends_with(&key[1..]) {
+                        map.delete(Space::Index, index);
+                    }
+                }
+            }
+            if space == Space::Small && what == "unknown" {
+                continue;
+            }
+            let store = KvStore::new(MemoryEngine::from(map)).unwrap();
+            let before = store.write_position(&repo).unwrap();
+            assert_eq!(store.restore(&repo, &copies).unwrap().len(), 1, "{space:?} {key:?} {what}");
+            assert_eq!(store.write_position(&repo).unwrap().unlogged, before.unlogged + 1);
+            store.check(&repo, true).unwrap();
+            assert_eq!(store.check(&repo, false).unwrap(), [], "{space:?} {key:?} {what}");
+            // A commit in a new place has no derived row until it is built again.
+            if space != Space::Commits || what != "unknown" {
+                let read = read_all(&store, &commits).unwrap();
+                assert_eq!(read, truth, "{space:?} {key:?} {what}");
+            }
+            let page = store.walk(&repo, Walk::from(commits[5].id())).unwrap();
+            assert!(page.steps.iter().rev().map(|step| &step.commit).eq(&commits));
+            assert_eq!(store.restore(&repo, &copies).unwrap(), []);
         }
     }
 }

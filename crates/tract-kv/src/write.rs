@@ -65,14 +65,12 @@ fn stage(
         Err(conflict) => return Ok((Applied::Conflict(conflict), false)),
     };
     known.check(&view, batch)?;
-    let state = view.state()?;
-    let sweeps = writes.sweeps;
-    let start = overlay.mark();
-    let mut writer = Writer { state, overlay, repo, backend, sweeps, stored, start };
+    let mut writer = Writer::new(overlay, repo, backend, stored)?;
     writer.objects(batch, known)?;
     let has_objects =
         !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
-    if writer.wrote() && moves.is_empty() && has_objects {
+    let is_unlogged = has_objects && (moves.is_empty() || batch.stores_ahead());
+    if writer.wrote() && is_unlogged {
         let counted = WriteCounts { unlogged: writes.unlogged + 1, ..writes };
         writer.overlay.seal(Space::Small, repo.writes(), counted.encode());
     }
@@ -87,7 +85,7 @@ fn stage(
 }
 
 /// Returns the number of a repository, staging a new one when there is none.
-fn open_repo(
+pub(super) fn open_repo(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
     name: &RepoName,
@@ -143,8 +141,8 @@ pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
 }
 
 /// Stages what was checked.
-struct Writer<'w, 'a> {
-    overlay: &'w mut Overlay<'a>,
+pub(super) struct Writer<'w, 'a> {
+    pub(super) overlay: &'w mut Overlay<'a>,
     repo: Repo,
     backend: &'static str,
     state: State,
@@ -154,13 +152,26 @@ struct Writer<'w, 'a> {
     start: Mark,
 }
 
-impl Writer<'_, '_> {
+impl<'w, 'a> Writer<'w, 'a> {
+    /// Makes one that stages on top of what is staged already.
+    pub(super) fn new(
+        overlay: &'w mut Overlay<'a>,
+        repo: Repo,
+        backend: &'static str,
+        stored: &'w mut Vec<Stored>,
+    ) -> StoreResult<Self> {
+        let view = View { read: &*overlay, repo, backend };
+        let (state, sweeps) = (view.state()?, view.writes()?.sweeps);
+        let start = overlay.mark();
+        Ok(Self { overlay, repo, backend, state, sweeps, stored, start })
+    }
+
     /// Whether anything was staged.
-    fn wrote(&self) -> bool {
+    pub(super) fn wrote(&self) -> bool {
         self.overlay.mark() != self.start
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View { read: self.overlay, repo: self.repo, backend: self.backend }
     }
 
@@ -219,7 +230,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn blob(&mut self, blob: &Blob, place: u64) {
+    pub(super) fn blob(&mut self, blob: &Blob, place: u64) {
         self.overlay.put(Space::Blobs, self.repo.numbered(place), value_of(blob.bytes()));
         let head = keys::head(blob.id().as_bytes());
         self.overlay.add(Space::Index, self.repo.index(Indexed::Blob, head, place));
@@ -227,7 +238,7 @@ impl Writer<'_, '_> {
 
     /// Takes the place after the parent's, if that is its segment's tip; else opens a segment.
     /// The whole write rests on the repository's counters, so no other writer can take it as well.
-    fn next_place(&mut self, parent: Option<u64>) -> StoreResult<u64> {
+    pub(super) fn next_place(&mut self, parent: Option<u64>) -> StoreResult<u64> {
         if let Some(parent) = parent {
             let (number, position) = (keys::segment_of(parent), keys::position_of(parent));
             let segment = self.view().segment(number)?;
@@ -253,7 +264,7 @@ impl Writer<'_, '_> {
     }
 
     /// Takes a place for a blob that is not a commit's content.
-    fn next_loose_place(&mut self) -> StoreResult<u64> {
+    pub(super) fn next_loose_place(&mut self) -> StoreResult<u64> {
         if self.state.loose_segment == 0 || self.state.loose_position == u32::MAX {
             self.state.loose_segment = self.open_segment()?;
             self.state.loose_position = 0;
@@ -293,7 +304,7 @@ impl Writer<'_, '_> {
     }
 
     /// Writes the counters, if anything was written; says whether.
-    fn finish(mut self) -> bool {
+    pub(super) fn finish(mut self) -> bool {
         if self.wrote() {
             self.state.generation += 1;
             self.overlay.seal(Space::Small, self.repo.state(), self.state.encode());

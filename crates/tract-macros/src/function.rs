@@ -1,12 +1,12 @@
 //! `#[tool]` on a function, async or not.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Error, Expr, GenericArgument, Ident, ItemFn, LitStr, PathArguments, PathSegment, Result,
-    ReturnType, Type,
+    Error, Expr, FnArg, GenericArgument, Ident, ItemFn, LitStr, PathArguments, PathSegment, Result,
+    ReturnType, Signature, Type,
 };
 
 use crate::attributes::{Options, ParameterDefault};
@@ -27,6 +27,9 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
         None => Ident::new(&names::pascal(&plain), ident.span()),
     };
     let params = format_ident!("{tool}Params", span = ident.span());
+    if options.type_name.is_none() {
+        check_type_names(&function.sig, [&tool, &params])?;
+    }
     let lines = docs::lines(&function.attrs);
     let description = description(options, &lines, ident.span(), "fn")?;
     let fields = fields(&arguments, &lines, &params, &function.vis)?;
@@ -253,4 +256,34 @@ fn first_argument(segment: &PathSegment) -> Option<&Type> {
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })
+}
+
+/// Refuses a function whose signature uses a type with the name of one that is added. The compiler
+/// would report a second definition of the type, without the way out.
+fn check_type_names(signature: &Signature, added: [&Ident; 2]) -> Result<()> {
+    fn find(tokens: TokenStream, added: [&Ident; 2]) -> Option<Ident> {
+        tokens.into_iter().find_map(|token| match token {
+            TokenTree::Ident(used) => added.into_iter().any(|name| used == *name).then_some(used),
+            TokenTree::Group(group) => find(group.stream(), added),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => None,
+        })
+    }
+    let inputs = signature.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(input) => Some(input.ty.to_token_stream()),
+        FnArg::Receiver(_) => None,
+    });
+    let types = inputs.chain([signature.output.to_token_stream()]);
+    match types.into_iter().find_map(|tokens| find(tokens, added)) {
+        Some(used) => {
+            let [tool, _] = added;
+            Err(Error::new(
+                used.span(),
+                format!(
+                    "`#[tool]` adds the types `{tool}` and `{tool}Params`, and the function uses \
+                     `{used}`: name the tool's type, as in `#[tool(type = {tool}Tool)]`"
+                ),
+            ))
+        }
+        None => Ok(()),
+    }
 }

@@ -7,6 +7,7 @@
 mod attributes;
 mod docs;
 mod function;
+mod json_schema;
 mod names;
 mod paths;
 mod signature;
@@ -103,6 +104,16 @@ pub fn tool_type(options: TokenStream, item: TokenStream) -> TokenStream {
         types::expand(&options, item)
     });
     or_errors(expanded, original)
+}
+
+/// Derives the schema of a type, without a dependency on `schemars`.
+///
+/// It is the derive of `schemars`, with the same attributes. A type inside of a tool's arguments also
+/// needs `Deserialize`; `#[tool_type]` derives both.
+#[proc_macro_derive(JsonSchema, attributes(schemars, serde, validate, garde))]
+pub fn json_schema(item: TokenStream) -> TokenStream {
+    let expanded = syn::parse::<syn::DeriveInput>(item).and_then(json_schema::expand);
+    expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
 /// The item stays as it was written, so that one mistake is one error.

@@ -33,7 +33,7 @@ pub(crate) fn flattens(fields: &Fields) -> bool {
     fields.iter().any(|field| has_serde_word(&field.attrs, "flatten"))
 }
 
-fn has_serde_word(attributes: &[Attribute], word: &str) -> bool {
+pub(crate) fn has_serde_word(attributes: &[Attribute], word: &str) -> bool {
     let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut found = false;
     for attribute in ours {

@@ -82,6 +82,8 @@ pub enum McpError {
     Unreachable {
         /// The server.
         server: String,
+        /// Whether a connection was made: the server may have received the request.
+        connected: bool,
         /// Why.
         reason: String,
     },
@@ -150,6 +152,9 @@ pub enum McpError {
     Arguments(tract_core::json::JsonError),
 }
 
+/// The code with which the SDKs of the protocol report that a request timed out.
+const REQUEST_TIMEOUT: i32 = -32001;
+
 /// A result of this crate.
 pub type Result<T, E = McpError> = std::result::Result<T, E>;
 
@@ -194,7 +199,7 @@ impl McpError {
             Self::KeepsEnding { .. } => {
                 one("see what it writes to its error stream; connect again to retry")
             }
-            Self::Timeout { .. } => one("ask for less in one call, or allow more time"),
+            Self::Timeout { .. } => one("allow more time, or ask for less in one call"),
             Self::Url { .. } => one("such as https://example.com/mcp"),
             Self::Unreachable { .. } => one("check the url, and that the server runs"),
             Self::Unauthorized { challenge, .. } => {
@@ -221,6 +226,33 @@ impl McpError {
         }
     }
 
+    /// Returns whether the server may have run the call although it gave no usable answer. Not when
+    /// it rejected the request or never received it.
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Ended { .. }
+            | Self::Timeout { .. }
+            | Self::Cancelled
+            | Self::Protocol { .. }
+            | Self::Cut { .. }
+            | Self::TooLarge { .. } => true,
+            Self::Unreachable { connected, .. } => *connected,
+            // 408 is a timeout; other statuses from 400 to 499 reject the request.
+            Self::Status { status, .. } => *status == 408 || *status >= 500 || *status < 300,
+            // SDKs report a timeout between a gateway and the server under this code.
+            Self::Refused { code, .. } => *code == REQUEST_TIMEOUT,
+            Self::Start { .. }
+            | Self::Handshake { .. }
+            | Self::KeepsEnding { .. }
+            | Self::Url { .. }
+            | Self::Unauthorized { .. }
+            | Self::SessionLost { .. }
+            | Self::ToolChanged { .. }
+            | Self::ToolGone { .. }
+            | Self::Arguments(_) => false,
+        }
+    }
+
     /// Returns what the model reads of a failed call.
     pub(crate) fn into_tool_error(self) -> ToolError {
         let message = self.to_string();
@@ -237,6 +269,7 @@ impl McpError {
             }
             _ => ToolError::other(message),
         };
+        let error = if self.may_have_run() { error.outcome_unknown() } else { error };
         let error = if operator.is_empty() { error } else { error.operator(operator) };
         error.caused_by(self)
     }

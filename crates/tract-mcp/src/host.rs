@@ -15,12 +15,12 @@ use rmcp::model::{
     Tool as ListedTool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer, serve_server};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolResult};
 
 use crate::error::{McpError, Result};
+use crate::served::ServedLines;
 
 /// A document that clients may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl McpHost {
         self
     }
 
-    /// Sets how long one request may be, in bytes. A longer one is passed over.
+    /// Sets how long one request may be, in bytes. A longer one is answered with an error.
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes;
         self
@@ -184,7 +184,8 @@ impl McpHost {
     /// Serves one client over two streams until it closes its end.
     ///
     /// # Behavior
-    /// - Lines that are no message of the protocol, and lines that are too long, are passed over.
+    /// - A request that is too long, nested too deep, or not JSON is answered with an error, under its
+    ///   id where it has one.
     /// - Eight calls run at the same time; a call that panics is answered with an error.
     /// - What the client cancels is cancelled for the tool too.
     /// - A client that leaves before it said anything is none; that is no error.
@@ -196,8 +197,7 @@ impl McpHost {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let transport =
-            AsyncRwTransport::new_server(reader, writer).with_max_line_length(self.max_line_bytes);
+        let transport = ServedLines::new(reader, writer, self.max_line_bytes);
         let server = self.name.clone();
         let service = match serve_server(self, transport).await {
             Ok(service) => service,
@@ -225,6 +225,11 @@ impl McpHost {
         let context = self.context.for_call(request.id.to_string());
         let context = context.with_cancellation(cancellation.clone());
         let (tool, at_once) = (Arc::clone(tool), Arc::clone(&self.at_once));
+        let spec = tool.spec();
+        let unanswered = |reason: &str, hint| {
+            let text = spec.traits.unanswered(&spec.name, reason, hint);
+            ToolError::other(text).outcome_unknown()
+        };
         let mut task = tokio::spawn(async move {
             let _turn = at_once.acquire_owned().await;
             tool.run(&arguments, &context).await
@@ -234,18 +239,18 @@ impl McpHost {
             () = request.ct.cancelled() => {
                 cancellation.cancel();
                 task.abort();
-                return Err(ToolError::evaluation("the call was cancelled"));
+                return Err(unanswered("was cancelled", None));
             }
             () = tokio::time::sleep(self.timeout) => {
                 cancellation.cancel();
                 task.abort();
                 let limit_ms = self.timeout.as_millis();
-                return Err(ToolError::other(format!("the call took longer than {limit_ms} ms"))
-                    .note("ask for less in one call"));
+                let why = format!("took longer than {limit_ms} ms");
+                return Err(unanswered(&why, Some("ask for less in one call")));
             }
         };
         ended.unwrap_or_else(|error| {
-            Err(ToolError::other("the tool failed unexpectedly").operator(error.to_string()))
+            Err(unanswered("failed unexpectedly", None).operator(error.to_string()))
         })
     }
 }

@@ -10,12 +10,15 @@ mod event;
 mod host;
 #[cfg(feature = "http")]
 mod http;
+mod line_writer;
 mod lines;
 mod listing;
 mod options;
 mod program;
 mod request;
 mod result;
+#[cfg(feature = "host")]
+mod served;
 mod server;
 mod tool;
 mod wire;

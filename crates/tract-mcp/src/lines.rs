@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 
 use crate::answers::Answers;
 use crate::event::{Listener, McpEvent};
+use crate::line_writer::LineWriter;
 use crate::wire;
 
 /// A server at the other end of two streams.
@@ -20,7 +20,7 @@ pub(crate) struct Lines<R, W> {
     /// A line that is too long is passed over up to its end.
     skipping: bool,
     max_line_bytes: usize,
-    writer: Arc<Mutex<Option<W>>>,
+    writer: LineWriter<W>,
     answers: Arc<Answers>,
     listener: Listener,
 }
@@ -31,7 +31,7 @@ enum Read {
     End,
 }
 
-impl<R: AsyncRead + Unpin, W> Lines<R, W> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     pub(crate) fn new(
         reader: R,
         writer: W,
@@ -44,7 +44,7 @@ impl<R: AsyncRead + Unpin, W> Lines<R, W> {
             line: Vec::new(),
             skipping: false,
             max_line_bytes,
-            writer: Arc::new(Mutex::new(Some(writer))),
+            writer: LineWriter::new(writer),
             answers,
             listener,
         }
@@ -95,18 +95,8 @@ where
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let line = wire::text_of(&message, &self.answers);
-        let writer = Arc::clone(&self.writer);
-        async move {
-            let mut line = line?;
-            line.push(b'\n');
-            match writer.lock().await.as_mut() {
-                Some(writer) => {
-                    writer.write_all(&line).await?;
-                    writer.flush().await
-                }
-                None => Err(io::ErrorKind::NotConnected.into()),
-            }
-        }
+        let writer = self.writer.clone();
+        async move { writer.write(line?).await }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -140,10 +130,7 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        match self.writer.lock().await.take() {
-            Some(mut writer) => writer.shutdown().await,
-            None => Ok(()),
-        }
+        self.writer.close().await
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use tract_core::ToolSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tract_core::{Limits, ToolSchema};
 
 use crate::server::McpServer;
 use crate::tool::McpTool;
@@ -17,6 +19,27 @@ pub struct Listing {
     /// schema that calls can be checked against, or a name that came before. They are left out, and
     /// the others work.
     pub refused: Vec<(String, String)>,
+    /// Faults of the listing itself, such as a page that was listed before. The tools listed until then
+    /// are kept.
+    pub warnings: Vec<String>,
+}
+
+/// A page of a listing. Its definitions are not looked into: one that is nested too deeply is left out, and
+/// the others are read.
+#[derive(Deserialize)]
+pub(crate) struct ListedPage<'a> {
+    #[serde(borrow)]
+    pub(crate) tools: Vec<&'a RawValue>,
+    #[serde(borrow, default, rename = "nextCursor")]
+    pub(crate) next: Option<&'a RawValue>,
+}
+
+impl<'a> ListedPage<'a> {
+    /// Reads the result of a server; says what is wrong with it.
+    pub(crate) fn read(result: &'a str) -> Result<Self, String> {
+        serde_json::from_str(result)
+            .map_err(|error| format!("expected an object with a list \"tools\": {error}"))
+    }
 }
 
 /// How many definitions a listing may have, those that are none included.
@@ -41,6 +64,11 @@ impl ListingReader {
         }
     }
 
+    /// Notes a fault of the listing.
+    pub(crate) fn warn(&mut self, warning: String) {
+        self.listing.warnings.push(warning);
+    }
+
     /// Adds a definition; says which limit is reached.
     pub(crate) fn add(&mut self, server: &McpServer, text: &str) -> Result<(), String> {
         if self.listing.tools.len() + self.listing.refused.len() >= MOST_TOOLS {
@@ -48,7 +76,11 @@ impl ListingReader {
         }
         let read = ToolSchema::parse(text).map_err(|error| error.to_string());
         let tool = read.and_then(|definition| McpTool::new(server, definition));
+        let limits = Limits::default();
         let tool = tool.and_then(|tool| {
+            // No branch can have more.
+            let count = self.listing.tools.len() + 1;
+            limits.check_toolset(count).map_err(|error| error.to_string())?;
             if self.names.insert(tool.origin().to_owned()) {
                 Ok(tool)
             } else {

@@ -10,7 +10,6 @@ use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams};
 use rmcp::service::Peer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, mpsc};
-use tract_core::json;
 use tract_core::{ToolContext, ToolSchema};
 use tract_schema::diff;
 
@@ -21,7 +20,7 @@ use crate::error::{McpError, Result};
 use crate::event::McpEvent;
 #[cfg(feature = "http")]
 use crate::http::ServerUrl;
-use crate::listing::{Listing, ListingReader};
+use crate::listing::{ListedPage, Listing, ListingReader};
 use crate::options::{ServerCommand, ServerOptions};
 use crate::result::CallResult;
 #[cfg(doc)]
@@ -304,19 +303,28 @@ impl McpServer {
             let request = ClientRequest::ListToolsRequest(list);
             let raw = self.send(reach, request, context, "tools/list", deadline).await?;
             reading.count(&raw, limit_bytes).map_err(over)?;
-            let page = self.members(&raw)?;
-            let member =
-                |key: &str| page.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw);
-            let tools = member("tools").and_then(|raw| json::split_array(raw).ok());
-            let tools = tools.ok_or_else(|| self.broke("expected a list \"tools\""))?;
-            for text in tools {
-                reading.add(self, text).map_err(over)?;
+            let page = ListedPage::read(&raw).map_err(|why| self.broke(&why))?;
+            for tool in page.tools {
+                reading.add(self, tool.get()).map_err(over)?;
             }
-            let next = member("nextCursor").and_then(|raw| serde_json::from_str(raw).ok());
+            let next = page.next.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            // Some servers end their list with an empty cursor, or repeat the last one.
             let Some(next): Option<String> = next else { break };
-            if cursors.len() >= MAX_PAGES || !cursors.insert(next.clone()) {
-                return Err(self.broke("expected a new page of tools, found one seen before"));
+            if next.is_empty() {
+                reading.warn("the list ends with an empty cursor".to_owned());
+                break;
             }
+            if cursors.contains(&next) {
+                reading
+                    .warn(format!("the cursor {next:.80?} was listed before: the list ends here"));
+                break;
+            }
+            if cursors.len() >= MAX_PAGES {
+                reading
+                    .warn(format!("it has more than {MAX_PAGES} pages: the others are left out"));
+                break;
+            }
+            cursors.insert(next.clone());
             cursor = Some(next);
         }
         let listing = reading.listing;

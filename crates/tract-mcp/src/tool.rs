@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use async_trait::async_trait;
 use serde::Deserialize;
 use tract_core::{
-    DynTool, RenderedValue, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema, ToolSpec,
-    ToolTraits,
+    DynTool, Limits, RenderedValue, ToolContext, ToolError, ToolOrigin, ToolResult, ToolSchema,
+    ToolSpec, ToolTraits,
 };
 use tract_schema::ToolView;
 use tract_tools::Registry;
@@ -53,6 +53,11 @@ impl McpTool {
         let Some(parameters) = view.parameters.filter(|raw| raw.starts_with('{')) else {
             return Err("expected \"inputSchema\" as an object, found none".to_owned());
         };
+        // What no store takes would keep all others from being recorded.
+        let limits = Limits::default();
+        let checked = limits.check_tool_name(&view.name);
+        let checked = checked.and_then(|()| limits.check_schema(definition.text().len()));
+        checked.map_err(|error| error.to_string())?;
         // What no registry takes would keep all others from being used.
         let registry = Registry::builder().definition(definition.text()).build();
         registry.map_err(|error| error.to_string())?;

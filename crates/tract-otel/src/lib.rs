@@ -6,6 +6,7 @@ mod layer;
 mod metrics;
 mod options;
 mod telemetry;
+mod unresponsive;
 
 pub use self::options::{OptionsError, TelemetryOptions};
 pub use self::telemetry::{CommandSpan, Telemetry, TelemetryError};

@@ -1,11 +1,12 @@
 //! Options, from the standard variables or from code.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tract_core::telemetry::names::CONTENT_VARIABLE;
 
 /// How long the flush at the end may take by default.
-const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 /// How long one export may take by default, as the specification says.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The default of the specification, for collectors on the same machine.
@@ -29,7 +30,9 @@ pub struct TelemetryOptions {
     pub(crate) service_name: Option<String>,
     pub(crate) content: bool,
     pub(crate) timeout: Duration,
-    pub(crate) flush_within: Duration,
+    /// Absent where neither the environment nor the program says it.
+    pub(crate) flush_within: Option<Duration>,
+    pub(crate) remembered_in: Option<PathBuf>,
     pub(crate) parent: Option<(String, String)>,
 }
 
@@ -84,7 +87,8 @@ impl TelemetryOptions {
             service_name: None,
             content: false,
             timeout: TIMEOUT,
-            flush_within: FLUSH_WITHIN,
+            flush_within: None,
+            remembered_in: None,
             parent: None,
         })
     }
@@ -129,9 +133,9 @@ impl TelemetryOptions {
             },
         };
         let (timeout, flush_within) = match read("OTEL_EXPORTER_OTLP_TIMEOUT") {
-            None => (TIMEOUT, FLUSH_WITHIN),
+            None => (TIMEOUT, None),
             Some(value) => match value.parse().map(Duration::from_millis) {
-                Ok(given) => (given, given),
+                Ok(given) => (given, Some(given)),
                 Err(_) => {
                     let name = "OTEL_EXPORTER_OTLP_TIMEOUT".to_owned();
                     return Err(OptionsError::Value { name, value, expected: "milliseconds" });
@@ -141,7 +145,17 @@ impl TelemetryOptions {
         let parent =
             read("TRACEPARENT").map(|parent| (parent, read("TRACESTATE").unwrap_or_default()));
         let service_name = None;
-        Ok(Some(Self { traces, metrics, service_name, content, timeout, flush_within, parent }))
+        let remembered_in = None;
+        Ok(Some(Self {
+            traces,
+            metrics,
+            service_name,
+            content,
+            timeout,
+            flush_within,
+            remembered_in,
+            parent,
+        }))
     }
 
     /// Sets the service's name. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win; without any
@@ -164,7 +178,22 @@ impl TelemetryOptions {
     /// `OTEL_EXPORTER_OTLP_TIMEOUT` says.
     #[must_use]
     pub fn flush_within(mut self, bound: Duration) -> Self {
-        self.flush_within = bound;
+        self.flush_within = Some(bound);
+        self
+    }
+
+    /// Sets how long the flush at the end may take where `OTEL_EXPORTER_OTLP_TIMEOUT` is not set.
+    #[must_use]
+    pub fn default_flush_within(mut self, bound: Duration) -> Self {
+        self.flush_within.get_or_insert(bound);
+        self
+    }
+
+    /// Sets a folder in which a collector that did not answer the flush in time is remembered for a minute.
+    /// Programs that end within this minute do not wait for it, and report nothing.
+    #[must_use]
+    pub fn remember_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.remembered_in = Some(folder.into());
         self
     }
 
@@ -304,6 +333,19 @@ mod tests {
         }
         let default = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h")]).expect("options");
         assert!(!default.expect("on").content);
+    }
+
+    #[test]
+    fn the_timeout_bounds_an_export_and_the_flush() {
+        let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
+        let bounds = |variables: &[(&str, &str)]| {
+            let options = read(variables).expect("options").expect("on");
+            let options = options.default_flush_within(Duration::from_millis(200));
+            (options.timeout.as_millis(), options.flush_within.map(|bound| bound.as_millis()))
+        };
+        assert_eq!(bounds(&[base]), (10_000, Some(200)));
+        assert_eq!(bounds(&[base, ("OTEL_EXPORTER_OTLP_TIMEOUT", "50")]), (50, Some(50)));
+        assert_eq!(bounds(&[base, ("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")]), (5000, Some(5000)));
     }
 
     #[test]

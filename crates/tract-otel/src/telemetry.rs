@@ -29,7 +29,8 @@ use tract_core::telemetry::{capture_content, names};
 use crate::client::{Client, FirstFailure};
 use crate::layer::{Shared, SpanLayer};
 use crate::metrics::Instruments;
-use crate::options::TelemetryOptions;
+use crate::options::{FLUSH_WITHIN, TelemetryOptions};
+use crate::unresponsive::Unresponsive;
 
 /// The name of the service where nothing else is said.
 const SERVICE: &str = "tract";
@@ -56,6 +57,7 @@ pub struct Telemetry {
     failure: FirstFailure,
     collector: String,
     flush_within: Duration,
+    unresponsive: Option<Unresponsive>,
 }
 
 impl Telemetry {
@@ -112,13 +114,17 @@ impl Telemetry {
             caller: caller(options),
         };
         let endpoint = options.traces.as_deref().or(options.metrics.as_deref());
+        let collector = endpoint.map(shown).unwrap_or_default();
+        let folder = options.remembered_in.as_deref();
+        let unresponsive = folder.map(|folder| Unresponsive::of(folder, &collector));
         Ok(Self {
             shared: Arc::new(shared),
             traces,
             metrics,
             failure,
-            collector: endpoint.map(shown).unwrap_or_default(),
-            flush_within: options.flush_within,
+            collector,
+            flush_within: options.flush_within.unwrap_or(FLUSH_WITHIN),
+            unresponsive,
         })
     }
 
@@ -152,9 +158,12 @@ impl Telemetry {
 
     /// Exports what is left and ends the threads, within the bound of
     /// [`flush_within`](TelemetryOptions::flush_within). Returns why something could not be exported,
-    /// the first reason since the start.
+    /// the first reason since the start. For a collector that is remembered as not answering
+    /// ([`remember_in`](TelemetryOptions::remember_in)) it does not wait, and returns nothing.
     pub fn finish(self) -> Option<String> {
-        let Self { traces, metrics, failure, collector, flush_within, .. } = self;
+        let Self { traces, metrics, failure, collector, flush_within, unresponsive, .. } = self;
+        let is_waited_for = unresponsive.as_ref().is_none_or(Unresponsive::is_waited_for);
+        let flush_within = if is_waited_for { flush_within } else { Duration::ZERO };
         let deadline = Instant::now() + flush_within;
         let (sender, ended) = mpsc::channel();
         let mut waiting = 0;
@@ -185,15 +194,31 @@ impl Telemetry {
         if let Some(metrics) = metrics {
             end(Box::new(move || metrics.shutdown_with_timeout(flush_within)));
         }
+        let mut is_late = false;
         for _ in 0..waiting {
             let left = deadline.saturating_duration_since(Instant::now());
             if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(left) {
                 failure.report(|| late(flush_within));
+                is_late = true;
                 break;
             }
         }
+        if !is_waited_for {
+            return None;
+        }
+        // An export has the same limit, and may end just before the flush.
+        is_late |= Instant::now() >= deadline;
+        match &unresponsive {
+            Some(unresponsive) if is_late => unresponsive.remember(),
+            Some(unresponsive) => unresponsive.forget(),
+            None => {}
+        }
+        let note = unresponsive.filter(|_| is_late).map(|_| Unresponsive::note());
         let failure = failure.take()?;
-        Some(format!("telemetry was not exported to {collector}: {failure}"))
+        Some(format!(
+            "telemetry was not exported to {collector}: {failure}{}",
+            note.unwrap_or_default()
+        ))
     }
 }
 

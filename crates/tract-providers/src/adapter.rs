@@ -117,8 +117,6 @@ pub(crate) struct Profile {
     pub(crate) is_shared: bool,
     /// The longest id of a call, in bytes; absent where calls need no ids.
     pub(crate) longest_id: Option<usize>,
-    /// Whether ids of calls may come again in another turn.
-    pub(crate) repeats_ids: bool,
     /// Whether a request with two tools of one name is refused.
     pub(crate) refuses_same_names: bool,
     /// What a message has that only another dialect can say.

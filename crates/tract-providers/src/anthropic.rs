@@ -44,7 +44,6 @@ pub(crate) static PROFILE: Profile = Profile {
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
-    repeats_ids: true,
     refuses_same_names: true,
     foreign: Foreign {
         members: &["tool_calls", "function_call", "tool_call_id"],

@@ -19,6 +19,22 @@ pub fn detect(text: &str) -> Option<Dialect> {
         return of_messages(&root);
     }
     let fields = root.object().ok()?;
+    // Lines of batches have no other member that names the dialect.
+    if let Some(request) = fields.get("body").filter(|node| node.is_object())
+        && fields.has("custom_id")
+    {
+        let url = fields.text("url").unwrap_or_default();
+        return match of_path(&url) {
+            Some(dialect) => Some(dialect),
+            None => of_request(&request.object().ok()?),
+        };
+    }
+    if let Some(request) = fields.get("params").filter(|node| node.is_object())
+        && fields.has("custom_id")
+    {
+        request.object().ok()?.get("messages").filter(Node::is_array)?;
+        return Some(Dialect::Anthropic);
+    }
     if let Some(request) = fields.get("request").filter(Node::is_object) {
         let path = fields.text("path").unwrap_or_default();
         let provider = fields.text("provider").unwrap_or_default();
@@ -26,10 +42,24 @@ pub fn detect(text: &str) -> Option<Dialect> {
         return match provider.parse() {
             _ if path.ends_with("/responses") => Some(Dialect::Responses),
             Ok(dialect) => Some(dialect),
+            Err(_) if of_path(&path).is_some() => of_path(&path),
             Err(_) => of_request(&request.object().ok()?),
         };
     }
     of_request(&fields)
+}
+
+/// Tells which dialect the path of a request is of.
+pub(crate) fn of_path(path: &str) -> Option<Dialect> {
+    let ends = [
+        ("/responses", Dialect::Responses),
+        ("/chat/completions", Dialect::OpenAi),
+        ("/messages", Dialect::Anthropic),
+        ("/api/chat", Dialect::Ollama),
+        (":generateContent", Dialect::Gemini),
+        (":streamGenerateContent", Dialect::Gemini),
+    ];
+    ends.iter().find(|(end, _)| path.ends_with(end)).map(|(_, dialect)| *dialect)
 }
 
 fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
@@ -75,10 +105,14 @@ fn speaks_chat(messages: &Node<'_>) -> bool {
     })
 }
 
-/// What single messages show; OpenAI's shape is the one that many share, so it is the fallback.
+/// The dialect that single messages show; OpenAI's shape is the one that many share, so it is the fallback, unless
+/// no message says anything in it.
 fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
+    let (mut any, mut says) = (false, false);
     for message in messages.each().ok()? {
         let fields = message.object().ok()?;
+        any = true;
+        says |= crate::openai::SAYING.iter().any(|key| fields.has(key));
         if crate::gemini::is_content(&fields) {
             return Some(Dialect::Gemini);
         }
@@ -115,5 +149,5 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
             }
         }
     }
-    Some(Dialect::OpenAi)
+    (says || !any).then_some(Dialect::OpenAi)
 }

@@ -1,17 +1,19 @@
 //! From a compiled context to a provider's form.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use std::fmt;
 use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
-use tract_core::{RequestMap, RequestTool, json};
+use tract_core::{JsonText, RequestMap, RequestTool, json};
 use tract_schema::{Aliases, Dialect, LossKind, Lowered, StrictAllowance};
 
 use crate::adapter::{DialectAdapter as _, Members};
 use crate::error::FormError;
 use crate::ids::Ids;
+use crate::images;
 use crate::params::{Body, Params};
 use crate::prefix::{Blocks, PrefixSource};
 use crate::raw::{self, Object};
@@ -180,7 +182,8 @@ impl RequestForms for Compiled {
 /// - Pure: same context, form and options, same bytes.
 /// - Rows that came in the form's own dialect go out as they were recorded, as far as they satisfy
 ///   its rules; everything else is translated, and every step that repairs is listed.
-/// - `model` and `max_tokens` are those of the last generation config that has them; `tools` and
+/// - The last generation config goes out whole where its message came in this dialect, as it was
+///   recorded; else `model` and `max_tokens` are those of the last one that has them. `tools` and
 ///   `system` are absent when empty.
 ///
 /// # Errors
@@ -197,9 +200,16 @@ pub fn compile_form(
         (false, pairing) => pairing.unwrap_or_default(),
     };
     let dialect = form.dialect();
+    let repairing = pairing != Pairing::Keep;
+    let mut replaced = Vec::new();
+    let valid = match repairing {
+        true => images::without_invalid(compiled, &mut replaced),
+        false => Cow::Borrowed(compiled),
+    };
+    let compiled = valid.as_ref();
     let paired = pair(compiled, pairing, &dialect.rules())?;
     let mut repairs = paired.repairs;
-    let repairing = pairing != Pairing::Keep;
+    repairs.extend(replaced);
     let aliases = form.is_request().then(|| aliases(compiled, dialect));
     let ids = Ids::settle(&paired.items, dialect, repairing, aliases.as_ref(), &mut repairs);
     let mut sheet = RequestWriter {
@@ -207,6 +217,7 @@ pub fn compile_form(
         dialect,
         repairing,
         closing: repairing && form.is_request(),
+        separate: false,
         items: &paired.items,
         ids: &ids,
         repairs,
@@ -240,11 +251,17 @@ pub fn compile_form(
         repairs,
     };
     if form.is_request() {
-        parameters(compiled, dialect, &mut params);
+        let recorded = recorded_config(compiled, dialect);
+        if recorded.is_none() {
+            parameters(compiled, dialect, &mut params);
+        }
         if !tools.is_empty() {
             params.set("tools", dialect.adapter().tools(&tools));
         }
-        dialect.adapter().settle(&mut params);
+        match recorded {
+            Some(config) => params = params.with_recorded(config),
+            None => dialect.adapter().settle(&mut params),
+        }
     }
     Ok(params)
 }
@@ -264,11 +281,8 @@ fn tools(
     aliases: &Aliases,
     strict: bool,
 ) -> Result<(Vec<String>, RequestMap), FormError> {
-    let mut tools = Vec::new();
-    let mut map = Vec::new();
-    let mut taken = HashSet::new();
+    let mut lowered_tools = Vec::new();
     let dialect = sheet.dialect;
-    let profile = dialect.profile();
     let mut allowance = StrictAllowance::new(dialect);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
         let name = aliases.sent(&tool.name);
@@ -309,16 +323,31 @@ fn tools(
                 }
             }
         };
+        lowered_tools.push((index, &tool.name, lowered));
+    }
+    // Of the tools that have one name, a provider that refuses that gets the newest.
+    let mut newest: HashMap<String, usize> = HashMap::new();
+    if dialect.profile().refuses_same_names {
+        for (index, _, lowered) in &lowered_tools {
+            if let Ok((_, sent)) = lowered {
+                newest.insert(sent.sent_name.to_string(), *index);
+            }
+        }
+    }
+    let mut tools = Vec::new();
+    let mut map = Vec::new();
+    for (index, name, lowered) in lowered_tools {
         let lowered = lowered.and_then(|(text, sent): (String, RequestTool)| {
-            if !profile.refuses_same_names || taken.insert(sent.sent_name.clone()) {
-                Ok((text, sent))
-            } else {
-                Err((sent.sent_name, "a tool before it has the same name".to_owned()))
+            match newest.get(&*sent.sent_name) {
+                Some(newest) if *newest != index => {
+                    Err((sent.sent_name, "a later tool has the same name".to_owned()))
+                }
+                _ => Ok((text, sent)),
             }
         });
         match lowered {
             Ok((text, sent)) => {
-                sheet.blocks.push(PrefixSource::Tool { index, name: tool.name.clone() }, &text);
+                sheet.blocks.push(PrefixSource::Tool { index, name: name.clone() }, &text);
                 tools.push(text);
                 map.push(sent);
             }
@@ -329,6 +358,16 @@ fn tools(
         }
     }
     Ok((tools, map.into_iter().collect()))
+}
+
+/// Returns the last generation config, where it was recorded with a message of this dialect and states
+/// more than the model: what it has is in the provider's own words.
+fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
+    let last = compiled.messages().rev().find(|message| message.generation_config.is_some())?;
+    let config = last.generation_config.as_ref()?;
+    let members = json::split_object(config.as_str()).ok()?;
+    let states_more = members.iter().any(|(name, _)| name != "model");
+    (states_more && dialect.owns(last.form.as_deref())).then_some(config)
 }
 
 /// `model` and the limit of tokens, from the last generation config that has them, before the rest.

@@ -45,7 +45,6 @@ pub(crate) static PROFILE: Profile = Profile {
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
-    repeats_ids: false,
     refuses_same_names: true,
     foreign: Foreign {
         members: &["content", "tool_calls", "function_call", "tool_call_id"],

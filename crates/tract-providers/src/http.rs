@@ -22,6 +22,7 @@
 
 mod answer;
 mod builder;
+mod guard;
 mod retry;
 mod send;
 

@@ -48,8 +48,7 @@ impl Ids {
     }
 
     /// Settles ids and names. When repairing, an id that the provider refuses or that the request
-    /// has already is replaced, in calls and results alike. Ids that were recorded twice in different
-    /// turns stay where the provider accepts them so.
+    /// has already is replaced, in calls and results alike.
     pub(crate) fn settle(
         items: &[Item<'_>],
         dialect: Dialect,
@@ -57,9 +56,8 @@ impl Ids {
         aliases: Option<&Aliases>,
         repairs: &mut Vec<Repair>,
     ) -> Self {
-        let profile = dialect.profile();
-        let longest = profile.longest_id;
-        let (mut ids, mut used, mut in_turn) = (Self::default(), HashSet::new(), HashSet::new());
+        let longest = dialect.profile().longest_id;
+        let (mut ids, mut used) = (Self::default(), HashSet::new());
         let stood_in: HashSet<CallRef> = items
             .iter()
             .filter_map(|item| match item {
@@ -70,10 +68,7 @@ impl Ids {
         for item in items {
             let message = match item {
                 Item::Message(message) if speaker(message) == Speaker::Assistant => message,
-                Item::Message(_) | Item::StandIn(_) => {
-                    in_turn.clear();
-                    continue;
-                }
+                Item::Message(_) | Item::StandIn(_) => continue,
             };
             let own = dialect.owns(message.form.as_deref());
             for (index, call) in (0u32..).zip(message.content.calls()) {
@@ -84,8 +79,7 @@ impl Ids {
                     if !own || (id.is_empty() && stood_in.contains(&of)) {
                         id = accepted(longest, &id);
                     }
-                    let taken = if own && profile.repeats_ids { &in_turn } else { &used };
-                    if longest.is_some() && taken.contains(&id) {
+                    if (longest.is_some() || !own) && used.contains(&id) {
                         id = fresh(&id, &used);
                     }
                 }
@@ -102,7 +96,6 @@ impl Ids {
                     replaced(RepairKind::ToolName, "tool name", &call.name, &name);
                 }
                 used.insert(id.clone());
-                in_turn.insert(id.clone());
                 let renamed = id != call.id;
                 ids.0.insert(CallRef { slot: message.slot, index }, SentCall { id, name, renamed });
             }

@@ -1,6 +1,8 @@
 //! What comes in: drafts, tools, parameters, and what a strict reader would stumble over.
 
+mod answer;
 mod foreign;
+mod har;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -8,6 +10,8 @@ use std::fmt;
 use tract_core::{AuthorKind, Blob, Body, Content, Draft, JsonText, Part, Role, ToolSchema, json};
 use tract_schema::Dialect;
 
+use self::answer::RecordedAnswer;
+pub use self::har::{HarExchanges, har_exchanges};
 use crate::adapter::{DialectAdapter as _, Reader};
 use crate::detect::detect;
 use crate::error::ImportError;
@@ -56,12 +60,16 @@ pub struct ProviderConversation {
     pub imported: Imported,
     /// What the line says besides the request: an object.
     pub meta: JsonText,
+    /// Whether the last message is the answer that the recording has next to its request.
+    pub is_answered: bool,
 }
 
 impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
-    /// `{"id","messages","tools",…}` or `{"id","request",…}`. Of a line only the request is
-    /// imported, the rest is [`meta`](Self::meta).
+    /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
+    /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
+    /// `response` or `output`, is the last message, with its model, usage and cost. The rest of a line
+    /// is [`meta`](Self::meta).
     ///
     /// # Errors
     /// [`ImportError`] naming the place; [`ImportError::Unknown`] when the dialect is neither
@@ -77,11 +85,16 @@ impl ProviderConversation {
     /// ```
     pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
         let reader = ConversationReader::new(text, dialect)?;
-        let ConversationReader { id, dialect, meta, tools, parameters, mut messages } = reader;
-        let drafts = messages.drafts()?;
-        let anomalies = messages.finish();
-        let imported = Imported { drafts, tools, parameters, anomalies };
-        Ok(Self { id, dialect, imported, meta })
+        let mut reader = reader;
+        let mut drafts = Vec::new();
+        while let Some(draft) = reader.next_draft()? {
+            drafts.push(draft);
+        }
+        let is_answered = reader.is_answered;
+        let (id, dialect, meta) = (reader.id.take(), reader.dialect, reader.meta.clone());
+        let (tools, parameters) = (reader.tools.take(), reader.parameters.clone());
+        let imported = Imported { drafts, tools, parameters, anomalies: reader.finish() };
+        Ok(Self { id, dialect, imported, meta, is_answered })
     }
 }
 
@@ -100,7 +113,11 @@ pub struct ConversationReader<'a> {
     pub tools: Option<Vec<ToolSchema>>,
     /// All other members of the request: an object.
     pub parameters: JsonText,
+    /// Whether the recording has an answer next to its request; it is the last draft.
+    pub is_answered: bool,
+    answer: Option<RecordedAnswer<'a>>,
     messages: Messages<'a>,
+    anomalies: Vec<Anomaly>,
 }
 
 impl<'a> ConversationReader<'a> {
@@ -119,15 +136,30 @@ impl<'a> ConversationReader<'a> {
         if root.is_array() {
             drop(root.each()?);
             let dialect = dialect.or_else(|| detect(text)).ok_or_else(|| unknown("a list"))?;
-            return Self::of(None, dialect, object("{}", "")?, &root, &[]);
+            return Self::of(None, dialect, object("{}", "")?, &root, &[], None);
         }
         let fields = root.object()?;
         let shown = || unknown(&format!("an object with {}", keys(&fields)));
         let dialect = dialect.or_else(|| detect(text)).ok_or_else(shown)?;
-        let id = fields.text("id");
-        if let Some(request) = fields.get("request").filter(Node::is_object) {
-            let meta = object(&fields.without(&["id", "request", "response"]), "")?;
-            return Self::of(id, dialect, meta, &request, &[]);
+        let id = fields.text("id").or_else(|| fields.text("custom_id"));
+        let answer = RecordedAnswer::find(&fields);
+        // A line of a batch has the request in a member of its own, too.
+        let request = REQUESTS.iter().find_map(|key| {
+            Some((*key, fields.get(key).filter(|node| is_request(node, &fields, key))?))
+        });
+        if let Some((key, request)) = request {
+            let mut apart = vec!["id", "custom_id", key];
+            apart.extend(answer.iter().flat_map(|_| answer::MEMBERS));
+            // What was not read as an answer is kept, but for the plain exchange of a recording.
+            apart.extend(answer.is_none().then_some("response"));
+            let meta = object(&fields.without(&apart), "")?;
+            let unread = answer.is_none() && fields.some("response").is_some();
+            let mut reader = Self::of(id, dialect, meta, &request, &[], answer)?;
+            if unread {
+                let what = "the response is left out: it is not an answer of a model".to_owned();
+                reader.anomalies.push(Anomaly { at: "response".to_owned(), what });
+            }
+            return Ok(reader);
         }
         // Our own lines: what is outside of the request says nothing to a provider.
         const NOT_OF_REQUEST: [&str; 4] = ["id", "anomalies", "meta", "source"];
@@ -142,7 +174,23 @@ impl<'a> ConversationReader<'a> {
                 }
             }
         }
-        Self::of(id, dialect, object(&meta.end(), "")?, &root, &others)
+        // Next to an answer, only what the provider has as a parameter is one of the request.
+        let profile = dialect.profile();
+        let is_own = |key: &str| {
+            let own = [Some(profile.list), profile.system, Some("tools"), Some("model")];
+            own.contains(&Some(key)) || profile.parameters.contains(&key)
+        };
+        if answer.is_some() {
+            for (key, raw) in fields.members.iter().filter(|(key, _)| !is_own(key)) {
+                if !others.contains(&key.as_str()) {
+                    others.push(key);
+                    if !answer::MEMBERS.contains(&key.as_str()) {
+                        meta.raw(key, raw);
+                    }
+                }
+            }
+        }
+        Self::of(id, dialect, object(&meta.end(), "")?, &root, &others, answer)
     }
 
     /// Begins with a request; its members named in `others` are not for the provider.
@@ -152,10 +200,12 @@ impl<'a> ConversationReader<'a> {
         meta: JsonText,
         request: &Node<'a>,
         others: &[&str],
+        answer: Option<RecordedAnswer<'a>>,
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
         let (tools, parameters, messages) = Messages::begin(request, dialect, others)?;
-        Ok(Self { id, dialect, meta, tools, parameters, messages })
+        let (is_answered, anomalies) = (answer.is_some(), Vec::new());
+        Ok(Self { id, dialect, meta, tools, parameters, is_answered, answer, messages, anomalies })
     }
 
     /// Reads on to the next draft; `None` at the end.
@@ -163,13 +213,32 @@ impl<'a> ConversationReader<'a> {
     /// # Errors
     /// [`ImportError`] naming the place.
     pub fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
-        self.messages.next_draft()
+        if let Some(draft) = self.messages.next_draft()? {
+            return Ok(Some(draft));
+        }
+        let Self { dialect, parameters, anomalies, .. } = self;
+        let answer = self.answer.take();
+        let had_none = answer.is_none();
+        let draft = answer.and_then(|mut answer| answer.draft(*dialect, parameters, anomalies));
+        self.is_answered = draft.is_some() || (self.is_answered && had_none);
+        Ok(draft)
     }
 
     /// Ends the reading, and lists what a strict reader would stumble over.
     pub fn finish(self) -> Vec<Anomaly> {
-        self.messages.finish()
+        let mut anomalies = self.messages.finish();
+        anomalies.extend(self.anomalies);
+        anomalies
     }
+}
+
+/// Members of a line that hold a whole request: of a recording, and of the batches of OpenAI and
+/// Anthropic.
+const REQUESTS: [&str; 3] = ["request", "body", "params"];
+
+/// Whether a member of a line is a request.
+fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
+    node.is_object() && (key == "request" || line.has("custom_id"))
 }
 
 fn keys(fields: &Fields<'_>) -> String {
@@ -215,6 +284,11 @@ pub(crate) fn parts_of<'a>(
     content.array()?.iter().map(part).collect()
 }
 
+/// Whether a list of tools has none.
+fn is_empty(list: &str) -> bool {
+    list == "null" || json::split_array(list).is_ok_and(|tools| tools.is_empty())
+}
+
 /// Repeated members that are listed of one text; what follows is counted.
 const LISTED: usize = 100;
 
@@ -245,9 +319,11 @@ pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
     JsonText::new(text).map_err(|source| ImportError::Json { path: path.to_owned(), source })
 }
 
-/// Reads the tools of a request; `null` counts as absent.
+/// Reads the tools of a request; `null` counts as absent. `functions` is what Chat Completions called
+/// them before.
 fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>>, ImportError> {
-    let Some(list) = fields.some("tools") else { return Ok(None) };
+    let legacy = || fields.some("functions").filter(|_| dialect == Dialect::OpenAi);
+    let Some(list) = fields.some("tools").or_else(legacy) else { return Ok(None) };
     let mut tools = Vec::new();
     for element in list.array()? {
         element.object()?;
@@ -292,7 +368,16 @@ impl<'a> Messages<'a> {
             let list = fields.require(profile.list)?;
             messages.elements = Some(Box::new(list.each()?));
         }
-        let parameters = object(&adapter.parameters(profile, &fields), "")?;
+        let mut parameters = adapter.parameters(profile, &fields);
+        // A request may state that it has no tools.
+        if let Some(none) = fields.raw("tools").filter(|raw| is_empty(raw)) {
+            let mut out = raw::Object::new();
+            for (key, raw) in json::split_object(&parameters).unwrap_or_default() {
+                out.raw(&key, raw);
+            }
+            parameters = out.raw("tools", none).end();
+        }
+        let parameters = object(&parameters, "")?;
         Ok((tools(&fields, dialect)?, parameters, messages))
     }
 
@@ -366,28 +451,44 @@ pub(crate) fn draft_of(
     draft
 }
 
-/// The calls that have no result yet: id and name, oldest first.
+/// The calls that have no result yet, oldest first.
 #[derive(Default)]
-pub(crate) struct OpenCalls(Vec<(String, String)>);
+pub(crate) struct OpenCalls(Vec<OpenCall>);
+
+struct OpenCall {
+    /// The message that it is of.
+    message: usize,
+    id: String,
+    name: String,
+}
 
 impl OpenCalls {
-    pub(crate) fn push(&mut self, id: &str, name: &str) {
-        self.0.push((id.to_owned(), name.to_owned()));
+    pub(crate) fn push(&mut self, message: usize, id: &str, name: &str) {
+        self.0.push(OpenCall { message, id: id.to_owned(), name: name.to_owned() });
     }
 
-    /// Takes out the call that a result answers, and returns its id: by the id that the result has,
-    /// else by the tool's name, else the oldest.
+    /// Takes out the call that a result answers, and returns its id. It is the first one of the
+    /// nearest message that has the id of the result, else the tool's name, else any call.
     pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
-        let is_it = |(open, called): &(String, String)| match (&id, name) {
-            (Some(id), _) => open == id,
-            (None, Some(name)) => called == name,
+        let is_match = |call: &OpenCall| match (&id, name) {
+            (Some(id), _) => call.id == *id,
+            (None, Some(name)) => call.name == name,
             (None, None) => true,
         };
-        match self.0.iter().position(is_it) {
-            Some(at) => self.0.remove(at).0,
+        let nearest = self.0.iter().rev().find(|call| is_match(call)).map(|call| call.message);
+        let is_first = |call: &OpenCall| Some(call.message) == nearest && is_match(call);
+        match self.0.iter().position(is_first) {
+            Some(at) => self.0.remove(at).id,
             None => id.unwrap_or_default(),
         }
     }
+}
+
+/// The calls of one message that have the same id and no result yet: number and place, in order.
+#[derive(Debug)]
+struct OpenMessage {
+    message: usize,
+    calls: VecDeque<(usize, String)>,
 }
 
 /// Follows the reading of messages: which one it is at, the drafts that are made of them, calls and
@@ -398,9 +499,9 @@ pub(crate) struct Watch {
     pub(crate) place: usize,
     /// Drafts that were not taken yet.
     pub(crate) drafts: VecDeque<Draft>,
-    /// The calls of each id that have no result yet: their number and place, oldest first. An id
-    /// stays when all of its calls have one.
-    open: HashMap<String, Vec<(usize, String)>>,
+    /// The calls of each id that have no result yet, oldest first. An id stays when all of its calls
+    /// have one.
+    open: HashMap<String, Vec<OpenMessage>>,
     calls: usize,
     pub(crate) anomalies: Vec<Anomaly>,
 }
@@ -408,6 +509,19 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn note(&mut self, at: &str, what: impl Into<String>) {
         self.anomalies.push(Anomaly { at: at.to_owned(), what: what.into() });
+    }
+
+    /// Takes the text of a call's arguments, which is JSON of its own: damage to its characters is
+    /// replaced and noted.
+    pub(crate) fn arguments(&mut self, at: &str, text: String) -> String {
+        let decoded = json::decode(text.as_bytes());
+        if decoded.count == 0 {
+            return text;
+        }
+        for place in &decoded.replaced {
+            self.note(at, place.to_string());
+        }
+        decoded.text.into_owned()
     }
 
     /// Makes content that is no result of what a role said; a role without a meaning is noted.
@@ -428,23 +542,32 @@ impl Watch {
             self.note(at, format!("tool call id {id:?} reused"));
         }
         self.calls += 1;
-        self.open.entry(id.to_owned()).or_default().push((self.calls, at.to_owned()));
+        let (message, call) = (self.place, (self.calls, at.to_owned()));
+        let open = self.open.entry(id.to_owned()).or_default();
+        match open.last_mut().filter(|last| last.message == message) {
+            Some(last) => last.calls.push_back(call),
+            None => open.push(OpenMessage { message, calls: [call].into() }),
+        }
     }
 
     pub(crate) fn result(&mut self, id: &str, at: &str) {
-        // The nearest call, as results are bound when they are written.
-        match self.open.get_mut(id).map(Vec::pop) {
-            Some(Some(_)) => {}
-            Some(None) => self.note(at, format!("tool call {id:?} is answered again")),
-            None => self.note(at, format!("result for {id:?} answers no call")),
+        // The first call of the nearest message, as results are bound when they are written.
+        let Some(open) = self.open.get_mut(id) else {
+            return self.note(at, format!("result for {id:?} answers no call"));
+        };
+        let answered = open.last_mut().and_then(|last| last.calls.pop_front());
+        open.pop_if(|last| last.calls.is_empty());
+        if answered.is_none() {
+            self.note(at, format!("tool call {id:?} is answered again"));
         }
     }
 
     pub(crate) fn end(mut self) -> Vec<Anomaly> {
         let open = std::mem::take(&mut self.open).into_iter();
         let mut open: Vec<(usize, String, String)> = open
-            .flat_map(|(id, calls)| {
-                calls.into_iter().map(move |(number, at)| (number, at, id.clone()))
+            .flat_map(|(id, messages)| {
+                let calls = messages.into_iter().flat_map(|message| message.calls);
+                calls.map(move |(number, at)| (number, at, id.clone()))
             })
             .collect();
         open.sort_unstable();

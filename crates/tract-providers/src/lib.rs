@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod answers;
 mod detect;
 mod error;
 mod form;
 mod ids;
+mod images;
 mod import;
 mod neutral;
 mod parameters;
@@ -38,11 +40,12 @@ pub use crate::detect::detect;
 pub use crate::error::{FormError, ImportError, ReplyError};
 pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
 pub use crate::import::{
-    Anomaly, ConversationReader, Imported, ProviderConversation, read_request,
+    Anomaly, ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
+    read_request,
 };
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
-pub use crate::prices::{PriceError, PriceTable, TokenAmounts};
+pub use crate::prices::{PriceBasis, PriceError, PriceTable, TokenAmounts};
 pub use crate::reply::{read_reply, read_reply_at};
 pub use crate::request::params_of;
 pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};

@@ -35,7 +35,6 @@ pub(crate) static PROFILE: Profile = Profile {
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: None,
-    repeats_ids: false,
     refuses_same_names: false,
     // Its own calls are written like those of OpenAI, but for those of old.
     foreign: Foreign {

@@ -11,7 +11,7 @@ use tract_schema::Dialect;
 use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 use crate::params::Params;
 
-pub(crate) use import::image_at;
+pub(crate) use import::{SAYING, image_at, note_missing};
 pub(crate) use lower::image_url;
 pub(crate) use stream::provider_error;
 
@@ -40,7 +40,6 @@ pub(crate) static PROFILE: Profile = Profile {
     stream: || Box::<stream::Stream>::default(),
     is_shared: true,
     longest_id: Some(40),
-    repeats_ids: false,
     refuses_same_names: false,
     foreign: Foreign {
         members: &["tool_name"],

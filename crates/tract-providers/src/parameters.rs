@@ -179,7 +179,7 @@ mod tests {
         check(
             Dialect::Anthropic,
             given,
-            r#"output_config={"effort":"high","format":{"type":"json_schema","schema":{"type":"object"}}} tool_choice={"type":"tool","name":"go"}"#,
+            r#"output_config={"effort":"high","format":{"type":"json_schema","schema":{"type":"object","additionalProperties":false}}} tool_choice={"type":"tool","name":"go"}"#,
         );
         check(Dialect::Ollama, given, r#"think="high" format={"type":"object"}"#);
         check(

@@ -5,7 +5,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tract_compile::{Repair, RepairKind};
-use tract_core::{CommitId, Reply, RequestMap};
+use tract_core::{CommitId, JsonText, Reply, RequestMap, json};
 use tract_schema::{Aliases, Dialect};
 
 use crate::adapter::{DialectAdapter as _, Members};
@@ -53,6 +53,23 @@ impl Params {
             Err(error) => {
                 let text = format!("{key:?} is not set: {error}");
                 self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+            }
+        }
+        self
+    }
+
+    /// Sets the members of a recorded request of this dialect, an object, each as it was recorded. A
+    /// request that names its tools in the legacy member `functions` has no `tools` next to it.
+    #[must_use]
+    pub fn with_recorded(mut self, members: &JsonText) -> Self {
+        let Body::Object(_) = &self.body else { return self };
+        for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
+            let is_listed = key == "tools" && self.get("tools").is_some();
+            if !is_listed {
+                self.set(&key, raw.to_owned());
+            }
+            if let ("functions", Body::Object(body)) = (key.as_str(), &mut self.body) {
+                body.retain(|(name, _)| name != "tools");
             }
         }
         self

@@ -171,6 +171,11 @@ pub(crate) fn is_object(text: &str) -> bool {
     json::split_object(text).is_ok()
 }
 
+/// Tells whether a text is a JSON object once damage to its characters is replaced.
+pub(crate) fn is_received_object(text: &str) -> bool {
+    is_object(&json::decode(text.as_bytes()).text)
+}
+
 /// Tells whether two texts say the same; texts that are no JSON say nothing alike.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     a == b || json::equal(a, b).unwrap_or(false)

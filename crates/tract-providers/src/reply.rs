@@ -111,10 +111,21 @@ pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     let [input, output] = [input, output].map(|side| format!("{side}_tokens"));
     read.input_tokens = count(counts, &input);
     read.output_tokens = count(counts, &output);
-    let detail = |side: &str, key: &str| {
-        count(&counts.some(&format!("{side}_details"))?.object().ok()?, key)
-    };
+    let details = |side: &str| counts.some(&format!("{side}_details"))?.object().ok();
+    let detail = |side: &str, key: &str| count(&details(side)?, key);
     read.cached_tokens = detail(&input, "cached_tokens");
+    let requests = details(&input);
+    // OpenAI's name, LiteLLM's, and Anthropic's as proxies pass it on.
+    let written = requests.as_ref().and_then(|details| {
+        count(details, "cache_write_tokens").or_else(|| count(details, "cache_creation_tokens"))
+    });
+    let written = written.or_else(|| count(counts, "cache_creation_input_tokens"));
+    read.cache_write_tokens = written.filter(|tokens| *tokens > 0);
+    let lifetimes = requests
+        .and_then(|details| details.some_object("cache_creation_token_details").ok().flatten())
+        .or_else(|| counts.some_object("cache_creation").ok().flatten());
+    let hour = lifetimes.and_then(|split| count(&split, "ephemeral_1h_input_tokens"));
+    read.cache_write_1h_tokens = hour.filter(|tokens| *tokens > 0);
     read.reasoning_tokens = detail(&output, "reasoning_tokens");
     read
 }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_tools_of_one_name_anthropic_gets_the_first() {
+    fn of_two_tools_of_one_name_every_provider_gets_the_newest() {
         let tool = |says: &str| {
             let text = format!(r#"{{"name":"a","description":"{says}","input_schema":{{}}}}"#);
             let tool = ToolSchema::parse(&text).expect("a tool");
@@ -142,12 +142,20 @@ mod tests {
         };
         let mut request = ModelRequest::default();
         request.tools = vec![tool("first"), tool("second")].into();
+        for dialect in Dialect::ALL {
+            for options in [FormOptions::new(), FormOptions::new().strict_tools(true)] {
+                let params = params_of(&request, dialect, &options).expect("it compiles");
+                let tools = params.get("tools").expect("tools");
+                assert!(tools.contains("second"), "{tools}");
+                if !tools.contains("first") {
+                    let repairs = &params.repairs;
+                    assert!(repairs.iter().any(|repair| repair.text.contains("same name")));
+                }
+            }
+        }
         let params =
             params_of(&request, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
-        let tools = params.get("tools").expect("tools");
-        assert!(tools.contains("first") && !tools.contains("second"), "{tools}");
-        let is_reported = params.repairs.iter().any(|repair| repair.text.contains("same name"));
-        assert!(is_reported, "{:?}", params.repairs);
+        assert!(!params.get("tools").expect("tools").contains("first"));
     }
 
     #[test]

@@ -40,7 +40,6 @@ pub(crate) static PROFILE: Profile = Profile {
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
     longest_id: Some(64),
-    repeats_ids: false,
     refuses_same_names: false,
     foreign: Foreign {
         members: &["tool_calls", "function_call", "tool_call_id"],

@@ -58,6 +58,7 @@ pub fn compile_separately(
             dialect,
             repairing,
             closing: false,
+            separate: true,
             items: slice::from_ref(item),
             ids: &ids,
             repairs: std::mem::take(&mut repairs),

@@ -5,6 +5,7 @@ use tract_core::{Message, json};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Members};
+use crate::answers;
 use crate::ids::Ids;
 use crate::neutral::OutgoingMessage;
 use crate::prefix::{Blocks, PrefixSource};
@@ -17,6 +18,9 @@ pub(crate) struct RequestWriter<'a> {
     pub(crate) repairing: bool,
     /// Whether a conversation that ends with the model's words is closed.
     pub(crate) closing: bool,
+    /// Whether the items are one message without its neighbors, so that nothing can be left out
+    /// because of what follows it.
+    pub(crate) separate: bool,
     pub(crate) items: &'a [Item<'a>],
     pub(crate) ids: &'a Ids,
     pub(crate) repairs: Vec<Repair>,
@@ -58,6 +62,10 @@ impl<'a> RequestWriter<'a> {
                 Item::Message(message) => {
                     let own = self.verbatim(message).filter(|text| text.starts_with('{'));
                     let text = match own {
+                        Some(text) if answers::is_answer(message) => {
+                            let sent = answers::message(self.dialect, text);
+                            Some(sent.unwrap_or_else(|| text.to_owned()))
+                        }
                         Some(text) => Some(text.to_owned()),
                         None => self.lowered(message, &write),
                     };

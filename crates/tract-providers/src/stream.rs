@@ -3,7 +3,9 @@
 
 pub(crate) mod tree;
 
-use tract_core::{ModelError, PartialReply, ReplyDelta};
+use std::borrow::Cow;
+
+use tract_core::{ModelError, PartialReply, ReplyDelta, json};
 use tract_schema::{Aliases, Dialect};
 use tract_sse::SseError;
 
@@ -16,12 +18,6 @@ pub use tract_sse::{SseDecoder, SseEvent};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// Bytes that are no UTF-8.
-    #[error("expected UTF-8, found other bytes before byte {before} of the stream")]
-    NotUtf8 {
-        /// Where the line with them ended, from 1.
-        before: u64,
-    },
     /// An event is not what the dialect says.
     #[error("an event of the stream: {0}")]
     Shape(#[from] ImportError),
@@ -53,7 +49,6 @@ pub enum StreamError {
 impl From<SseError> for StreamError {
     fn from(error: SseError) -> Self {
         match error {
-            SseError::NotUtf8 { before } => Self::NotUtf8 { before },
             SseError::TooLong { limit_bytes } => Self::TooLarge { limit_bytes: limit_bytes as u64 },
         }
     }
@@ -65,9 +60,7 @@ impl From<StreamError> for ModelError {
             StreamError::Cut => Self::Cut,
             StreamError::TooLarge { limit_bytes } => Self::TooLarge { limit_bytes },
             StreamError::Provider { kind, message } => of_kind(kind.as_deref(), message),
-            error @ (StreamError::NotUtf8 { .. }
-            | StreamError::Shape(_)
-            | StreamError::Arguments { .. }) => {
+            error @ (StreamError::Shape(_) | StreamError::Arguments { .. }) => {
                 Self::InvalidReply { message: error.to_string(), source: Some(Box::new(error)) }
             }
         }
@@ -152,6 +145,11 @@ pub(crate) trait Accumulate: Send {
 pub struct Assembler {
     decoder: Decoder,
     answer: Box<dyn Accumulate>,
+    /// Whether a piece of the stream had half an emoji: marks are in its place until the end.
+    has_marks: bool,
+    /// Places of damaged text that were replaced so far.
+    replaced: usize,
+    joiner: PieceJoiner,
     pub(crate) aliases: Option<Aliases>,
     read: u64,
     limit: u64,
@@ -177,7 +175,9 @@ impl Assembler {
             Decoder::Sse(SseDecoder::new())
         };
         let answer = (dialect.profile().stream)();
-        Self { decoder, answer, aliases: None, read: 0, limit: 64 << 20 }
+        let joiner = PieceJoiner::default();
+        let (aliases, has_marks, replaced, read, limit) = (None, false, 0, 0, 64 << 20);
+        Self { decoder, answer, has_marks, replaced, joiner, aliases, read, limit }
     }
 
     /// Sets how many bytes it takes.
@@ -200,18 +200,20 @@ impl Assembler {
         if self.read > self.limit {
             return Err(StreamError::TooLarge { limit_bytes: self.limit });
         }
-        let Self { decoder, answer, aliases, .. } = self;
-        let mut named = |piece| on_piece(own_name(aliases.as_ref(), piece));
+        let Self { decoder, answer, aliases, has_marks, replaced, joiner, .. } = self;
+        let mut event = |name: &str, data: &str| {
+            let data = readable(data, has_marks, replaced);
+            answer.event(name, &data, &mut |piece| {
+                joiner.push(own_name(aliases.as_ref(), piece), on_piece);
+            })
+        };
         match decoder {
             Decoder::Sse(decoder) => {
-                for event in decoder.push(bytes)? {
-                    answer.event(&event.event, &event.data, &mut named)?;
-                }
-                Ok(())
+                decoder.push(bytes)?.iter().try_for_each(|sent| event(&sent.event, &sent.data))
             }
             Decoder::Lines(lines) => lines.push(bytes, |line| match line.trim() {
                 "" => Ok(0),
-                line => answer.event("", line, &mut named).map(|()| 0),
+                line => event("", line).map(|()| 0),
             }),
         }
     }
@@ -229,29 +231,144 @@ impl Assembler {
         // What comes after the last line end or blank line counts when it is whole; when it is
         // not, the stream was cut there.
         let last = match &mut self.decoder {
-            Decoder::Sse(decoder) => decoder.end()?.map(|event| (event.event, event.data)),
-            Decoder::Lines(lines) => lines.end()?.map(|line| (String::new(), line)),
+            Decoder::Sse(decoder) => decoder.end().map(|event| (event.event, event.data)),
+            Decoder::Lines(lines) => lines.end().map(|line| (String::new(), line)),
         };
         if let Some((name, data)) = last.filter(|(_, data)| !data.trim().is_empty()) {
-            match self.answer.event(&name, data.trim(), &mut |_| {}) {
+            let data = readable(data.trim(), &mut self.has_marks, &mut self.replaced);
+            match self.answer.event(&name, &data, &mut |_| {}) {
                 Err(StreamError::Shape(_)) if !self.answer.is_ended() => {
                     return Err(StreamError::Cut);
                 }
                 other => other?,
             }
         }
-        self.answer.body()
+        let body = self.answer.body()?;
+        let (body, unpaired) = match self.has_marks {
+            true => {
+                let (joined, unpaired) = json::join_surrogates(&body);
+                (joined.into_owned(), unpaired)
+            }
+            false => (body, 0),
+        };
+        // The arguments of a call are JSON of their own, which is in the body as it came.
+        let decoded = json::decode(body.as_bytes());
+        self.replaced += unpaired + decoded.count;
+        match decoded.text {
+            Cow::Borrowed(_) => Ok(body),
+            Cow::Owned(decoded) => Ok(decoded),
+        }
+    }
+
+    /// Returns how many places of damaged text, such as half an emoji whose other half did not come,
+    /// were replaced by U+FFFD. Bytes that are not UTF-8 are not counted. It is complete after
+    /// [`end`](Self::end).
+    pub fn replaced_count(&self) -> usize {
+        self.replaced
     }
 
     /// Returns what has come so far.
     pub fn partial(&self) -> PartialReply {
         let mut partial = self.answer.partial();
+        if self.has_marks {
+            let calls = partial.calls.iter_mut().map(|call| &mut call.call.arguments);
+            for text in calls.chain([&mut partial.text, &mut partial.reasoning]) {
+                *text = json::join_surrogates(text).0.into_owned();
+            }
+        }
         if let Some(aliases) = &self.aliases {
             for call in &mut partial.calls {
                 call.call.name = aliases.original(&call.call.name).to_owned();
             }
         }
         partial
+    }
+}
+
+/// The data of an event as text that can be read. Half an emoji is marked, as the other half may come
+/// with the next piece.
+fn readable<'a>(data: &'a str, has_marks: &mut bool, replaced: &mut usize) -> Cow<'a, str> {
+    match json::mark_surrogates(data) {
+        Some(marked) => {
+            *has_marks = true;
+            let decoded = json::decode(marked.as_bytes());
+            *replaced += decoded.count;
+            Cow::Owned(decoded.text.into_owned())
+        }
+        None => {
+            let decoded = json::decode(data.as_bytes());
+            *replaced += decoded.count;
+            decoded.text
+        }
+    }
+}
+
+/// Joins the halves of an emoji in pieces that follow each other.
+#[derive(Debug, Default)]
+struct PieceJoiner {
+    /// A piece that is only the first half.
+    open: Option<ReplyDelta>,
+}
+
+impl PieceJoiner {
+    fn push(&mut self, mut piece: ReplyDelta, on_piece: OnPiece<'_>) {
+        if let Some(mut open) = self.open.take() {
+            if let Some((half, text)) = same_text(&mut open, &mut piece) {
+                text.insert_str(0, half);
+            } else {
+                join_piece(&mut open);
+                on_piece(open);
+            }
+        }
+        if let Some(text) = text_of(&mut piece) {
+            let (_, half) = json::split_open_surrogate(text);
+            if !half.is_empty() {
+                let half = half.to_owned();
+                text.truncate(text.len() - half.len());
+                let mut open = piece.clone();
+                if let Some(text) = text_of(&mut open) {
+                    *text = half;
+                }
+                self.open = Some(open);
+            }
+        }
+        join_piece(&mut piece);
+        if text_of(&mut piece).is_none_or(|text| !text.is_empty()) {
+            on_piece(piece);
+        }
+    }
+}
+
+fn text_of(piece: &mut ReplyDelta) -> Option<&mut String> {
+    match piece {
+        ReplyDelta::Text(text)
+        | ReplyDelta::Reasoning(text)
+        | ReplyDelta::Arguments { text, .. } => Some(text),
+        _ => None,
+    }
+}
+
+/// The texts of two pieces, where the second one continues the first.
+fn same_text<'a>(
+    first: &'a mut ReplyDelta,
+    second: &'a mut ReplyDelta,
+) -> Option<(&'a str, &'a mut String)> {
+    match (first, second) {
+        (ReplyDelta::Text(a), ReplyDelta::Text(b))
+        | (ReplyDelta::Reasoning(a), ReplyDelta::Reasoning(b)) => Some((a, b)),
+        (
+            ReplyDelta::Arguments { index, text: a },
+            ReplyDelta::Arguments { index: at, text: b },
+        ) if index == at => Some((a, b)),
+        _ => None,
+    }
+}
+
+fn join_piece(piece: &mut ReplyDelta) {
+    if let Some(text) = text_of(piece)
+        && let (Cow::Owned(joined), _) = json::join_surrogates(text)
+    {
+        *text = joined;
     }
 }
 

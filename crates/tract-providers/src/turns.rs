@@ -5,6 +5,7 @@ use tract_core::{Blob, CommitId, Content, Draft, Message, Part, Role};
 use tract_schema::Dialect;
 
 use crate::adapter::{DialectAdapter as _, Members};
+use crate::answers;
 use crate::import::draft;
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::prefix::PrefixSource;
@@ -98,6 +99,11 @@ pub(crate) struct Wording {
     pub(crate) is_paused: fn(&[(PrefixSource, Block)]) -> bool,
     /// Whether the first turn has to be a user's.
     pub(crate) begins_with_user: bool,
+    /// Signs the first call of a turn that was not recorded from this provider; `None` where calls need no
+    /// signature, and for a call that has one.
+    pub(crate) sign: Option<fn(&str) -> Option<String>>,
+    /// Returns why the provider refuses a block, also one that was recorded so.
+    pub(crate) why_refused: fn(&str) -> Option<&'static str>,
 }
 
 impl Wording {
@@ -201,8 +207,15 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
     }
     if sheet.repairing {
         for turn in &mut turns {
+            leave_out_refused(turn, wording, &mut sheet.repairs);
             in_order(turn, &mut sheet.repairs);
+            if let Some(sign) =
+                wording.sign.filter(|_| turn.role == wording.assistant && !turn.recorded)
+            {
+                sign_first_call(turn, sign);
+            }
         }
+        turns.retain(|turn| !turn.blocks.is_empty() || turn.received.is_some() || turn.recorded);
     }
     if sheet.closing {
         close(sheet, wording, &mut turns);
@@ -293,6 +306,16 @@ fn add<'a>(
         sheet.repairs.push(Repair::new(RepairKind::EmptyMessage, Some(message.slot), text));
         return;
     }
+    let (mut blocks, mut received) = (blocks, received);
+    if own && answers::is_answer(message) {
+        for block in &mut blocks {
+            if let Some(text) = answers::block(sheet.dialect, &block.text) {
+                block.text = text;
+                // The message is written around its blocks.
+                received = None;
+            }
+        }
+    }
     let origin = PrefixSource::Message(message.commit);
     let blocks = blocks.into_iter().map(|block| (origin.clone(), block));
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
@@ -318,6 +341,32 @@ fn add<'a>(
 fn follows(before: Row, row: Row) -> bool {
     let gap = before.key.zip(row.key).and_then(|(before, key)| key.checked_sub(before));
     gap.is_some_and(|gap| gap <= 1)
+}
+
+/// Leaves out what the provider refuses of a turn.
+fn leave_out_refused(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<Repair>) {
+    let before = turn.blocks.len();
+    let slot = turn.last.map(|last| last.slot);
+    turn.blocks.retain(|(_, block)| {
+        let why = (wording.why_refused)(&block.text);
+        let report = |why| Repair::new(RepairKind::PartLeftOut, slot, format!("{why}: left out"));
+        repairs.extend(why.map(report));
+        why.is_none()
+    });
+    if turn.blocks.len() < before {
+        (turn.received, turn.recorded) = (None, false);
+    }
+}
+
+/// Signs the first call of a turn where it has no signature.
+fn sign_first_call(turn: &mut Turn<'_>, sign: fn(&str) -> Option<String>) {
+    let call = turn.blocks.iter_mut().find(|(_, block)| block.sort == BlockKind::Call);
+    if let Some((_, block)) = call
+        && let Some(signed) = sign(&block.text)
+    {
+        block.text = signed;
+        turn.received = None;
+    }
 }
 
 /// No text after a call, no text before a result.
@@ -353,7 +402,8 @@ fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<
         let block = Block { sort: BlockKind::Other, text: (wording.text)(says) };
         Turn::new("user").with_block((PrefixSource::Repair(None), block))
     };
-    if wording.begins_with_user && turns.first().is_some_and(|turn| turn.role != "user") {
+    let begins = turns.iter().find(|turn| turn.role != "system");
+    if wording.begins_with_user && begins.is_some_and(|turn| turn.role == wording.assistant) {
         turns.insert(0, filler("Begin."));
         let text = "the conversation begins with the assistant: opened with \"Begin.\"";
         sheet.repairs.push(Repair::new(RepairKind::Closed, None, text));

@@ -347,6 +347,10 @@ fn the_key_is_in_no_error_and_no_answer() {
             errors.push(stream(&model).await.1.unwrap_err());
             server.will_answer(json(200, &CHAT.replace("Hi", KEY)));
             errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
+            // With an escape, and in two pieces of a stream.
+            let escaped = format!("\\u{:04x}{}", u32::from(KEY.as_bytes()[0]), &KEY[1..]);
+            server.will_answer(json(200, &CHAT.replace("Hi", &escaped)));
+            errors.push(model.chat(&ModelRequest::default()).await.unwrap_err());
             for error in errors {
                 assert!(!printed(&error).contains(KEY), "{dialect}: {}", printed(&error));
             }
@@ -361,11 +365,34 @@ fn the_key_is_in_no_error_and_no_answer() {
 }
 
 #[test]
+fn a_key_in_the_pieces_of_a_stream_is_neither_passed_on_nor_kept() {
+    run(async |server| {
+        let model = model(&server, Dialect::OpenAi);
+        for field in ["content", "reasoning_content"] {
+            let delta = |text: &str| {
+                format!(r#"data: {{"choices":[{{"index":0,"delta":{{"{field}":"{text}"}}}}]}}"#)
+            };
+            let (first, second) = KEY.split_at(9);
+            let stop = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+            for end in [format!("{stop}\n\ndata: [DONE]\n\n"), String::new()] {
+                let body = format!("{}\n\n{}\n\n{end}", delta(first), delta(second));
+                server.will_answer(events(body));
+                let (passed, ended) = stream(&model).await;
+                let error = printed(&ended.unwrap_err());
+                assert!(error.contains("repeats the key"), "{field}: {error}");
+                assert!(!error.contains(KEY) && !format!("{passed:?}").contains(first), "{field}");
+            }
+        }
+    });
+}
+
+#[test]
 fn nothing_is_waited_for_for_ever() {
     run(async |server| {
         let short = Duration::from_millis(300);
-        let model = builder(&server, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
-        server.will_answer(json(200, "").end(HttpEnd::Silent));
+        // A server of its own: on a busy machine the time is over before it has read the request.
+        let silent = Loopback::answering([json(200, "").end(HttpEnd::Silent)]).unwrap();
+        let model = builder(&silent, Dialect::OpenAi).first_byte_timeout(short).build().unwrap();
         let error = model.chat(&ModelRequest::default()).await.unwrap_err();
         assert!(matches!(error, ModelError::Timeout { after } if after == short), "{error:?}");
         let idle = Duration::from_secs(1);

@@ -192,3 +192,81 @@ fn an_invalid_stream_is_an_error_and_no_panic() {
         }
     }
 }
+
+/// A stream of chunks of a chat completion with these deltas.
+fn chunks(deltas: &[&str]) -> String {
+    let chunk =
+        |delta: &&str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+    let end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    deltas.iter().map(chunk).collect::<String>() + end
+}
+
+#[test]
+fn an_emoji_that_is_split_over_two_deltas_is_joined_and_half_of_one_is_replaced() {
+    let stream = chunks(&[
+        r#"{"content":"tree \ud83c"}"#,
+        r#"{"content":"\udf33 and \ud83c"}"#,
+        r#"{"content":" done"}"#,
+    ]);
+    let (mut assembler, mut pieces) = (Assembler::new(Dialect::OpenAi), Vec::new());
+    assembler.push(stream.as_bytes(), &mut |piece| pieces.push(piece)).unwrap();
+    assert_eq!(assembler.partial().text, "tree 🌳 and \u{fffd} done");
+    let body = assembler.end().unwrap();
+    assert!(body.contains("tree 🌳 and \u{fffd} done"), "{body}");
+    let text: String = pieces
+        .iter()
+        .map(|piece| match piece {
+            tract_core::ReplyDelta::Text(text) => text.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(text, "tree 🌳 and \u{fffd} done");
+    // The arguments of a call are JSON of their own.
+    let stream = concat!(
+        r#"data: {"type":"message_start","message":{"role":"assistant","content":[]}}"#,
+        "\n\n",
+        r#"data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#,
+        "\n\n",
+        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\":\"\\ud83c"}}"#,
+        "\n\n",
+        r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\\udf33 \\ud83c\"}"}}"#,
+        "\n\n",
+        r#"data: {"type":"message_stop"}"#,
+        "\n\n",
+    );
+    let mut assembler = Assembler::new(Dialect::Anthropic);
+    assembler.push(stream.as_bytes(), &mut |_| {}).unwrap();
+    let reply = tract_providers::read_reply(Dialect::Anthropic, &assembler.end().unwrap()).unwrap();
+    let call = reply.calls().next().unwrap();
+    assert_eq!(call.arguments, "{\"a\":\"\\ud83c\\udf33 \u{fffd}\"}");
+}
+
+#[test]
+fn calls_with_equal_or_reversed_numbers_are_told_apart() {
+    let call = |index: usize, id: &str, name: &str, arguments: &str| {
+        let arguments = serde_json::to_string(arguments).unwrap();
+        format!(
+            r#"{{"tool_calls":[{{"index":{index},"id":"{id}","function":{{"name":"{name}","arguments":{arguments}}}}}]}}"#
+        )
+    };
+    let (a, b) = (r#"{"kind":"apple"}"#, r#"{"kind":"pear"}"#);
+    for deltas in [
+        [call(0, "c1", "count", a), call(0, "c2", "weigh", b)],
+        [call(0, "", "count", a), call(0, "", "weigh", b)],
+        [call(1, "c2", "weigh", b), call(0, "c1", "count", a)],
+    ] {
+        let stream = chunks(&[&deltas[0], &deltas[1]]);
+        let mut assembler = Assembler::new(Dialect::OpenAi);
+        assembler.push(stream.as_bytes(), &mut |_| {}).unwrap();
+        let partial: Vec<String> = assembler
+            .partial()
+            .calls
+            .iter()
+            .map(|call| format!("{} {}", call.call.name, call.call.arguments))
+            .collect();
+        assert_eq!(partial, [format!("count {a}"), format!("weigh {b}")], "{deltas:?}");
+        let body = assembler.end().unwrap();
+        let (first, second) = (body.find("apple").unwrap(), body.find("pear").unwrap());
+        assert!(first < second && !body.contains("countweigh"), "{body}");
+    }
+}

@@ -68,7 +68,7 @@ fn a_broken_history_is_repaired_and_every_step_listed() {
             {"type": "tool_use", "id": "c2", "name": "now", "input": {}}]},
         {"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": body(&params)["messages"][1]["content"][0]["id"],
-             "content": [{"type": "text", "text": "not executed"}], "is_error": true},
+             "content": [{"type": "text", "text": "no result is recorded"}], "is_error": true},
             {"type": "tool_result", "tool_use_id": "c2",
              "content": [{"type": "text", "text": "noon"}], "is_error": true}]},
         {"role": "assistant", "content": [{"type": "text", "text": "Wait."}]},

@@ -146,9 +146,26 @@ fn every_conversation_becomes_what_each_vendor_publishes() {
         bodies.push(&format!("{name}{RECORDED}"), conversation.dialect, &recorded);
     }
     let verdicts = bodies.check(&python);
-    let refused = refused(&verdicts);
+    let mut refused = refused(&verdicts);
+    refused.retain(|line| !is_extension(line));
     println!("{} bodies, {} refused", verdicts.len(), refused.len());
     assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// Whether a line is about a member that another vendor behind the same API writes in an answer and
+/// reads in the next request, such as the signature of a thought. The types are those of OpenAI alone.
+fn is_extension(line: &str) -> bool {
+    const MEMBERS: [&str; 6] = [
+        "channel",
+        "extra_content",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "thought_signature",
+    ];
+    let unknown = line.strip_suffix(": ChatCompletionAssistantMessageParam has no such member");
+    let member = unknown.and_then(|place| place.rsplit_once('.'));
+    member.is_some_and(|(_, member)| MEMBERS.contains(&member))
 }
 
 /// A conversation that no provider has seen, with everything that one can hold.

@@ -209,7 +209,9 @@ impl Capture {
         parts: &http::request::Parts,
         path: &str,
     ) -> Arc<Self> {
-        let has_copies = turn::endpoint(parts.method.as_str(), path).is_some();
+        let method = parts.method.as_str();
+        let has_copies = turn::endpoint(method, path).is_some()
+            || turn::fetched_response(method, path).is_some();
         let exchange = Exchange {
             method: parts.method.clone(),
             path: path.to_owned(),
@@ -319,6 +321,9 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for CopiedBody<B> {
                         body.push(chunk);
                         body.is_complete |= is_end;
                     });
+                } else if frame.is_trailers() {
+                    // hyper does not poll a body again after its trailers.
+                    self.copy(|body| body.is_complete = true);
                 }
             }
             Poll::Ready(None) => self.copy(|body| body.is_complete = true),

@@ -4,18 +4,21 @@
 use std::collections::HashMap;
 
 use tract_compile::Compiled;
-use tract_core::{CommitId, Content, RefName, ToolId};
-use tract_engine::{Repo, Result};
+use tract_core::{CommitId, Content, RefName, StoreErrorKind, ToolId};
+use tract_engine::{Branch, Error, Repo, Result};
 
+use crate::calls::{CallsId, RecordedCalls, SentCalls};
 use crate::chain::{self, ChainHash, ROOT};
+use crate::responses::{PendingRequest, ServerState, StoredResponses};
 use crate::turn::Thread;
 
 /// Where branches of recordings are.
 pub(crate) const PREFIX: &str = "record/";
 /// The beginning of the names of conversations without a session.
 const UNNAMED: &str = "chat-";
-/// Branches of a thread that are read back from the store: the newest.
-const MOST_BRANCHES: usize = 100;
+/// Branches of a thread that are read back from the store at first: the newest. More are read, each
+/// time as many as before, while a request has answers that are not among them.
+const FIRST_BRANCHES: usize = 100;
 /// Threads that are held. When there are more, all are read back from the store as they are needed.
 const MOST_THREADS: usize = 4096;
 
@@ -32,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) message: CommitId,
     /// What a model sees of it.
     pub(crate) visible: ChainHash,
+    /// The calls up to it.
+    pub(crate) calls: CallsId,
 }
 
 /// A branch as the recorder left it.
@@ -53,9 +58,22 @@ pub(crate) struct ContextState {
 /// The recorded messages of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndex {
-    entries: HashMap<ChainHash, Entry>,
+    /// By the hash of the beginning; several where their calls differ in arguments alone.
+    entries: HashMap<ChainHash, Vec<Entry>>,
     /// The branch that was written last, side requests apart.
     pub(crate) main: Option<BranchNumber>,
+    /// Branches of the store that are not read yet, the newest last.
+    unread: Vec<Branch>,
+    read_count: usize,
+}
+
+/// A message that requests continue by a name that the provider gave.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedMessage {
+    pub(crate) hash: ChainHash,
+    pub(crate) entry: Entry,
+    /// The request, where its answer is not recorded yet.
+    pub(crate) pending: Option<PendingRequest>,
 }
 
 /// The index.
@@ -63,8 +81,12 @@ pub(crate) struct ThreadIndex {
 pub(crate) struct Conversations {
     threads: HashMap<Thread, ThreadIndex>,
     branches: Vec<BranchState>,
-    /// Answers by the provider's id, for requests that name what they continue.
-    answers: HashMap<String, ChainHash>,
+    by_name: HashMap<String, BranchNumber>,
+    pub(crate) calls: RecordedCalls,
+    /// Messages that requests continue by a name of the provider's.
+    named: HashMap<ServerState, NamedMessage>,
+    /// The same in the store, for names that are not known here.
+    stored: StoredResponses,
 }
 
 /// The recorded beginning of a request.
@@ -76,6 +98,35 @@ pub(crate) struct Match {
     pub(crate) count: usize,
     /// The last of them.
     pub(crate) entry: Option<Entry>,
+    /// Whether the entry is on a branch of another thread, which this request must not continue.
+    pub(crate) is_foreign: bool,
+}
+
+impl ThreadIndex {
+    /// Adds a message, in the place of one with the same beginning and the same calls.
+    fn insert(&mut self, hash: ChainHash, entry: Entry) {
+        let entries = self.entries.entry(hash).or_default();
+        match entries.iter_mut().find(|known| known.calls == entry.calls) {
+            Some(known) => *known = entry,
+            None => entries.push(entry),
+        }
+    }
+
+    /// Adds a message of an older branch, which takes the place of no other.
+    fn insert_older(&mut self, hash: ChainHash, entry: Entry) {
+        let entries = self.entries.entry(hash).or_default();
+        if !entries.iter().any(|known| known.calls == entry.calls) {
+            entries.insert(0, entry);
+        }
+    }
+}
+
+/// Returns whether an error is about one branch, and not about the store.
+pub(crate) fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::Store(error) => matches!(error.kind, StoreErrorKind::Corrupt { .. }),
+        _ => true,
+    }
 }
 
 impl Conversations {
@@ -97,7 +148,21 @@ impl Conversations {
         }
     }
 
-    /// Reads a thread's branches back from the store, if that was not done yet.
+    /// Returns whether a branch is one of a thread's.
+    fn is_of_thread(thread: &Thread, name: &str) -> bool {
+        let base = match (&thread.session, &thread.agent) {
+            (None, None) => format!("{PREFIX}{UNNAMED}"),
+            _ => Self::base_name(thread, 0),
+        };
+        match name.strip_prefix(&base) {
+            Some(_) if thread.session.is_none() => true,
+            Some("") => true,
+            Some(rest) => rest.starts_with('.') && !rest.starts_with(".agent-"),
+            None => false,
+        }
+    }
+
+    /// Reads the newest of a thread's branches back from the store, if that was not done yet.
     pub(crate) async fn load(&mut self, repo: &Repo, thread: &Thread) -> Result<()> {
         if self.threads.contains_key(thread) {
             return Ok(());
@@ -105,77 +170,210 @@ impl Conversations {
         if self.threads.len() >= MOST_THREADS {
             *self = Self::default();
         }
-        let base = match (&thread.session, &thread.agent) {
-            (None, None) => format!("{PREFIX}{UNNAMED}"),
-            _ => Self::base_name(thread, 0),
-        };
-        let is_own = |name: &str| match name.strip_prefix(&base) {
-            Some(_) if thread.session.is_none() => true,
-            Some("") => true,
-            Some(rest) => rest.starts_with('.') && !rest.starts_with(".agent-"),
-            None => false,
-        };
         let mut branches = repo.branches().await?;
-        branches.retain(|branch| is_own(&branch.name));
-        let old = branches.len().saturating_sub(MOST_BRANCHES);
-        let mut index = ThreadIndex::default();
-        for branch in branches.drain(old..) {
-            let number = self.branches.len();
-            let compiled = repo.compile(Some(branch.head)).await?;
-            let mut hash = ROOT;
-            let mut messages =
-                compiled.messages().skip_while(|m| matches!(m.content, Content::System(_)));
-            let mut next = messages.next();
-            while let Some(message) = next {
-                next = messages.next();
-                hash = chain::after(hash, &message.content);
-                let head = if next.is_some() { message.slot } else { branch.head };
-                let visible = chain::visible(&message.content);
-                let entry = Entry { branch: number, head, message: message.slot, visible };
-                if hash != ROOT {
-                    index.entries.insert(hash, entry);
-                }
-            }
-            let is_side = branch.name.contains(".side-");
-            index.main = if is_side { index.main } else { Some(number) };
-            self.branches.push(BranchState {
-                name: RefName::branch(&branch.name)?,
-                head: branch.head,
-                context: ContextState::of(&compiled),
-            });
-        }
+        branches.retain(|branch| Self::is_of_thread(thread, &branch.name));
+        // The tenth fork is newer than the ninth.
+        branches.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
+        let index = ThreadIndex { unread: branches, ..ThreadIndex::default() };
         self.threads.insert(thread.clone(), index);
+        self.load_more(repo, thread).await?;
         Ok(())
     }
 
-    /// Finds the longest recorded beginning of a request.
+    /// Reads more of a thread's branches back from the store; `false` when all are read.
+    pub(crate) async fn load_more(&mut self, repo: &Repo, thread: &Thread) -> Result<bool> {
+        let Some(index) = self.threads.get_mut(thread) else { return Ok(false) };
+        let count = index.read_count.max(FIRST_BRANCHES);
+        let branches = index.unread.split_off(index.unread.len().saturating_sub(count));
+        index.read_count += branches.len();
+        let has_more = !branches.is_empty();
+        for branch in branches.iter().rev() {
+            let (number, messages) = match self.load_branch(repo, branch, branch.head).await {
+                Ok(loaded) => loaded,
+                Err(error) if is_damage(&error) => {
+                    let name = &branch.name;
+                    tracing::warn!(target: "tract::record", %error, name, "unreadable recording");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let index = self.threads.entry(thread.clone()).or_default();
+            for (hash, entry) in messages {
+                if hash != ROOT {
+                    index.insert_older(hash, entry);
+                }
+            }
+            if !branch.name.contains(".side-") {
+                index.main.get_or_insert(number);
+            }
+        }
+        Ok(has_more)
+    }
+
+    /// Reads the messages of a branch up to a commit.
+    async fn load_branch(
+        &mut self,
+        repo: &Repo,
+        branch: &Branch,
+        end: CommitId,
+    ) -> Result<(BranchNumber, Vec<(ChainHash, Entry)>)> {
+        let compiled = repo.compile(Some(end)).await?;
+        let number = match self.by_name.get(&branch.name) {
+            Some(number) => *number,
+            None => {
+                let context = match end == branch.head {
+                    true => ContextState::of(&compiled),
+                    false => ContextState::of(&repo.compile(Some(branch.head)).await?),
+                };
+                let name = RefName::branch(&branch.name)?;
+                self.add_branch(BranchState { name, head: branch.head, context })
+            }
+        };
+        let (mut hash, mut calls) = (ROOT, CallsId::default());
+        let mut read = Vec::new();
+        let mut messages =
+            compiled.messages().skip_while(|m| matches!(m.content, Content::System(_)));
+        let mut next = messages.next();
+        while let Some(message) = next {
+            next = messages.next();
+            hash = chain::after(hash, &message.content);
+            calls = self.calls.after(calls, &message.content);
+            let head = if next.is_some() { message.slot } else { end };
+            let visible = chain::visible(&message.content);
+            read.push((
+                hash,
+                Entry { branch: number, head, message: message.slot, visible, calls },
+            ));
+        }
+        Ok((number, read))
+    }
+
+    fn add_branch(&mut self, state: BranchState) -> BranchNumber {
+        let number = self.branches.len();
+        let name = state.name.branch_name().unwrap_or_default().to_owned();
+        self.by_name.insert(name, number);
+        self.branches.push(state);
+        number
+    }
+
+    /// Finds the message that a name of the provider's leads to, here or in the store.
+    pub(crate) async fn named(
+        &mut self,
+        repo: &Repo,
+        state: &ServerState,
+    ) -> Result<Option<NamedMessage>> {
+        if let Some(named) = self.named.get(state) {
+            return Ok(Some(named.clone()));
+        }
+        let Some(stored) = self.stored.find(repo, state).await? else { return Ok(None) };
+        let (branch, commit) = (&stored.branch, stored.commit);
+        let last = match self.last_message(repo, branch, commit).await {
+            Err(error) if is_damage(&error) => None,
+            read => read?,
+        };
+        let Some((hash, entry)) = last else { return Ok(None) };
+        let named = NamedMessage { hash, entry, pending: stored.pending };
+        self.named.insert(state.clone(), named.clone());
+        Ok(Some(named))
+    }
+
+    /// Reads the last message up to a commit of a branch.
+    async fn last_message(
+        &mut self,
+        repo: &Repo,
+        branch: &Branch,
+        end: CommitId,
+    ) -> Result<Option<(ChainHash, Entry)>> {
+        let (number, mut messages) = self.load_branch(repo, branch, end).await?;
+        let (_, at_head) = self.load_branch(repo, branch, branch.head).await?;
+        let Some((hash, mut entry)) = messages.pop() else { return Ok(None) };
+        // What is after it in the log is in no context: the next message follows that.
+        if at_head.last().is_some_and(|(_, last)| last.message == entry.message) {
+            entry.head = self.branches.get(number).map_or(branch.head, |state| state.head);
+        }
+        Ok(Some((hash, entry)))
+    }
+
+    /// Learns the name that the provider gave to a message.
+    pub(crate) fn name(&mut self, state: ServerState, named: NamedMessage) {
+        self.named.insert(state, named);
+    }
+
+    /// Finds the longest recorded beginning of a request, from the message on that it names if it names
+    /// one.
     pub(crate) fn find<'a>(
         &self,
         thread: &Thread,
-        previous: Option<&str>,
-        messages: impl Iterator<Item = &'a Content>,
+        named: Option<&NamedMessage>,
+        messages: impl Iterator<Item = &'a Content> + Clone,
     ) -> Match {
-        let first = previous.and_then(|id| self.answers.get(id)).copied().unwrap_or(ROOT);
-        let mut hashes = vec![first];
-        let mut hash = first;
+        let sent = SentCalls::of(messages.clone());
+        let mut hash = named.map_or(ROOT, |named| named.hash);
+        let mut hashes = vec![hash];
         for content in messages {
             hash = chain::after(hash, content);
             hashes.push(hash);
         }
+        match named {
+            Some(named) => self.find_named(thread, named, hashes),
+            None => self.find_sent(thread, &sent, hashes),
+        }
+    }
+
+    /// Returns the match of a request that begins after something that is not recorded.
+    pub(crate) fn no_match<'a>(messages: impl Iterator<Item = &'a Content>) -> Match {
+        let mut hashes = vec![ROOT];
+        hashes.extend(messages.scan(ROOT, |hash, content| {
+            *hash = chain::after(*hash, content);
+            Some(*hash)
+        }));
+        Match { hashes, count: 0, entry: None, is_foreign: false }
+    }
+
+    fn find_sent(&self, thread: &Thread, sent: &SentCalls<'_>, hashes: Vec<ChainHash>) -> Match {
         let index = self.threads.get(thread);
+        let agreeing = |count: usize, hash: &ChainHash| {
+            let agrees = |entry: &&Entry| self.calls.agree(entry.calls, sent, count);
+            let known = index?.entries.get(hash)?;
+            let same = known.iter().rev().find(|entry| agrees(entry) == Some(true));
+            same.or_else(|| known.iter().rev().find(|entry| agrees(entry).is_some())).copied()
+        };
         let found = hashes
             .iter()
             .enumerate()
             .rev()
-            .find_map(|(count, hash)| Some((count, *index?.entries.get(hash)?)));
-        match found {
-            Some((count, entry)) => Match { hashes, count, entry: Some(entry) },
-            None => Match { hashes, count: 0, entry: None },
-        }
+            .find_map(|(count, hash)| Some((count, agreeing(count, hash)?)));
+        let (count, entry) = found.map_or((0, None), |(count, entry)| (count, Some(entry)));
+        Match { hashes, count, entry, is_foreign: false }
     }
 
-    pub(crate) fn entry(&self, thread: &Thread, hash: &ChainHash) -> Option<Entry> {
-        self.threads.get(thread)?.entries.get(hash).copied()
+    /// Finds what is recorded after a message, on its branch: other branches may say the same.
+    fn find_named(&self, thread: &Thread, named: &NamedMessage, hashes: Vec<ChainHash>) -> Match {
+        let index = self.threads.get(thread);
+        let on_branch = |hash: &ChainHash| {
+            let known = index?.entries.get(hash)?;
+            known.iter().rev().find(|entry| entry.branch == named.entry.branch).copied()
+        };
+        let later = hashes.iter().enumerate().skip(1).rev();
+        let found = later.filter_map(|(count, hash)| Some((count, on_branch(hash)?))).next();
+        let (count, entry) = found.unwrap_or_else(|| {
+            // Notes and edits may have moved its end since it got its name.
+            let now = hashes.first().and_then(on_branch);
+            let now = now.filter(|entry| entry.message == named.entry.message);
+            (0, now.unwrap_or(named.entry))
+        });
+        let name = self.branch(entry.branch).and_then(|branch| branch.name.branch_name());
+        let is_foreign =
+            thread.session.is_some() && !name.is_some_and(|name| Self::is_of_thread(thread, name));
+        Match { hashes, count, entry: Some(entry), is_foreign }
+    }
+
+    /// Returns the message with this beginning that a later one of these calls follows.
+    pub(crate) fn entry(&self, thread: &Thread, hash: &ChainHash, later: CallsId) -> Option<Entry> {
+        let known = self.threads.get(thread)?.entries.get(hash)?;
+        let precedes =
+            |entry: &&Entry| self.calls.ancestors(later).any(|calls| calls == entry.calls);
+        known.iter().find(precedes).copied()
     }
 
     pub(crate) fn branch(&self, number: BranchNumber) -> Option<&BranchState> {
@@ -205,10 +403,7 @@ impl Conversations {
                 *branch = state;
                 number
             }
-            None => {
-                self.branches.push(state);
-                self.branches.len() - 1
-            }
+            None => self.add_branch(state),
         };
         let index = self.threads.entry(thread.clone()).or_default();
         if !is_side {
@@ -220,12 +415,8 @@ impl Conversations {
     pub(crate) fn insert(&mut self, thread: &Thread, hash: ChainHash, entry: Entry) {
         // What has no content begins every conversation.
         if hash != ROOT {
-            self.threads.entry(thread.clone()).or_default().entries.insert(hash, entry);
+            self.threads.entry(thread.clone()).or_default().insert(hash, entry);
         }
-    }
-
-    pub(crate) fn answered(&mut self, id: &str, hash: ChainHash) {
-        self.answers.insert(id.to_owned(), hash);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Headers: which pass, and which are kept.
 
+use std::collections::HashSet;
+
 use http::header::{self, HeaderMap, HeaderName};
 
 /// Headers that may be kept. All others pass and are forgotten, keys and cookies among them.
@@ -18,7 +20,7 @@ pub const STORED_HEADERS: &[&str] = &[
     "x-session-id",
 ];
 
-/// Headers of one connection, which end at a proxy.
+/// Headers of one connection, which end at a proxy. `trailer` is not one of them: trailers are forwarded.
 const HOP_BY_HOP: &[&str] = &[
     "connection",
     "keep-alive",
@@ -26,7 +28,6 @@ const HOP_BY_HOP: &[&str] = &[
     "proxy-authorization",
     "proxy-connection",
     "te",
-    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
@@ -38,21 +39,36 @@ pub(crate) fn stored(headers: &HeaderMap) -> HeaderMap {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Removes the headers that are for this connection alone.
-pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
+/// Removes the headers that are for this connection alone, and `more`. The others keep their order, which
+/// removing them one by one from the map would change.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap, more: &[HeaderName]) {
+    let mut removed: HashSet<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
         .collect();
-    for name in named {
-        headers.remove(name);
+    removed.extend(more.iter().cloned());
+    let is_kept =
+        |name: &&HeaderName| !HOP_BY_HOP.contains(&name.as_str()) && !removed.contains(*name);
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    let mut last = None;
+    for (name, value) in std::mem::take(headers) {
+        // Further values of a header come without its name.
+        last = name.or(last);
+        if let Some(name) = last.as_ref().filter(is_kept) {
+            kept.append(name.clone(), value);
+        }
     }
-    for name in HOP_BY_HOP {
-        headers.remove(*name);
-    }
+    *headers = kept;
+}
+
+/// Returns whether a client takes trailers.
+pub(crate) fn takes_trailers(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::TE).iter().filter_map(|value| value.to_str().ok());
+    let mut codings = values.flat_map(|value| value.split(','));
+    codings.any(|coding| coding.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// Returns the text of a header; `None` for an empty one.
@@ -99,8 +115,30 @@ mod tests {
             ("x-api-key", "k"),
             ("anthropic-ratelimit-requests-remaining", "3"),
         ]);
-        remove_hop_by_hop(&mut headers);
+        assert!(takes_trailers(&headers));
+        remove_hop_by_hop(&mut headers, &[]);
         let left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         assert_eq!(left, ["x-api-key", "anthropic-ratelimit-requests-remaining"]);
+    }
+
+    #[test]
+    fn headers_that_pass_keep_their_order() {
+        let mut headers = of(&[
+            ("host", "h"),
+            ("a", "1"),
+            ("connection", "close"),
+            ("b", "1"),
+            ("a", "2"),
+            ("c", "1"),
+            ("te", "gzip"),
+            ("d", "1"),
+        ]);
+        assert!(!takes_trailers(&headers));
+        remove_hop_by_hop(&mut headers, &[header::HOST]);
+        let left: Vec<_> = headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().expect("text")))
+            .collect();
+        assert_eq!(left, [("a", "1"), ("a", "2"), ("b", "1"), ("c", "1"), ("d", "1")]);
     }
 }

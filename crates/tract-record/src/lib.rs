@@ -11,6 +11,7 @@
 //!   alone.
 #![forbid(unsafe_code)]
 
+mod calls;
 mod capture;
 mod chain;
 mod conversations;
@@ -23,6 +24,7 @@ mod proxy;
 mod read;
 mod recorder;
 mod report;
+mod responses;
 mod turn;
 mod upstream;
 #[cfg(test)]
@@ -34,5 +36,5 @@ pub use crate::error::{Error, Result};
 pub use crate::header::STORED_HEADERS;
 pub use crate::proxy::{Proxy, ProxyOptions};
 pub use crate::recorder::{Recorder, RecorderHandle, RecorderOptions};
-pub use crate::report::{LAST_REPORT, RecordReport, WrittenBranch, last_report};
+pub use crate::report::{LAST_REPORT, RecordAnomaly, RecordReport, WrittenBranch, last_report};
 pub use crate::upstream::{BASE_VARIABLES, BaseVariable, Route, Upstream, routes};

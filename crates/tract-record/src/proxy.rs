@@ -20,9 +20,12 @@ use self::client::{Clients, ProxyClient};
 use crate::capture::{CopiedBody, Side};
 use crate::counts::Reason;
 use crate::error::{Error, Result};
-use crate::header::remove_hop_by_hop;
+use crate::header::{remove_hop_by_hop, takes_trailers};
 use crate::recorder::RecorderHandle;
 use crate::upstream::Route;
+
+/// Headers of one message, both ways. hyper allows 100 unless it is told otherwise.
+const MAX_HEADERS: usize = 1000;
 
 type OutgoingBody = Either<CopiedBody<Incoming>, Full<Bytes>>;
 
@@ -176,6 +179,10 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     // A connection that breaks is the client's affair: what was copied of it is recorded anyway.
     let _ = http1::Builder::new()
         .preserve_header_case(true)
+        .max_headers(MAX_HEADERS)
+        // A client that leaves and one that closes its sending side look the same. Most leave: the
+        // request to the upstream ends, as it does where they are connected directly.
+        .half_close(false)
         .auto_date_header(false)
         .timer(TokioTimer::new())
         .header_read_timeout(None)
@@ -192,6 +199,25 @@ fn refuse(status: StatusCode, what: &str) -> Response<OutgoingBody> {
     let kind = HeaderValue::from_static("application/json");
     response.headers_mut().insert(names::CONTENT_TYPE, kind);
     response
+}
+
+/// Says why there is no response. Never with the error's own text, which may have a part of a url.
+fn failure(error: &hyper_util::client::legacy::Error) -> String {
+    if error.is_connect() {
+        return "cannot connect to the upstream".to_owned();
+    }
+    let first: &dyn std::error::Error = error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    let read = causes.find_map(|cause| cause.downcast_ref::<hyper::Error>());
+    match read {
+        Some(error) if error.is_parse_too_large() => format!(
+            "the head of the upstream's response is too large: over {MAX_HEADERS} headers, or over \
+             {} bytes",
+            client::MAX_HEAD_BYTES
+        ),
+        Some(error) if error.is_parse() => "the upstream's response is not HTTP".to_owned(),
+        _ => "the upstream closed the connection without a response".to_owned(),
+    }
 }
 
 impl Shared {
@@ -226,9 +252,12 @@ async fn forward(shared: &Shared, mut request: Request<Incoming>) -> Response<Ou
     let client_side = is_upgrade.then(|| hyper::upgrade::on(&mut request));
     let (mut parts, body) = request.into_parts();
     let upgrade_to = parts.headers.get(names::UPGRADE).cloned().filter(|_| is_upgrade);
-    remove_hop_by_hop(&mut parts.headers);
-    // The client names the proxy there; the upstream's name comes from its url.
-    parts.headers.remove(names::HOST);
+    let takes_trailers = takes_trailers(&parts.headers);
+    // The client names the proxy as the host; the upstream's name comes from its url.
+    remove_hop_by_hop(&mut parts.headers, &[names::HOST]);
+    if takes_trailers {
+        parts.headers.insert(names::TE, HeaderValue::from_static("trailers"));
+    }
     parts.uri = uri;
     parts.version = Version::HTTP_11;
     let client: &ProxyClient = match upgrade_to {
@@ -244,12 +273,7 @@ async fn forward(shared: &Shared, mut request: Request<Incoming>) -> Response<Ou
     let mut response = match client.request(Request::from_parts(parts, body)).await {
         Ok(response) => response,
         Err(error) => {
-            let what = if error.is_connect() {
-                "cannot connect to the upstream"
-            } else {
-                "the upstream closed the connection without a response"
-            };
-            return refuse(StatusCode::BAD_GATEWAY, what);
+            return refuse(StatusCode::BAD_GATEWAY, &failure(&error));
         }
     };
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -261,7 +285,7 @@ async fn forward(shared: &Shared, mut request: Request<Incoming>) -> Response<Ou
         return Response::from_parts(parts, Either::Right(Full::default()));
     }
     let (mut parts, body) = response.into_parts();
-    remove_hop_by_hop(&mut parts.headers);
+    remove_hop_by_hop(&mut parts.headers, &[]);
     parts.version = Version::HTTP_11;
     capture.respond(&parts);
     Response::from_parts(parts, Either::Left(CopiedBody::new(body, capture, Side::Response)))

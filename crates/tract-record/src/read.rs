@@ -12,6 +12,7 @@ use crate::capture::Exchange;
 use crate::counts::Reason;
 use crate::decode::decode;
 use crate::header;
+use crate::responses::ServerState;
 use crate::turn::{self, Thread};
 
 /// Members of a request that are about a person or an account, or say how it is sent.
@@ -41,12 +42,16 @@ pub(crate) struct RecordedTurn {
     pub(crate) redacted: Vec<Vec<SecretKind>>,
     pub(crate) tools: Option<Vec<ToolSchema>>,
     pub(crate) parameters: JsonText,
-    /// The response of the provider that the messages continue, where the request names one.
-    pub(crate) previous: Option<String>,
+    /// What the messages continue, where the provider keeps it and the request names it.
+    pub(crate) continues: Option<ServerState>,
+    /// The response that was fetched, where it was asked for earlier. Such a turn has no messages.
+    pub(crate) fetched: Option<ServerState>,
     /// The provider's id of the request.
     pub(crate) request_id: Option<String>,
     pub(crate) user_agent: Option<String>,
     pub(crate) answer: Answer,
+    /// Damaged text that was replaced, and where it was.
+    pub(crate) damage: Vec<String>,
     pub(crate) requested_at_us: i64,
     pub(crate) answered_at_us: i64,
 }
@@ -60,6 +65,10 @@ pub(crate) enum Answer {
         partial: Box<PartialReply>,
         cause: ModelError,
     },
+    /// It is made in the background, and fetched by this id.
+    Pending {
+        response: String,
+    },
     /// The upstream answered with an error.
     Error {
         status: u16,
@@ -68,6 +77,17 @@ pub(crate) enum Answer {
 }
 
 impl RecordedTurn {
+    /// Returns the id of the response that continues to be made after this turn.
+    pub(crate) fn background_response(&self) -> Option<&str> {
+        match &self.answer {
+            Answer::Pending { response } => Some(response),
+            Answer::Partial { partial, .. } if is_background(&self.parameters) => {
+                partial.id.as_deref()
+            }
+            Answer::Partial { .. } | Answer::Whole(_) | Answer::Error { .. } => None,
+        }
+    }
+
     /// Whether it is next to a session's conversation and no part of it: a title, a warm-up.
     /// `has_tools` says whether the conversation has tools.
     pub(crate) fn is_side_request(&self, has_tools: bool) -> bool {
@@ -99,8 +119,11 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
         return Err(Reason::OverBudget);
     }
     let status = exchange.status.ok_or(Reason::NoResponse)?.as_u16();
-    let endpoint = turn::endpoint(exchange.method.as_str(), &exchange.path);
     let is_answer = turn::is_answer(status);
+    if is_answer && turn::fetched_response(exchange.method.as_str(), &exchange.path).is_some() {
+        return fetched(exchange);
+    }
+    let endpoint = turn::endpoint(exchange.method.as_str(), &exchange.path);
     let endpoint = match (is_answer, endpoint) {
         (_, Some(endpoint)) => endpoint,
         (true, None) => return Err(Reason::NotATurn),
@@ -112,23 +135,25 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     // Without a body there is no coding to undo.
     let coding = coding.filter(|_| !request_bytes.is_empty());
     let request = decode(request_bytes, coding).ok().filter(|request| !request.is_cut);
-    let request = request.and_then(|request| String::from_utf8(request.bytes).ok());
+    let mut damage = Vec::new();
+    let request = request.map(|request| readable("request", &request.bytes, &mut damage));
     let request = request.ok_or_else(|| reason(Reason::RequestUndecodable))?;
     if is_answer && exchange.response.len() == 0 {
         return Err(Reason::EmptyResponse);
     }
     let dialect = endpoint.dialect.ok_or_else(|| reason(Reason::UnknownProvider))?;
+    let read = ProviderConversation::read(&request, Some(dialect));
+    let read = read.map_err(|_| reason(Reason::RequestUndecodable))?.imported;
     let response_bytes = exchange.response.take_bytes();
     let coding = header::text(&exchange.response_headers, "content-encoding");
     let answer = if is_answer {
         let decoded = decode(response_bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
-        answer(dialect, &decoded.bytes, messages_of(dialect, &request))?
+        let place = messages_of(dialect, &request);
+        answer(dialect, &decoded.bytes, place, is_background(&read.parameters), &mut damage)?
     } else {
         let body = decode(response_bytes, coding).map(|decoded| decoded.bytes);
         Answer::Error { status, kind: body.ok().and_then(|body| error_kind(&body)) }
     };
-    let read = ProviderConversation::read(&request, Some(dialect));
-    let read = read.map_err(|_| reason(Reason::RequestUndecodable))?.imported;
     let first = read.drafts.iter().position(|draft| !matches!(draft.content, Content::System(_)));
     let mut system = read.drafts;
     let messages = system.split_off(first.unwrap_or(system.len()));
@@ -141,20 +166,79 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
         messages,
         redacted: Vec::new(),
         tools: read.tools,
-        previous: member(&read.parameters, "previous_response_id"),
+        continues: ServerState::continued_by(&read.parameters),
+        fetched: None,
         parameters: parameters(&read.parameters, &exchange.path),
         request_id: answered_with("request-id").or_else(|| answered_with("x-request-id")),
         user_agent: text("user-agent"),
         answer,
+        damage,
         requested_at_us: exchange.requested_at_us,
         answered_at_us: exchange.answered_at_us,
     })
 }
 
-fn member(parameters: &JsonText, name: &str) -> Option<String> {
-    let members = tract_core::json::split_object(parameters.as_str()).ok()?;
-    let (_, raw) = members.into_iter().find(|(key, _)| key == name)?;
-    serde_json::from_str(raw).ok()
+/// A body as text in which damage to characters is replaced: the message counts, not the emoji that was
+/// cut in it. `name` is the body's, for what is noted.
+fn readable(name: &str, bytes: &[u8], damage: &mut Vec<String>) -> String {
+    let decoded = tract_core::json::decode(bytes);
+    damage.extend(decoded.replaced.iter().map(|replaced| format!("{name} {replaced}")));
+    let unlisted = decoded.count.saturating_sub(decoded.replaced.len());
+    if unlisted > 0 {
+        damage.push(format!("{name}: {unlisted} more places were replaced"));
+    }
+    decoded.text.into_owned()
+}
+
+/// Reads the answer to an earlier request that was made in the background.
+fn fetched(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
+    let bytes = exchange.response.take_bytes();
+    if bytes.is_empty() {
+        return Err(Reason::EmptyResponse);
+    }
+    let coding = header::text(&exchange.response_headers, "content-encoding");
+    let decoded = decode(bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
+    let text = |name| header::text(&exchange.request_headers, name).map(str::to_owned);
+    let answered_with = |name| header::text(&exchange.response_headers, name).map(str::to_owned);
+    // While it is not complete, it is asked for again.
+    let mut damage = Vec::new();
+    let answer = answer(Dialect::Responses, &decoded.bytes, 0, false, &mut damage)?;
+    let Answer::Whole(reply) = answer else { return Err(Reason::NotATurn) };
+    let id = reply.id.as_deref().and_then(ServerState::response);
+    Ok(RecordedTurn {
+        thread: Thread::of(&exchange.request_headers),
+        is_agent: turn::is_agent(&exchange.request_headers),
+        system: Vec::new(),
+        messages: Vec::new(),
+        redacted: Vec::new(),
+        tools: None,
+        continues: None,
+        fetched: Some(id.ok_or(Reason::NotATurn)?),
+        parameters: JsonText::new("{}").expect("an empty object has a canonical form"),
+        request_id: answered_with("request-id").or_else(|| answered_with("x-request-id")),
+        user_agent: text("user-agent"),
+        answer: Answer::Whole(reply),
+        damage,
+        requested_at_us: exchange.requested_at_us,
+        answered_at_us: exchange.answered_at_us,
+    })
+}
+
+fn is_background(parameters: &JsonText) -> bool {
+    let members = tract_core::json::split_object(parameters.as_str()).unwrap_or_default();
+    members.iter().any(|(name, raw)| name == "background" && *raw == "true")
+}
+
+/// Returns the id of a response that is not complete yet.
+fn unfinished(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Response {
+        id: String,
+        status: String,
+    }
+    let response: Response = serde_json::from_slice(body).ok()?;
+    let is_unfinished = matches!(response.status.as_str(), "queued" | "in_progress");
+    is_unfinished.then_some(response.id)
 }
 
 /// The parameters that the next request would have as well.
@@ -192,19 +276,33 @@ fn messages_of(dialect: Dialect, request: &str) -> usize {
     lists.messages.len().max(lists.contents.len())
 }
 
-/// Reads an answer, whole or streamed, as its bytes show. It comes after so many messages.
-fn answer(dialect: Dialect, bytes: &[u8], place: usize) -> Result<Answer, Reason> {
+/// Reads an answer, whole or streamed, as its bytes show. It comes after `place` messages.
+fn answer(
+    dialect: Dialect,
+    bytes: &[u8],
+    place: usize,
+    is_background: bool,
+    damage: &mut Vec<String>,
+) -> Result<Answer, Reason> {
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_document = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     if start == Some(&b'{') && (dialect != Dialect::Ollama || is_document()) {
-        let text = std::str::from_utf8(bytes).map_err(|_| Reason::ResponseUndecodable)?;
-        let reply = read_reply_at(dialect, text, place).map_err(|_| Reason::NoTurn)?;
+        if dialect == Dialect::Responses
+            && let Some(response) = unfinished(bytes)
+        {
+            return Ok(Answer::Pending { response });
+        }
+        let text = readable("response", bytes, damage);
+        let reply = read_reply_at(dialect, &text, place).map_err(|_| Reason::NoTurn)?;
         return Ok(Answer::Whole(Box::new(reply)));
     }
+    // The events are read as text before the assembler sees them.
+    let invalid = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
     let mut assembler = Assembler::new(dialect);
     let pushed = if start == Some(&b'[') {
         // Gemini streams a list where it is not asked for events.
-        let elements = serde_json::from_slice::<Vec<&RawValue>>(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let elements = serde_json::from_str::<Vec<&RawValue>>(&text);
         let events: String = elements
             .map_err(|_| Reason::NoTurn)?
             .iter()
@@ -215,6 +313,13 @@ fn answer(dialect: Dialect, bytes: &[u8], place: usize) -> Result<Answer, Reason
         assembler.push(bytes, &mut |_| {})
     };
     let ended = pushed.and_then(|()| assembler.end());
+    let replaced = assembler.replaced_count();
+    for (count, what) in [(invalid, "bytes that are not UTF-8"), (replaced, "unpaired surrogates")]
+    {
+        if count > 0 {
+            damage.push(format!("response stream: {what} were replaced in {count} places"));
+        }
+    }
     let cause = match ended.map(|body| read_reply_at(dialect, &body, place)) {
         Ok(Ok(reply)) => return Ok(Answer::Whole(Box::new(reply))),
         Ok(Err(_)) => ModelError::Cut,
@@ -222,7 +327,9 @@ fn answer(dialect: Dialect, bytes: &[u8], place: usize) -> Result<Answer, Reason
     };
     let partial = assembler.partial();
     if partial.text.is_empty() && partial.reasoning.is_empty() && partial.calls.is_empty() {
-        return Err(Reason::NoTurn);
+        // The response is made to its end without the stream, and fetched by its id.
+        let response = partial.id.filter(|_| is_background).ok_or(Reason::NoTurn)?;
+        return Ok(Answer::Pending { response });
     }
     Ok(Answer::Partial { partial: Box::new(partial), cause })
 }

@@ -1,12 +1,13 @@
 //! The recorder: a thread of its own, behind a queue that drops rather than waits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tract_engine::Repo;
+use tract_import::AnomalyKind;
 use tract_secrets::Scanner;
 
 use crate::capture::{Budget, Capture, Exchange};
@@ -14,7 +15,7 @@ use crate::counts::{Counts, Reason};
 use crate::error::{Error, Result};
 use crate::lull::Lull;
 use crate::read::{self, Answer};
-use crate::report::{RecordReport, WrittenBranch};
+use crate::report::{RecordAnomaly, RecordReport, WrittenBranch};
 use crate::write::{Writer, WrittenTurn};
 
 /// How exchanges are recorded.
@@ -69,7 +70,40 @@ impl RecorderOptions {
 struct Progress {
     branches: BTreeMap<String, (u64, u64)>,
     redacted: BTreeMap<String, u64>,
+    anomalies: Anomalies,
     last_error: Option<String>,
+}
+
+/// Anomalies that are reported one by one; the others are counted.
+const LISTED: usize = 20;
+/// Anomalies that are remembered, so that a client that sends them again with each request does not
+/// have them counted again.
+const REMEMBERED: usize = 10_000;
+
+/// What was unusual about what was recorded.
+#[derive(Debug, Default)]
+struct Anomalies {
+    counts: BTreeMap<AnomalyKind, u64>,
+    listed: Vec<RecordAnomaly>,
+    known: HashSet<(String, String)>,
+}
+
+impl Anomalies {
+    fn add(&mut self, branch: &str, what: String) {
+        let key = (branch.to_owned(), what);
+        if self.known.contains(&key) {
+            return;
+        }
+        let kind = AnomalyKind::ReplacedText;
+        *self.counts.entry(kind).or_default() += 1;
+        if self.listed.len() < LISTED {
+            let (branch, what) = key.clone();
+            self.listed.push(RecordAnomaly { branch, kind, what });
+        }
+        if self.known.len() < REMEMBERED {
+            self.known.insert(key);
+        }
+    }
 }
 
 /// A recorder that runs.
@@ -139,6 +173,8 @@ impl Recorder {
             not_recorded: counts.skipped(),
             branches: branches.collect(),
             redacted: progress.redacted.clone(),
+            anomalies: progress.anomalies.counts.clone(),
+            listed: progress.anomalies.listed.clone(),
             last_error: progress.last_error.clone(),
         }
     }
@@ -199,15 +235,22 @@ impl Work {
     async fn one(&mut self, exchange: Exchange) -> Result<(), Reason> {
         let turn = read::read(exchange)?;
         let is_error = matches!(turn.answer, Answer::Error { .. });
+        let is_fetched = turn.fetched.is_some();
+        let damage = turn.damage.clone();
         let written = self.writer.record(turn).await;
         let mut progress = lock(&self.progress);
         progress.redacted =
             self.writer.redacted().map(|(kind, count)| (kind.to_owned(), count)).collect();
         match written {
             Ok(Some(WrittenTurn { branch, commits })) if !is_error => {
+                for what in damage {
+                    progress.anomalies.add(&branch, what);
+                }
                 let count = progress.branches.entry(branch).or_default();
                 *count = (count.0 + 1, count.1 + commits);
             }
+            // A response that is read again, or that another client asked for.
+            Ok(None) if is_fetched => return Err(Reason::NotATurn),
             Ok(_) => {}
             Err(error) => {
                 progress.last_error = Some(error.code().to_owned());

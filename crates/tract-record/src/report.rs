@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tract_core::{Blob, RefName};
 use tract_engine::{Error, Repo, Result};
+use tract_import::AnomalyKind;
 
 use crate::counts::Reason;
 
@@ -20,6 +21,18 @@ pub struct WrittenBranch {
     pub exchanges: u64,
     /// Commits that it got.
     pub commits: u64,
+}
+
+/// Something unusual about what was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RecordAnomaly {
+    /// The branch that has it.
+    pub branch: String,
+    /// What is unusual.
+    pub kind: AnomalyKind,
+    /// What exactly, and where in the request or response. It never quotes a message.
+    pub what: String,
 }
 
 /// What was recorded, and what was not.
@@ -39,6 +52,12 @@ pub struct RecordReport {
     pub branches: Vec<WrittenBranch>,
     /// Secrets that were replaced by marks, by kind.
     pub redacted: BTreeMap<String, u64>,
+    /// How many anomalies of each kind.
+    #[serde(default)]
+    pub anomalies: BTreeMap<AnomalyKind, u64>,
+    /// The first anomalies.
+    #[serde(default)]
+    pub listed: Vec<RecordAnomaly>,
     /// What the store said when it refused something last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

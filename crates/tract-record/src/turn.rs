@@ -45,6 +45,16 @@ pub(crate) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
     found.map(|(_, dialect)| Endpoint { dialect: *dialect })
 }
 
+/// Returns the id of the response that a request fetches; `None` where it is another request.
+pub(crate) fn fetched_response<'a>(method: &str, path: &'a str) -> Option<&'a str> {
+    if !method.eq_ignore_ascii_case("get") {
+        return None;
+    }
+    let path = path.split(['?', '#']).next()?.trim_end_matches('/');
+    let (before, id) = path.rsplit_once('/')?;
+    (before.ends_with("/responses") && !id.is_empty()).then_some(id)
+}
+
 /// The model that a path names, as Gemini's do.
 pub(crate) fn model_of(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once("/models/")?;

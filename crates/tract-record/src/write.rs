@@ -3,8 +3,13 @@
 mod context;
 mod redact;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::json;
-use tract_core::{Applied, AuthorKind, CommitId, Draft, JsonText, Part, RefName, RefTarget};
+use tract_core::{
+    Applied, AuthorKind, CommitId, Content, Draft, JsonText, Part, RefName, RefTarget,
+};
 use tract_engine::plan::{Details, Request};
 use tract_engine::{
     Error, Repo, Result, Txn, WriteOptions, broken_off, generation_config, reply_draft,
@@ -12,17 +17,18 @@ use tract_engine::{
 use tract_secrets::Scanner;
 
 use self::redact::Redactor;
+use crate::calls::CallsId;
 use crate::chain::{self, ChainHash, ROOT};
-use crate::conversations::{BranchState, ContextState, Conversations, Entry, Match};
+use crate::conversations::{
+    BranchNumber, BranchState, ContextState, Conversations, Entry, Match, NamedMessage,
+};
 use crate::read::{Answer, RecordedTurn};
+use crate::responses::{PendingRequest, ServerState};
 
 /// How often a write is tried where others move its branch.
 const ATTEMPTS: usize = 8;
 /// Names of one kind that are tried.
 const MOST_NAMES: usize = 10_000;
-
-/// How ids of answers begin that later requests may name instead of sending all messages.
-const RESPONSE_ID: &str = "resp_";
 
 /// How agents begin the text that they put in the place of a conversation that grew too long.
 const SUMMARIES: &[&str] = &[
@@ -42,6 +48,8 @@ pub(crate) struct Writer {
     repo: Repo,
     conversations: Conversations,
     redactor: Redactor,
+    /// The number at which a free name of this beginning is sought.
+    names: Mutex<HashMap<String, usize>>,
 }
 
 /// Where a turn goes.
@@ -64,15 +72,57 @@ struct OpenBranch {
     head: Option<CommitId>,
     commits: u64,
     /// What the index learns when the write is done.
-    learned: Vec<(ChainHash, CommitId, CommitId, ChainHash)>,
+    learned: Vec<LearnedMessage>,
+    /// The calls up to the last message.
+    calls: CallsId,
+}
+
+/// A message for the index: its beginning, and the entry without its branch.
+#[derive(Clone, Copy)]
+struct LearnedMessage {
+    hash: ChainHash,
+    head: CommitId,
+    message: CommitId,
+    visible: ChainHash,
+    calls: CallsId,
+}
+
+impl LearnedMessage {
+    fn entry(self, branch: BranchNumber) -> Entry {
+        let Self { head, message, visible, calls, .. } = self;
+        Entry { branch, head, message, visible, calls }
+    }
 }
 
 impl OpenBranch {
+    /// Has what follows the last message of a request follow a note after it, which is in no context.
+    fn follow_note(&mut self, found: &Match, note: CommitId) {
+        let last = found.hashes.last().copied().unwrap_or(ROOT);
+        let known = found.entry.filter(|_| found.count + 1 == found.hashes.len());
+        let known = known.map(|Entry { message, visible, calls, .. }| LearnedMessage {
+            hash: last,
+            head: note,
+            message,
+            visible,
+            calls,
+        });
+        let written = self.learned.iter().rev().find(|learned| learned.hash == last).copied();
+        self.learned
+            .extend(written.or(known).map(|of_last| LearnedMessage { head: note, ..of_last }));
+    }
+
     async fn add(&mut self, txn: &mut Txn<'_>, request: &Request) -> Result<CommitId> {
         let commit = txn.add(&self.name, request).await?.id();
         self.head = Some(commit);
         self.commits += 1;
         Ok(commit)
+    }
+
+    /// Notes a message that was added last.
+    fn learn(&mut self, hash: ChainHash, commit: CommitId, content: &Content) {
+        let (visible, calls) = (chain::visible(content), self.calls);
+        let learned = LearnedMessage { hash, head: commit, message: commit, visible, calls };
+        self.learned.push(learned);
     }
 
     /// Adds what the planner may refuse: then the context stays as it was.
@@ -88,7 +138,8 @@ impl OpenBranch {
 impl Writer {
     pub(crate) fn new(repo: Repo, scanner: Option<&'static Scanner>) -> Self {
         let redactor = Redactor::new(scanner);
-        Self { repo, conversations: Conversations::default(), redactor }
+        let (conversations, names) = (Conversations::default(), Mutex::default());
+        Self { repo, conversations, redactor, names }
     }
 
     /// Forgets what is known of the store; it is read back as it is needed.
@@ -104,8 +155,19 @@ impl Writer {
     pub(crate) async fn record(&mut self, mut turn: RecordedTurn) -> Result<Option<WrittenTurn>> {
         self.redactor.turn(&mut turn);
         self.conversations.load(&self.repo, &turn.thread).await?;
-        let contents = turn.messages.iter().map(|draft| &draft.content);
-        let found = self.conversations.find(&turn.thread, turn.previous.as_deref(), contents);
+        let named = match turn.fetched.as_ref().or(turn.continues.as_ref()) {
+            Some(state) => self.conversations.named(&self.repo, state).await?,
+            None => None,
+        };
+        if turn.fetched.is_some() {
+            // An answer that is recorded already may be read again.
+            let Some(request) = named.as_ref().and_then(|named| named.pending.as_ref()) else {
+                return Ok(None);
+            };
+            turn.parameters = request.parameters.clone();
+            turn.requested_at_us = request.requested_at_us;
+        }
+        let found = self.find(&turn, named.as_ref()).await?;
         for attempt in 0..ATTEMPTS {
             let start = self.start(&turn, &found, attempt > 0);
             if let Answer::Error { status, kind } = &turn.answer {
@@ -119,6 +181,25 @@ impl Writer {
         Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
+    /// Finds the recorded beginning of a turn. Older branches are read while it has answers that are not
+    /// among what was found: it continues a conversation.
+    async fn find(&mut self, turn: &RecordedTurn, named: Option<&NamedMessage>) -> Result<Match> {
+        let contents = turn.messages.iter().map(|draft| &draft.content);
+        if named.is_none() && turn.continues.is_some() {
+            // What it continues is not recorded, so its messages are not the first ones.
+            return Ok(Conversations::no_match(contents));
+        }
+        loop {
+            let contents = contents.clone();
+            let found = self.conversations.find(&turn.thread, named, contents.clone());
+            let is_answer = |content: &Content| matches!(content, Content::Assistant(_));
+            let has_older = named.is_none() && contents.skip(found.count).any(is_answer);
+            if !has_older || !self.conversations.load_more(&self.repo, &turn.thread).await? {
+                return Ok(found);
+            }
+        }
+    }
+
     fn is_side_request(&self, turn: &RecordedTurn) -> bool {
         let main = self.conversations.main(&turn.thread);
         turn.is_side_request(main.is_some_and(|main| !main.context.tools.is_empty()))
@@ -128,7 +209,10 @@ impl Writer {
         if let Some(entry) = found.entry {
             let branch = self.conversations.branch(entry.branch);
             let is_tip = branch.is_some_and(|branch| branch.head == entry.head);
-            return if is_tip && !has_moved { Start::Continue(entry) } else { Start::Fork(entry) };
+            return match is_tip && !has_moved && !found.is_foreign {
+                true => Start::Continue(entry),
+                false => Start::Fork(entry),
+            };
         }
         let first = turn.messages.first().map(|draft| &draft.content);
         let is_summary = first.is_some_and(|content| {
@@ -152,36 +236,35 @@ impl Writer {
     ) -> Result<Option<WrittenTurn>> {
         let reply = match &turn.answer {
             Answer::Whole(reply) => Some(self.redactor.reply(reply_draft(reply).map_err(damaged)?)),
-            Answer::Partial { .. } | Answer::Error { .. } => None,
+            Answer::Partial { .. } | Answer::Pending { .. } | Answer::Error { .. } => None,
         };
         let last = found.hashes.last().copied().unwrap_or(ROOT);
         let answered = reply.as_ref().map(|draft| chain::after(last, &draft.content));
-        let is_known = |hash| self.conversations.entry(&turn.thread, hash).is_some();
-        let is_repeated = found.count + 1 == found.hashes.len()
-            && matches!(start, Start::Fork(_))
-            && answered.as_ref().is_some_and(is_known);
         let repo = self.repo.clone();
         let mut txn = Txn::new(&repo)?.importing();
-        let Some(mut desk) = self.open(&mut txn, turn, &start).await? else { return Ok(None) };
-        if is_repeated {
-            return Ok(Some(WrittenTurn { branch: String::new(), commits: 0 }));
+        let Some(mut desk) = self.open(&mut txn, turn, found, &start).await? else {
+            return Ok(None);
+        };
+        if turn.fetched.is_none() {
+            self.set_context(&mut txn, &mut desk, turn).await?;
+            self.take_edits(&mut txn, &mut desk, turn, found).await?;
         }
-        self.set_context(&mut txn, &mut desk, turn).await?;
-        self.take_edits(&mut txn, &mut desk, turn, found).await?;
         let mut matched = found.count;
         // After the last message that was recorded before come new instructions and edits.
         if let (Some(entry), Some(head), Some(hash)) =
             (found.entry, desk.head, found.hashes.get(matched))
             && matches!(start, Start::Continue(_))
         {
-            let edited = desk.learned.iter().rev().find(|(known, ..)| known == hash);
-            let visible = edited.map_or(entry.visible, |(_, _, _, visible)| *visible);
-            desk.learned.push((*hash, head, entry.message, visible));
+            let edited = desk.learned.iter().rev().find(|learned| learned.hash == *hash);
+            let visible = edited.map_or(entry.visible, |learned| learned.visible);
+            let (message, calls) = (entry.message, entry.calls);
+            desk.learned.push(LearnedMessage { hash: *hash, head, message, visible, calls });
         }
         if let (Start::Compact(_), Some(draft)) = (&start, turn.messages.first()) {
             self.compact(&mut txn, &mut desk, draft, turn.requested_at_us).await?;
             if let (Some(head), Some(hash)) = (desk.head, found.hashes.get(1)) {
-                desk.learned.push((*hash, head, head, chain::visible(&draft.content)));
+                desk.calls = self.conversations.calls.after(CallsId::default(), &draft.content);
+                desk.learn(*hash, head, &draft.content);
             }
             matched = 1;
         }
@@ -189,25 +272,36 @@ impl Writer {
         for (draft, hash) in new {
             let mut draft = draft.clone();
             draft.created_at = Some(turn.requested_at_us);
-            let visible = chain::visible(&draft.content);
+            let content = draft.content.clone();
             let commit = desk.add(&mut txn, &Request::Import(draft)).await?;
-            desk.learned.push((*hash, commit, commit, visible));
+            desk.calls = self.conversations.calls.after(desk.calls, &content);
+            desk.learn(*hash, commit, &content);
         }
         if let (Some(draft), Some(hash)) = (reply, answered) {
             let draft = with_facts(draft, turn)?;
-            let visible = chain::visible(&draft.content);
+            let content = draft.content.clone();
             let commit = desk.add(&mut txn, &Request::Import(draft)).await?;
-            desk.learned.push((hash, commit, commit, visible));
+            desk.calls = self.conversations.calls.after(desk.calls, &content);
+            desk.learn(hash, commit, &content);
         }
         if let Answer::Partial { partial, cause } = &turn.answer {
             let request = broken_off(cause, partial, Some(&turn.parameters))?;
             let request = at(request, turn.answered_at_us);
             let commit = desk.add(&mut txn, &request).await?;
-            // What follows the request follows the note: it is in no context.
-            let of_last = desk.learned.iter().rev().find(|(hash, ..)| *hash == last).copied();
-            if let Some((hash, _, message, visible)) = of_last {
-                desk.learned.push((hash, commit, message, visible));
-            }
+            desk.follow_note(found, commit);
+        }
+        let background = turn.background_response();
+        if let Some(response) = background {
+            let request = PendingRequest::of(turn);
+            let details = Details {
+                message: Some("the answer is made in the background".to_owned()),
+                origin: AuthorKind::Import.into(),
+                created_at: Some(turn.requested_at_us),
+                ..Details::default()
+            };
+            let content = Some(JsonText::of(&request.note(response)).map_err(damaged)?);
+            let commit = desk.add(&mut txn, &Request::Note { content, details }).await?;
+            desk.follow_note(found, commit);
         }
         match txn.apply("record", &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => {}
@@ -216,26 +310,48 @@ impl Writer {
         for kinds in turn.redacted.iter().skip(found.count) {
             self.redactor.count(kinds);
         }
-        if let (Some(hash), Answer::Whole(reply)) = (answered, &turn.answer)
-            && let Some(id) = reply.id.as_ref().filter(|id| id.starts_with(RESPONSE_ID))
-        {
-            self.conversations.answered(id, hash);
+        let newest = desk.learned.last().copied();
+        let (written, number) = self.learn(turn, desk);
+        if let (Some(number), Some(newest)) = (number, newest) {
+            self.name(turn, newest.entry(number), newest.hash);
         }
-        Ok(Some(self.learn(turn, desk)))
+        Ok(Some(written))
     }
 
-    fn learn(&mut self, turn: &RecordedTurn, desk: OpenBranch) -> WrittenTurn {
+    /// Learns the names by which later requests continue after a turn.
+    fn name(&mut self, turn: &RecordedTurn, entry: Entry, hash: ChainHash) {
+        let (response, pending) = match (&turn.answer, turn.background_response()) {
+            (Answer::Whole(reply), _) => {
+                (reply.id.as_deref().and_then(ServerState::response), None)
+            }
+            (_, Some(id)) => (ServerState::response(id), Some(PendingRequest::of(turn))),
+            (_, None) => (None, None),
+        };
+        let conversation = ServerState::conversation(&turn.parameters);
+        let named = NamedMessage { hash, entry, pending };
+        for state in response.into_iter().chain(conversation) {
+            self.conversations.name(state, named.clone());
+        }
+    }
+
+    fn learn(
+        &mut self,
+        turn: &RecordedTurn,
+        desk: OpenBranch,
+    ) -> (WrittenTurn, Option<BranchNumber>) {
         let branch = desk.name.branch_name().unwrap_or_default().to_owned();
-        if let Some(head) = desk.head {
+        let written = WrittenTurn { branch, commits: desk.commits };
+        let number = desk.head.map(|head| {
             let state = BranchState { name: desk.name, head, context: desk.context };
             let is_side = self.is_side_request(turn);
             let number = self.conversations.wrote(&turn.thread, desk.number, state, is_side);
-            for (hash, head, message, visible) in desk.learned {
-                let entry = Entry { branch: number, head, message, visible };
-                self.conversations.insert(&turn.thread, hash, entry);
+            for learned in desk.learned {
+                let entry = learned.entry(number);
+                self.conversations.insert(&turn.thread, learned.hash, entry);
             }
-        }
-        WrittenTurn { branch, commits: desk.commits }
+            number
+        });
+        (written, number)
     }
 
     /// Finds or makes the branch of a turn; `None` when it moved since it was written.
@@ -243,9 +359,14 @@ impl Writer {
         &self,
         txn: &mut Txn<'_>,
         turn: &RecordedTurn,
+        found: &Match,
         start: &Start,
     ) -> Result<Option<OpenBranch>> {
         let base = Conversations::base_name(&turn.thread, turn.requested_at_us);
+        let calls = match start {
+            Start::Continue(entry) | Start::Fork(entry) => entry.calls,
+            Start::Compact(_) | Start::Root => CallsId::default(),
+        };
         let desk = |name, number, context, head| OpenBranch {
             name,
             number,
@@ -253,6 +374,7 @@ impl Writer {
             head,
             commits: 0,
             learned: Vec::new(),
+            calls,
         };
         let (state, number) = match start {
             Start::Continue(entry) => (self.conversations.branch(entry.branch), Some(entry.branch)),
@@ -262,7 +384,10 @@ impl Writer {
                 let from = from.and_then(|branch| branch.name.branch_name()).unwrap_or(&base);
                 // Forks of forks are forks of the conversation.
                 let from = from.split(".fork-").next().unwrap_or(from);
-                let name = free_name(txn, |n| format!("{from}.fork-{n}")).await?;
+                let name = match found.is_foreign {
+                    true => self.root_name(txn, &base).await?,
+                    false => self.free_name(txn, &format!("{from}.fork-")).await?,
+                };
                 txn.move_ref(&name, Some(RefTarget::Commit(entry.head))).await?;
                 let compiled = self.repo.compile(Some(entry.head)).await?;
                 let context = ContextState::of(&compiled);
@@ -270,10 +395,9 @@ impl Writer {
             }
             Start::Root => {
                 let name = if self.is_side_request(turn) {
-                    free_name(txn, |n| format!("{base}.side-{n}")).await?
+                    self.free_name(txn, &format!("{base}.side-")).await?
                 } else {
-                    let name = |n| if n == 1 { base.clone() } else { format!("{base}.root-{n}") };
-                    free_name(txn, name).await?
+                    self.root_name(txn, &base).await?
                 };
                 return Ok(Some(desk(name, None, ContextState::default(), None)));
             }
@@ -283,6 +407,36 @@ impl Writer {
             return Ok(None);
         }
         Ok(Some(desk(state.name.clone(), number, state.context.clone(), Some(state.head))))
+    }
+
+    /// Returns the name of a thread's next branch that is no fork of another.
+    async fn root_name(&self, txn: &mut Txn<'_>, base: &str) -> Result<RefName> {
+        let name = RefName::branch(base)?;
+        match txn.target(&name).await? {
+            None => Ok(name),
+            Some(_) => self.free_name(txn, &format!("{base}.root-")).await,
+        }
+    }
+
+    /// Returns the next free name with this beginning and a number. Where to look next is remembered:
+    /// an evaluation asks the same question thousands of times.
+    async fn free_name(&self, txn: &mut Txn<'_>, beginning: &str) -> Result<RefName> {
+        let first = if beginning.ends_with(".root-") { 2 } else { 1 };
+        let known =
+            self.names.lock().unwrap_or_else(PoisonError::into_inner).get(beginning).copied();
+        let from = known.unwrap_or(first);
+        for n in from..from.saturating_add(MOST_NAMES) {
+            let name = RefName::branch(&format!("{beginning}{n}"))?;
+            if txn.target(&name).await?.is_none() {
+                let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                if names.len() >= MOST_NAMES {
+                    names.clear();
+                }
+                names.insert(beginning.to_owned(), n);
+                return Ok(name);
+            }
+        }
+        Err(Error::KeptMoving { attempts: MOST_NAMES })
     }
 
     /// Leaves a line in the log about a request that the upstream refused.
@@ -296,7 +450,7 @@ impl Writer {
     ) -> Result<Option<WrittenTurn>> {
         let repo = self.repo.clone();
         let mut txn = Txn::new(&repo)?.importing();
-        let opened = self.open(&mut txn, turn, &Start::Continue(entry)).await?;
+        let opened = self.open(&mut txn, turn, found, &Start::Continue(entry)).await?;
         let Some(mut desk) = opened else { return Ok(None) };
         let content = json!({ "upstream_error": { "status": status, "type": kind } });
         let details = Details {
@@ -311,20 +465,12 @@ impl Writer {
             return Ok(None);
         }
         if let Some(hash) = found.hashes.get(found.count) {
-            desk.learned.push((*hash, commit, entry.message, entry.visible));
+            let Entry { message, visible, calls, .. } = entry;
+            let hash = *hash;
+            desk.learned.push(LearnedMessage { hash, head: commit, message, visible, calls });
         }
-        Ok(Some(self.learn(turn, desk)))
+        Ok(Some(self.learn(turn, desk).0))
     }
-}
-
-async fn free_name(txn: &mut Txn<'_>, name: impl Fn(usize) -> String) -> Result<RefName> {
-    for n in 1..=MOST_NAMES {
-        let name = RefName::branch(&name(n))?;
-        if txn.target(&name).await?.is_none() {
-            return Ok(name);
-        }
-    }
-    Err(Error::KeptMoving { attempts: MOST_NAMES })
 }
 
 /// Adds what is known of an answer besides its content.

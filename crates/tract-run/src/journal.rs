@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tract_compile::Line;
 use tract_core::store::Walk;
-use tract_core::{AuthorKind, Commit, CommitId, Content, JsonText, Op, Origin, RefName};
+use tract_core::{
+    AuthorKind, Commit, CommitId, Content, JsonText, Op, Origin, RefName, ToolTraits,
+};
 use tract_engine::Repo;
 use tract_engine::plan::{Details, Request};
 use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
@@ -18,6 +20,8 @@ use crate::error::Result;
 
 /// The origin of notes that mark calls as started.
 const STARTED: &str = "run/started";
+/// What a model reads in the place of an answer that was erased.
+const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.";
 /// The origin of notes that say which calls wait, by what names their effect.
 const DEFERRED: &str = "run/deferred";
 
@@ -57,8 +61,10 @@ pub(crate) struct OtherBranches {
     recorded: BTreeMap<CallKey, Recorded>,
     /// Calls that were marked as started somewhere.
     started: BTreeSet<String>,
-    /// Calls whose tools were run somewhere, and answered.
-    answered: BTreeSet<String>,
+    /// The same by the ids of the calls.
+    answered: BTreeMap<String, Recorded>,
+    /// Placeholders for answers that were erased. They win over copies of the answers elsewhere.
+    erased: BTreeMap<String, Recorded>,
 }
 
 impl OtherBranches {
@@ -88,31 +94,105 @@ impl OtherBranches {
         let marked = Marked::of(repo, since).await?;
         let shown = line.view().rows();
         let shown = shown.filter(|row| row.answers.is_some_and(|call| call.slot == message));
-        let answers: BTreeSet<CommitId> =
-            shown.map(|row| row.slot).chain(since.answers.iter().copied()).collect();
+        let shown: BTreeMap<CommitId, CommitId> =
+            shown.map(|row| (row.slot, row.version)).collect();
+        let answers: BTreeSet<CommitId> = shown.keys().chain(&since.answers).copied().collect();
         for slot in answers {
             let commit = repo.require_commit(slot).await?;
-            // A handler may have changed the answer, or refused it: what the tool said is kept.
-            let content = match repo.original_of(slot).await? {
-                Some(original) => original,
-                None => repo.content_of(slot).await?,
+            let version = shown.get(&slot).copied().unwrap_or(slot);
+            let Some((call_id, recorded)) = self.answer_of(repo, slot, version, &commit).await?
+            else {
+                continue;
             };
-            let Content::ToolResult(answer) = &content else { continue };
-            let started = || marked.started.get(&answer.call_id).copied();
+            if may_have_run(&commit) {
+                self.started.insert(call_id);
+                continue;
+            }
+            let started = || marked.started.get(&call_id).copied();
             if let Some(key) = key_of(&commit).or_else(started) {
-                let recorded = Recorded::new(content.text()).is_error(answer.is_error);
-                self.answered.insert(answer.call_id.clone());
-                self.recorded.insert(key, recorded);
+                self.recorded.insert(key, recorded.clone());
+                self.answered.insert(call_id, recorded);
             }
         }
         self.started.extend(marked.started.into_keys());
         Ok(())
     }
 
+    /// Reads the call that a commit answers, and the answer. A handler may have changed it, or refused it:
+    /// what the tool said is kept.
+    async fn answer_of(
+        &mut self,
+        repo: &Repo,
+        slot: CommitId,
+        version: CommitId,
+        commit: &Commit,
+    ) -> Result<Option<(String, Recorded)>> {
+        // The bytes of a message that was erased stay where another message has the same.
+        let edited = match version == slot {
+            true => None,
+            false => match repo.content_of(version).await {
+                Err(error) if erased_answer(&error).is_none() => return Err(error.into()),
+                content => content.ok(),
+            },
+        };
+        if let Some(now) = edited.filter(tract_engine::is_erased) {
+            let Some(call_id) = call_id_of(commit) else { return Ok(None) };
+            let recorded = Recorded::new(format!("{} {ERASED_ANSWER}", now.text()));
+            self.erased.insert(call_id.clone(), recorded.clone());
+            return Ok(Some((call_id, recorded)));
+        }
+        let content = match repo.original_of(slot).await {
+            Ok(None) => repo.content_of(slot).await,
+            Ok(Some(original)) => Ok(original),
+            Err(error) => Err(error),
+        };
+        let error = match content {
+            Ok(Content::ToolResult(answer)) => {
+                let text = Content::ToolResult(answer.clone()).text();
+                let recorded = Recorded::new(text).is_error(answer.is_error);
+                return Ok(Some((answer.call_id, recorded)));
+            }
+            Ok(_) => return Ok(None),
+            Err(error) => error,
+        };
+        let Some(recorded) = erased_answer(&error) else { return Err(error.into()) };
+        let Some(call_id) = call_id_of(commit) else { return Ok(None) };
+        self.erased.insert(call_id.clone(), recorded.clone());
+        Ok(Some((call_id, recorded)))
+    }
+
+    /// Returns the placeholder for the answer to a call, where the answer was erased.
+    pub(crate) fn erased(&self, call_id: &str) -> Option<&Recorded> {
+        self.erased.get(call_id)
+    }
+
     /// Whether a call was started on another branch, and its outcome is unknown.
     pub(crate) fn is_unanswered(&self, call_id: &str) -> bool {
-        self.started.contains(call_id) && !self.answered.contains(call_id)
+        self.started.contains(call_id) && !self.answered.contains_key(call_id)
     }
+
+    /// Returns the answer that a tool gave to a call.
+    pub(crate) fn answer(&self, call_id: &str) -> Option<&Recorded> {
+        self.answered.get(call_id)
+    }
+}
+
+/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has run, so a
+/// fork does not run it again because its answer is gone.
+pub(crate) fn erased_answer(error: &tract_engine::Error) -> Option<Recorded> {
+    let tract_engine::Error::Erased(erasure) = error else { return None };
+    let reason = &erasure.reason;
+    Some(Recorded::new(format!("[erased: {reason}] {ERASED_ANSWER}")))
+}
+
+/// The provider's id of the call that a commit answers, where its origin says it.
+fn call_id_of(commit: &Commit) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Detail {
+        call_id: String,
+    }
+    let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
+    Some(detail.call_id)
 }
 
 /// What names the effect of the call that a commit answers, where its origin says so: not when a
@@ -128,6 +208,28 @@ fn key_of(commit: &Commit) -> Option<CallKey> {
     let detail: Detail = serde_json::from_str(commit.origin.detail.as_ref()?.as_str()).ok()?;
     let happened = detail.replayed || detail.attempts.unwrap_or(0) > 0;
     detail.idempotency_key.filter(|_| happened)
+}
+
+/// Whether a commit answers a call whose tool was started and gave no answer itself. Stores of
+/// versions that did not record this have the way in which it ended.
+fn may_have_run(commit: &Commit) -> bool {
+    #[derive(Deserialize)]
+    struct Detail {
+        #[serde(default)]
+        outcome_unknown: bool,
+        #[serde(default)]
+        outcome: String,
+        #[serde(default)]
+        traits: ToolTraits,
+        #[serde(default)]
+        attempts: u32,
+    }
+    let detail = commit.origin.detail.as_ref();
+    let detail = detail.and_then(|detail| serde_json::from_str::<Detail>(detail.as_str()).ok());
+    detail.is_some_and(|detail| {
+        let ended = matches!(&*detail.outcome, "cancelled" | "timed_out" | "panicked");
+        detail.outcome_unknown || ended && detail.attempts > 0 && !detail.traits.read_only
+    })
 }
 
 /// Claims the effects of calls, each with a note on the branch in the same durable write. Knows as
@@ -158,6 +260,11 @@ impl Journal for BranchJournal {
 
     async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
         self.effects.finish(self.index(call)?, answer);
+        Ok(())
+    }
+
+    async fn unanswered(&self, call: &CallStart) -> Result<(), BoxError> {
+        self.effects.give_up(self.index(call)?);
         Ok(())
     }
 

@@ -97,10 +97,14 @@ impl Agent {
                 calls.pending.push(waits.id.clone());
                 continue;
             }
-            let then = if let Some(known) = known.get(index) {
+            let then = if let Some(erased) = calls.elsewhere.erased(&call.id) {
+                CallStep::Answer(erased.clone(), "succeeded", true)
+            } else if let Some(known) = known.get(index) {
                 self.then_known(*index, call, known, effects)
             } else if marked.started.contains_key(&call.id) {
                 CallStep::give_up(INTERRUPTED, "interrupted")
+            } else if let Some(answer) = calls.elsewhere.answer(&call.id) {
+                CallStep::answered(answer)
             } else if calls.elsewhere.is_unanswered(&call.id) {
                 CallStep::give_up(INTERRUPTED_ELSEWHERE, "interrupted")
             } else if marked.deferred.contains_key(&call.id) {
@@ -129,10 +133,7 @@ impl Agent {
     ) -> CallStep {
         let traits = self.traits(call);
         match known {
-            EffectStatus::Answered(answer) => {
-                let outcome = if answer.is_error { "failed" } else { "succeeded" };
-                CallStep::Answer(answer.clone(), outcome, true)
-            }
+            EffectStatus::Answered(answer) => CallStep::answered(answer),
             EffectStatus::Unknown { approved: false, .. }
                 if self.on_resume == OnResume::Run && (traits.idempotent || traits.read_only) =>
             {

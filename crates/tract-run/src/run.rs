@@ -81,6 +81,9 @@ pub struct Report {
     pub calls: u32,
     /// The token usage of the model's answers, as far as it was reported.
     pub usage: Usage,
+    /// Tokens that were estimated for the budget, because the provider does not report them. They are not
+    /// in [`usage`](Self::usage).
+    pub estimated_tokens: u64,
     /// The head of the branch.
     pub head: Option<CommitId>,
     /// The pending approvals, by name.
@@ -143,6 +146,7 @@ impl Agent {
             steps: 0,
             calls: 0,
             usage: Usage::new(0, 0),
+            estimated_tokens: 0,
             head: None,
             pending: Vec::new(),
             unknown_stop_reason: None,
@@ -281,12 +285,15 @@ impl Agent {
         }
         report.calls += u32::try_from(done.answers.len()).unwrap_or(u32::MAX);
         report.pending.clone_from(&done.pending);
+        report.estimated_tokens = report.estimated_tokens.saturating_add(done.estimated_tokens);
         if let Some(usage) = done.usage {
             let sums = &mut report.usage;
             for (sum, more) in [
                 (&mut sums.input_tokens, usage.input_tokens),
                 (&mut sums.output_tokens, usage.output_tokens),
                 (&mut sums.cached_tokens, usage.cached_tokens),
+                (&mut sums.cache_write_tokens, usage.cache_write_tokens),
+                (&mut sums.cache_write_1h_tokens, usage.cache_write_1h_tokens),
                 (&mut sums.reasoning_tokens, usage.reasoning_tokens),
             ] {
                 *sum = more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(*sum);

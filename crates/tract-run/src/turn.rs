@@ -59,6 +59,8 @@ pub struct TurnDone {
     pub stop_reason: Option<StopReason>,
     /// What it cost.
     pub usage: Option<Usage>,
+    /// Tokens that were estimated for the budget, because the provider does not report them.
+    pub estimated_tokens: u64,
     /// The calls that were answered, in order.
     pub answers: Vec<AnsweredCall>,
     /// The pending approvals.
@@ -74,6 +76,7 @@ impl TurnDone {
             text: String::new(),
             stop_reason: None,
             usage: None,
+            estimated_tokens: 0,
             answers: Vec::new(),
             pending: Vec::new(),
             end,
@@ -100,6 +103,23 @@ pub(crate) struct Calls {
     pub(crate) elsewhere: OtherBranches,
 }
 
+impl Calls {
+    /// Answers the calls of a reply that was cut off or refused as not executed: the model may have
+    /// wanted to say more, such as another argument. Returns whether there were any.
+    pub(crate) fn give_up_if_cut(&mut self, stop_reason: Option<&StopReason>) -> bool {
+        let why = match stop_reason {
+            Some(StopReason::MaxTokens) => "the reply reached the limit of tokens",
+            Some(StopReason::Refusal) => "the reply was refused or filtered",
+            _ => return false,
+        };
+        let text = format!("not executed: {why}. Ask for it again if it is still needed.");
+        for (_, _, then) in &mut self.each {
+            *then = CallStep::give_up(&text, "not_executed");
+        }
+        !self.each.is_empty()
+    }
+}
+
 /// What becomes of a call.
 pub(crate) enum CallStep {
     /// It is run.
@@ -110,6 +130,12 @@ pub(crate) enum CallStep {
 }
 
 impl CallStep {
+    /// A call whose tool gave this answer before, in another run or on another branch.
+    pub(crate) fn answered(answer: &Recorded) -> Self {
+        let outcome = if answer.is_error { "failed" } else { "succeeded" };
+        Self::Answer(answer.clone(), outcome, true)
+    }
+
     /// A call that will not run any more is answered by this text.
     pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
         Self::Answer(Recorded::new(text).is_error(true), outcome, false)

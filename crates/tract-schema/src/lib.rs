@@ -11,13 +11,14 @@
 //! let Lowered::Tool { text, .. } = lower(given, Dialect::OpenAi)? else { unreachable!() };
 //! assert_eq!(
 //!     text,
-//!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object"},"strict":false}}"#
+//!     r#"{"type":"function","function":{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{}},"strict":false}}"#
 //! );
 //! # Ok::<(), tract_core::json::JsonError>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod closed;
 mod definition;
 pub mod derive;
 mod dialect;
@@ -37,6 +38,7 @@ mod tree;
 mod validate;
 
 pub use crate::allowance::{StrictAllowance, StrictCost};
+pub use crate::closed::closed;
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::dialect::Dialect;

@@ -9,6 +9,8 @@
 
 mod graph;
 
+#[cfg(feature = "validate")]
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -124,8 +126,8 @@ impl LimitError {
 pub struct SchemaMeasure {
     /// JSON values in the schema.
     pub nodes: usize,
-    /// How deep arguments may nest before checking them could exceed
-    /// [`SchemaLimits::work`]; `None` when their depth does not matter.
+    /// How many levels below the arguments a value may be, scalars included, before checking it could
+    /// exceed [`SchemaLimits::work`]; `None` when the depth does not matter.
     pub arguments_depth: Option<usize>,
 }
 
@@ -137,6 +139,48 @@ pub struct SchemaMeasure {
 /// # Complexity
 /// O(size) for schemas that do not recurse, else O(size × 128).
 pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, LimitError> {
+    measured_graph(schema, limits).map(|(_, measure)| measure)
+}
+
+/// Measures a schema, and returns a copy in which a validator reads the value each time that it
+/// enters a subschema which applies several others to the same value.
+///
+/// Such subschemas can double the work without looking at the value, as `allOf` of two references
+/// does, and a validator that counts reads would not notice. The copy accepts the same values: a
+/// `type` that lists all types reads the value and rejects nothing, and validators check `type`
+/// first.
+#[cfg(feature = "validate")]
+pub(crate) fn measure_counting_branches(
+    schema: &Value,
+    limits: &SchemaLimits,
+) -> Result<(SchemaMeasure, Value), LimitError> {
+    let (graph, measure) = measured_graph(schema, limits)?;
+    Ok((measure, with_types(schema, &graph.uncounted_branches())))
+}
+
+/// Copies a schema, adding a `type` of all types to these subschemas.
+#[cfg(feature = "validate")]
+fn with_types(value: &Value, branches: &HashSet<*const Value>) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(|item| with_types(item, branches)).collect(),
+        Value::Object(members) => {
+            let copied =
+                |(key, member): (&String, &Value)| (key.clone(), with_types(member, branches));
+            let mut members: serde_json::Map<_, _> = members.iter().map(copied).collect();
+            if branches.contains(&std::ptr::from_ref(value)) {
+                let types = ["array", "boolean", "null", "number", "object", "string"];
+                members.insert("type".to_owned(), types.into_iter().collect());
+            }
+            Value::Object(members)
+        }
+        scalar => scalar.clone(),
+    }
+}
+
+fn measured_graph<'a>(
+    schema: &'a Value,
+    limits: &SchemaLimits,
+) -> Result<(Graph<'a>, SchemaMeasure), LimitError> {
     let graph = Graph::of(schema, limits)?;
     let order = graph.in_place_order()?;
     let chain = graph.longest_path();
@@ -145,15 +189,18 @@ pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, L
         return Err(LimitError::too_large(what, limits.chain, chain));
     }
     let arguments_depth = graph.growth(&order, limits.work)?;
-    Ok(SchemaMeasure { nodes: graph.len(), arguments_depth })
+    let measure = SchemaMeasure { nodes: graph.len(), arguments_depth };
+    Ok((graph, measure))
 }
 
-/// Returns how deep arrays and objects are nested.
+/// Returns how many levels below a value its deepest value is. Scalars count: a schema is applied to
+/// them as well.
 #[cfg(feature = "validate")]
 pub(crate) fn depth(value: &Value) -> usize {
+    let below = |inner: &Value| 1 + depth(inner);
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        Value::Array(items) => items.iter().map(below).max().unwrap_or(0),
+        Value::Object(members) => members.values().map(below).max().unwrap_or(0),
         _ => 0,
     }
 }

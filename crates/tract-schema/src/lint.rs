@@ -127,6 +127,11 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
         }
         let schema = definition.arguments_schema();
         if let Some(Ok(value)) = schema.as_deref().map(serde_json::from_str::<Value>) {
+            if lacks_members(&value) {
+                let message = "expected \"type\":\"object\" and \"properties\", found a schema that states neither";
+                let note = "it is sent as {\"type\":\"object\",\"properties\":{}}";
+                lint.add(Level::Hint, "no_properties", "/", message, Some(note));
+            }
             lint.root = value.clone();
             lint.schema(&value, "", true);
         }
@@ -137,6 +142,13 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
     }
     lint.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     lint.findings
+}
+
+/// Whether the schema of arguments states nothing, or nothing but that they are an object.
+fn lacks_members(schema: &Value) -> bool {
+    let Value::Object(members) = schema else { return false };
+    members.is_empty()
+        || (members.len() == 1 && members.get("type").and_then(Value::as_str) == Some("object"))
 }
 
 struct Lint {
@@ -457,6 +469,27 @@ mod tests {
         );
         assert_eq!(findings[0].code, "bare_properties");
         assert_eq!(findings[0].level, Level::Error);
+    }
+
+    #[test]
+    fn a_description_that_is_absent_or_too_long_is_found() {
+        let find = |description: &str, options: &LintOptions| {
+            let parameters = r#"{"type":"object","properties":{}}"#;
+            let text = format!(r#"{{"name":"add"{description},"parameters":{parameters}}}"#);
+            lint_with(&text, options).into_iter().map(|f| (f.code, f.level)).collect::<Vec<_>>()
+        };
+        let (others, own) = (LintOptions::default(), LintOptions::default().own());
+        for absent in ["", r#","description":"""#, r#","description":"  ""#] {
+            for options in [&others, &own] {
+                assert_eq!(find(absent, options), [("no_tool_description", Level::Warning)]);
+            }
+        }
+        let long = |characters: usize| format!(r#","description":"{}""#, "é".repeat(characters));
+        let found = |level| vec![("long_description", level)];
+        for (options, most, level) in [(&others, 1024, Level::Hint), (&own, 200, Level::Warning)] {
+            assert_eq!(find(&long(most), options), []);
+            assert_eq!(find(&long(most + 1), options), found(level));
+        }
     }
 
     #[test]

@@ -124,6 +124,35 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
 /// The schema of a tool without arguments.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
+/// Returns the schema of arguments with the members that providers require of it; `None` where it has
+/// them. A tool without arguments may have a schema that states nothing, and others leave out the type.
+pub(crate) fn with_required_members(parameters: &str) -> Option<String> {
+    let members = json::split_object(parameters).ok()?;
+    let has = |key: &str| members.iter().any(|(name, _)| name == key);
+    if members.is_empty() {
+        return Some(NO_PARAMETERS.to_owned());
+    }
+    let applies =
+        ["properties", "$ref", "anyOf", "oneOf", "allOf", "required", "additionalProperties"];
+    let adds_type = !has("type") && applies.iter().any(|key| has(key));
+    let is_object = shape::find(&members, "type") == Some(r#""object""#);
+    let adds_properties = is_object && !applies.iter().take(5).any(|key| has(key));
+    if !adds_type && !adds_properties {
+        return None;
+    }
+    let mut out = Object::default();
+    if adds_type {
+        out.raw("type", r#""object""#);
+    }
+    for (key, raw) in &members {
+        out.raw(key, raw);
+    }
+    if adds_properties {
+        out.raw("properties", "{}");
+    }
+    Some(out.end())
+}
+
 fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     let some = |key: &str| view.other(key).filter(|raw| *raw != "null");
     let mut out = Object::default();
@@ -141,6 +170,8 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
     let plain = parameters.filter(|_| view.shape == Shape::Gemini).and_then(google::json_schema);
     let parameters = plain.as_deref().or(parameters);
+    let completed = parameters.and_then(with_required_members);
+    let parameters = completed.as_deref().or(parameters);
     if let Some(raw) = parameters.or(rules.needs_parameters.then_some(NO_PARAMETERS)) {
         function.raw(rules.parameters, raw);
     }
@@ -215,7 +246,7 @@ mod tests {
         check(
             r#"{"name":"a","inputSchema":{}}"#,
             Dialect::OpenAi,
-            r#"{"type":"function","function":{"name":"a","parameters":{},"strict":false}}"#,
+            r#"{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{}},"strict":false}}"#,
         );
         for more in [r#"{"cache_control":{},"function":{"name":"a","parameters":{}}}"#, nested] {
             let Lowered::Tool { text, as_given, .. } = lower(more, Dialect::Ollama).unwrap() else {
@@ -246,8 +277,28 @@ mod tests {
         check(
             r#"{"name":"a","parameters":{}}"#,
             Dialect::Ollama,
-            r#"{"type":"function","function":{"name":"a","parameters":{}}}"#,
+            r#"{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{}}}}"#,
         );
+    }
+
+    #[test]
+    fn schemas_get_the_members_that_providers_require() {
+        let cases = [
+            ("{}", Some(NO_PARAMETERS)),
+            (r#"{"type":"object"}"#, Some(r#"{"type":"object","properties":{}}"#)),
+            (r#"{"properties":{"a":{}}}"#, Some(r#"{"type":"object","properties":{"a":{}}}"#)),
+            (
+                r##"{"$ref":"#/$defs/a","$defs":{}}"##,
+                Some(r##"{"type":"object","$ref":"#/$defs/a","$defs":{}}"##),
+            ),
+            (r#"{"type":"object","anyOf":[]}"#, None),
+            (r#"{"type":"object","properties":{}}"#, None),
+            (r#"{"type":"string"}"#, None),
+            (r#"{"b":1}"#, None),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(with_required_members(given).as_deref(), expected, "{given}");
+        }
     }
 
     #[test]
@@ -265,14 +316,14 @@ mod tests {
     #[test]
     fn examples_of_arguments_go_where_they_are_known() {
         let given = r#"{"name":"a","inputSchema":{},"input_examples":[{"n":1.0}]}"#;
-        let anthropic = r#"{"name":"a","input_schema":{},"input_examples":[{"n":1.0}]}"#;
+        let anthropic = r#"{"name":"a","input_schema":{"type":"object","properties":{}},"input_examples":[{"n":1.0}]}"#;
         check(given, Dialect::Anthropic, anthropic);
         let nested =
             r#"{"type":"function","function":{"name":"a","parameters":{},"input_examples":[{}]}}"#;
         check(
             nested,
             Dialect::Anthropic,
-            r#"{"name":"a","input_schema":{},"input_examples":[{}]}"#,
+            r#"{"name":"a","input_schema":{"type":"object","properties":{}},"input_examples":[{}]}"#,
         );
         let elsewhere = crate::translate(given, crate::Target::Mcp, false).unwrap();
         assert_eq!(elsewhere.losses, []);

@@ -251,10 +251,13 @@ impl StrictState {
         }
         if let Some(reference) = node.get("$ref").cloned() {
             let siblings: Vec<String> = node.members().iter().map(|(key, _)| key.clone()).collect();
-            let kept = ["$ref", "$defs", "definitions"];
+            let kept = ["$ref", "$defs", "definitions", "description"];
             for key in siblings.iter().filter(|key| !kept.contains(&key.as_str())) {
                 node.remove(key);
                 self.losses.push(Loss::new(LossKind::LeftOut, here(key), "is next to $ref"));
+            }
+            if node.describe_reference() {
+                self.changed(&here("$ref"), "written within anyOf, next to its description");
             }
             if !reference.as_text().is_some_and(|text| text.starts_with('#')) {
                 self.fatal(&here("$ref"), "leads out of the schema");
@@ -419,13 +422,13 @@ mod tests {
             "o":{"oneOf":[{"type":"string"},{"type":"integer"}]}},
             "required":["k"],"$defs":{"r":{"type":"object","properties":{"n":{"type":"integer"}}}}}"##;
         let (parameters, losses) = strict(given, Dialect::OpenAi);
-        let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50],"type":"number"},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}]},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
+        let expected = r##"{"type":"object","properties":{"s":{"type":["string","null"]},"k":{"enum":[1.50],"type":"number"},"e":{"type":["string","null"],"enum":["a",null]},"r":{"anyOf":[{"$ref":"#/$defs/r"},{"type":"null"}],"description":"R."},"o":{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}},"required":["s","k","e","r","o"],"$defs":{"r":{"type":"object","properties":{"n":{"type":["integer","null"]}},"required":["n"],"additionalProperties":false}},"additionalProperties":false}"##;
         assert_eq!(parameters, expected);
         let paths: Vec<&str> = losses.iter().map(|loss| loss.path.as_str()).collect();
         for path in [
             "/properties/s/default",
             "/properties/s/minLength",
-            "/properties/r/description",
+            "/properties/r/$ref",
             "/properties/o/oneOf",
             "/properties/e",
             "/additionalProperties",

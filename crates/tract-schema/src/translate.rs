@@ -7,7 +7,7 @@ use tract_core::json::{self, JsonError};
 
 use crate::allowance::StrictAllowance;
 use crate::dialect::{Dialect, StrictMode};
-use crate::lower::{Lowered, NO_PARAMETERS, Object, lower_as};
+use crate::lower::{Lowered, NO_PARAMETERS, Object, lower_as, with_required_members};
 use crate::name;
 use crate::shape::{Shape, ToolView, find};
 use crate::strict::{Strict, to_strict};
@@ -114,10 +114,10 @@ impl Translation {
 /// let translation = translate(given, Target::Provider(Dialect::Anthropic), false)?;
 /// assert_eq!(
 ///     translation.text.as_deref(),
-///     Some(r#"{"name":"fs_read_8a61f454","input_schema":{"type":"object"}}"#),
+///     Some(r#"{"name":"fs_read_8a61f454","input_schema":{"type":"object","properties":{}}}"#),
 /// );
 /// let losses: Vec<&str> = translation.losses.iter().map(|loss| loss.path.as_str()).collect();
-/// assert_eq!(losses, ["annotations", "name"]);
+/// assert_eq!(losses, ["annotations", "parameters", "name"]);
 /// # Ok::<(), tract_core::json::JsonError>(())
 /// ```
 ///
@@ -242,6 +242,12 @@ fn compare(
     }
     if none(given.parameters) && !none(sent.parameters) {
         losses.push(Loss::new(LossKind::Added, "parameters", "the target wants a schema"));
+    } else if text != sent_text
+        && let Some(completed) = given.parameters.and_then(with_required_members)
+        && sent.parameters.is_some_and(|sent| json::equal(sent, &completed).unwrap_or(false))
+    {
+        let why = "providers require \"type\":\"object\" and \"properties\"";
+        losses.push(Loss::new(LossKind::Added, "parameters", why));
     }
     if none(given.other("strict")) && !none(sent.other("strict")) {
         let why = "providers do not agree on what an absent strict means";

@@ -89,6 +89,24 @@ impl Node {
         }
     }
 
+    /// Moves a `$ref` with other members next to it, such as a description, into an `anyOf` of its
+    /// own. Draft-07 ignores all members next to `$ref`, and strict modes refuse them. Returns
+    /// whether it did.
+    pub(crate) fn describe_reference(&mut self) -> bool {
+        let Self::Object(members) = self else { return false };
+        let holds = |key: &str| matches!(key, "$ref" | "$defs" | "definitions");
+        if members.iter().all(|(key, _)| holds(key)) || get(members, "anyOf").is_some() {
+            return false;
+        }
+        let Some((key, value)) = members.iter_mut().find(|(key, _)| key == "$ref") else {
+            return false;
+        };
+        let reference = std::mem::replace(value, Self::Array(Vec::new()));
+        let key = std::mem::replace(key, "anyOf".to_owned());
+        *value = Self::Array(vec![Self::Object(vec![(key, reference)])]);
+        true
+    }
+
     pub(crate) fn remove(&mut self, key: &str) -> Option<Self> {
         let Self::Object(members) = self else { return None };
         take(members, key)

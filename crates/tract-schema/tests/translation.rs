@@ -203,7 +203,10 @@ fn every_tool_goes_to_every_provider_with_its_parameters() {
             let sent = ToolView::parse(&text).unwrap();
             assert!(sent.shape.is_of(provider), "{text}");
             assert!(accepts(provider, &name) && sent.name == name, "{text}");
-            assert_eq!(sent.parameters, view.parameters, "numbers and key order stay");
+            // A schema that lacks what providers require gets it; of others, numbers and key order stay.
+            let losses = translate(&given, Target::Provider(provider), false).unwrap().losses;
+            let is_completed = losses.iter().any(|loss| loss.path == "parameters");
+            assert!(is_completed || sent.parameters == view.parameters, "{text}");
             assert_eq!(sent.description, view.description);
             // And on to every other, by way of this one.
             for onward in Dialect::ALL {

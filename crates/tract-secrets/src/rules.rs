@@ -134,13 +134,35 @@ static TABLE: &[Rule] = &[
     ),
     rule(
         SecretKind::Bearer,
-        r#"(?i-u)x-(?:api-key|goog-api-key|auth-token)[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9._~+/=-]{16,})"#,
+        r#"(?i-u)x-(?:api-key|goog-api-key|auth(?:-token|-key)?|access-token|token)[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9._~+/=-]{16,})"#,
         Check::Credential,
     ),
     rule(
         SecretKind::Assigned,
-        r#"(?i-u)(?:api[_-]?key|api[_-]?secret|api[_-]?token|client[_-]?secret|secret[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|bot[_-]?token|private[_-]?token|app[_-]?secret|signing[_-]?secret|webhook[_-]?secret|encryption[_-]?key|passwd|password)[ \t]*(?:\\*["'])?[ \t]*(?:=|:|=>|:=)[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
+        r#"(?i-u)(?:api[_-]?key|api[_-]?secret|api[_-]?token|client[_-]?secret|secret[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|session[_-]?token|security[_-]?token|id[_-]?token|bot[_-]?token|private[_-]?token|app[_-]?secret|signing[_-]?secret|webhook[_-]?secret|encryption[_-]?key|passwd|password)[ \t]*(?:\\*["'])?[ \t]*(?:=|:|=>|:=)[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
         Check::Assigned,
+    ),
+    // As a parameter of a url or a command; with a colon it is too often a count or a position.
+    rule(
+        SecretKind::Assigned,
+        r#"(?i-u)(?u:^|[^a-z0-9_.-]|\\[nrt])(?:token|secret)=(?:\\*["'])?(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
+        Check::Assigned,
+    ),
+    // As the value of a flag: `--password VALUE`.
+    rule(
+        SecretKind::Assigned,
+        r#"(?i-u)(?u:^|[^a-z0-9_.-]|\\[nrt])--(?:api-key|api-token|auth-token|access-token|client-secret|passwd|password|secret|token)[ \t]+(?:\\*["'])?(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
+        Check::Assigned,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?i)\bcurl\b[^\r\n]{0,300}?[ \t](?:-u|--user|--proxy-user)[ \t=]*(?:\\*["'])?(?P<user>[^\s:"'\\]{0,64}):(?P<s>[^\s"'\\|&;]{3,200})"#,
+        Check::Url,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?i-u)(?u:^|[^a-z0-9_]|\\[nrt])(?:set-)?cookie(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_.%-]{1,64}=[a-z0-9%_.~+/=:-]{8,}(?:;[ ]?[a-z0-9_.%-]{1,64}=[a-z0-9%_.~+/=:-]*)*)"#,
+        Check::Credential,
     ),
 ];
 

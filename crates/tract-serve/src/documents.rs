@@ -9,6 +9,7 @@ use tract_core::{CommitId, ToolError};
 use tract_engine::Branch;
 use tract_mcp::{HostDocument, HostDocuments, HostPage};
 
+use crate::recorded::escaped_json;
 use crate::shared::{Shared, compiled, failed};
 use crate::shown::{self, ShownMessage};
 use crate::tools::dated;
@@ -101,7 +102,7 @@ impl HostDocuments for Documents {
         let document = ConversationDocument { branch, head: head.to_string(), total, messages };
         let text = serde_json::to_string(&document)
             .map_err(|error| ToolError::other(error.to_string()))?;
-        Ok(Some((text, "application/json")))
+        Ok(Some((escaped_json(&text).unwrap_or_default(), "application/json")))
     }
 }
 

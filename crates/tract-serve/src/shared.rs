@@ -17,11 +17,32 @@ pub(crate) struct Shared {
     repo: Repo,
     others: Mutex<HashMap<RepoName, Repo>>,
     exclude: Vec<String>,
+    write_to: Vec<String>,
+    /// The branches that clients made since the server started.
+    made: Mutex<HashSet<(RepoName, String)>>,
 }
 
 impl Shared {
     pub(crate) fn new(repo: Repo, options: ServeOptions) -> Self {
-        Self { repo, others: Mutex::default(), exclude: options.exclude }
+        let (exclude, write_to) = (options.exclude, options.write_to);
+        Self { repo, others: Mutex::default(), exclude, write_to, made: Mutex::default() }
+    }
+
+    /// Remembers that a client made a branch: it may write to it.
+    pub(crate) fn made_branch(&self, repo: &Repo, branch: &str) {
+        let made = (repo.name().clone(), branch.to_owned());
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(made);
+    }
+
+    /// Returns whether clients may write to a branch. They may not write to conversations of others,
+    /// whose next answer would be built on it.
+    pub(crate) fn may_write_to(&self, repo: &Repo, branch: &str) -> bool {
+        let made = (repo.name().clone(), branch.to_owned());
+        let allowed = self.write_to.iter().any(|allowed| match allowed.strip_suffix('*') {
+            Some(beginning) => branch.starts_with(beginning),
+            None => branch == allowed,
+        });
+        allowed || self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(&made)
     }
 
     /// Returns what the host lent to a call.
@@ -72,7 +93,7 @@ pub(crate) async fn compiled(
     repo: &Repo,
     revision: &str,
 ) -> Result<(CommitId, Compiled), ToolError> {
-    let head = resolve(repo, revision).await?;
+    let head = resolve_position(repo, revision).await?;
     let compiled = repo.compile(Some(head)).await.map_err(failed)?;
     Ok((head, compiled))
 }
@@ -80,6 +101,11 @@ pub(crate) async fn compiled(
 /// Resolves a revision.
 pub(crate) async fn resolve(repo: &Repo, revision: &str) -> Result<CommitId, ToolError> {
     repo.resolve(revision).await.map_err(failed)
+}
+
+/// Resolves a revision that names a place in a history.
+pub(crate) async fn resolve_position(repo: &Repo, revision: &str) -> Result<CommitId, ToolError> {
+    repo.resolve_position(revision).await.map_err(failed)
 }
 
 /// Turns a failure of the engine into what the client reads: what is wrong and the way out. What the

@@ -9,6 +9,7 @@ use tract_core::text::beginning;
 use tract_core::{Commit, CommitId, Content, Message, ToolError, time};
 use tract_engine::{Error, Repo};
 
+use crate::recorded;
 use crate::shared::failed;
 
 /// Characters of all messages of one answer.
@@ -49,8 +50,16 @@ impl ShownMessage {
             0 => String::new(),
             chars => format!("\n… {chars} characters more: expand {short}"),
         };
-        format!("#{} {}{tool} {short}\n{}{cut}\n", self.number, self.role, self.text)
+        let text = quoted(&self.text);
+        format!("#{} {}{tool} {short}\n{text}{cut}\n", self.number, self.role)
     }
+}
+
+/// Returns recorded text with `| ` before each line. No line of it can pass for one of ours, such as
+/// the first line of another message.
+pub(crate) fn quoted(text: &str) -> String {
+    let lines = text.split('\n').map(|line| format!("| {line}"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Shows a range of messages, by number from 1, each cut to `most` characters. Where the answer cannot
@@ -112,13 +121,13 @@ fn show(message: &Message, commit: Option<&Commit>, number: usize, most: usize) 
     let whole = tract_engine::plain(message);
     let (text, cut_chars) = beginning(whole.trim_end(), most);
     let tool = match &message.content {
-        Content::ToolResult(answer) => answer.name.clone(),
+        Content::ToolResult(answer) => answer.name.as_deref().map(recorded::line),
         _ => None,
     };
     ShownMessage {
         number,
         commit: message.commit.to_string(),
-        role: message.role.as_str().to_owned(),
+        role: recorded::line(message.role.as_str()),
         at: commit.and_then(|commit| commit.created_at).and_then(time::format_rfc3339),
         tool,
         text: text.to_owned(),

@@ -29,12 +29,6 @@ pub struct SseEvent {
 /// Why bytes are no events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// A line is no UTF-8.
-    #[error("expected UTF-8, found other bytes before byte {before} of the stream")]
-    NotUtf8 {
-        /// Where the line ended, from 1.
-        before: u64,
-    },
     /// An event is longer than allowed.
     #[error("an event is too long: more than {limit_bytes} bytes")]
     TooLong {
@@ -47,6 +41,7 @@ pub enum SseError {
 ///
 /// # Behavior
 /// - Lines end with LF, CR LF or CR; a leading byte order mark is left out.
+/// - Bytes that are not UTF-8 are replaced by U+FFFD.
 /// - Lines of `data` are joined by newlines; comments and unknown fields are left out.
 /// - An event without `data` is none.
 /// - A stream that ends without the blank line still gives its last event, by [`end`](Self::end).
@@ -91,14 +86,11 @@ impl SseDecoder {
     }
 
     /// Returns the last event, when the stream ended without a blank line after it.
-    ///
-    /// # Errors
-    /// As [`push`](Self::push).
-    pub fn end(&mut self) -> Result<Option<SseEvent>, SseError> {
-        if let Some(line) = self.lines.end()? {
+    pub fn end(&mut self) -> Option<SseEvent> {
+        if let Some(line) = self.lines.end() {
             self.open.line(&line);
         }
-        Ok(self.open.line(""))
+        self.open.line("")
     }
 
     /// Continues with another stream after the last event id of this one; an event that was not
@@ -159,7 +151,7 @@ mod tests {
         for chunk in chunks {
             events.extend(decoder.push(chunk).expect("it is text"));
         }
-        events.extend(decoder.end().expect("it is text"));
+        events.extend(decoder.end());
         events.into_iter().map(|event| (event.event, event.data)).collect()
     }
 
@@ -188,9 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_reported() {
-        let found = SseDecoder::new().push(b"data: \xff\n\n");
-        assert_eq!(found, Err(SseError::NotUtf8 { before: 8 }));
+    fn bytes_that_are_not_utf_8_are_replaced() {
+        let events = decode(&[b"data: caf\xe9\n\n", b"data: b\xff"]);
+        assert_eq!(
+            events,
+            [("", "caf\u{fffd}"), ("", "b\u{fffd}")].map(|(e, d)| (e.into(), d.into()))
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Lines of a stream of bytes.
 
+use std::borrow::Cow;
+
 use crate::SseError;
 
 /// Splits bytes into lines, however they are cut. A line ends with LF, CR LF or a lone CR.
@@ -11,7 +13,6 @@ pub struct Lines {
     held: usize,
     after_cr: bool,
     begun: bool,
-    read: u64,
 }
 
 impl Default for Lines {
@@ -23,8 +24,7 @@ impl Default for Lines {
 impl Lines {
     /// Makes lines that hold so many bytes at most, with what is kept of the lines before.
     pub fn with_limit(limit_bytes: usize) -> Self {
-        let (line, held, read) = (Vec::new(), 0, 0);
-        Self { limit_bytes, line, held, after_cr: false, begun: false, read }
+        Self { limit_bytes, line: Vec::new(), held: 0, after_cr: false, begun: false }
     }
 
     /// Returns the limit.
@@ -43,13 +43,12 @@ impl Lines {
         mut each: impl FnMut(&str) -> Result<usize, E>,
     ) -> Result<(), E> {
         for &byte in bytes {
-            self.read += 1;
             let ended_by_cr = std::mem::replace(&mut self.after_cr, byte == b'\r');
             match byte {
                 b'\n' if ended_by_cr => {}
                 b'\n' | b'\r' => {
                     let line = std::mem::take(&mut self.line);
-                    self.held = each(self.text(&line)?)?;
+                    self.held = each(&self.text(&line))?;
                     self.line = line;
                     self.line.clear();
                 }
@@ -65,22 +64,16 @@ impl Lines {
     }
 
     /// Returns what came after the last line end.
-    ///
-    /// # Errors
-    /// [`SseError::NotUtf8`].
-    pub fn end(&mut self) -> Result<Option<String>, SseError> {
+    pub fn end(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.line);
-        if line.is_empty() { Ok(None) } else { Ok(Some(self.text(&line)?.to_owned())) }
+        if line.is_empty() { None } else { Some(self.text(&line).into_owned()) }
     }
 
-    fn text<'a>(&mut self, line: &'a [u8]) -> Result<&'a str, SseError> {
-        let text =
-            std::str::from_utf8(line).map_err(|_| SseError::NotUtf8 { before: self.read })?;
+    /// A line as text. The standard says that bytes that are not UTF-8 are replaced by U+FFFD.
+    fn text<'a>(&mut self, line: &'a [u8]) -> Cow<'a, str> {
         // A byte order mark may precede the first line.
-        if std::mem::replace(&mut self.begun, true) {
-            Ok(text)
-        } else {
-            Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-        }
+        let is_first = !std::mem::replace(&mut self.begun, true);
+        let mark = "\u{feff}".as_bytes();
+        String::from_utf8_lossy(line.strip_prefix(mark).filter(|_| is_first).unwrap_or(line))
     }
 }

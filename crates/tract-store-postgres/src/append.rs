@@ -86,7 +86,8 @@ impl Line {
         let (lengths, commits) = runs(batch);
         // A batch that erases holds the repository alone, which `apply` sees to.
         let erases = edit.name.erased_blob().is_some();
-        if is == to || erases || others > 0 || lengths.len() != 1 {
+        // One that stores what its ref does not reach is counted by `apply_ahead`.
+        if is == to || erases || others > 0 || lengths.len() != 1 || batch.stores_ahead() {
             return None;
         }
         let parent = commits.first()?.parent()?;

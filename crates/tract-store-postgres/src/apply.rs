@@ -75,7 +75,10 @@ pub(crate) async fn long(
     if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
         *contents = portions::SENT.to_owned();
     }
-    let sql = link.sql(&format!("SELECT * FROM {{s}}.apply({})", parameters.join(", ")));
+    // Where no ref moves, `apply` counts the write by itself.
+    let is_ahead = !batch.refs.is_empty() && link.has_appends() && batch.stores_ahead();
+    let function = if is_ahead { "apply_ahead" } else { "apply" };
+    let sql = link.sql(&format!("SELECT * FROM {{s}}.{function}({})", parameters.join(", ")));
     let blobs: Vec<&Blob> =
         if is_large { blobs(batch).into_values().collect() } else { Vec::new() };
     let once = async || {

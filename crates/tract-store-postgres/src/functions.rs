@@ -18,7 +18,7 @@ const APPEND: [&str; 3] =
 
 /// The edition of the functions that this build brings. Those of each edition can be called by
 /// builds that know another.
-pub(crate) const EDITION: i32 = 6;
+pub(crate) const EDITION: i32 = 7;
 
 /// The edition of a store: a comment on the function `apply`; the first edition had none.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\

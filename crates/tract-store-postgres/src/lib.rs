@@ -19,6 +19,7 @@ mod queue;
 mod read;
 mod reader;
 mod repair;
+mod restore;
 mod schema;
 #[cfg(test)]
 #[path = "../tests/all/server.rs"]

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
-    ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectCopies,
+    ObjectListing, ObjectPage, ObjectRepository, RefRepository, SpaceRelease, StoreStats, Sweep,
+    SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -21,7 +21,7 @@ use tract_core::{
 use crate::error::{BACKEND, new};
 use crate::link::Connector;
 use crate::read::RepoReader;
-use crate::{PostgresOptions, apply, check, migrate, options, stats, sweep, walk, wipe};
+use crate::{PostgresOptions, apply, check, migrate, options, restore, stats, sweep, walk, wipe};
 
 /// Opens the store that a url names, or makes it where the options say so.
 ///
@@ -252,6 +252,7 @@ impl Store for PostgresStore {
         capabilities.collects_garbage = self.link.has_appends();
         // Nor do they delete what an erasure names.
         capabilities.erases = self.link.has_appends();
+        capabilities.restores = true;
         capabilities
     }
 
@@ -277,6 +278,12 @@ impl Store for PostgresStore {
 
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         self.read("check", repo, move |reader| check::check(reader, repair)).await
+    }
+
+    async fn restore(&self, repo: &RepoName, copies: ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        let repo = repo.clone();
+        self.run("restore", |link| async move { restore::restore(&link, &repo, &copies).await })
+            .await
     }
 
     async fn list_objects(

@@ -3,8 +3,8 @@
 -- Every write holds the repository's lock, shared, before it reads anything or takes a number (one that
 -- erases holds it alone). What holds it alone therefore sees all that was written, and numbers of later
 -- writes are higher. Writes
--- that move no ref leave a segment without commits, whose number is below zero: the lowest tells how
--- far they have come.
+-- that store what their own ref moves do not reach leave a segment without commits, whose number is below
+-- zero: the lowest tells how far they have come. `apply` does so where no ref moves, `apply_ahead` always.
 --
 -- What they take, answer and do stays: another way of sweeping gets another name.
 
@@ -136,5 +136,38 @@ BEGIN
     DELETE FROM {s}.segments WHERE repo = v_repo AND seg < 0 AND seg > -v_unlogged;
     RETURN QUERY SELECT true, v_log, v_unlogged, v_freed,
         (SELECT tableoid::regclass::text FROM {s}.ref_log WHERE repo = v_repo LIMIT 1);
+END
+$body$;
+
+-- Does what `apply` does, with a batch that stores objects which its ref moves do not reach.
+CREATE OR REPLACE FUNCTION {s}.apply_ahead(
+    p_repo text, p_batch bytea, p_note bytea, p_lock_ms integer, p_unsafe boolean,
+    r_name text[], r_sorted integer[], r_expect smallint[], r_is bytea[], r_to bytea[],
+    r_sum bigint[], r_log bigint[],
+    n_commits bytea[], n_blobs bytea[], n_toolsets bytea[], n_tools bytea[],
+    b_hash bytea[], b_data bytea[],
+    c_hash bytea[], c_rec bytea[], c_parent bytea[], c_runs integer[],
+    t_hash bytea[], t_data bytea[],
+    u_hash bytea[], u_schema bytea[], u_key bigint[], u_data bytea[],
+    d_kind smallint[], d_commit bytea[], d_data bytea[]
+) RETURNS TABLE (status smallint, what text, found bytea, found_sum bigint)
+LANGUAGE plpgsql
+AS $body$
+#variable_conflict use_column
+DECLARE
+    v_answer record;
+BEGIN
+    SELECT a.status, a.what, a.found, a.found_sum INTO v_answer FROM {s}.apply(
+        p_repo, p_batch, p_note, p_lock_ms, p_unsafe, r_name, r_sorted, r_expect, r_is, r_to, r_sum,
+        r_log, n_commits, n_blobs, n_toolsets, n_tools, b_hash, b_data, c_hash, c_rec, c_parent,
+        c_runs, t_hash, t_data, u_hash, u_schema, u_key, u_data, d_kind, d_commit, d_data
+    ) AS a;
+    -- The partition of the log: a ref moved, so that `apply` did not count the write. What is last in
+    -- its answer is the number of the repository then.
+    IF v_answer.status = 0 AND v_answer.what IS NOT NULL THEN
+        INSERT INTO {s}.segments VALUES (
+            v_answer.found_sum, -nextval('{s}.number'), NULL, NULL);
+    END IF;
+    RETURN QUERY SELECT v_answer.status, v_answer.what, v_answer.found, v_answer.found_sum;
 END
 $body$;

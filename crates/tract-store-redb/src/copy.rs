@@ -9,6 +9,8 @@ use tract_kv::{Space, files};
 
 use crate::engine::table;
 use crate::error::{engine, io};
+use crate::file::FileHandle;
+use crate::open::CACHE_BYTES;
 
 const OP: &str = "migrate";
 
@@ -18,9 +20,23 @@ pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreRes
 }
 
 /// Writes all keys of a snapshot to a new file, durably, and closes it.
-pub(crate) fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
-    let database = Database::create(part).map_err(engine(OP))?;
-    let transaction = database.begin_write().map_err(engine(OP))?;
+fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
+    let handle = FileHandle::open(part, true).map_err(io(OP))?;
+    write_to(handle, from, true)?.close().map_err(engine(OP))
+}
+
+/// Writes all keys of a snapshot to a new file, durably, and leaves it open.
+pub(crate) fn write_to(
+    handle: FileHandle,
+    from: &ReadTransaction,
+    quick_repair: bool,
+) -> StoreResult<Database> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    let database = builder.create_with_backend(handle).map_err(engine(OP))?;
+    let mut transaction = database.begin_write().map_err(engine(OP))?;
+    transaction.set_two_phase_commit(true);
+    transaction.set_quick_repair(quick_repair);
     for space in Space::ALL {
         let source = match from.open_table(table(space)) {
             Ok(source) => source,
@@ -34,7 +50,7 @@ pub(crate) fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
         }
     }
     transaction.commit().map_err(engine(OP))?;
-    database.close().map_err(engine(OP))
+    Ok(database)
 }
 
 #[cfg(test)]

@@ -179,3 +179,37 @@ fn a_full_disk_refuses_and_continues_when_there_is_room() {
         format!("{} full disks: 0 half writes, each continues with room", DISKS_FULL.len());
     tract_testkit::figure("T4 full disk", "redb", finding);
 }
+
+/// A process that records for hours continues when there is space again.
+#[test]
+fn an_open_store_continues_after_a_full_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("agent.redb");
+    let options = crate::RedbOptions::new().create(true);
+    let engine = crate::open::open_engine(&path, &options).expect("it opens");
+    let store = RedbStore::new(engine).expect("a store");
+    let (mut acknowledged, _) = append(&store, 3, 300);
+    for round in 0..3 {
+        store.engine().fill_disk();
+        let repo = RepoName::default();
+        let (batch, refused) = appending("main", acknowledged.last().copied(), "does not fit");
+        let full = store.apply_group(&[(repo.clone(), batch)]).swap_remove(0);
+        assert_eq!(full.expect_err("the disk is full").kind, StoreErrorKind::Full);
+        // The file is opened again, which does not see what fills the disk in this test.
+        let text = format!("with space {round}");
+        let (batch, id) = appending("main", acknowledged.last().copied(), &text);
+        let applied = store.apply_group(&[(repo.clone(), batch)]).swap_remove(0);
+        assert!(matches!(applied, Ok(Applied::Done)), "{applied:?}");
+        acknowledged.push(id);
+        let found = store.commits(&repo, &[acknowledged[0], id, refused]).expect("it reads");
+        let is_found: Vec<bool> = found.iter().map(Option::is_some).collect();
+        assert_eq!(is_found, [true, true, false]);
+    }
+    assert!(tract_kv::KvEngine::check(store.engine()).expect("it checks").is_empty());
+    store.close().expect("it closes");
+    let engine = crate::open::open_engine(&path, &options).expect("it opens");
+    let reopened = RedbStore::new(engine).expect("a store");
+    let requested = acknowledged.clone();
+    let report = DiskReport { requested, acknowledged, ..DiskReport::default() };
+    report.judge(&reopened, "after full disks");
+}

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
-use tract_core::store::{Damage, OpenedFile};
+use tract_core::store::{
+    Capabilities, Damage, OpenedFile, WipeReport, remove_copies, unfinished_path,
+};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -16,8 +18,8 @@ use tract_kv::{
 
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
-use crate::leftovers;
-use crate::open::{CACHE_BYTES, RedbOptions};
+use crate::file::{FileHandle, release};
+use crate::open::{RedbOptions, open_file};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
@@ -37,16 +39,17 @@ pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8
 
 /// The opened file.
 pub(crate) enum File {
-    Writable(Database),
+    /// A database, and the file under it; a test may have put another backend under it.
+    Writable(Database, Option<FileHandle>),
     ReadOnly(ReadOnlyDatabase),
 }
 
 /// A redb file. [`open`](crate::open) makes a store of it.
 pub struct RedbEngine {
     path: PathBuf,
-    quick_repair: bool,
+    options: RedbOptions,
     file: RwLock<Option<File>>,
-    /// Whether the path still leads to that file.
+    /// The open file and its path.
     opened: Mutex<OpenedFile>,
 }
 
@@ -59,7 +62,7 @@ impl fmt::Debug for RedbEngine {
 /// Returns the database where it may be written.
 fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Database> {
     match file {
-        Some(File::Writable(database)) => Ok(database),
+        Some(File::Writable(database, _)) => Ok(database),
         Some(File::ReadOnly(_)) => {
             Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
         }
@@ -68,14 +71,25 @@ fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Dat
 }
 
 impl RedbEngine {
-    pub(crate) fn new(path: PathBuf, options: &RedbOptions, file: File) -> Self {
-        let opened = Mutex::new(OpenedFile::new(path.clone()));
-        Self { path, quick_repair: options.quick_repair, file: RwLock::new(Some(file)), opened }
+    pub(crate) fn new(options: &RedbOptions, file: File, opened: OpenedFile) -> Self {
+        let path = opened.path().to_owned();
+        let (file, opened) = (RwLock::new(Some(file)), Mutex::new(opened));
+        // A file that is opened again is there.
+        let options = options.clone().create(false);
+        Self { path, options, file, opened }
     }
 
     /// Returns the absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Fails writes as a full disk does, until the file is opened again.
+    #[cfg(test)]
+    pub(crate) fn fill_disk(&self) {
+        if let Some(File::Writable(_, Some(handle))) = &*self.file() {
+            handle.fill_disk();
+        }
     }
 
     fn file(&self) -> RwLockReadGuard<'_, Option<File>> {
@@ -85,6 +99,51 @@ impl RedbEngine {
 
     fn opened(&self) -> MutexGuard<'_, OpenedFile> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that the file may be written, and lets redb's writes reach it.
+    fn start_writing<'f>(
+        &self,
+        file: &'f Option<File>,
+        op: &'static str,
+    ) -> StoreResult<&'f Database> {
+        let database = writable(file, op)?;
+        self.opened().require_writable(BACKEND, op)?;
+        if let Some(File::Writable(_, Some(handle))) = file {
+            handle.start_writing().map_err(io(op))?;
+        }
+        Ok(database)
+    }
+
+    /// Writes all that is stored to a new file and renames it over the old one.
+    fn replace_file(&self, file: &mut Option<File>, op: &'static str) -> StoreResult<()> {
+        let snapshot = self.start_writing(file, op)?.begin_read().map_err(engine(op))?;
+        let folder = self.path.parent().unwrap_or(&self.path);
+        let part = unfinished_path(&self.path);
+        let handle = FileHandle::open(&part, true).map_err(io(op))?;
+        let written = copy::write_to(handle.clone(), &snapshot, self.options.quick_repair);
+        drop(snapshot);
+        // Both files are locked while the new one gets its name. A process that waits for the old
+        // one sees, once it has the lock, that the path leads to another file.
+        let replaced =
+            written.and_then(|database| match std::fs::rename(&part, &self.path).map_err(io(op)) {
+                Ok(()) => Ok(database),
+                Err(error) => {
+                    release(database);
+                    Err(error)
+                }
+            });
+        if replaced.is_err() {
+            let _ = std::fs::remove_file(&part);
+        }
+        let database = replaced?;
+        files::sync_folder(folder);
+        *self.opened() = OpenedFile::of(self.path.clone(), handle.file());
+        if let Some(File::Writable(old, _)) = file.replace(File::Writable(database, Some(handle))) {
+            // Its file has no name any more.
+            release(old);
+        }
+        Ok(())
     }
 }
 
@@ -145,10 +204,14 @@ impl KvRead for Tables<'_> {
 impl KvEngine for RedbEngine {
     const NAME: &'static str = BACKEND;
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
+
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         let file = self.file();
         let transaction = contained("read", || match &*file {
-            Some(File::Writable(database)) => database.begin_read().map_err(engine("read")),
+            Some(File::Writable(database, _)) => database.begin_read().map_err(engine("read")),
             Some(File::ReadOnly(database)) => database.begin_read().map_err(engine("read")),
             None => Err(files::closed(BACKEND, "read")),
         })?;
@@ -167,15 +230,14 @@ impl KvEngine for RedbEngine {
     ) -> StoreResult<KvOutcome> {
         let file = self.file();
         contained("apply", || {
-            let database = writable(&file, "apply")?;
-            self.opened().require_in_place(BACKEND, "apply")?;
+            let database = self.start_writing(&file, "apply")?;
             let mut transaction = database.begin_write().map_err(engine("apply"))?;
             match durability {
                 Durability::Immediate => {
                     // The second phase makes a torn commit visible as one; redb then refuses to
                     // take an older state for the newest.
                     transaction.set_two_phase_commit(true);
-                    transaction.set_quick_repair(self.quick_repair);
+                    transaction.set_quick_repair(self.options.quick_repair);
                 }
                 Durability::Eventual => transaction
                     .set_durability(redb::Durability::None)
@@ -204,8 +266,8 @@ impl KvEngine for RedbEngine {
         const OP: &str = "release_space";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
         contained(OP, || {
-            writable(&file, OP)?;
-            if let Some(File::Writable(database)) = &mut *file {
+            self.start_writing(&file, OP)?;
+            if let Some(File::Writable(database, _)) = &mut *file {
                 database.compact().map_err(engine(OP))?;
             }
             Ok(None)
@@ -215,29 +277,11 @@ impl KvEngine for RedbEngine {
 
     /// Writes all that is stored to a new file, which then takes the place of the old one: redb does not
     /// overwrite the pages that it frees. Waits until no one reads or writes, and keeps them waiting.
-    fn wipe(&self) -> StoreResult<Vec<String>> {
+    fn wipe(&self) -> StoreResult<WipeReport> {
         const OP: &str = "wipe";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
-        contained(OP, || {
-            let snapshot = writable(&file, OP)?.begin_read().map_err(engine(OP))?;
-            let part = leftovers::unfinished(&self.path);
-            // What a wipe that was cut short left.
-            let _ = std::fs::remove_file(&part);
-            copy::write(&part, &snapshot)?;
-            drop(snapshot);
-            if let Some(File::Writable(database)) = file.take() {
-                database.close().map_err(engine(OP))?;
-            }
-            let renamed = std::fs::rename(&part, &self.path).map_err(io(OP));
-            self.path.parent().into_iter().for_each(files::sync_folder);
-            // The store is open again afterwards, also when the new file got no name.
-            let mut builder = Database::builder();
-            builder.set_cache_size(CACHE_BYTES);
-            *file = Some(File::Writable(builder.open(&self.path).map_err(engine(OP))?));
-            self.opened().replaced();
-            renamed.map(|()| Vec::new())
-        })
-        .map_err(files::at(&self.path))
+        contained(OP, || self.replace_file(&mut file, OP)).map_err(files::at(&self.path))?;
+        Ok(remove_copies(&self.path))
     }
 
     /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
@@ -246,7 +290,7 @@ impl KvEngine for RedbEngine {
         let file = self.file();
         let checked = contained("check", || {
             let _writing = match &*file {
-                Some(File::Writable(database)) => {
+                Some(File::Writable(database, _)) => {
                     Some(database.begin_write().map_err(engine("check"))?)
                 }
                 Some(File::ReadOnly(_)) => None,
@@ -256,7 +300,9 @@ impl KvEngine for RedbEngine {
             let mut builder = Database::builder();
             builder.set_cache_size(CHECK_CACHE_BYTES);
             let mut copy = builder.create_with_backend(scratch).map_err(engine("check"))?;
-            copy.check_integrity().map_err(engine("check"))
+            let checked = copy.check_integrity().map_err(engine("check"));
+            release(copy);
+            checked
         });
         let damage = |what: String| Ok(vec![Damage { object: None, what, derived: false }]);
         match checked {
@@ -272,7 +318,7 @@ impl KvEngine for RedbEngine {
     fn keep_copy(&self, format: u32) -> StoreResult<()> {
         let file = self.file();
         contained("migrate", || match &*file {
-            Some(File::Writable(database)) => {
+            Some(File::Writable(database, _)) => {
                 let snapshot = database.begin_read().map_err(engine("migrate"))?;
                 copy::keep(&self.path, &snapshot, format)
             }
@@ -287,10 +333,32 @@ impl KvEngine for RedbEngine {
         })
     }
 
+    fn reopen(&self) -> StoreResult<bool> {
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        match file.take() {
+            // Its lock on the file ends first. It writes no more: its pages may be those that failed.
+            Some(File::Writable(database, Some(_))) => release(database),
+            None => {}
+            other => {
+                *file = other;
+                return Ok(false);
+            }
+        }
+        let (fresh, opened) =
+            open_file(&self.path, &self.options).map_err(files::at(&self.path))?;
+        *file = Some(fresh);
+        *self.opened() = opened;
+        Ok(true)
+    }
+
     fn close(&self) -> StoreResult<()> {
         let file = self.file.write().unwrap_or_else(PoisonError::into_inner).take();
         contained("close", || match file {
-            Some(File::Writable(database)) => database.close().map_err(engine("close")),
+            Some(File::Writable(database, Some(handle))) if !handle.has_written() => {
+                release(database);
+                Ok(())
+            }
+            Some(File::Writable(database, _)) => database.close().map_err(engine("close")),
             Some(File::ReadOnly(database)) => database.close().map_err(engine("close")),
             None => Ok(()),
         })

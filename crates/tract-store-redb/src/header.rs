@@ -12,6 +12,11 @@ const OPEN: u8 = 2;
 const SLOTS: [usize; 2] = [64, 192];
 const TRANSACTION: usize = 104;
 
+/// Returns whether a file was closed by the process that wrote last.
+pub(crate) fn is_closed(header: &[u8]) -> bool {
+    header.starts_with(MAGIC) && header.get(FLAGS).is_some_and(|flags| flags & OPEN == 0)
+}
+
 /// Whether a file that was closed names the older of its two states as the one in force: one
 /// flipped bit, and under no checksum. A file that was not closed may do so rightly.
 pub(crate) fn is_set_back(header: &[u8]) -> bool {

@@ -6,8 +6,8 @@ mod copy;
 mod disk_errors;
 mod engine;
 mod error;
+mod file;
 mod header;
-mod leftovers;
 mod open;
 #[cfg(test)]
 mod power_loss;

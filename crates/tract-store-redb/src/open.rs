@@ -3,13 +3,17 @@
 use std::path::Path;
 
 use redb::{Builder, Database, ReadableDatabase, TableHandle};
-use tract_core::store::ThreadedStore;
+use tract_core::store::{
+    OpenedFile, ThreadedStore, remove_unfinished, remove_unfinished_names, resolve_path,
+    unfinished_path,
+};
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, Space, files};
 
 use crate::engine::{File, RedbEngine, table};
 use crate::error::{BACKEND, contained, engine, io, new};
-use crate::{header, leftovers};
+use crate::file::{FileHandle, release};
+use crate::header;
 
 /// A store in one redb file.
 pub type RedbStore = KvStore<RedbEngine>;
@@ -36,12 +40,12 @@ pub fn open(
 }
 
 pub(crate) fn open_engine(path: &Path, options: &RedbOptions) -> StoreResult<RedbEngine> {
-    let path = files::absolute(BACKEND, path)?;
-    let opened = open_file(&path, options).map_err(files::at(&path));
-    Ok(RedbEngine::new(path.clone(), options, opened?))
+    let path = resolve_path(BACKEND, path)?;
+    let (file, opened) = open_file(&path, options).map_err(files::at(&path))?;
+    Ok(RedbEngine::new(options, file, opened))
 }
 
-fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
+pub(crate) fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<(File, OpenedFile)> {
     let exists = inspect(path)?;
     if !exists && (!options.create || options.read_only) {
         return Err(files::no_store(BACKEND, path));
@@ -53,37 +57,55 @@ fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<File> {
             if options.read_only {
                 return read_only(&builder, path);
             }
-            if exists {
-                check_foreign(&builder, path)?;
-                let file = match builder.open(path) {
-                    // It can be read all the same; writes are refused.
-                    Err(error) if is_unwritable(&error) => return read_only(&builder, path),
-                    opened => opened.map_err(engine("open"))?,
-                };
-                check_tables(&file)?;
-                leftovers::remove_links(path);
-                return Ok(File::Writable(file));
+            if !exists {
+                create(&builder, path)?;
             }
-            create(&builder, path)
+            check_foreign(&builder, path)?;
+            let opened = match FileHandle::open(path, false) {
+                // It can be read all the same; writes are refused.
+                Err(error) if is_unwritable(&error) => return read_only(&builder, path),
+                opened => writable(&builder, path, opened.map_err(io("open"))?)?,
+            };
+            remove_unfinished_names(path);
+            remove_unfinished(path);
+            Ok(opened)
         })
     })
 }
 
-fn read_only(builder: &Builder, path: &Path) -> StoreResult<File> {
-    let file = builder.open_read_only(path).map_err(engine("open"))?;
+fn writable(builder: &Builder, path: &Path, handle: FileHandle) -> StoreResult<(File, OpenedFile)> {
+    let database = builder.create_with_backend(handle.clone()).map_err(engine("open"))?;
+    let opened = OpenedFile::of(path.to_owned(), handle.file());
+    let checked = require_same_file(&opened).and_then(|()| check_tables(&database));
+    if let Err(error) = checked {
+        release(database);
+        return Err(error);
+    }
+    Ok((File::Writable(database, Some(handle)), opened))
+}
+
+fn read_only(builder: &Builder, path: &Path) -> StoreResult<(File, OpenedFile)> {
+    let handle = FileHandle::open_read_only(path).map_err(io("open"))?;
+    let file = builder.open_read_only_with_backend(handle.clone()).map_err(engine("open"))?;
+    let opened = OpenedFile::of(path.to_owned(), handle.file());
+    require_same_file(&opened)?;
     check_tables(&file)?;
-    Ok(File::ReadOnly(file))
+    Ok((File::ReadOnly(file), opened))
+}
+
+/// Checks, once the file is locked, that its path still leads to it: the process that held the lock
+/// may have replaced the file. The next attempt opens the new one.
+fn require_same_file(opened: &OpenedFile) -> StoreResult<()> {
+    if opened.is_in_place() {
+        return Ok(());
+    }
+    Err(new(StoreErrorKind::Busy, "open", "the file was replaced while it was being opened"))
 }
 
 /// Whether an error says that a file cannot be written.
-fn is_unwritable(error: &redb::DatabaseError) -> bool {
+fn is_unwritable(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    match error {
-        redb::DatabaseError::Storage(redb::StorageError::Io(error)) => {
-            matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
-        }
-        _ => false,
-    }
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 /// Says whether there is a file that may be a store; an empty one is none yet.
@@ -117,19 +139,22 @@ fn inspect(path: &Path) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Makes the file under a temporary name and renames it when it is whole: a process that is killed
-/// meanwhile leaves no half of a file, and of two that make one at once the second opens the first
-/// one's.
-fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
+/// Creates the file under a temporary name and gives it its own when it is complete: a process that is
+/// killed leaves no partial file, and if two processes create one at once, the second opens the
+/// first one's.
+fn create(builder: &Builder, path: &Path) -> StoreResult<()> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(io("open"))?;
-    leftovers::remove(path);
+    remove_unfinished(path);
     if !path.exists() {
-        let unfinished = leftovers::unfinished(path);
-        let made = builder.create(&unfinished).map_err(engine("open"))?;
-        made.close().map_err(engine("open"))?;
+        let unfinished = unfinished_path(path);
+        let created = FileHandle::open(&unfinished, true).map_err(io("open"))?;
+        let created = builder.create_with_backend(created).map_err(engine("open"))?;
+        // Still locked, so that no process removes it before it has its name.
         let linked = std::fs::hard_link(&unfinished, path);
-        std::fs::remove_file(&unfinished).map_err(io("open"))?;
+        let removed = std::fs::remove_file(&unfinished).map_err(io("open"));
+        created.close().map_err(engine("open"))?;
+        removed?;
         match linked {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -137,17 +162,18 @@ fn create(builder: &Builder, path: &Path) -> StoreResult<File> {
             Err(_) => drop(builder.create(path).map_err(engine("open"))?),
         }
     }
-    // An empty file becomes a database where it lies.
-    let file = builder.create(path).map_err(engine("open"))?;
-    check_tables(&file)?;
     // The name must last as well.
     files::sync_folder(folder);
-    Ok(File::Writable(file))
+    Ok(())
 }
 
 /// Refuses what other programs keep in a redb file before anything is written to it. A file that
 /// needs repair cannot be read before it was repaired; it is judged then.
 fn check_foreign(builder: &Builder, path: &Path) -> StoreResult<()> {
+    // An empty file becomes a database where it lies.
+    if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+        return Ok(());
+    }
     match builder.open_read_only(path) {
         Ok(file) => check_tables(&file),
         Err(redb::DatabaseError::RepairAborted) => Ok(()),
@@ -169,4 +195,60 @@ fn check_tables(file: &impl ReadableDatabase) -> StoreResult<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tract_core::{Store, block_on};
+
+    use super::*;
+
+    #[test]
+    fn unfinished_files_of_killed_processes_are_removed_and_files_in_use_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.redb");
+        let at = |name: &str| folder.path().join(name);
+        let own = format!("agent.redb.{}.new", std::process::id());
+        for name in ["agent.redb.7.new", own.as_str(), "agent.redb.x.new", "other.redb.7.new"] {
+            std::fs::write(at(name), "redb, half made").unwrap();
+        }
+        let making = redb::Database::create(at("agent.redb.8.new")).unwrap();
+        let options = RedbOptions::new().create(true);
+        drop(open(&path, &options).unwrap());
+        let mut left: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let theirs = ["agent.redb", "agent.redb.8.new", "agent.redb.x.new", "other.redb.7.new"];
+        assert_eq!(left, theirs);
+        drop(making);
+        // Killed after the file got its name, and before its first name was removed.
+        std::fs::hard_link(&path, at("agent.redb.9.new")).unwrap();
+        // A wipe that was killed left its new file.
+        std::fs::write(at("agent.redb.10.new"), "redb, half made").unwrap();
+        drop(open(&path, &RedbOptions::new()).unwrap());
+        assert!(!at("agent.redb.9.new").exists() && path.exists());
+        assert!(!at("agent.redb.10.new").exists() && !at("agent.redb.8.new").exists());
+    }
+
+    #[test]
+    fn a_process_that_waited_while_the_file_was_replaced_opens_the_new_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.redb");
+        let store = open(&path, &RedbOptions::new().create(true)).unwrap();
+        // Another process has opened the file and waits for the lock.
+        let waiting = FileHandle::open(&path, false).unwrap();
+        block_on(store.wipe()).unwrap();
+        let impatient = RedbOptions::new().busy_timeout(Duration::ZERO);
+        let error = open(&path, &impatient).expect_err("the new file is locked");
+        assert_eq!(error.kind, StoreErrorKind::Busy);
+        block_on(store.close()).unwrap();
+        // It gets the lock of the old file, which has no name any more.
+        let error = writable(&Database::builder(), &path, waiting).err().expect("an error");
+        assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
+        assert!(open(&path, &impatient).is_ok());
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, StorageBackend};
-use tract_core::store::{BlockingStore, ThreadedStore};
+use tract_core::store::{BlockingStore, OpenedFile, ThreadedStore};
 use tract_core::{Applied, Blob, RefTarget, RepoName, Store, StoreResult};
 use tract_kv::KvStore;
 use tract_testkit::crash;
@@ -55,7 +55,8 @@ impl StorageBackend for Disk {
 /// Opens the store in a database that no file holds.
 fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
     let options = RedbOptions::new().quick_repair(quick_repair);
-    KvStore::new(RedbEngine::new(PathBuf::new(), &options, File::Writable(database)))
+    let opened = OpenedFile::new(PathBuf::new());
+    KvStore::new(RedbEngine::new(&options, File::Writable(database, None), opened))
 }
 
 pub(crate) fn open(disk: impl StorageBackend, quick_repair: bool) -> StoreResult<RedbStore> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sled::{Db, Tree};
-use tract_core::store::{Damage, OpenedFile};
+use tract_core::store::{Capabilities, Damage, OpenedFile, WipeReport, remove_copies};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, Visit, files,
@@ -163,6 +163,10 @@ impl KvRead for Snapshot<'_> {
 impl KvEngine for SledEngine {
     const NAME: &'static str = BACKEND;
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
+
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         let state = self.state();
         let tree = state.folder("read")?.tree.clone();
@@ -171,7 +175,7 @@ impl KvEngine for SledEngine {
 
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        self.log.require_in_place(BACKEND, "apply")?;
+        self.log.require_writable(BACKEND, "apply")?;
         let tree = state.folder("apply")?.tree.clone();
         if let Some(conflict) = batch.check(&Snapshot { tree, _state: None })? {
             return Ok(conflict);
@@ -202,10 +206,12 @@ impl KvEngine for SledEngine {
         Ok(Some(note.to_owned()))
     }
 
-    fn wipe(&self) -> StoreResult<Vec<String>> {
+    fn wipe(&self) -> StoreResult<WipeReport> {
         let remains = "sled keeps what is deleted in its files until it writes over it, and cannot be \
                        made to: `tract copy` to a new store and delete this one";
-        Ok(vec![remains.to_owned()])
+        let mut report = remove_copies(&self.path);
+        report.remains.push(remains.to_owned());
+        Ok(report)
     }
 
     fn disk_bytes(&self) -> StoreResult<u64> {

@@ -3,7 +3,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use tract_core::store::ThreadedStore;
+use tract_core::store::{
+    OpenedFile, ThreadedStore, remove_unfinished as remove_unfinished_files, resolve_path,
+};
 use tract_core::{StoreErrorKind, StoreResult};
 use tract_kv::{KvStore, files};
 
@@ -45,8 +47,12 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
         let message = "sled opens a folder for reading and writing only";
         return Err(new(StoreErrorKind::Unsupported, "open", message));
     }
-    let path = files::absolute(BACKEND, path)?;
-    if !inspect(&path).map_err(files::at(&path))? {
+    let path = resolve_path(BACKEND, path)?;
+    let log = path.join("db");
+    if inspect(&path).map_err(files::at(&path))? {
+        // Opening writes to the folder.
+        OpenedFile::new(log.clone()).require_one_name(BACKEND, "open")?;
+    } else {
         if !options.create {
             return Err(files::no_store(BACKEND, &path));
         }
@@ -54,9 +60,17 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
             remove_unfinished(&path).map_err(io("open")).map_err(files::at(&path))?;
         }
     }
-    let folder =
-        files::open_with_timeout(options.busy_timeout, || contained("open", || open_folder(&path)))
-            .map_err(files::at(&path))?;
+    let open = || {
+        let existing = log.exists().then(|| OpenedFile::new(log.clone()));
+        let folder = contained("open", || open_folder(&path))?;
+        if existing.is_some_and(|log| !log.is_in_place()) {
+            let message = "the folder was replaced while it was being opened";
+            return Err(new(StoreErrorKind::Busy, "open", message));
+        }
+        Ok(folder)
+    };
+    let folder = files::open_with_timeout(options.busy_timeout, open).map_err(files::at(&path))?;
+    remove_unfinished_files(&path);
     Ok(SledEngine::new(path, folder))
 }
 

@@ -5,21 +5,25 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::{Row, params};
-use tract_core::store::{Damage, ListKind, SeenCommit, ToolChanges, ToolsInForce};
+use tract_compression::{DICTIONARY_COPIES, DictionaryRow};
+use tract_core::store::{
+    Damage, ListKind, SeenCommit, ToolChanges, ToolsInForce, damaged_log_path,
+};
 use tract_core::{
-    Blob, BlobId, Commit, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolRow, ToolSchema,
-    Toolset, ToolsetId,
+    Blob, BlobId, Commit, CommitId, ObjectId, StoreError, StoreErrorKind, StoreResult, ToolRow,
+    ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::error::engine;
-use crate::memory::Memory;
+use crate::memory::{Memory, lock};
 use crate::read::{Columns, RepoReader, content_place, statement};
 use crate::schema::{
     DERIVED, DERIVED_LAST, DICTIONARY, REPO, SWEEPS, TEXT, TOOL, TOOL_NAME, TOOLSET, UNLOGGED,
     blob_segment, bytes_of, place, prefix, segment_start, small_sum,
 };
+use crate::sweep::LogRows;
 use crate::write::{Tx, WriteTransaction};
-use crate::{sweep, tools, wal};
+use crate::{compressed, sweep, tools};
 
 const OP: &str = "check";
 
@@ -37,8 +41,12 @@ struct Check<'c> {
     toolsets: HashMap<ToolsetId, Toolset>,
     /// Rows of the tool index.
     tools: Vec<ToolRow>,
+    /// Commits before which none lies, each with its first parent.
+    gaps: Vec<(i64, CommitId)>,
     /// Damaged rows of `small` that can be thrown away.
     broken: Vec<i64>,
+    /// Damaged or missing copies of dictionaries of which another copy is whole, by the key.
+    copies: Vec<i64>,
     index_broken: bool,
     /// Pages are damaged: rows are read as far as they can be.
     pages_broken: bool,
@@ -87,6 +95,8 @@ pub(crate) fn check(
         toolsets: HashMap::new(),
         tools: Vec::new(),
         broken: Vec::new(),
+        gaps: Vec::new(),
+        copies: Vec::new(),
         index_broken: false,
         pages_broken: false,
         // A damaged count is reported as a row.
@@ -98,6 +108,7 @@ pub(crate) fn check(
     check.blobs()?;
     check.commits()?;
     check.small()?;
+    check.dictionaries()?;
     // What rows say of others that cannot be read is no damage of its own.
     if !check.pages_broken {
         check.loose_blobs();
@@ -160,7 +171,7 @@ impl Check<'_> {
     /// Names a log that was set aside because it is damaged.
     fn kept_log(&mut self) {
         let Some(path) = self.reader.connection.path().map(Path::new) else { return };
-        let kept = wal::damaged_log(path);
+        let kept = damaged_log_path(path);
         if kept.exists() {
             let what = format!(
                 "{} is a damaged log with writes that are lost here; remove it once it is of no \
@@ -243,6 +254,8 @@ impl Check<'_> {
             found.map(|(_, commit)| commit)
         };
         let mut tools = ToolsInForce::new(&read);
+        // Parents that do not lie right before their child, each with it.
+        let mut elsewhere: Vec<(CommitId, CommitId)> = Vec::new();
         let columns_of = "h, content, rec FROM commits NOT INDEXED WHERE repo = ?1";
         rows(reader, self.pages_broken, columns_of, |row| {
             let (at, h, content) = (row.number(0)?, row.number(1)?, row.get(2)?);
@@ -264,12 +277,16 @@ impl Check<'_> {
             }
             let object = Some(ObjectId::Commit(commit.id()));
             let near = before.filter(|(place, _)| place + 1 == at).map(|(_, near)| near);
+            let is_near = |id: &&CommitId| near.is_some_and(|near| near.id == **id);
+            let others = commit.parents.iter().filter(|id| !is_near(id));
+            elsewhere.extend(others.map(|parent| (commit.id(), *parent)));
             if !self.pages_broken {
                 let is_first = at == segment_start(at);
                 let parent = commit.parent();
                 let follows = parent.is_some() && near.map(|near| near.id) == parent;
                 if !is_first && !follows {
                     self.found(object, true, "it is not right after its first parent");
+                    self.gaps.extend(parent.filter(|_| near.is_none()).map(|id| (at, id)));
                 }
                 if (at >> 32) % 2 != 0 || at < place(2, 0) {
                     self.found(object, true, "it lies where no commit may lie");
@@ -280,7 +297,10 @@ impl Check<'_> {
                 let is_stored = lies.is_some_and(|lies| self.has_blob(lies, id));
                 // A commit still names its content when that was erased.
                 if !is_stored && !self.erased.contains(&id) {
-                    if !self.pages_broken {
+                    // It was erased, and another message brought the same bytes again.
+                    let came_back =
+                        || self.was_swept && matches!(reader.find_blob(id), Ok(Some(_)));
+                    if !self.pages_broken && !came_back() {
                         self.found(object, true, "its content does not lie where its row says");
                     }
                     self.misplaced.push((at, id));
@@ -297,6 +317,13 @@ impl Check<'_> {
             Ok(())
         })?;
         self.tool_changes = tools.into_changes();
+        for (child, parent) in elsewhere {
+            // One that is stored and damaged is named by itself.
+            if let Ok(None) = reader.find_commit(parent) {
+                let what = format!("its parent {parent} is missing");
+                self.found(Some(ObjectId::Commit(child)), false, what);
+            }
+        }
         Ok(())
     }
 
@@ -336,12 +363,15 @@ impl Check<'_> {
                 TOOLSET => "a toolset",
                 SWEEPS | UNLOGGED => "a count of writes",
                 TOOL | TOOL_NAME => "a row of the tool index",
-                DICTIONARY => "a dictionary",
                 _ => "a derived row",
             };
             let rebuilt =
                 kind == TOOL || kind == TOOL_NAME || (DERIVED..=DERIVED_LAST).contains(&kind);
             let damaged = || format!("{named} (row {id}) is damaged");
+            if kind == DICTIONARY {
+                // They are checked together with their other copies.
+                return Ok(());
+            }
             if small_sum(repo, kind, key, data) != sum {
                 self.broken.extend(rebuilt.then_some(id));
                 self.found(None, rebuilt, damaged());
@@ -369,6 +399,45 @@ impl Check<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Checks that each dictionary has all its copies.
+    fn dictionaries(&mut self) -> StoreResult<()> {
+        let mut copies: BTreeMap<i64, (u8, Vec<i64>)> = BTreeMap::new();
+        self.reader.each_small(DICTIONARY, |row, key, data| {
+            let (sound, damaged) = copies.entry(key).or_default();
+            match data.and_then(DictionaryRow::decode) {
+                Some(_) => *sound = sound.saturating_add(1),
+                None => damaged.push(row),
+            }
+            Ok(())
+        })?;
+        for (key, (sound, damaged)) in copies {
+            if sound >= DICTIONARY_COPIES && damaged.is_empty() {
+                continue;
+            }
+            self.broken.extend(&damaged);
+            if sound > 0 {
+                self.copies.push(key);
+                let what = "a copy of a dictionary is damaged; another copy is whole";
+                self.found(None, true, what);
+            } else if self.needs_dictionary(key)? {
+                self.broken.retain(|row| !damaged.contains(row));
+                let what = "a dictionary is damaged, and so are the blobs that need it";
+                self.found(None, false, what);
+            } else {
+                self.found(None, true, "a dictionary that no blob needs is damaged");
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a blob of the repository needs the dictionary with this key.
+    fn needs_dictionary(&self, key: i64) -> StoreResult<bool> {
+        let Some(mark) = compressed::mark(key) else { return Ok(false) };
+        let sql = "SELECT 1 FROM blobs WHERE +repo = ?1 AND substr(data, 1, 5) = ?2 LIMIT 1";
+        let found = self.reader.find_row(sql, params![self.reader.repo, mark], |_| Ok(Some(())))?;
+        Ok(found.is_some())
     }
 
     /// Works out which rows the tool index must have: per tool and schema the first commit whose
@@ -482,6 +551,22 @@ impl Check<'_> {
         let sql = "DELETE FROM small WHERE repo = ?1 AND kind IN (?2, ?3)";
         run(sql, &[&repo, &TOOL, &TOOL_NAME])?;
         let mut tx = Tx::new(connection, memory);
+        for key in &self.copies {
+            tx.copy_dictionary(repo, *key)?;
+        }
+        let mut log_rows = LogRows::default();
+        if !self.gaps.is_empty() {
+            log_rows.extend(self.reader)?;
+        }
+        let mut is_moved = false;
+        for (child, parent) in &self.gaps {
+            is_moved |= tx.fill_gap(repo, *child, *parent, &log_rows)?;
+        }
+        if is_moved {
+            // Others forget where they lay.
+            tx.sweeps = tx.count(0, SWEEPS)?;
+            lock(memory).forget_swept(tx.sweeps);
+        }
         for row in self.expected_tools() {
             tx.tool(repo, &row)?;
         }

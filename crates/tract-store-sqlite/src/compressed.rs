@@ -1,9 +1,12 @@
 //! Blobs as they lie in their rows, and the dictionaries that some of them need.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rusqlite::params;
-use tract_compression::{DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow};
+use tract_compression::{
+    DICTIONARY_COPIES, DecodeError, Dictionary, DictionaryId, DictionaryRow, DictionaryScope,
+};
 use tract_core::{Blob, StoreErrorKind, StoreResult};
 
 use crate::error::new;
@@ -23,13 +26,23 @@ impl RepoReader<'_> {
             let row = rows.first().and_then(|row| DictionaryRow::decode(&row.data));
             Ok(row.map(|row| row.stored.to_vec()))
         };
-        match tract_compression::decode(stored, load)? {
+        match tract_compression::decode(self.scope(stored), stored, load)? {
             Ok(plain) => Ok(Some(plain)),
             Err(error @ DecodeError::Unavailable) => {
                 Err(new(StoreErrorKind::Unsupported, self.op, error.to_string()).with_source(error))
             }
             Err(_) => Ok(None),
         }
+    }
+
+    /// Returns where the dictionary is read that stored bytes need.
+    fn scope(self, stored: &[u8]) -> DictionaryScope {
+        if tract_compression::dictionary_of(stored).is_none() {
+            return (0, 0);
+        }
+        let mut hasher = DefaultHasher::new();
+        self.connection.path().hash(&mut hasher);
+        (hasher.finish(), self.repo.unsigned_abs())
     }
 
     /// Finds the row of a blob by its bytes: a damaged one counts as none, so that storing it again
@@ -80,9 +93,14 @@ impl StoredDictionary {
 
     /// Returns the five bytes that a blob which needs it begins with in its row.
     pub(crate) fn mark(&self) -> Option<[u8; 5]> {
-        let id = u32::try_from(self.key).ok()?.to_be_bytes();
-        Some(tract_compression::mark(DictionaryId::from_bytes(id)))
+        mark(self.key)
     }
+}
+
+/// Returns the five bytes that a blob begins with which needs the dictionary with this key.
+pub(crate) fn mark(key: i64) -> Option<[u8; 5]> {
+    let id = u32::try_from(key).ok()?.to_be_bytes();
+    Some(tract_compression::mark(DictionaryId::from_bytes(id)))
 }
 
 impl Tx<'_> {
@@ -101,6 +119,20 @@ impl Tx<'_> {
             self.small(repo, DICTIONARY, key, &row.encode())?;
         }
         Ok(number)
+    }
+
+    /// Writes what is missing of the copies of a dictionary of which one is whole.
+    pub(crate) fn copy_dictionary(&mut self, repo: i64, key: i64) -> StoreResult<()> {
+        let mut known = self.reader(repo).dictionaries()?;
+        known.retain(|dictionary| dictionary.key == key);
+        let Some(StoredDictionary { number, is_stale, stored, .. }) = known.first() else {
+            return Ok(());
+        };
+        let data = DictionaryRow { number: *number, is_stale: *is_stale, stored }.encode();
+        for _ in known.len()..usize::from(DICTIONARY_COPIES) {
+            self.small(repo, DICTIONARY, key, &data)?;
+        }
+        Ok(())
     }
 
     /// Marks all dictionaries of a repository: they were trained on what is erased now.

@@ -2,10 +2,11 @@
 //! from the file.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::Connection;
-use tract_core::store::WipeReport;
+use tract_core::store::{WipeReport, remove_copies, require_space};
 use tract_core::{Batch, BlobId, ObjectId, RefName, StoreError, StoreErrorKind, StoreResult};
 
 use crate::error::{BACKEND, engine, new};
@@ -86,15 +87,42 @@ pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResu
         }
     }
     rewrite(connection, OP)?;
-    Ok(WipeReport::default())
+    Ok(connection.path().map(|path| remove_copies(Path::new(path))).unwrap_or_default())
 }
 
-/// Writes the file again without what is free in it, and empties the log of writes.
+/// Writes the file again without its free pages, and empties the log of writes. SQLite writes the
+/// new pages to an unnamed temporary file, and from there through the log over the old ones.
 pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<()> {
-    // What the log holds is in the file first, so that the new file replaces all of it.
+    // The pages of the log are in the file first, so that the new file replaces all of them.
     checkpoint(connection, op)?;
-    connection.execute_batch("VACUUM").map_err(engine(op))?;
+    let folder = connection.path().and_then(|path| Path::new(path).parent());
+    if let Some(folder) = folder {
+        let number = |name: &str| {
+            connection
+                .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                .map_err(engine(op))
+        };
+        let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
+        // Once in the temporary file, once in the log.
+        let bytes = pages.saturating_mul(number("page_size")?).saturating_mul(2);
+        require_space(BACKEND, op, folder, bytes.unsigned_abs())?;
+    }
+    vacuum(connection, folder).map_err(engine(op))?;
     checkpoint(connection, op)
+}
+
+/// The folder of temporary files is one setting for all connections of a process.
+static TEMPORARY_FOLDER: Mutex<()> = Mutex::new(());
+
+/// Vacuums with a temporary file in a folder instead of in memory.
+fn vacuum(connection: &Connection, folder: Option<&Path>) -> rusqlite::Result<()> {
+    let _alone = lock(&TEMPORARY_FOLDER);
+    let set = |folder: &str| connection.pragma_update(None, "temp_store_directory", folder);
+    // Where the name is not UTF-8, SQLite uses the system's folder.
+    set(folder.and_then(Path::to_str).unwrap_or_default())?;
+    let vacuumed = connection.execute_batch("PRAGMA temp_store = FILE; VACUUM");
+    let reset = connection.execute_batch("PRAGMA temp_store = MEMORY").and_then(|()| set(""));
+    vacuumed.and(reset)
 }
 
 fn checkpoint(connection: &Connection, op: &'static str) -> StoreResult<()> {

@@ -1,6 +1,9 @@
 //! SQLite's failures as those of the store border.
 
+use std::path::Path;
+
 use rusqlite::ErrorCode;
+use tract_core::store::adjacent_path;
 use tract_core::{ObjectId, StoreError, StoreErrorKind};
 
 pub(crate) const BACKEND: &str = "sqlite";
@@ -66,6 +69,22 @@ pub(crate) fn is_io(error: &StoreError) -> bool {
         source,
         Some(rusqlite::Error::SqliteFailure(failure, _)) if failure.code == ErrorCode::SystemIoFailure
     )
+}
+
+/// Adds to the error of a full disk how much space is needed. Deleting needs space too: it writes to
+/// the log, which shrinks only once its pages fit into the file.
+pub(crate) fn with_space_needed(mut error: StoreError, path: &Path) -> StoreError {
+    const TO_CONTINUE: u64 = 1 << 20;
+    if error.kind == StoreErrorKind::Full {
+        let log = std::fs::metadata(adjacent_path(path, "-wal")).map_or(0, |log| log.len());
+        let folder = path.parent().unwrap_or(path).display();
+        let bytes = log + TO_CONTINUE;
+        error.message.push_str(&format!(
+            "; make {bytes} bytes free in {folder} and try again, deleting included, or `tract copy` \
+             to a store on another disk"
+        ));
+    }
+    error
 }
 
 /// Makes an error of our own.

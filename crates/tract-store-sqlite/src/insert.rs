@@ -72,8 +72,14 @@ impl Tx<'_> {
             let all_new = known.blob || self.surely_new(repo, some)?;
             for blob in some {
                 let stored = if all_new { None } else { self.reader(repo).row_of(blob)? };
+                let damaged = match stored {
+                    None if !all_new => self.reader(repo).damaged_blob(blob.id())?,
+                    Some(_) | None => None,
+                };
                 if let Some(row) = stored {
                     self.fresh.places.insert((repo, ObjectId::Blob(blob.id())), row);
+                } else if let Some(row) = damaged {
+                    self.replace_blob(repo, row, blob)?;
                 } else {
                     blobs.insert(blob.id(), blob);
                 }
@@ -100,7 +106,7 @@ impl Tx<'_> {
         batch.derived.iter().try_for_each(|row| self.derived(repo, row))?;
         let has_objects =
             !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
-        if has_objects && moves.is_empty() {
+        if has_objects && (moves.is_empty() || batch.stores_ahead()) {
             self.count(repo, UNLOGGED)?;
         }
         let made = moves.iter().filter(|moved| moved.edit.to.is_some());
@@ -114,7 +120,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn new_repo(&mut self, name: &RepoName) -> StoreResult<i64> {
+    pub(crate) fn new_repo(&mut self, name: &RepoName) -> StoreResult<i64> {
         let sql = "SELECT count(*) FROM small WHERE repo = 0 AND kind = ?1";
         let number = self.number(sql, &[&REPO])?.unwrap_or(0) + 1;
         let bytes = name.as_str().as_bytes();
@@ -144,7 +150,7 @@ impl Tx<'_> {
         self.execute(sql, &[&repo, &kind, &key, &data, &sum])
     }
 
-    fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
+    pub(crate) fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let h = prefix(blob.id().as_bytes());
         let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
         let stored = tract_compression::encode(blob.bytes());
@@ -162,7 +168,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    fn next_blob(&mut self, repo: i64) -> StoreResult<i64> {
+    pub(crate) fn next_blob(&mut self, repo: i64) -> StoreResult<i64> {
         let segment = blob_segment(repo);
         let next = match self.fresh.next_blob.get(&repo) {
             Some(next) => *next,
@@ -234,7 +240,14 @@ impl Tx<'_> {
         let at = match after {
             Some(at) if self.execute(sql, &[&at, &repo, &h, &content, &record])? == 1 => at,
             _ => {
-                let at = place(self.next_segment()?, 0);
+                let lost = match (own, content) {
+                    (None, Some(content)) => self.lost_with_content(repo, commit, content)?,
+                    _ => None,
+                };
+                let at = match lost {
+                    Some(at) => at,
+                    None => place(self.next_segment()?, 0),
+                };
                 self.execute(sql, &[&at, &repo, &h, &content, &record])?;
                 at
             }
@@ -246,7 +259,7 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    fn next_segment(&mut self) -> StoreResult<i64> {
+    pub(crate) fn next_segment(&mut self) -> StoreResult<i64> {
         let next = match self.fresh.next_segment {
             Some(next) => next,
             None => {

@@ -115,7 +115,8 @@ pub(crate) fn connect(
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             Access::Read | Access::Immutable => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
-        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        // The path is resolved: a link in it came since, and leads to another file.
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = match access {
             Access::Immutable => uri::open_immutable(path, flags)?,
             Access::Read | Access::Write => Connection::open_with_flags(path, flags)?,
@@ -148,10 +149,13 @@ pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -
     // FULL flushes the log before a commit is answered. What `wal` says of a damaged log rests on
     // that as well: no transaction is written before the one ahead of it is flushed.
     let synchronous = if options.unsafe_lose_on_power_loss { "NORMAL" } else { "FULL" };
+    // Deleted rows are overwritten in pages that are written anyway; freed pages are cut off or used
+    // again when garbage is collected.
     // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
     connection
         .execute_batch(&format!(
-            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000;"
+            "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000; \
+             PRAGMA secure_delete = FAST;"
         ))
         .and_then(|()| cache(connection, WRITER_KIB))
         .map_err(engine("open"))

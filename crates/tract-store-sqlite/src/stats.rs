@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use rusqlite::{Connection, params};
-use tract_core::store::StoreStats;
+use tract_core::store::{StoreStats, adjacent_path};
 use tract_core::{RepoName, StoreResult};
 
 use crate::error::{damaged, engine};
 use crate::read::{RepoReader, statement};
 use crate::schema::{DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, log_base};
-use crate::uri::sibling_path;
 
 /// Counts rows and bytes; looks at every row, but at no large content.
 pub(crate) fn stats(reader: RepoReader<'_>) -> StoreResult<StoreStats> {
@@ -44,7 +43,7 @@ pub(crate) fn stats(reader: RepoReader<'_>) -> StoreResult<StoreStats> {
 
 /// Returns the bytes that the database and its write-ahead log take on disk.
 pub(crate) fn disk_bytes(path: &Path) -> u64 {
-    [path, &sibling_path(path, "-wal")]
+    [path, &adjacent_path(path, "-wal")]
         .iter()
         .filter_map(|file| std::fs::metadata(file).ok())
         .map(|file| file.len())

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
+use tract_core::store::{create_unfinished, format_copy_path, unfinished_copy_path};
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{engine, new};
-use crate::uri::sibling_path;
 
 /// What brings a database from one format to the next.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +71,11 @@ pub(crate) fn upgrade(
 
 /// Puts a whole, durable copy next to the file, unless one of that format is there already.
 fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<PathBuf> {
-    let copy = sibling_path(path, &format!(".format-{format}"));
+    let copy = format_copy_path(path, format);
     if copy.exists() {
         return Ok(copy);
     }
-    let part = sibling_path(path, &format!(".format-{format}.{}.part", std::process::id()));
+    let part = unfinished_copy_path(path, format);
     let failed = |error: std::io::Error| {
         let message = format!("the copy {} cannot be made", part.display());
         new(StoreErrorKind::Unavailable, "migrate", message).with_source(error)
@@ -83,7 +83,8 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
     let name = part.to_str().ok_or_else(|| {
         new(StoreErrorKind::Unsupported, "migrate", "expected a path in UTF-8, found another")
     })?;
-    let _ = std::fs::remove_file(&part);
+    // Locked until it has its name, so that no other process takes it for a leftover.
+    let _locked = create_unfinished(&part).map_err(failed)?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(engine("migrate"))?;
     File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
     std::fs::rename(&part, &copy).map_err(failed)?;

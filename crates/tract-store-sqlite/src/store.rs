@@ -9,9 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{Connection, params};
 use tract_core::store::{
-    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, ListKind, LogQuery, ObjectListing,
-    ObjectPage, OpenedFile, RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep, SweepAnswer,
-    ThreadedStore, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, BlockingStore, Capabilities, Damage, JoinBatches, ListKind, LogQuery, ObjectCopies,
+    ObjectListing, ObjectPage, OpenedFile, RepackPage, RepackStep, SpaceRelease, StoreStats, Sweep,
+    SweepAnswer, ThreadedStore, Walk, WalkPage, WipeReport, WritePosition, remove_unfinished,
+    resolve_path,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -22,7 +23,9 @@ use tract_core::{
 use crate::error::{BACKEND, engine, new};
 use crate::memory::{Memory, lock};
 use crate::migrate::{Access, CHECKER_KIB, READER_KIB};
+use crate::open_files::Registration;
 use crate::read::{RepoReader, Snapshot, statement};
+use crate::restore::restore;
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
 use crate::{SqliteOptions, check, erase, migrate, repack, stats, sweep, walk, write};
@@ -60,6 +63,7 @@ pub struct SqliteStore {
     closed: AtomicBool,
     /// What failed when it became unknown what the disk holds.
     poisoned: OnceLock<String>,
+    _registration: Registration,
 }
 
 /// Leaves the lock for writing to others, who look for it every millisecond.
@@ -73,11 +77,16 @@ impl SqliteStore {
     /// # Errors
     /// Those of [`open`].
     pub fn open(path: &Path, options: &SqliteOptions) -> StoreResult<Self> {
-        // So that no spelling of a path means a database in memory.
-        let path = std::path::absolute(path).map_err(|error| {
-            new(StoreErrorKind::Invalid, "open", "the path is empty").with_source(error)
-        })?;
-        migrate::inspect_file(&path, options)?;
+        // The log is next to the file that links lead to. An absolute path never means a database in
+        // memory.
+        let path = resolve_path(BACKEND, path)?;
+        let registration = Registration::new(&path, || migrate::inspect_file(&path, options))?;
+        let existing = path.exists().then(|| OpenedFile::new(path.clone()));
+        if let Some(file) = &existing {
+            // The log is found by the file's name: through another name it may be incomplete, also
+            // for reading.
+            file.require_one_name(BACKEND, "open")?;
+        }
         crate::wal::check(&path)?;
         let first = if options.read_only { Access::Read } else { Access::Write };
         let (connection, access) = match migrate::opened(&path, first, options) {
@@ -86,9 +95,16 @@ impl SqliteStore {
             Err(error) if migrate::is_unwritable(&error) && crate::uri::is_whole(&path) => {
                 migrate::opened(&path, Access::Immutable, options).map_err(|_| error)?
             }
-            opened => opened?,
+            opened => opened.map_err(|error| crate::uri::with_unread_log(error, &path))?,
         };
         let read_only = access != Access::Write;
+        if existing.is_some_and(|file| !file.is_in_place()) {
+            let message = format!("{} was replaced while it was being opened", path.display());
+            return Err(new(StoreErrorKind::Busy, "open", message));
+        }
+        if !read_only {
+            remove_unfinished(&path);
+        }
         let readers: [Mutex<Option<Connection>>; READERS] = Default::default();
         let (writer, reader) =
             if read_only { (None, Some(connection)) } else { (Some(connection), None) };
@@ -107,6 +123,7 @@ impl SqliteStore {
             log_rows: Mutex::default(),
             closed: AtomicBool::new(false),
             poisoned: OnceLock::new(),
+            _registration: registration,
         })
     }
 
@@ -115,7 +132,6 @@ impl SqliteStore {
         self.file.path()
     }
 
-    /// Asks the writing connection for a number.
     #[cfg(test)]
     pub(crate) fn ask(&self, sql: &str) -> u32 {
         let writer = lock(&self.writer);
@@ -169,7 +185,10 @@ impl SqliteStore {
             Some(connection) => connection,
             empty => {
                 self.file.require_in_place(BACKEND, op)?;
-                empty.insert(migrate::connect(self.path(), self.reading, &self.options)?)
+                let connection = migrate::connect(self.path(), self.reading, &self.options)?;
+                // SQLite opened it by its path.
+                self.file.require_in_place(BACKEND, op)?;
+                empty.insert(connection)
             }
         };
         let _snapshot = Snapshot::begin(connection, op)?;
@@ -230,9 +249,11 @@ impl SqliteStore {
             return Err(new(StoreErrorKind::Poisoned, op, message));
         }
         match &*lock(&self.writer) {
-            Some(connection) => {
-                self.file.require_in_place(BACKEND, op).and_then(|()| write(connection))
-            }
+            Some(connection) => self
+                .file
+                .require_writable(BACKEND, op)
+                .and_then(|()| write(connection))
+                .map_err(|error| crate::error::with_space_needed(error, self.path())),
             None if self.read_only && !self.closed.load(Ordering::Acquire) => {
                 Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
             }
@@ -273,6 +294,14 @@ impl SqliteStore {
     }
 }
 
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        // The last connection writes the log back, which one that only reads cannot: the readers
+        // are closed first.
+        let _ = BlockingStore::close(self);
+    }
+}
+
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteStore").field("path", &self.path()).finish_non_exhaustive()
@@ -288,6 +317,7 @@ impl BlockingStore for SqliteStore {
         let mut capabilities = Capabilities::MANY_PROCESSES
             .collecting()
             .erasing()
+            .restoring()
             .repacking(tract_compression::IS_AVAILABLE);
         capabilities.durable = !self.options.unsafe_lose_on_power_loss;
         capabilities
@@ -456,6 +486,10 @@ impl BlockingStore for SqliteStore {
                 checked
             })
         }
+    }
+
+    fn restore(&self, repo: &RepoName, copies: &ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        self.maintain("restore", |writer| restore(writer, &self.memory, repo, copies))
     }
 
     fn list_objects(&self, repo: &RepoName, listing: ObjectListing) -> StoreResult<ObjectPage> {

@@ -224,7 +224,7 @@ impl Tx<'_> {
     }
 
     /// Lets entries of the log name an object by its id instead of by its row.
-    fn write_out(
+    pub(crate) fn write_out(
         &mut self,
         repo: i64,
         kind: i64,

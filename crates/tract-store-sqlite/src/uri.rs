@@ -1,27 +1,42 @@
 //! Reading a file as it lies, without the files that SQLite keeps next to it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
+use tract_core::StoreError;
+use tract_core::store::adjacent_path;
+
+use crate::migrate::is_unwritable;
 
 /// The endings of what SQLite keeps next to a file until it is written into it: the write-ahead log
 /// and the rollback journal.
 const SIDES: [&str; 2] = ["-wal", "-journal"];
 
-/// Returns the path of a file that SQLite keeps next to another.
-pub(crate) fn sibling_path(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
-}
-
 /// Whether all of a database is in its file: there is no log and no journal with anything in it.
 /// A journal says that a transaction broke off, and that the file has pages of both sides of it.
 pub(crate) fn is_whole(path: &Path) -> bool {
-    SIDES.iter().all(|side| match std::fs::metadata(sibling_path(path, side)) {
+    SIDES.iter().all(|side| match std::fs::metadata(adjacent_path(path, side)) {
         Ok(file) => file.len() == 0,
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     })
+}
+
+/// Adds to an error that may be about a log that cannot be read why that is, and what to do.
+pub(crate) fn with_unread_log(mut error: StoreError, path: &Path) -> StoreError {
+    let has_writes = |side: &&&str| {
+        std::fs::metadata(adjacent_path(path, side)).is_ok_and(|file| file.len() > 0)
+    };
+    if is_unwritable(&error)
+        && std::fs::File::open(path).is_ok()
+        && let Some(side) = SIDES.iter().find(has_writes)
+    {
+        error.message.push_str(&format!(
+            "; acknowledged writes are in {} only, and it can be read only where this user may write: \
+             copy both files to a folder of your own",
+            adjacent_path(path, side).display()
+        ));
+    }
+    error
 }
 
 /// Opens a file that no process writes, for reading as it is.
@@ -36,4 +51,26 @@ pub(crate) fn open_immutable(path: &Path, flags: OpenFlags) -> rusqlite::Result<
     }
     uri.push_str("?mode=ro&immutable=1");
     Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::new;
+    use tract_core::StoreErrorKind;
+
+    #[test]
+    fn a_log_that_cannot_be_read_is_named_with_a_way_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("agent.db");
+        std::fs::write(&path, "the file").expect("written");
+        let error = || new(StoreErrorKind::Unavailable, "open", "unable to open");
+        assert_eq!(with_unread_log(error(), &path).message, "unable to open");
+        std::fs::write(adjacent_path(&path, "-wal"), "writes").expect("written");
+        let message = with_unread_log(error(), &path).message;
+        assert!(message.contains("agent.db-wal only") && message.contains("copy both files"));
+        // Other errors have other causes.
+        let busy = new(StoreErrorKind::Busy, "open", "locked");
+        assert_eq!(with_unread_log(busy, &path).message, "locked");
+    }
 }

@@ -9,12 +9,12 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tract_core::StoreResult;
+use tract_core::store::{adjacent_path, damaged_log_path};
 
 use crate::error::damaged;
-use crate::uri::sibling_path;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -117,18 +117,13 @@ fn gap(path: &Path) -> io::Result<Option<Gap>> {
     Ok(found.filter(|gap| is_same && gap.transactions > 1))
 }
 
-/// Where a damaged log is kept.
-pub(crate) fn damaged_log(path: &Path) -> PathBuf {
-    sibling_path(path, "-wal.damaged")
-}
-
 /// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
 /// that log: to open it again is to continue without them.
 pub(crate) fn check(path: &Path) -> StoreResult<()> {
-    let log = sibling_path(path, "-wal");
+    let log = adjacent_path(path, "-wal");
     // SQLite says what is wrong with a log that cannot be read.
     let Ok(Some(Gap { at, transactions })) = gap(&log) else { return Ok(()) };
-    let copy = damaged_log(path);
+    let copy = damaged_log_path(path);
     let same = |a: &Path, b: &Path| {
         let read = |path: &Path| Header::read(&mut File::open(path)?);
         Ok::<_, io::Error>(read(a)? == read(b)?)
@@ -150,6 +145,8 @@ pub(crate) fn check(path: &Path) -> StoreResult<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use rusqlite::Connection;
 
     use super::*;
@@ -167,7 +164,7 @@ mod tests {
             connection.execute("INSERT INTO t VALUES (?1)", [n]).expect("a row");
         }
         let log = folder.join("copy.db-wal");
-        std::fs::copy(sibling_path(&live, "-wal"), &log).expect("a copy");
+        std::fs::copy(adjacent_path(&live, "-wal"), &log).expect("a copy");
         (log.clone(), std::fs::read(&log).expect("a log"))
     }
 
@@ -215,6 +212,6 @@ mod tests {
             .query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))
             .expect("it restarts");
         connection.execute("INSERT INTO t VALUES (1)", []).expect("a row");
-        assert_eq!(gap(&sibling_path(&live, "-wal")).expect("it reads"), None);
+        assert_eq!(gap(&adjacent_path(&live, "-wal")).expect("it reads"), None);
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Tx<'a> {
     }
 
     /// Finds the number of a repository that has something in it.
-    fn repo(&mut self, name: &RepoName) -> StoreResult<Option<i64>> {
+    pub(crate) fn repo(&mut self, name: &RepoName) -> StoreResult<Option<i64>> {
         let known = self.fresh.repos.get(name.as_str()).copied();
         let remembered = || lock(self.memory).repos.get(name.as_str()).copied();
         if let Some(number) = known.or_else(remembered) {

@@ -11,6 +11,7 @@ mod prefixes;
 mod races;
 mod refs;
 mod repacks;
+mod restores;
 mod sweeps;
 mod tools;
 mod walks;
@@ -140,6 +141,8 @@ macro_rules! __contract {
             sweeps {
                 listing_gives_every_object_once [CollectsGarbage] "pages list every object once, each with its size"
                 position_counts_every_write [CollectsGarbage] "every write that stores an object or moves a ref changes the position"
+                unreached_objects_count_as_unlogged [CollectsGarbage] "a write that stores what its own ref moves do not reach raises the count of unlogged writes"
+                commits_without_parents_are_reported [CollectsGarbage] "a check names a commit without its parent, reachable or not"
                 swept_objects_are_gone [CollectsGarbage] "what is swept is not stored, all else is"
                 sweep_after_a_write_is_refused [CollectsGarbage] "`Moved`, and nothing deleted, when others wrote meanwhile"
                 batch_that_needs_what_was_swept_is_refused [CollectsGarbage] "`Missing`, also by a handle that remembers it"
@@ -159,6 +162,14 @@ macro_rules! __contract {
                 erasures_leave_other_repositories [Erases] "blobs of other repositories stay"
                 erased_blobs_stay_gone [Erases] "an erasure is as durable as a write, and a wipe changes nothing else"
                 erasures_are_seen_by_every_handle [Erases] "`Erased`, also by handles that remember the blob"
+            }
+            restores {
+                restored_objects_are_stored [Restores] "copies of objects that are missing are stored, and count as unlogged"
+                restore_leaves_what_is_whole [Restores] "what reads whole stays, and is not in the answer"
+                restored_links_may_come_later [Restores] "what an object links to may be restored after it"
+                restore_leaves_out_what_was_erased [Restores] "a blob that was erased is left out"
+                restore_leaves_other_repositories [Restores] "other repositories stay as they are"
+                restored_objects_stay [Restores] "a restore is as durable as a write, and every handle sees it"
             }
             repacks {
                 repacked_blobs_read_the_same [Repacks] "objects, refs and the log read the same, and blobs take less"

@@ -2,6 +2,7 @@
 
 mod erasures;
 mod repacks;
+mod restores;
 mod store;
 mod sweeps;
 
@@ -177,12 +178,17 @@ faults! {
     Miscounts breaks [stats_count_what_is_there]
     /// Finds damage where there is none.
     CriesWolf breaks [check_finds_nothing_wrong]
+    /// Finds no damage at all.
+    ChecksNothing breaks [commits_without_parents_are_reported]
     /// Claims to be able to do everything.
     Overclaims breaks [capabilities_are_as_claimed]
     /// Leaves the last object out of a listing.
     ListsFew breaks [listing_gives_every_object_once]
     /// Does not count writes that move no ref.
-    CountsRefsOnly breaks [position_counts_every_write sweep_after_a_write_is_refused]
+    CountsRefsOnly breaks [
+        position_counts_every_write sweep_after_a_write_is_refused
+        unreached_objects_count_as_unlogged
+    ]
     /// Sweeps though others wrote meanwhile.
     SweepsAnyway breaks [sweep_after_a_write_is_refused]
     /// Says that it swept, and deletes nothing.
@@ -209,6 +215,16 @@ faults! {
     ErasesEverywhere breaks [erasures_leave_other_repositories]
     /// Says that it repacked, and does not.
     RepacksNothing breaks [repacked_blobs_read_the_same others_write_between_the_steps_of_a_repack]
+    /// Restores nothing, and says that nothing was damaged.
+    RestoresNothing breaks [restored_objects_are_stored restored_objects_stay]
+    /// Restores what was erased.
+    RestoresErased breaks [restore_leaves_out_what_was_erased]
+    /// Says that it restored what was whole.
+    RestoreMiscounts breaks [restore_leaves_what_is_whole]
+    /// Restores only what has all that it links to.
+    RestoresInOrder breaks [restored_links_may_come_later]
+    /// Restores in all repositories.
+    RestoresEverywhere breaks [restore_leaves_other_repositories]
     /// Repacks all repositories.
     RepacksEverywhere breaks [repack_leaves_other_repositories]
     /// Deletes a blob while it repacks.

@@ -11,7 +11,8 @@
 //!
 //! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
 //! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since
-//! those modules name their types.
+//! those modules name their types. The feature `simulation` brings the module of that name, which runs
+//! the verbs of many clients on your store in an order that a seed determines.
 //!
 //! ```
 //! use std::path::Path;
@@ -39,6 +40,8 @@ pub mod loopback;
 pub mod machine;
 pub mod power;
 mod scale;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 #[cfg(feature = "proptest")]
 pub mod strategies;
 mod suite;

@@ -27,17 +27,20 @@ pub enum Capability {
     Erases,
     /// It can write blobs again, smaller.
     Repacks,
+    /// It can replace damaged and missing objects.
+    Restores,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Durable,
         Self::Persistent,
         Self::MultiProcess,
         Self::CollectsGarbage,
         Self::Erases,
         Self::Repacks,
+        Self::Restores,
     ];
 
     /// Returns whether a store claims it.
@@ -49,6 +52,7 @@ impl Capability {
             Self::CollectsGarbage => claims.collects_garbage,
             Self::Erases => claims.erases,
             Self::Repacks => claims.repacks,
+            Self::Restores => claims.restores,
         }
     }
 }

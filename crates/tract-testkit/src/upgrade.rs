@@ -49,7 +49,7 @@ pub fn keeps_a_copy<E: KvEngine>(
 
     let error = open(path).expect_err("it is newer");
     assert_eq!(error.kind, StoreErrorKind::TooNew { found: next, known: FORMAT });
-    let copy = open(&tract_kv::files::sibling(path, &format!(".format-{FORMAT}")));
+    let copy = open(&tract_core::store::format_copy_path(path, FORMAT));
     let copy = copy.expect("the copy opens");
     let refs = copy.store().refs(&repo, &[branch("main")]).expect("refs");
     assert_eq!(refs, [Some(RefTarget::Commit(head))]);

@@ -9,7 +9,12 @@ use tract_testkit::{Capability, Fault, FaultyStore, Outcome, Suite, cases};
 /// A case that fails, or not, on a store with a fault.
 fn outcome(name: &str, fault: Fault) -> Outcome {
     let open = move |_: &Path| Ok(FaultyStore::new(Arc::new(tract_kv::memory()), fault));
-    let has = [Capability::CollectsGarbage, Capability::Erases, Capability::Repacks];
+    let has = [
+        Capability::CollectsGarbage,
+        Capability::Erases,
+        Capability::Repacks,
+        Capability::Restores,
+    ];
     let lacks = Capability::ALL.into_iter().filter(|lack| !has.contains(lack));
     let suite = Suite::new(open).lacks(lacks);
     let case = cases().iter().find(|case| case.name == name);

@@ -160,3 +160,33 @@ impl<P, O> From<ToolExample<P, O>> for Example {
         example.erase()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::typed::Args;
+
+    #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct Lookup {
+        id: String,
+    }
+
+    #[test]
+    fn a_description_has_1_to_200_characters() {
+        let of = |description: &str| {
+            let input = Lookup { id: "a".to_owned() };
+            ToolExample::<Args<Lookup>, &str>::new(description, &input, &"found")
+        };
+        // Characters, not bytes; spaces around them do not count.
+        for fits in ["a".to_owned(), "é".repeat(200), format!("  {}\n", "a".repeat(200))] {
+            assert_eq!(of(&fits).unwrap().description(), fits.trim());
+        }
+        for (misfit, characters) in [("é".repeat(201), 201), ("  ".to_owned(), 0)] {
+            let error = of(&misfit).unwrap_err();
+            assert!(
+                matches!(error, ExampleError::Description { found } if found == characters),
+                "{error}"
+            );
+        }
+    }
+}

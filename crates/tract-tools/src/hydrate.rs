@@ -359,7 +359,9 @@ impl HydrationState {
             if tool.no_schema() == NoSchema::Refuse {
                 let message = format!("{:?} has no schema to hold arguments against", tool.name());
                 let error = fail("no_schema", message);
-                return Err(vec![error.note("the operator can allow it by a no-schema mode")]);
+                let note = "the operator can allow it: `tract hydrate --no-schema MODE`, or \
+                            `RegistryBuilder::no_schema` in Rust";
+                return Err(vec![error.note(note)]);
             }
             let fits = value.is_object();
             return if fits { Ok((text, false)) } else { Err(vec![not_an_object(&value)]) };

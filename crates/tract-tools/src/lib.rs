@@ -17,6 +17,12 @@ pub mod event;
 pub mod example;
 pub mod fs;
 pub mod hydrate;
+/// The trait of `schemars`, with a derive that finds `schemars` in this crate. A name that is given
+/// here hides that of the glob, in its own namespace alone.
+mod json_schema {
+    pub use schemars::*;
+    pub use tract_macros::JsonSchema;
+}
 mod panics;
 pub mod pin;
 pub mod planning;
@@ -32,7 +38,6 @@ mod strict;
 pub mod typed;
 
 pub use async_trait::async_trait;
-pub use schemars::JsonSchema;
 pub use tract_core::{
     DynTool, NoParams, RenderedValue, Tool, ToolContext, ToolError, ToolParams, ToolResult,
     ToolSpec, ToolTraits,
@@ -46,6 +51,7 @@ pub use crate::hydrate::{
     Call, HydrateOptions, Hydrated, IntoCalls, Invocation, Provenance, Repair, RepairRequest,
     Stage, StageError, hydrate, hydrate_repairing, hydrate_with, sent_in,
 };
+pub use crate::json_schema::JsonSchema;
 pub use crate::planning::{Plan, Planning, Strategy};
 pub use crate::policy::{Decision, Policy, PolicyRequest};
 pub use crate::prompt::{Bindings, Prompt, RenderedPrompt, Section};

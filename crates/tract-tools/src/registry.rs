@@ -75,6 +75,8 @@ pub struct Registered {
     origin: Option<Arc<ToolOrigin>>,
     no_schema: NoSchema,
     arguments_schema: Option<Arc<str>>,
+    /// The tool's own, so that a registry merged with others validates each tool as before.
+    validation: Validation,
     pub(crate) compiled: Arc<OnceLock<Result<Compiled, SchemaError>>>,
     /// One for each provider, made at the first asking.
     sent: Arc<[OnceLock<Translation>; Dialect::ALL.len()]>,
@@ -198,9 +200,28 @@ struct RegistryRules {
     shared_names: bool,
     strict: bool,
     most_without_schema: NoSchema,
+    /// For tools that are added without a validation of their own.
+    validation: Validation,
+    policies: Vec<Arc<dyn Policy>>,
+}
+
+/// How a tool's arguments are validated.
+#[derive(Clone, Default)]
+struct Validation {
     compiler: Option<Arc<dyn SchemaCompiler>>,
     options: ValidateOptions,
-    policies: Vec<Arc<dyn Policy>>,
+}
+
+impl Validation {
+    /// Returns whether both make the same validator of one schema.
+    fn is_same(&self, other: &Self) -> bool {
+        let same_compiler = match (&self.compiler, &other.compiler) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same_compiler && self.options == other.options
+    }
 }
 
 impl fmt::Debug for Registry {
@@ -256,9 +277,14 @@ impl Registry {
         }
     }
 
-    /// Returns the validator's name and version, where there is one.
+    /// Returns the name and version of the validator of tools that brought none from another
+    /// registry.
     pub fn validator(&self) -> Option<(&str, &str)> {
-        self.rules.compiler.as_deref().map(|compiler| (compiler.name(), compiler.version()))
+        self.rules
+            .validation
+            .compiler
+            .as_deref()
+            .map(|compiler| (compiler.name(), compiler.version()))
     }
 
     /// Makes the validators of all tools now, rather than each at the first call.
@@ -289,7 +315,7 @@ impl Registry {
         eager: bool,
     ) -> Option<&'a Result<Compiled, SchemaError>> {
         let schema = tool.arguments_schema()?;
-        let RegistryRules { compiler, options, .. } = &self.rules;
+        let Validation { compiler, options } = &tool.validation;
         let compiler = compiler.as_deref()?;
         Some(tool.compiled.get_or_init(|| Compiled::of(compiler, schema, options, eager)))
     }

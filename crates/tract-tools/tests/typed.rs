@@ -13,3 +13,6 @@ mod agreement;
 // The bytes of derived schemas.
 #[path = "typed/golden.rs"]
 mod golden;
+
+#[path = "typed/json_schema.rs"]
+mod json_schema;

@@ -110,7 +110,7 @@ pub(crate) struct LoadedContext {
 
 /// Resolves a revision and compiles its context.
 pub(crate) async fn context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
-    let head = repo.resolve(revision).await?;
+    let head = repo.resolve_position(revision).await?;
     let compiled = repo.compile(Some(head)).await?;
     let is_branch = is_branch(repo, revision).await?;
     Ok(LoadedContext {
@@ -131,7 +131,7 @@ async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {
 
 /// The same, but one object that is damaged or erased hides no other.
 pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
-    let head = repo.resolve(revision).await?;
+    let head = repo.resolve_position(revision).await?;
     // What compiles is kept in a cache, and what does not is the exception.
     let (compiled, unreadable) = match repo.compile(Some(head)).await {
         Ok(compiled) => (compiled, Vec::new()),

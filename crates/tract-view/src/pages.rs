@@ -28,8 +28,21 @@ pub(crate) use self::window::window;
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
 
-/// A page of the server.
-pub(crate) fn page(title: &str, live: Option<&str>, main: &Markup) -> Markup {
+/// What the pages of a server let their reader do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    ReadOnly,
+    /// Pending approvals can be decided.
+    Decisions,
+}
+
+/// A page of the server. `live` is where it asks whether it is up to date.
+pub(crate) fn page(
+    title: &str,
+    live: Option<&str>,
+    access: Option<Access>,
+    main: &Markup,
+) -> Markup {
     let title = crate::text::visible(title);
     html! {
         (DOCTYPE)
@@ -46,7 +59,12 @@ pub(crate) fn page(title: &str, live: Option<&str>, main: &Markup) -> Markup {
                     strong { a href="/" { "tract" } }
                     a href="/usage" { "usage" }
                     a href="/pending" { "pending" }
-                    span .soft { "read-only" }
+                    @match access {
+                        Some(Access::ReadOnly) => span .soft { "read-only" },
+                        Some(Access::Decisions) => span .changed { "decisions allowed" },
+                        None => {}
+                    }
+                    @if live.is_some() { span #live role="status" {} }
                 }
                 main { (main) }
             }

@@ -2,36 +2,29 @@
 
 mod reports;
 
-use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
-use futures_util::stream::{Stream, unfold};
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tract_core::{CommitId, RefName};
+use tract_core::RefName;
 use tract_engine::{Repo, describe};
 use tract_providers::{Form, FormOptions, compile_form};
 
 use crate::error::{Error, Result};
 use crate::load::{self, BranchOrder};
-use crate::pages::{self, SCRIPT, STYLE, TranscriptOptions};
+use crate::pages::{self, Access, SCRIPT, STYLE, TranscriptOptions};
 use crate::text::query;
 
 /// Characters of each text on a page.
 const MOST: usize = 20_000;
-
-/// How often a page that is open is looked after.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What a page may do: nothing but its own style, script, recorded pictures, and news from here.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; \
@@ -53,6 +46,13 @@ struct Shared {
     hosts: [String; 2],
     /// Whether pending approvals may be decided here.
     decides: bool,
+}
+
+impl Shared {
+    fn page(&self, title: &str, live: Option<&str>, main: &Markup) -> Html<String> {
+        let access = if self.decides { Access::Decisions } else { Access::ReadOnly };
+        Html(pages::page(title, live, Some(access), main).into_string())
+    }
 }
 
 type Served = State<Arc<Shared>>;
@@ -117,7 +117,7 @@ impl Viewer {
             .fallback(async || Error::NotFound("there is no such page".to_owned()).into_response())
             .layer(from_fn_with_state(Arc::clone(&shared), guard))
             .with_state(shared);
-        // Streams of news never end by themselves, so the server does not wait for them.
+        // Browsers keep connections open, so the server does not wait for their end.
         tokio::select! {
             served = axum::serve(self.listener, router).into_future() => Ok(served?),
             () = stop => Ok(()),
@@ -211,7 +211,7 @@ impl IntoResponse for Error {
             p { (crate::text::visible(&what)) }
             p { a href="/" { "all conversations" } }
         };
-        (status, Html(pages::page("error", None, &main).into_string())).into_response()
+        (status, Html(pages::page("error", None, None, &main).into_string())).into_response()
     }
 }
 
@@ -237,7 +237,7 @@ async fn conversations(State(shared): Served, Query(params): Query<ListQuery>) -
     let page: Vec<_> = branches.into_iter().zip(lines).collect();
     let name = repo.name().as_str();
     let main = pages::conversations(name, &params.q, order, params.from, total, &page);
-    Ok(Html(pages::page("conversations", None, &main).into_string()))
+    Ok(shared.page("conversations", None, &main))
 }
 
 #[derive(Deserialize)]
@@ -266,7 +266,7 @@ async fn transcript(State(shared): Served, Query(params): Query<RevisionQuery>) 
     let live = context
         .is_branch
         .then(|| format!("/live?rev={}&head={}", query(&params.rev), context.head));
-    Ok(Html(pages::page(&params.rev, live.as_deref(), &main).into_string()))
+    Ok(shared.page(&params.rev, live.as_deref(), &main))
 }
 
 #[derive(Deserialize)]
@@ -287,7 +287,7 @@ async fn compare(State(shared): Served, Query(params): Query<CompareQuery>) -> P
     let miss = tract_providers::why_miss(&first, &second);
     let blocks = (first.prefix.len(), second.prefix.len());
     let main = pages::compare((&params.a, &params.b), &diff, miss.as_ref(), blocks);
-    Ok(Html(pages::page("compare", None, &main).into_string()))
+    Ok(shared.page("compare", None, &main))
 }
 
 async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
@@ -297,7 +297,7 @@ async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Pa
     let facts = load::tool_facts(&shared.repo, tools).await?;
     let (changes, has_more) = load::tool_changes(&shared.repo, context.head).await?;
     let main = pages::tools(&context, &facts, &changes, has_more);
-    Ok(Html(pages::page("tools", None, &main).into_string()))
+    Ok(shared.page("tools", None, &main))
 }
 
 /// The whole text of a message, as plain text: a browser runs nothing of it.
@@ -323,31 +323,12 @@ async fn request(
 #[derive(Deserialize)]
 struct LiveQuery {
     rev: String,
-    head: String,
 }
 
-/// Tells an open page when its branch has moved.
-async fn live(
-    State(shared): State<Arc<Shared>>,
-    headers: HeaderMap,
-    Query(params): Query<LiveQuery>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+/// Returns the head of a branch, for open pages that ask whether they are up to date.
+async fn live(State(shared): Served, Query(params): Query<LiveQuery>) -> Result<String> {
     let name = RefName::branch(&params.rev).map_err(tract_engine::Error::from)?;
-    let seen: Option<CommitId> = params.head.parse().ok();
-    // A browser that was away resumes with the head that it was told last.
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let seen = last.and_then(|id| id.parse().ok()).or(seen);
-    let news = unfold((shared, name, seen), async |(shared, name, seen)| {
-        loop {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            // A store that does not answer now may answer later.
-            let head = shared.repo.head_of(&name).await.ok().flatten();
-            if head.is_some() && head != seen {
-                let id = head.map(|head| head.to_string()).unwrap_or_default();
-                let event = Event::default().event("head").id(&id).data(&id);
-                return Some((Ok(event), (shared, name, head)));
-            }
-        }
-    });
-    Ok(Sse::new(news).keep_alive(KeepAlive::default()))
+    let head = shared.repo.head_of(&name).await?;
+    let head = head.ok_or_else(|| Error::NotFound("the branch was deleted".to_owned()))?;
+    Ok(head.to_string())
 }

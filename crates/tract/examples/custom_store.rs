@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use tract::core::kv::{
     Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore, Scan, Space, Visit,
 };
-use tract::core::store::ThreadedStore;
+use tract::core::store::{Capabilities, ThreadedStore};
 use tract::core::{ModelRequest, StoreResult};
 use tract::tools::Registry;
 use tract::{ChatModel, Content, ModelError, OpenOptions, Reply};
@@ -67,6 +67,10 @@ impl KvRead for Snapshot<'_> {
 
 impl KvEngine for FolderEngine {
     const NAME: &'static str = "folder";
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         Ok(Box::new(Snapshot(self.state.read().unwrap_or_else(PoisonError::into_inner))))

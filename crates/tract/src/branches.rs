@@ -63,7 +63,7 @@ impl Tract {
     /// # Errors
     /// `merge_conflicts` naming what both sides changed; nothing is written then.
     pub async fn merge(&self, from: impl Into<Revision>) -> Result<Merged> {
-        let source = self.resolve(from).await?;
+        let source = self.resolve_position(from).await?;
         Ok(self.repo().merge(self.branch(), source, &MergeOptions::new()).await?)
     }
 }
@@ -88,7 +88,7 @@ impl Branches<'_> {
     /// # Errors
     /// As [`Tract::fork`].
     pub async fn create(&self, name: &str, from: impl Into<Revision>) -> Result<CommitId> {
-        let from = self.tract.resolve(from).await?;
+        let from = self.tract.resolve_position(from).await?;
         self.tract.repo().create_branch(name, from).await?;
         Ok(from)
     }
@@ -130,7 +130,7 @@ impl Tags<'_> {
     /// # Errors
     /// `exists` when there is a tag of this name; as [`Tract::resolve`].
     pub async fn create(&self, name: &str, revision: impl Into<Revision>) -> Result<CommitId> {
-        let id = self.tract.resolve(revision).await?;
+        let id = self.tract.resolve_position(revision).await?;
         self.tract.repo().create_tag(name, id).await?;
         Ok(id)
     }

@@ -28,7 +28,7 @@ impl Tract {
         if revision.to_string() == "HEAD" && self.head().await?.is_none() {
             return self.compile().await;
         }
-        let head = self.resolve(revision).await?;
+        let head = self.resolve_position(revision).await?;
         Ok(self.repo().compile(Some(head)).await?)
     }
 

@@ -238,6 +238,12 @@ impl Error {
                 )]
             }
             Self::Conflict { .. } => vec!["look at what is there now, then try again".to_owned()],
+            Self::UnknownRevision { nearest, .. } if nearest.is_empty() => {
+                vec![
+                    "`tract branch`, `tract tag` and `tract log` list what a revision can name"
+                        .to_owned(),
+                ]
+            }
             Self::UnknownRevision { nearest, .. } => {
                 nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
             }

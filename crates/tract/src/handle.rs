@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::{Commit, CommitId, RefName, Store};
-use tract_engine::Repo;
+use tract_engine::{NamedMessage, Repo};
 
 use crate::error::Result;
 use crate::revision::{NamedRevision, Revision};
@@ -70,6 +70,36 @@ impl Tract {
         match revision.into().0 {
             NamedRevision::Id(id) => Ok(id),
             NamedRevision::Text(text) => Ok(self.repo.resolve(&self.own_head(text)).await?),
+        }
+    }
+
+    /// Finds the place in a history that a revision names: as [`resolve`](Self::resolve), but `#20`
+    /// is the commit that added the 20th message, or merged it, regardless of later edits.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub async fn resolve_position(&self, revision: impl Into<Revision>) -> Result<CommitId> {
+        match revision.into().0 {
+            NamedRevision::Id(id) => Ok(id),
+            NamedRevision::Text(text) => {
+                Ok(self.repo.resolve_position(&self.own_head(text)).await?)
+            }
+        }
+    }
+
+    /// Finds the message that a text ending in `#20` names; `None` for any other revision.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub async fn resolve_message(
+        &self,
+        revision: impl Into<Revision>,
+    ) -> Result<Option<NamedMessage>> {
+        match revision.into().0 {
+            NamedRevision::Id(_) => Ok(None),
+            NamedRevision::Text(text) => {
+                Ok(self.repo.resolve_message(&self.own_head(text)).await?)
+            }
         }
     }
 

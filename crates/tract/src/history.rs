@@ -64,7 +64,7 @@ impl Tract {
     /// # Errors
     /// As [`resolve`](Self::resolve), and what the store reports.
     pub async fn log(&self, head: impl Into<Revision>, limit: usize) -> Result<Vec<Commit>> {
-        let head = self.resolve(head).await?;
+        let head = self.resolve_position(head).await?;
         Ok(tract_engine::log(self.repo(), head, limit).await?.commits)
     }
 
@@ -131,7 +131,7 @@ impl Tract {
         Ok(tract_engine::prune(self.repo(), options).await?)
     }
 
-    /// Erases or redacts: deletes bytes for good, everywhere in the repository, and edits the messages
+    /// Erases or redacts: deletes the bytes of messages for good, and edits the messages
     /// that show them.
     ///
     /// ```
@@ -164,6 +164,23 @@ impl Tract {
     /// When the store cannot be read.
     pub async fn erasures(&self) -> Result<BTreeMap<BlobId, Erasure>> {
         Ok(tract_engine::erasures(self.repo()).await?)
+    }
+
+    /// Lists erasures that arrived from other stores and wait for confirmation, by blob.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn pending_erasures(&self) -> Result<BTreeMap<BlobId, Erasure>> {
+        Ok(tract_engine::pending_erasures(self.repo()).await?)
+    }
+
+    /// Lets banned bytes be stored again, or discards a pending erasure; returns whether there was
+    /// either.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn lift_erasure(&self, blob: BlobId) -> Result<bool> {
+        Ok(tract_engine::lift_erasure(self.repo(), blob).await?)
     }
 
     /// Wipes the files of the store once more, as after a crash during an erasure.

@@ -123,7 +123,7 @@ pub mod forms {
 /// What tokens cost, by tables of list prices.
 #[cfg(feature = "engine")]
 pub mod prices {
-    pub use tract_providers::{PriceError, PriceTable, TokenAmounts};
+    pub use tract_providers::{PriceBasis, PriceError, PriceTable, TokenAmounts};
 }
 
 /// Clients for models: OpenAI and compatible servers, Anthropic, Ollama, Gemini.
@@ -145,7 +145,9 @@ pub use tract_tools as tools;
 pub use tract_tools::{JsonSchema, tool, tool_type};
 
 #[cfg(feature = "engine")]
-pub use tract_engine::{ChatOptions, ChatReply, IntoSchema};
+pub use tract_core::IntoSchema;
+#[cfg(feature = "engine")]
+pub use tract_engine::{ChatOptions, ChatReply};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 

@@ -1,7 +1,7 @@
 //! Commits repeated elsewhere, and branches that are moved.
 
 use tract_core::{CommitId, Draft};
-use tract_engine::{Rebase, Rebased};
+use tract_engine::{NamedMessage, PickTarget, Rebase, Rebased};
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -10,6 +10,7 @@ use crate::revision::Revision;
 impl Tract {
     /// Repeats commits of other branches on this handle's branch. A message with calls brings its
     /// results and its reasoning, a result its call. What was picked and is merged later shows once.
+    /// A message that is named by its number, as in `side#4`, is copied with its edits.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -31,8 +32,11 @@ impl Tract {
         &self,
         commits: impl IntoIterator<Item = R>,
     ) -> Result<Rebased> {
-        let commits = self.resolve_all(commits).await?;
-        Ok(self.repo().rebase(self.branch(), &Rebase::Pick { commits, from: None }).await?)
+        let mut targets = Vec::new();
+        for commit in commits {
+            targets.push(self.pick_target(commit).await?);
+        }
+        Ok(self.repo().rebase(self.branch(), &Rebase::Pick { targets, from: None }).await?)
     }
 
     /// Repeats the commits of this handle's branch that another revision has not on top of that
@@ -41,7 +45,7 @@ impl Tract {
     /// # Errors
     /// `replay_conflicts` when a commit cannot be repeated there; nothing is written then.
     pub async fn rebase(&self, onto: impl Into<Revision>) -> Result<Rebased> {
-        let onto = self.resolve(onto).await?;
+        let onto = self.resolve_position(onto).await?;
         Ok(self.repo().rebase(self.branch(), &Rebase::Onto { onto, plan: None }).await?)
     }
 
@@ -54,7 +58,11 @@ impl Tract {
         &self,
         commits: impl IntoIterator<Item = R>,
     ) -> Result<Rebased> {
-        let commits = self.resolve_all(commits).await?;
+        let mut targets = Vec::new();
+        for commit in commits {
+            targets.push(self.drop_target(commit).await?);
+        }
+        let commits = targets;
         Ok(self.repo().rebase(self.branch(), &Rebase::Drop { commits }).await?)
     }
 
@@ -64,7 +72,7 @@ impl Tract {
     /// `not_in_range` when the commit is not on the branch; `inside_turn` between a call and its
     /// result.
     pub async fn insert_after(&self, after: impl Into<Revision>, draft: Draft) -> Result<Rebased> {
-        let after = self.resolve(after).await?;
+        let after = self.resolve_position(after).await?;
         let insert = Rebase::Insert { after, draft: Box::new(draft) };
         Ok(self.repo().rebase(self.branch(), &insert).await?)
     }
@@ -75,18 +83,35 @@ impl Tract {
     /// # Errors
     /// `unknown_revision`; what the store says.
     pub async fn reset(&self, to: impl Into<Revision>) -> Result<Option<CommitId>> {
-        let to = self.resolve(to).await?;
+        let to = self.resolve_position(to).await?;
         Ok(self.repo().reset(self.branch(), to).await?)
     }
 
-    async fn resolve_all<R: Into<Revision>>(
-        &self,
-        revisions: impl IntoIterator<Item = R>,
-    ) -> Result<Vec<CommitId>> {
-        let mut ids = Vec::new();
-        for revision in revisions {
-            ids.push(self.resolve(revision).await?);
-        }
-        Ok(ids)
+    /// Returns what a revision means to [`cherry_pick`](Self::cherry_pick): a message where it ends
+    /// in `#20`, else a commit.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub async fn pick_target(&self, revision: impl Into<Revision>) -> Result<PickTarget> {
+        let revision = revision.into();
+        Ok(match self.resolve_message(revision.clone()).await? {
+            Some(NamedMessage { slot, head, .. }) => PickTarget::Message { slot, head },
+            None => PickTarget::Commit(self.resolve(revision).await?),
+        })
+    }
+
+    /// Returns the commit that a revision means to [`drop_commits`](Self::drop_commits): of a message
+    /// the commit that added it. A message that a merge brought keeps its own commit, which is not on
+    /// the branch, since dropping the merge would drop others too.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub async fn drop_target(&self, revision: impl Into<Revision>) -> Result<CommitId> {
+        let revision = revision.into();
+        Ok(match self.resolve_message(revision.clone()).await? {
+            Some(message) if message.is_own => message.position,
+            Some(message) => message.slot,
+            None => self.resolve(revision).await?,
+        })
     }
 }

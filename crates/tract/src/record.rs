@@ -1,8 +1,9 @@
 //! Recording: messages, edits, priorities, summaries, tools.
 
 use tract_core::{Commit, CommitId, Draft, Priority};
+use tract_core::{IntoSchema, into_schemas};
+use tract_engine::WriteOptions;
 use tract_engine::plan::{Request, Selection};
-use tract_engine::{IntoSchema, WriteOptions, into_schemas};
 
 use crate::drafts::IntoDraft;
 use crate::error::Result;
@@ -175,7 +176,8 @@ impl Tract {
     ///
     /// # Errors
     /// [`Error::Json`](crate::Error::Json) when one is no JSON object,
-    /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large ones.
+    /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large ones, `no_name` and
+    /// `duplicate_name` for tools that a model could not name.
     pub async fn set_tools<T: IntoSchema>(
         &self,
         tools: impl IntoIterator<Item = T>,

@@ -51,7 +51,7 @@ impl Tract {
     /// # Errors
     /// As [`resolve`](Self::resolve), and when the recording cannot be read.
     pub async fn replay(&self, revision: impl Into<Revision>) -> Result<ReplayReport> {
-        let head = self.resolve(revision).await?;
+        let head = self.resolve_position(revision).await?;
         Ok(tract_run::replay(self.repo(), head).await?)
     }
 }

@@ -50,7 +50,7 @@ impl ToolsOf<'_> {
     /// # Errors
     /// As [`Tract::resolve`], and what the store reports.
     pub async fn at(&self, revision: impl Into<Revision>) -> Result<Vec<ActiveTool>> {
-        let id = self.tract.resolve(revision).await?;
+        let id = self.tract.resolve_position(revision).await?;
         Ok(self.tract.repo().tools_of(id).await?)
     }
 
@@ -63,7 +63,7 @@ impl ToolsOf<'_> {
     /// # Errors
     /// As [`at`](Self::at).
     pub async fn own(&self, revision: impl Into<Revision>) -> Result<Vec<ActiveTool>> {
-        let id = self.tract.resolve(revision).await?;
+        let id = self.tract.resolve_position(revision).await?;
         Ok(self.tract.repo().get_commit_tools(id).await?)
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use tract_core::store::Damage;
+use tract_core::store::{Capabilities, Damage};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Bytes, Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, Scan, Space, Visit,
@@ -89,6 +89,10 @@ impl State {
 
 impl KvEngine for JournalEngine {
     const NAME: &'static str = NAME;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ONE_PROCESS
+    }
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         Ok(Box::new(Snapshot(self.state())))

@@ -13,11 +13,11 @@ tract_testkit::store_suite!(
 tract_testkit::store_suite!(
     local,
     open = |_folder: &Path| Ok(LocalStore::start()),
-    lacks = [Durable, Persistent, MultiProcess, CollectsGarbage, Erases, Repacks]
+    lacks = [Durable, Persistent, MultiProcess, CollectsGarbage, Erases, Repacks, Restores]
 );
 
 tract_testkit::store_suite!(
     remote,
     open = |_folder: &Path| RemoteStore::start(),
-    lacks = [Durable, Persistent, MultiProcess, CollectsGarbage, Erases, Repacks]
+    lacks = [Durable, Persistent, MultiProcess, CollectsGarbage, Erases, Repacks, Restores]
 );

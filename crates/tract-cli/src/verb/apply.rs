@@ -103,6 +103,10 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     };
     let done = Styled(DIM, count(report.done, "line") + " done");
     context.out.say(format_args!("{done}{refused}{trusted}"));
+    if report.restored > 0 {
+        let objects = count(report.restored, "damaged or missing object");
+        context.out.say(format_args!("restored {objects}"));
+    }
     render::erasures(context.out, &report.erased)?;
     Failure::unless(report.refused == 0)
 }

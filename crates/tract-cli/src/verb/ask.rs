@@ -77,7 +77,9 @@ impl Model {
     /// Hands over the flags that name it, each with its value.
     pub(super) fn flags(&self, mut add: impl FnMut(&str, &str)) {
         add("--model", &self.model);
-        self.base_url.iter().for_each(|url| add("--base-url", url));
+        if let Some(url) = &self.base_url {
+            add("--base-url", &without_query(url));
+        }
         for (key, value) in &self.set {
             add("--set", &format!("{key}={}", value.as_str()));
         }
@@ -86,6 +88,14 @@ impl Model {
     /// Makes its client.
     pub(super) fn client(&self) -> Outcome<HttpModel> {
         client(&self.model, self.base_url.as_deref())
+    }
+}
+
+/// Returns a url as a terminal may show it: its query may be a key.
+pub(super) fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((before, _)) => format!("{before}?QUERY"),
+        None => url.to_owned(),
     }
 }
 

@@ -49,7 +49,7 @@ struct CommitDocument<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, blame: Blame) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = tract.resolve(blame.revision.as_str()).await?;
+    let head = tract.resolve_position(blame.revision.as_str()).await?;
     let entries = tract.blame(head).await?;
     context.out.page();
     if context.out.is_json() {

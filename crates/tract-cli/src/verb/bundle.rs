@@ -11,7 +11,7 @@ use tract::engine::{
 };
 use tract::{CommitId, RefName, Tract};
 
-use super::export::write_whole;
+use super::export::write_lines;
 use super::transfer::{RefLine, named, print, progress};
 use crate::context::Context;
 use crate::escape;
@@ -100,6 +100,8 @@ struct NamedRef {
 struct AppliedBundle {
     commits: usize,
     reused: usize,
+    #[serde(skip_serializing_if = "super::transfer::is_zero")]
+    restored: usize,
     refs: Vec<RefLine>,
     untrusted: usize,
 }
@@ -114,7 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>, bundle: Bundle) -> Outcome<()
             }
             let mut commits = Vec::new();
             for revision in &since {
-                commits.push(tract.repo().resolve(revision).await?);
+                commits.push(tract.repo().resolve_position(revision).await?);
             }
             create(context, &tract, &file, &options.since(commits)).await
         }
@@ -150,8 +152,8 @@ async fn create(
     file: &Path,
     options: &BundleOptions,
 ) -> Outcome<()> {
-    let mut lines = create_bundle(tract.repo(), options).await?;
     if input::is_stdin(file) {
+        let mut lines = create_bundle(tract.repo(), options).await?;
         while let Some(line) = lines.next_line().await? {
             context.out.raw(&line)?;
             if context.out.is_lost() {
@@ -160,7 +162,8 @@ async fn create(
         }
         return Ok(());
     }
-    write_whole(file, async || lines.next_line().await).await?;
+    let begin = async || create_bundle(tract.repo(), options).await;
+    let lines = write_lines(tract, file, begin, async |lines| lines.next_line().await).await?;
     if context.out.is_json() {
         return context.out.json(&Created {
             commits: lines.commits(),
@@ -246,6 +249,7 @@ async fn apply(context: &mut Context<'_>, file: &Path, trust: bool) -> Outcome<(
         context.out.json(&AppliedBundle {
             commits: report.commits,
             reused: report.reused,
+            restored: report.restored,
             refs: report.refs.iter().map(RefLine::of).collect(),
             untrusted: report.untrusted,
         })?;
@@ -254,6 +258,7 @@ async fn apply(context: &mut Context<'_>, file: &Path, trust: bool) -> Outcome<(
         let there = render::number(report.reused as u64);
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{commits}, {there} of them here already"))?;
+        render::restored(context.out, report.restored)?;
         render::erasures(context.out, &report.erased)?;
         if report.untrusted > 0 {
             let refs = count(report.untrusted, "ref");

@@ -4,7 +4,7 @@ use anstyle::Style;
 use clap::Args;
 use serde_json::{Value, json};
 use tract::core::CallRef;
-use tract::{CommitId, Compiled, Content, Message, Part, ToolCall, Tract};
+use tract::{CommitId, Compiled, Content, Kind, Message, Part, ToolCall, Tract};
 
 use super::log::RoleWord;
 use crate::context::Context;
@@ -139,16 +139,32 @@ fn document(entry: &ShownMessage<'_>) -> Value {
         }
         _ => Value::Null,
     };
-    json!({
+    let reasoning = message.content.reasoning();
+    let text = match message.content.text() {
+        text if text.is_empty() && message.content.kind() == Kind::Reasoning => reasoning.clone(),
+        text => text,
+    };
+    let mut document = json!({
         "number": entry.number,
         "commit": message.commit,
         "role": message.role.as_str(),
         "kind": message.content.kind().as_str(),
         "at": entry.created_at.and_then(tract::time::format_rfc3339),
-        "text": message.content.text(),
+        "text": text,
         "calls": message.content.calls().map(call).collect::<Vec<_>>(),
         "answers": answers,
-    })
+    });
+    let is_reasoning = |part: &Part| matches!(part, Part::Reasoning { .. });
+    let is_encrypted = |part: &Part| matches!(part, Part::Reasoning { encrypted: Some(_), .. });
+    if let Some(members) = document.as_object_mut()
+        && message.content.parts().iter().any(is_reasoning)
+    {
+        if reasoning.is_empty() && message.content.parts().iter().any(is_encrypted) {
+            members.insert("encrypted".to_owned(), true.into());
+        }
+        members.insert("reasoning".to_owned(), reasoning.into());
+    }
+    document
 }
 
 fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
@@ -213,6 +229,9 @@ pub(super) fn paragraphs(message: &Message) -> Vec<Paragraph> {
             let aside = Some(escape::line(&call.id).into_owned());
             let text = format!("→ {name}({arguments})");
             Some(Paragraph { aside, ..Paragraph::new(Style::new(), text) })
+        }
+        Part::Reasoning { text, encrypted: Some(_), .. } if text.is_empty() => {
+            Some(Paragraph::new(DIM, "(reasoning, encrypted)".to_owned()))
         }
         Part::Reasoning { text, .. } => {
             Some(Paragraph::new(DIM, format!("(reasoning) {}", escape::block(text))))

@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
 
 /// Says what to do where a tag or an id is named, which cannot be checked out itself.
 async fn hint(tract: &Tract, name: &str, error: tract::Error) -> Failure {
-    let found = tract.resolve(name).await;
+    let found = tract.resolve_position(name).await;
     let failure = Failure::from(error);
     match found {
         Ok(id) => failure.note(format!(

@@ -3,7 +3,7 @@
 use clap::Args;
 use tract::compile::Pairing;
 use tract::forms::{Form, FormOptions};
-use tract::{JsonText, Params};
+use tract::{JsonText, Params, Tract};
 
 use crate::context::Context;
 use crate::escape;
@@ -30,8 +30,8 @@ pub(crate) struct Compile {
     /// ollama-params, gemini-params, messages.
     #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
     to: Form,
-    /// Compile the branch as it was at this time.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    /// Compile the branch as it was at this time, at the end of this day, or this long ago.
+    #[arg(long, value_name = "TIME", value_parser = input::until)]
     at: Option<i64>,
     /// How to treat calls without results and results without calls.
     #[arg(long, value_enum)]
@@ -61,11 +61,22 @@ enum PairingWord {
     Strict,
 }
 
+/// Returns the name of the branch that a revision begins with: that of `main` in `main~2`.
+fn branch_of<'a>(tract: &'a Tract, revision: &'a str) -> &'a str {
+    match revision.split(['~', '^', '@']).next().unwrap_or(revision) {
+        "" | "HEAD" => tract.branch_name(),
+        name => name,
+    }
+}
+
 pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<()> {
     let tract = context.open().await?;
     let revision = compile.revision.as_str();
     let compiled = match compile.at {
-        Some(at) => tract.repo().compile_at_time(tract.resolve(revision).await?, at).await?,
+        Some(at) => {
+            let head = tract.resolve_position(revision).await?;
+            tract.repo().compile_at_time(head, at).await?
+        }
         None => tract.compile_at(revision).await?,
     };
     let mut options = FormOptions::new();
@@ -77,6 +88,15 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
         });
     }
     let mut params: Params = tract::forms::compile_form(&compiled, compile.to, &options)?;
+    if compile.at.is_none()
+        && let (Form::Params(dialect), Some(head)) = (compile.to, compiled.head())
+    {
+        let branch = branch_of(&tract, revision);
+        let recorded = tract::import::recorded_parameters(tract.repo(), branch, head).await?;
+        if let Some(recorded) = recorded.filter(|recorded| recorded.dialect == dialect) {
+            params = params.with_recorded(&recorded.parameters);
+        }
+    }
     for (key, value) in compile.set {
         params = params.with(&key, &value);
     }

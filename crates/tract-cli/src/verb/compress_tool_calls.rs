@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::render::{count, number, short};
-use crate::revisions::{resolve_all, resolve_optional};
+use crate::revisions::{resolve_all, resolve_optional_position};
 use crate::style::{DIM, Styled};
 
 /// Summarize the results of tool calls, one by one.
@@ -89,7 +89,7 @@ async fn summarized(
 ) -> Outcome<engine::CompressedToolCalls> {
     let mut options = engine::CompressToolCalls::new();
     options.query.names.clone_from(&args.name);
-    options.query.after = resolve_optional(&tract, args.after.as_deref()).await?;
+    options.query.after = resolve_optional_position(&tract, args.after.as_deref()).await?;
     if !args.targets.is_empty() {
         options = options.commits(resolve_all(&tract, &args.targets).await?);
     }

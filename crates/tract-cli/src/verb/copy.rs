@@ -17,7 +17,7 @@ use crate::style::{BAD, GOOD, Styled, WARN};
 /// Copy a repository from one store to another, of any engine.
 ///
 /// Ids do not change. Only missing objects are copied, so copying again continues an interrupted
-/// copy, or brings new commits.
+/// copy, or brings new commits. Damaged objects of the target are replaced.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The target is verified afterwards. A branch that has diverged in the target is reported and left
@@ -90,14 +90,18 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
             to: Some(render::target(&at.to)),
             status: at.status.word(),
         });
-        return context.out.json(&json!({
+        let mut document = json!({
             "repo": repo,
             "commits": report.commits,
             "reused": report.reused,
             "clean": check.clean,
             "damage": check.damage.len(),
             "refs": refs.collect::<Vec<_>>(),
-        }));
+        });
+        if report.restored > 0 {
+            document["restored"] = json!(report.restored);
+        }
+        return context.out.json(&document);
     }
     let (shown, internal): (Vec<_>, Vec<_>) = report.refs.iter().partition(|at| is_shown(at));
     for at in shown {
@@ -125,6 +129,7 @@ fn print(context: &mut Context<'_>, report: &CopyReport, check: &VerifyReport) -
     if !check.clean {
         context.out.say("  note: tract verify lists the damage in the target");
     }
+    render::restored(context.out, report.restored)?;
     render::erasures(context.out, &report.erased)?;
     if report.diverged() {
         context.out.say("  note: a diverged branch has other commits in the target; rename one of the two and copy again");

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tract::Tract;
 use tract::core::{IdPrefix, ObjectId};
 use tract::engine::secrets::Scanner;
-use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, Erasure};
+use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure};
 use tract::store::WipeReport;
 
 use crate::context::Context;
@@ -17,13 +17,16 @@ use crate::render::{bytes, count};
 use crate::style::{BOLD, ID, REF, Styled};
 use crate::verb::import::forget_cache;
 
-/// Delete what a message says for good, everywhere in the repository.
+/// Delete what a message says for good, on every branch.
 ///
-/// Lists every place that has the bytes, and asks. Then each branch that shows such a message gets an
-/// edit to `[erased: REASON]`, the bytes are deleted, and an erasure is recorded: compiling an older
-/// head that needs them is an error that names it, `verify` counts them as erased, copies carry the
-/// erasure, and the same bytes are refused when they are written again. Finally the files of the
+/// Lists every message of every branch that has the same content, and asks. Then each branch that
+/// shows the message gets an edit to `[erased: REASON]`, all versions of it are deleted, and an
+/// erasure is recorded: compiling an older head that needs them is an error that names it, `verify`
+/// counts them as erased, and copies, pushes and pulls carry the erasure. Finally the files of the
 /// store are wiped. `undo` moves branches back but does not restore the bytes.
+///
+/// Bytes that another message has too stay, and are reported; --everywhere erases the text in every
+/// message that has or quotes it. The same bytes can be stored again later, unless --ban is given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Commits stay, with their ids. What a commit's own record says (its log line, its metadata) or the ref
@@ -34,28 +37,43 @@ while; a note says so.
 Examples:
   tract erase main~2 --reason 'leaked key' --dry-run    lists the places
   tract erase main~2 --reason 'leaked key' --yes
+  tract erase main~2 --reason 'leaked key' --everywhere also where other messages have the text
   tract erase 3f2a9c --reason 'asked for by a user'     a blob, by the digits of its id
-  tract erase --list                                    what was erased, when and why
+  tract erase --list                                    what was erased, and what waits to be
+  tract erase --lift 3f2a9c                             allows banned bytes again
   tract erase --finish                                  wipes the files again, as after a crash")]
 pub(crate) struct Erase {
     /// What to erase: revisions, or ids of blobs.
-    #[arg(value_name = "REV|BLOB", required_unless_present_any = ["list", "finish"])]
+    #[arg(value_name = "REV|BLOB", required_unless_present_any = ["list", "finish", "lift"])]
     targets: Vec<String>,
     /// Record this reason, which messages show too.
-    #[arg(long, value_name = "TEXT", required_unless_present_any = ["list", "finish"])]
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["list", "finish", "lift"])]
     reason: Option<String>,
+    /// Erase the text in every message that has or quotes it, not only in the named ones.
+    #[arg(long)]
+    everywhere: bool,
+    /// Refuse the same bytes when they are stored again, in this store.
+    #[arg(long)]
+    ban: bool,
     /// List the places, and erase nothing.
     #[arg(long)]
     dry_run: bool,
     /// Do not ask.
     #[arg(long, short)]
     yes: bool,
-    /// List what was erased.
-    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes", "finish"])]
+    /// List what was erased, and the erasures from other stores that wait for confirmation.
+    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes", "finish", "lift"])]
     list: bool,
     /// Wipe the files of the store once more; nothing else is erased.
-    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes"])]
+    #[arg(long, conflicts_with_all = ["targets", "reason", "dry_run", "yes", "lift"])]
     finish: bool,
+    /// Let banned bytes be stored again, or discard a pending erasure; may be given several times.
+    #[arg(
+        long,
+        value_name = "BLOB",
+        conflicts_with_all = ["targets", "reason", "dry_run", "yes", "everywhere", "ban"]
+    )]
+    lift: Vec<String>,
 }
 
 impl Erase {
@@ -107,6 +125,7 @@ struct Document<'a> {
     repo: &'a str,
     dry_run: bool,
     blobs: Vec<BlobLine>,
+    shared: Vec<BlobLine>,
     places: Vec<PlaceLine>,
     edits: usize,
     wiped: Option<bool>,
@@ -126,6 +145,7 @@ struct PlaceLine {
     commit: Option<String>,
     name: Option<String>,
     branches: Vec<String>,
+    other: bool,
     stays: bool,
 }
 
@@ -136,6 +156,8 @@ struct ErasureLine<'a> {
     who: &'a str,
     at: Option<String>,
     bytes: u64,
+    banned: bool,
+    pending: bool,
 }
 
 pub(crate) async fn erase(context: &mut Context<'_>, args: Erase) -> Outcome<()> {
@@ -147,11 +169,16 @@ pub(crate) async fn erase(context: &mut Context<'_>, args: Erase) -> Outcome<()>
         let wiped = tract.finish_erasures().await?;
         return finished(context, &wiped);
     }
+    if !args.lift.is_empty() {
+        return lift(context, &tract, &args.lift).await;
+    }
     let mut targets = Vec::with_capacity(args.targets.len());
     for target in &args.targets {
         targets.push(find(&tract, target).await?);
     }
-    let request = EraseRequest::targets(targets, args.reason.unwrap_or_default());
+    let request = EraseRequest::targets(targets, args.reason.unwrap_or_default())
+        .everywhere(args.everywhere)
+        .ban(args.ban);
     carry_out(context, &tract, request, args.dry_run, args.yes).await
 }
 
@@ -209,11 +236,14 @@ async fn carry_out(
     dry_run: bool,
     yes: bool,
 ) -> Outcome<()> {
-    if dry_run || !yes {
-        let preview = tract.erase(&request.clone().dry_run(true)).await?;
-        if dry_run || preview.blobs.is_empty() {
-            return report(context, &preview, true);
-        }
+    // What others have is listed before anything is deleted.
+    let preview = tract.erase(&request.clone().dry_run(true)).await?;
+    if dry_run || preview.is_empty() {
+        return report(context, &preview, true);
+    }
+    if yes {
+        places(context, &preview)?;
+    } else {
         if context.out.is_json() || !io::stdin().is_terminal() {
             let found = count(preview.blobs.len(), "blob");
             return Err(Failure::usage(format!("{found} would be deleted for good"))
@@ -240,16 +270,35 @@ async fn carry_out(
     }
 }
 
+/// Lists the places that lose the bytes, and the messages that have them too and keep them.
+fn places(context: &mut Context<'_>, report: &EraseReport) -> Outcome<()> {
+    if context.out.is_json() {
+        return Ok(());
+    }
+    for place in report.places.iter().filter(|place| !place.stays()) {
+        context.out.line(format_args!("  {}", described(place)))?;
+    }
+    let others: Vec<String> = report.others().map(described).collect();
+    if !others.is_empty() {
+        let title = "other messages have the same text, and keep it:";
+        context.out.line(format_args!("{}", Styled(BOLD, title)))?;
+        for place in others {
+            context.out.line(format_args!("  {place}"))?;
+        }
+    }
+    Ok(())
+}
+
 fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Outcome<()> {
     if context.out.is_json() {
         let repo = context.global.repo.clone();
         return context.out.json(&document(&repo, report, dry_run));
     }
-    if report.blobs.is_empty() {
-        return context.out.line("nothing to erase");
+    if dry_run {
+        places(context, report)?;
     }
-    for place in report.places.iter().filter(|place| !place.kind.stays()) {
-        context.out.line(format_args!("  {}", described(place)))?;
+    if report.is_empty() {
+        return context.out.line("nothing to erase");
     }
     let size: u64 = report.blobs.iter().map(|blob| blob.bytes).sum();
     let verb = if dry_run { "would erase" } else { "erased" };
@@ -266,6 +315,13 @@ fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Out
     for (kind, times) in kinds {
         context.out.line(format_args!("  {times} × {kind}"))?;
     }
+    if !report.shared.is_empty() {
+        let shared = count(report.shared.len(), "blob");
+        context.out.line(format_args!("kept {shared} that other messages have too"))?;
+    }
+    if report.others().next().is_some() {
+        context.out.say("  note: --everywhere erases the text in those messages too");
+    }
     let remaining: Vec<String> = report.remaining().map(described).collect();
     if !remaining.is_empty() {
         context.out.line(format_args!("{}", Styled(BOLD, "stays, and cannot be taken out:")))?;
@@ -280,7 +336,7 @@ fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Out
 }
 
 fn notes(report: &EraseReport) -> Vec<String> {
-    report.wiped.as_ref().map(|wiped| wiped.remains.clone()).unwrap_or_default()
+    report.wiped.as_ref().map(|wiped| wiped.notes()).unwrap_or_default()
 }
 
 fn described(place: &ErasePlace) -> String {
@@ -299,22 +355,24 @@ fn described(place: &ErasePlace) -> String {
 }
 
 fn document<'a>(repo: &'a str, report: &EraseReport, dry_run: bool) -> Document<'a> {
-    let blobs = report.blobs.iter().map(|blob| BlobLine {
+    let line = |blob: &ErasedBlob| BlobLine {
         id: blob.id.to_hex(),
         bytes: blob.bytes,
         kinds: blob.kinds.iter().map(|kind| kind.as_str()).collect(),
-    });
+    };
     let places = report.places.iter().map(|place| PlaceLine {
         kind: place.kind.as_str(),
         commit: place.commit.map(|commit| commit.to_hex()),
         name: place.name.clone(),
         branches: place.branches.clone(),
-        stays: place.kind.stays(),
+        other: place.other,
+        stays: place.stays(),
     });
     Document {
         repo,
         dry_run,
-        blobs: blobs.collect(),
+        blobs: report.blobs.iter().map(line).collect(),
+        shared: report.shared.iter().map(line).collect(),
         places: places.collect(),
         edits: report.edits,
         wiped: (!dry_run && !report.blobs.is_empty()).then_some(report.wiped.is_ok()),
@@ -323,32 +381,75 @@ fn document<'a>(repo: &'a str, report: &EraseReport, dry_run: bool) -> Document<
 }
 
 async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
-    let erasures: Vec<Erasure> = tract.erasures().await?.into_values().collect();
+    let done = tract.erasures().await?.into_values().map(|erasure| (erasure, false));
+    let pending = tract.pending_erasures().await?.into_values().map(|erasure| (erasure, true));
+    let erasures: Vec<(Erasure, bool)> = done.chain(pending).collect();
     if context.out.is_json() {
         let lines: Vec<ErasureLine<'_>> = erasures
             .iter()
-            .map(|erasure| ErasureLine {
+            .map(|(erasure, pending)| ErasureLine {
                 blob: erasure.blob.to_hex(),
                 reason: &erasure.reason,
                 who: &erasure.who,
                 at: tract::core::time::format_rfc3339(erasure.at_us),
                 bytes: erasure.bytes,
+                banned: erasure.ban,
+                pending: *pending,
             })
             .collect();
         return context.out.json(&lines);
     }
-    for erasure in erasures {
-        context.out.line(escape::line(&erasure.to_string()))?;
+    for (erasure, pending) in erasures {
+        if !pending {
+            context.out.line(escape::line(&erasure.to_string()))?;
+            continue;
+        }
+        let (text, id) = (erasure.to_string(), erasure.blob.short());
+        context.out.line(format_args!("pending: {}, in another store", escape::line(&text)))?;
+        context.out.say(format_args!(
+            "  note: messages here have the same bytes; tract erase {id} --everywhere --reason TEXT \
+             erases them, tract erase --lift {id} discards this"
+        ));
+    }
+    Ok(())
+}
+
+/// Lifts bans and discards pending erasures, by the digits of their blobs.
+async fn lift(context: &mut Context<'_>, tract: &Tract, blobs: &[String]) -> Outcome<()> {
+    let mut known = tract.erasures().await?;
+    known.extend(tract.pending_erasures().await?);
+    for text in blobs {
+        let matching: Vec<&Erasure> =
+            known.values().filter(|erasure| erasure.blob.to_hex().starts_with(text)).collect();
+        let [erasure] = matching.as_slice() else {
+            let message = match matching.len() {
+                0 => format!("no erasure of a blob {text:?}"),
+                several => format!("ambiguous blob {text:?}: {several} start with it"),
+            };
+            return Err(
+                Failure::no("unknown_erasure", message).note("`tract erase --list` lists them")
+            );
+        };
+        let blob = erasure.blob;
+        let lifted = tract.lift_erasure(blob).await?;
+        if context.out.is_json() {
+            let line = serde_json::json!({ "blob": blob.to_hex(), "lifted": lifted });
+            context.out.json(&line)?;
+        } else if lifted {
+            context.out.line(format_args!("lifted {}: it can be stored", blob.short()))?;
+        } else {
+            context.out.line(format_args!("{} is not banned", blob.short()))?;
+        }
     }
     Ok(())
 }
 
 fn finished(context: &mut Context<'_>, wiped: &WipeReport) -> Outcome<()> {
     if context.out.is_json() {
-        return context.out.json(&serde_json::json!({ "wiped": true, "notes": wiped.remains }));
+        return context.out.json(&serde_json::json!({ "wiped": true, "notes": wiped.notes() }));
     }
     context.out.line("wiped: no file of the store has deleted bytes that the store can reach")?;
-    for note in &wiped.remains {
+    for note in wiped.notes() {
         context.out.say(format!("  note: {note}"));
     }
     Ok(())

@@ -3,11 +3,12 @@
 mod session;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tract::engine::{self, ExportOptions};
+use tract::Tract;
+use tract::engine::{self, Attempts, ExportOptions};
 use tract::import::SessionFormat;
 
 use crate::context::Context;
@@ -69,8 +70,10 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     if let Some(format) = export.format {
         return session::run(context, &tract, format, &export.revisions, export.output).await;
     }
-    let mut lines = engine::export(tract.repo(), &ExportOptions::new()).await?;
+    let options = ExportOptions::new();
+    let begin = async || engine::export(tract.repo(), &options).await;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
+        let mut lines = begin().await?;
         while let Some(line) = lines.next_line().await? {
             context.out.raw(&line)?;
             if context.out.is_lost() {
@@ -79,10 +82,47 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
         }
         return Ok(());
     };
-    write_whole(&path, async || lines.next_line().await).await?;
+    let lines = write_lines(&tract, &path, begin, async |lines| lines.next_line().await).await?;
     let commits = lines.commits();
     let name = path.display().to_string();
     context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
+}
+
+/// Writes lines that are read from a repository to a file, which gets its name when it is whole. They
+/// begin again where refs move meanwhile and leave what they lead to to garbage collection.
+pub(super) async fn write_lines<L>(
+    tract: &Tract,
+    path: &Path,
+    begin: impl AsyncFn() -> engine::Result<L>,
+    next: impl AsyncFn(&mut L) -> engine::Result<Option<String>>,
+) -> Outcome<L> {
+    // A pipe cannot be truncated.
+    let is_file = !path.metadata().is_ok_and(|metadata| !metadata.is_file());
+    let mut attempts = Attempts::new(tract.repo());
+    loop {
+        let error = match begin().await {
+            Err(error) => error,
+            Ok(mut lines) => {
+                let mut failed = None;
+                let read = async || {
+                    let line = next(&mut lines).await;
+                    line.map_err(|error| {
+                        failed = Some(error);
+                        engine::Error::KeptMoving { attempts: 1 }
+                    })
+                };
+                let written = write_whole(path, read).await;
+                match failed {
+                    Some(error) => error,
+                    None => return written.map(|()| lines),
+                }
+            }
+        };
+        if !is_file {
+            return Err(error.into());
+        }
+        attempts.again(error).await?;
+    }
 }
 
 /// Writes lines to a file, which gets its name when it is whole.
@@ -93,6 +133,10 @@ pub(super) async fn write_whole(
     let file_error = |error: std::io::Error| Failure::file(path, &error);
     // What a link leads to is written; a device or a pipe takes the lines as they come.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if is_database(&target) {
+        let what = format!("{} is a store or another database", path.display());
+        return Err(Failure::usage(what).note("give another name: a store is never overwritten"));
+    }
     if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         let mut file =
             BufWriter::new(File::options().write(true).open(&target).map_err(file_error)?);
@@ -104,6 +148,17 @@ pub(super) async fn write_whole(
         file.persist(&target).map_err(|error| file_error(error.error))?;
     }
     Ok(())
+}
+
+/// Whether a file is a database of SQLite or redb, as stores are.
+fn is_database(path: &Path) -> bool {
+    // Opening a pipe would wait for its other end.
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
+    read.is_ok() && (start.starts_with(b"SQLite format 3") || start.starts_with(b"redb"))
 }
 
 async fn write(

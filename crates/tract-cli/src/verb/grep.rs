@@ -64,11 +64,11 @@ pub(crate) struct Grep {
     tool: Option<String>,
     /// Search only commits made at this time or later, no tool definitions. Commits without a time
     /// are left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
     /// Search only commits made at this time or earlier, no tool definitions. Commits without a time
     /// are left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
     /// Print this many lines before and after each match.
     #[arg(long, short = 'C', value_name = "N", default_value_t = 0, hide_default_value = true)]
@@ -119,7 +119,9 @@ struct LineDocument<'a> {
     part_index: usize,
     line: usize,
     text: &'a str,
+    /// In bytes.
     matched: Option<[usize; 2]>,
+    matched_chars: Option<[usize; 2]>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, grep: Grep) -> Outcome<()> {
@@ -202,6 +204,10 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
             line: line.number,
             text: &line.text,
             matched: line.matched.as_ref().map(|matched| [matched.start, matched.end]),
+            matched_chars: line
+                .matched
+                .as_ref()
+                .map(|matched| render::in_chars(&line.text, matched)),
         });
         return out.json(&Document {
             repo,

@@ -9,12 +9,13 @@ use tract::core::json;
 use tract::forms::{Dialect, read_reply};
 use tract::schema::{Definition, Target, ValidateOptions};
 use tract::tools::{
-    Call, HydrateOptions, Hydrated, IntoCalls, Registry, Stage, StageError, hydrate_with, sent_in,
+    Call, Decision, HydrateOptions, Hydrated, IntoCalls, NoSchema, Registry, Stage, StageError,
+    hydrate_with, sent_in,
 };
 use tract::{JsonText, RequestMap, RequestTool};
 
 use crate::context::Context;
-use crate::definitions;
+use crate::definitions::{self, DefinitionText};
 use crate::escape;
 use crate::failure::{Failure, Outcome, note_line};
 use crate::input::{self, Documents};
@@ -57,6 +58,16 @@ pub(crate) struct Hydrate {
     /// Enforce `format`, which is only an annotation otherwise.
     #[arg(long)]
     formats: bool,
+    /// Accept calls of tools without a schema: `read-only` for tools that promise to change nothing,
+    /// `human-approval` or `full` for all. They need an approval unless a policy vouches for them.
+    #[arg(long, value_name = "MODE", value_parser = no_schema, default_value = "refuse")]
+    no_schema: NoSchema,
+}
+
+fn no_schema(word: &str) -> Result<NoSchema, String> {
+    NoSchema::parse(word).ok_or_else(|| {
+        format!("expected refuse, read-only, human-approval or full, found {word:?}")
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,6 +86,9 @@ struct Line<'a> {
     errors: &'a [StageError],
     arguments: Option<JsonText>,
     provenance: JsonText,
+    /// Absent when no person has to approve the call.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_approval: bool,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome<()> {
@@ -93,13 +107,9 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
     let mut documents = Documents::new(input::open(&hydrate.calls)?)?;
     let (mut all, mut failed) = (0, 0);
     while let Some(document) = documents.next()? {
-        let calls = match &document.text {
-            Ok(text) => calls(text, document.line, hydrate.from)?,
-            Err(at) => {
-                let message = format!("line {}: byte {at} is not UTF-8", document.line);
-                return Err(Failure::no("not_utf8", message));
-            }
-        };
+        let line = document.line;
+        let text = document.intact().map_err(|failure| failure.at_line(&hydrate.calls, line))?;
+        let calls = calls(&text, line, hydrate.from)?;
         for mut one in hydrate_with(sent_in(calls, &sent), &registry, &options) {
             // A call of a tool that the file has, but as no definition, is refused for that reason.
             if let (None, Some(why)) = (&one.tool, bad.get(&one.name)) {
@@ -119,6 +129,7 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
 }
 
 fn print(out: &mut Output, one: &Hydrated) -> Outcome<()> {
+    let needs_approval = one.success() && one.decision == Decision::NeedsApproval;
     if out.is_json() {
         let arguments = one.arguments.as_ref().map(|text| JsonText::new(text.as_str()));
         return out.json(&Line {
@@ -128,6 +139,7 @@ fn print(out: &mut Output, one: &Hydrated) -> Outcome<()> {
             errors: &one.errors,
             arguments: arguments.transpose()?,
             provenance: one.provenance.to_json().map_err(Failure::json)?,
+            needs_approval,
         });
     }
     let (id, name) = (escape::line(&one.id), Styled(BOLD, escape::line(&one.name)));
@@ -136,6 +148,9 @@ fn print(out: &mut Output, one: &Hydrated) -> Outcome<()> {
             out.line(format_args!("ok  {id}  {name}({})", escape::line(arguments.as_str())))?;
         }
         None => out.line(format_args!("{}  {id}  {name}", Styled(BAD, "no")))?,
+    }
+    if needs_approval {
+        out.line(Styled(DIM, "      needs the approval of a person"))?;
     }
     for error in &one.errors {
         let stage = error.stage.as_str();
@@ -184,14 +199,14 @@ async fn catalog(
     let mut refused = HashMap::new();
     let mut seen = HashSet::new();
     let mut definitions = Vec::new();
-    for (line, text) in definitions::texts(&args.tools)? {
+    for DefinitionText { line, text, .. } in definitions::texts(&args.tools)? {
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);
                 // The same definition again is not a second tool.
                 if seen.insert((id.clone(), definition.id())) {
                     definitions.push(definition.schema().clone());
-                    builder = builder.import(id, definition, None);
+                    builder = builder.import(id, definition, None).no_schema(args.no_schema);
                 }
             }
             Err(error) => {

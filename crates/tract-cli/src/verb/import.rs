@@ -16,14 +16,15 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Dialect, ImportOptions, ImportStatus, Imported, Importer, LargeConversation, Source,
+    self, Dialect, HarExchanges, ImportOptions, ImportStatus, Imported, Importer,
+    LargeConversation, Source, har_exchanges as har,
 };
 
 pub(crate) use self::cache::forget as forget_cache;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome, RefusedLine};
-use crate::input::{self, Documents};
+use crate::input::{self, Document, Documents};
 use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BAD, DIM, REF, Styled, WARN};
@@ -34,9 +35,11 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain such
 /// a request. Databases of the Python version are imported with all branches, named TRACT/BRANCH.
 /// `tract import claude-code` imports the sessions of Claude Code from its own folder, or from the
-/// given files and folders: one branch for each session, subagent and rewind. `codex` and `gemini-cli`
-/// are found in the same way; files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`, `swe-agent`,
-/// `openhands` and `inspect` have to be named. Most of them are recognized without the word.
+/// given files and folders: one branch for each session, subagent and rewind. `codex`, `gemini-cli`,
+/// `opencode`, `goose`, `copilot-cli`, `qwen-code`, `vscode-chat` and `cursor` are found in the same way;
+/// files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`, `swe-agent`, `openhands`, `inspect`,
+/// `chatgpt`, `claude-ai`, `pydantic-ai`, `langchain`, `dataset`, `mini-swe-agent` and `aider` have to be
+/// named. Most of them are recognized without the word.
 /// Checkpoints of LangGraph on a PostgreSQL server are named by its url, and read in one read-only
 /// transaction; PGPASSWORD may have the password.
 /// Importing again changes nothing. The common beginning of two conversations is stored once.
@@ -69,8 +72,9 @@ pub(crate) struct Import {
     /// List every anomaly with its line.
     #[arg(long)]
     anomalies: bool,
-    /// Import only sessions whose file changed at this time or later, such as 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    /// Import only sessions whose file changed at this time or on this day, or later, such as 2026-11-01
+    /// or 2h.
+    #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
     /// Import only sessions that ran in this folder or below it; a single name is the folder's last
     /// part.
@@ -80,11 +84,18 @@ pub(crate) struct Import {
     /// this is given.
     #[arg(long)]
     no_redact: bool,
+    /// Read a channel of LangGraph's threads in the place of messages, as what this role says; may be given
+    /// several times [ROLE: user, assistant or system; default: user]
+    #[arg(long, value_name = "NAME[:ROLE]")]
+    channel: Vec<String>,
     /// Import what is there, then what changes, until interrupted (Ctrl-C). A line for each
     /// conversation that brought something.
     #[cfg(feature = "follow")]
     #[arg(long)]
     follow: bool,
+    /// Files that no reader takes, and what they seem to be.
+    #[arg(skip)]
+    unknown: Vec<(PathBuf, Failure)>,
 }
 
 /// What `--format` names.
@@ -182,13 +193,28 @@ pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcom
         .iter()
         .map(|path| Ok((path.clone(), Documents::new(input::open(path)?)?)))
         .collect::<Outcome<_>>()?;
+    let mut unknown = std::mem::take(&mut import.unknown);
+    let is_all = sessions.is_empty() && inputs.is_empty() && !unknown.is_empty();
+    if is_all
+        && unknown.len() == 1
+        && let Some((_, failure)) = unknown.pop()
+    {
+        return Err(failure);
+    }
+    for (path, failure) in &unknown {
+        sessions::tell_unread(context, path, failure)?;
+    }
+    if is_all {
+        return Failure::unless(false);
+    }
     // What cannot be read in one part does not keep the other part out.
-    let mut unread = Ok(());
+    let mut unread = Failure::unless(unknown.is_empty());
     if !sessions.is_empty() || inputs.is_empty() {
-        unread = sessions::run(context, &import, &sessions).await;
-        if unread.as_ref().is_err_and(|failure| !failure.is_silent()) {
-            return unread;
+        let done = sessions::run(context, &import, &sessions).await;
+        if done.as_ref().is_err_and(|failure| !failure.is_silent()) {
+            return done;
         }
+        unread = unread.and(done);
     }
     if !inputs.is_empty() {
         conversations(context, &import, inputs).await?;
@@ -337,39 +363,100 @@ impl ImportRun<'_, '_> {
         };
         while let Some(document) = documents.next()? {
             self.bar.inc_length(1);
-            let line = document.line;
+            let Document { line, text, replaced } = document;
             let fallback = format!("{stem}-{line}");
-            if let Some(text) = document.text.as_ref().ok().filter(|text| text.len() > LARGE_BYTES)
-            {
-                self.large(line, text, &fallback).await?;
+            if let Some(exchanges) = har(&text) {
+                self.exchanges(&stem, exchanges).await?;
                 continue;
             }
-            let read = match document.text {
-                Ok(text) => import::read(&text, self.format, &fallback).map_err(Failure::from),
-                Err(at) => Err(Failure::no("not_utf8", format!("byte {at} is not UTF-8"))
-                    .note("recordings are UTF-8 text")),
+            if text.len() > LARGE_BYTES {
+                self.large(line, &text, &fallback, replaced).await?;
+                continue;
+            }
+            let damaged = match input::is_json(&text) {
+                true => None,
+                false => import::records_of_line(&text),
             };
-            match read {
-                Ok(read) => {
-                    let id = read.conversation.id.clone();
-                    let anomalies = read.anomalies.iter().map(ToString::to_string);
-                    self.waiting.push((line, anomalies.collect()));
-                    match self.importer.add(read.conversation).await {
-                        Ok(done) => self.report(&done)?,
-                        Err(error) => {
-                            self.waiting.pop();
-                            self.refuse(line, Some(&id), error.into())?;
-                        }
-                    }
+            match damaged {
+                None => self.conversation(line, &text, &fallback, replaced).await?,
+                Some((records, damage)) => {
+                    let anomalies = replaced.into_iter().chain([format!("damaged line: {damage}")]);
+                    self.records(line, &records, &fallback, anomalies.collect()).await?;
                 }
-                Err(failure) => self.refuse(line, None, failure)?,
             }
         }
         Ok(())
     }
 
+    /// Takes the records of a damaged line, each as a conversation. The first one has the anomalies of
+    /// the line.
+    async fn records(
+        &mut self,
+        line: usize,
+        records: &[&str],
+        fallback: &str,
+        mut anomalies: Vec<String>,
+    ) -> Outcome<()> {
+        for (number, record) in records.iter().enumerate() {
+            let fallback = match number {
+                0 => fallback.to_owned(),
+                number => format!("{fallback}-{}", number + 1),
+            };
+            let anomalies = std::mem::take(&mut anomalies);
+            self.conversation(line, record, &fallback, anomalies).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes a conversation that is held in memory as a whole.
+    async fn conversation(
+        &mut self,
+        line: usize,
+        text: &str,
+        fallback: &str,
+        replaced: Vec<String>,
+    ) -> Outcome<()> {
+        let read = match import::read(text, self.format, fallback) {
+            Ok(read) => read,
+            Err(error) => return self.refuse(line, None, Failure::from(error)),
+        };
+        let id = read.conversation.id.clone();
+        let anomalies = read.anomalies.iter().map(ToString::to_string);
+        self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
+        match self.importer.add(read.conversation).await {
+            Ok(done) => self.report(&done),
+            Err(error) => {
+                self.waiting.pop();
+                self.refuse(line, Some(&id), error.into())
+            }
+        }
+    }
+
+    /// Takes the exchanges of a HAR file, each as a conversation.
+    async fn exchanges(&mut self, stem: &str, exchanges: HarExchanges) -> Outcome<()> {
+        let lines = exchanges.lines.len();
+        for (number, text) in exchanges.lines.into_iter().enumerate() {
+            let line = number + 1;
+            let Document { text, replaced, .. } = Document::new(line, text.into_bytes());
+            self.conversation(line, &text, &format!("{stem}-{line}"), replaced).await?;
+        }
+        if exchanges.others > 0 || lines == 0 {
+            let others = count(exchanges.others, "entry");
+            self.context
+                .out
+                .say(format_args!("{others} of the HAR file are not requests to a model"));
+        }
+        Ok(())
+    }
+
     /// Takes a conversation that is not held in memory as a whole.
-    async fn large(&mut self, line: usize, text: &str, fallback: &str) -> Outcome<()> {
+    async fn large(
+        &mut self,
+        line: usize,
+        text: &str,
+        fallback: &str,
+        replaced: Vec<String>,
+    ) -> Outcome<()> {
         // Once through without storing anything: a line that is refused changes nothing.
         let checked = LargeConversation::open(text, self.format, fallback).and_then(|mut read| {
             while read.messages.next_draft()?.is_some() {}
@@ -385,8 +472,9 @@ impl ImportRun<'_, '_> {
         let next = || messages.next_draft().map_err(tract::Error::from);
         match self.importer.add_large(id.as_str(), &tools, Some(meta), next).await {
             Ok(done) => {
-                let anomalies = messages.finish().iter().map(ToString::to_string).collect();
-                self.waiting.push((line, anomalies));
+                let anomalies = messages.finish();
+                let anomalies = anomalies.iter().map(ToString::to_string);
+                self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
                 self.report(&done)
             }
             Err(error) => self.refuse(line, Some(&id), error.into()),

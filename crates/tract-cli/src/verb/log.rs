@@ -146,7 +146,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         heads => LogPages::all(tract.repo(), heads, read).await?,
     };
     let numbers = match (context.out.is_json() || log.oneline, heads.as_slice()) {
-        (false, [head]) => numbers(&tract, *head).await?,
+        (false, [head]) => numbers(&tract, *head, read).await?,
         _ => HashMap::new(),
     };
     let slot = match &log.slot {
@@ -216,8 +216,18 @@ async fn found(
     Ok(commits.into_iter().zip(lines).filter(called).take(most).collect())
 }
 
-/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`.
-async fn numbers(tract: &Tract, head: CommitId) -> Outcome<HashMap<CommitId, usize>> {
+/// Commits of a branch whose messages are all counted; on a longer one only the newest are.
+const COUNTED: u64 = 10_000;
+
+/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`. On a long
+/// branch only commits near its end have a number.
+async fn numbers(tract: &Tract, head: CommitId, limit: usize) -> Outcome<HashMap<CommitId, usize>> {
+    let repo = tract.repo();
+    if limit < usize::MAX && repo.counts(Some(head)).await?.commits > COUNTED {
+        let numbers = repo.recent_numbers(head).await?;
+        let numbers = numbers.into_iter();
+        return Ok(numbers.filter_map(|(id, n)| Some((id, usize::try_from(n).ok()?))).collect());
+    }
     let line = tract.repo().line(Some(head)).await?;
     let shown = line
         .view()

@@ -54,7 +54,7 @@ struct ItemDocument<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, lost: Lost) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = tract.resolve(lost.revision.as_str()).await?;
+    let head = tract.resolve_position(lost.revision.as_str()).await?;
     let entries = tract.lost(head).await?;
     let limit = if lost.limit == 0 { usize::MAX } else { lost.limit };
     context.out.page();

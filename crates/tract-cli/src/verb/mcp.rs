@@ -73,9 +73,13 @@ enum McpVerb {
     /// command by itself; it ends when the client closes its end.
     #[cfg(feature = "serve")]
     Serve {
-        /// Let clients make branches, notes and messages too.
+        /// Let clients make branches, and write notes and messages to the branches that they made.
         #[arg(long)]
         write: bool,
+        /// With --write, let them write to this branch too, or with a `*` at its end to all that begin
+        /// like it; may be given several times.
+        #[arg(long, value_name = "BRANCH", requires = "write")]
+        write_to: Vec<String>,
         /// Leave this branch out of lists and searches; may be given several times.
         #[arg(long, value_name = "BRANCH")]
         exclude: Vec<String>,
@@ -104,7 +108,10 @@ pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
             call(context.out, &tool, &arguments, timeout, &server)
         }
         #[cfg(feature = "serve")]
-        McpVerb::Serve { write, exclude } => serve(context, write, exclude).await,
+        McpVerb::Serve { write, write_to, exclude } => {
+            let options = tract::serve::ServeOptions::new().write(write).write_to(write_to);
+            serve(context, options.exclude(exclude)).await
+        }
     }
 }
 
@@ -124,6 +131,10 @@ pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolS
 
 /// Reports the definitions that are left out.
 pub(super) fn report_refused(server: &str, listing: &Listing) {
+    for warning in &listing.warnings {
+        let line = format!("the list of {server}: {warning}");
+        anstream::eprintln!("{}", escape::line(&line));
+    }
     for (text, why) in &listing.refused {
         let shown: String = text.chars().take(80).collect();
         let line = format!("left out of what {server} lists: {why}: {shown}");
@@ -210,9 +221,8 @@ async fn import(
 }
 
 #[cfg(feature = "serve")]
-async fn serve(context: &mut Context<'_>, write: bool, exclude: Vec<String>) -> Outcome<()> {
+async fn serve(context: &mut Context<'_>, options: tract::serve::ServeOptions) -> Outcome<()> {
     let tract = context.open_to_serve("mcp").await?;
-    let options = tract::serve::ServeOptions::new().write(write).exclude(exclude);
     let host = tract::serve::host(tract.repo().clone(), options);
     let runtime = crate::runtime::threads(2)?;
     let served = runtime.block_on(async {

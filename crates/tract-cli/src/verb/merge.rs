@@ -114,7 +114,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;
     let shared = resolutions.clone();
     options = options.resolve(move |conflict| shared.answer(conflict));
-    let source = tract.resolve(merge.source()).await?;
+    let source = tract.resolve_position(merge.source()).await?;
     let mut merged = tract.repo().preview_merge(tract.branch(), source, &options).await;
     if merged.is_ok() {
         resolutions.check_all_used()?;
@@ -202,7 +202,7 @@ async fn refused(
     let EngineError::Refused(Refusal::Conflicts(conflicts)) = &error else {
         return Err(error.into());
     };
-    let (ours, theirs) = (tract.head().await?, tract.resolve(merge.source()).await?);
+    let (ours, theirs) = (tract.head().await?, tract.resolve_position(merge.source()).await?);
     let described = tract.repo().describe_conflicts(ours, theirs, conflicts).await?;
     if out.is_json() {
         if !merge.dry_run {

@@ -116,7 +116,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
         PendingVerb::Reject { id, reason } => tract.pending().reject(&id, reason).await?,
         PendingVerb::Edit { id, text } => {
             let text = input::replacement(text)?;
-            tract.pending().edit(&id, text).await?
+            tract.pending().edit(&id, text).await.map_err(explained)?
         }
         PendingVerb::Summarize { id, command, instructions, keep, timeout } => {
             let Some(command) = command.or_else(|| context.global.summarizer.clone()) else {
@@ -134,6 +134,20 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
     };
     print_decision(context.out, &decided)?;
     next_step(context.out, &tract, &decided).await
+}
+
+/// Adds to the refusal of an edit what to do instead.
+fn explained(error: tract::Error) -> Failure {
+    let failure = Failure::from(error);
+    match failure.code {
+        "no_text" => failure
+            .note(
+                "a call runs as it is shown: approve it, or reject it with --reason TEXT, which \
+                 tells the model what to call instead",
+            )
+            .note("a merge is completed by `tract merge resolve`"),
+        _ => failure,
+    }
 }
 
 /// Says what is next once a call was decided.

@@ -6,8 +6,8 @@ use clap::Args;
 use serde::Serialize;
 use tract::CommitId;
 use tract::engine::{PruneKept, PruneOptions, PruneReport};
+use tract::time::parse_duration;
 
-use super::gc::duration;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
@@ -30,7 +30,7 @@ Examples:
   tract gc --keep 0s                         frees it now, and undo cannot go back")]
 pub(crate) struct Prune {
     /// Delete branches whose newest commit is older: a number and s, m, h, d or w.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     older_than: Duration,
     /// Keep branches whose head a tag names.
     #[arg(long)]

@@ -52,9 +52,10 @@ pub(crate) struct Rebase {
 
 /// Copy commits of other branches onto this one.
 ///
-/// A message with calls is copied with its results and its reasoning, a result with its call. An edit
-/// or a priority needs the same version of its message on this branch. A later merge does not show
-/// copied messages twice.
+/// A message with calls is copied with its results and its reasoning, a result with its call. A message
+/// named by its number (`side#4`) is copied with its edits; an ID names one commit alone. An edit or a
+/// priority needs the same version of its message on this branch. A later merge does not show copied
+/// messages twice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -175,7 +176,7 @@ struct ResetDocument<'a> {
 
 pub(crate) async fn rebase(context: &mut Context<'_>, args: Rebase) -> Outcome<()> {
     let tract = on_branch(context.open().await?, args.branch.as_deref()).await?;
-    let onto = tract.resolve(args.onto.as_str()).await?;
+    let onto = tract.resolve_position(args.onto.as_str()).await?;
     let plan = match &args.plan {
         Some(path) => Some(plan::read(&tract, path).await?),
         None => None,
@@ -185,21 +186,27 @@ pub(crate) async fn rebase(context: &mut Context<'_>, args: Rebase) -> Outcome<(
 
 pub(crate) async fn cherry_pick(context: &mut Context<'_>, args: CherryPick) -> Outcome<()> {
     let here = context.open().await?;
-    let commits = crate::revisions::resolve_all(&here, &args.commits).await?;
+    let mut targets = Vec::with_capacity(args.commits.len());
+    for revision in &args.commits {
+        targets.push(here.pick_target(revision.as_str()).await?);
+    }
     let from = common_branch(&here, &args.commits).await?;
     let tract = on_branch(here, args.onto.as_deref()).await?;
-    carry_out(context, &tract, &Request::Pick { commits, from }, args.dry_run).await
+    carry_out(context, &tract, &Request::Pick { targets, from }, args.dry_run).await
 }
 
 pub(crate) async fn drop(context: &mut Context<'_>, args: Drop) -> Outcome<()> {
     let tract = context.open().await?;
-    let commits = crate::revisions::resolve_all(&tract, &args.commits).await?;
+    let mut commits = Vec::with_capacity(args.commits.len());
+    for revision in &args.commits {
+        commits.push(tract.drop_target(revision.as_str()).await?);
+    }
     carry_out(context, &tract, &Request::Drop { commits }, args.dry_run).await
 }
 
 pub(crate) async fn insert(context: &mut Context<'_>, args: Insert) -> Outcome<()> {
     let tract = context.open().await?;
-    let after = tract.resolve(args.after.as_str()).await?;
+    let after = tract.resolve_position(args.after.as_str()).await?;
     let mut draft = args.kind.draft(&input::text_or_stdin(args.text)?)?;
     let details = args.commit_args.details()?;
     draft.message = details.message;
@@ -211,7 +218,7 @@ pub(crate) async fn insert(context: &mut Context<'_>, args: Insert) -> Outcome<(
 
 pub(crate) async fn reset(context: &mut Context<'_>, args: Reset) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = tract.resolve(args.to.as_str()).await?;
+    let head = tract.resolve_position(args.to.as_str()).await?;
     let before = tract.reset(head).await?;
     let branch = tract.branch_name();
     if context.out.is_json() {

@@ -14,7 +14,7 @@ use tract::recording::{
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
-use crate::render::{count, counted};
+use crate::render::{self, count, counted};
 use crate::runtime;
 use crate::style::{DIM, REF, Styled, WARN};
 
@@ -109,8 +109,10 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Record) -> Outcome<()> 
     };
     let report = runtime.block_on(recorder.finish(MOST_WAIT));
     runtime.shutdown_background();
-    print(context, &report)?;
-    if exit == 0 { Ok(()) } else { Err(Failure::exited(exit)) }
+    let printed = print(context, &report);
+    // Callers decide by the exit code of the command that was recorded, so it wins over a report that
+    // cannot be printed.
+    if exit == 0 { printed } else { Err(Failure::exited(exit)) }
 }
 
 fn routes(args: &Record) -> Outcome<Vec<Route>> {
@@ -174,6 +176,14 @@ fn print(context: &mut Context<'_>, report: &RecordReport) -> Outcome<()> {
     let secrets: u64 = report.redacted.values().sum();
     if secrets > 0 {
         out.say(format!("  {} replaced by marks", count(secrets as usize, "secret")));
+    }
+    for (kind, n) in &report.anomalies {
+        let what = format!("unusual: {} {kind}", render::number(*n));
+        out.say(format!("  {}", Styled(WARN, what)));
+    }
+    for anomaly in &report.listed {
+        let (branch, what) = (escape::line(&anomaly.branch), escape::line(&anomaly.what));
+        out.say(format!("    {branch}: {what}"));
     }
     if let Some(code) = &report.last_error {
         out.say(format!("  {}", Styled(WARN, format!("the store: {}", escape::line(code)))));

@@ -144,7 +144,7 @@ fn whole(scheme: &str, path: &Path, url: &str) -> String {
 }
 
 /// Whether a file begins as a bundle does.
-fn is_bundle(path: &Path) -> bool {
+pub(super) fn is_bundle(path: &Path) -> bool {
     let mut first = [0; 14];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
         && first == *br#"{"op":"bundle""#

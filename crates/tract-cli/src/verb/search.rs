@@ -54,10 +54,10 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TOOL")]
     tool: Option<String>,
     /// Only messages of commits made at this time or later. A commit without a time is left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
     /// Only messages of commits made at this time or earlier. A commit without a time is left out.
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
     /// Print this many hits at most.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
@@ -103,7 +103,9 @@ struct SnippetDocument<'a> {
     part: &'a str,
     line: usize,
     text: &'a str,
+    /// In bytes.
     matched: Vec<[usize; 2]>,
+    matched_chars: Vec<[usize; 2]>,
 }
 
 /// A hit, where it was found.
@@ -203,6 +205,11 @@ fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
                 line: snippet.line,
                 text: &snippet.text,
                 matched: snippet.matched.iter().map(|range| [range.start, range.end]).collect(),
+                matched_chars: snippet
+                    .matched
+                    .iter()
+                    .map(|range| render::in_chars(&snippet.text, range))
+                    .collect(),
             },
         });
     }

@@ -140,10 +140,6 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
     Failure::unless(refused == 0)
 }
 
-fn text_of(document: Document) -> Outcome<String> {
-    document.text.map_err(|at| Failure::no("not_utf8", format!("byte {at} is not UTF-8")))
-}
-
 fn read_catalog(file: &Path) -> Outcome<Vec<CatalogEntry>> {
     let mut documents = Documents::new(input::open(file)?)?;
     let mut tools = Vec::new();
@@ -151,7 +147,7 @@ fn read_catalog(file: &Path) -> Outcome<Vec<CatalogEntry>> {
     while let Some(document) = documents.next()? {
         let line = document.line;
         let at = |failure: Failure| failure.at_line(file, line);
-        let text = text_of(document).map_err(at)?;
+        let text = document.intact().map_err(at)?;
         let entry = CatalogEntry::parse(&text).map_err(|error| {
             at(Failure::no(error.code(), error.to_string()).notes(error.notes()))
         })?;
@@ -166,7 +162,7 @@ fn read_catalog(file: &Path) -> Outcome<Vec<CatalogEntry>> {
 }
 
 fn read_query(document: Document) -> Outcome<Query> {
-    let text = text_of(document)?;
+    let text = document.intact()?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::no("bad_query", format!("expected a query: {error}"))
             .note("a query is a line {\"id\",\"query\"}")

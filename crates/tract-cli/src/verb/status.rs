@@ -50,11 +50,23 @@ impl RemoteLine {
     }
 }
 
+/// Commits of a branch that is compiled to tell its tokens and open calls.
+const COUNTED: u64 = 10_000;
+
 pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let head = tract.head().await?;
-    let compiled = tract.compile().await?;
-    let open = tract.turns().open_calls().await?;
+    let counts = tract.repo().counts(head).await?;
+    // Tokens and open calls take a look at every message: of a long branch `compile` tells them.
+    let compiled = match counts.commits <= COUNTED {
+        true => Some(tract.compile().await?),
+        false => None,
+    };
+    let open = compiled.as_ref().map(tract::engine::open_calls);
+    let tools = match head {
+        Some(head) => tract.repo().tools_of(head).await?.len(),
+        None => 0,
+    };
     let pending = tract.pending().list().await?;
     let branch_of =
         |waits: &Pending| waits.branch.branch_name().unwrap_or(waits.branch.as_str()).to_owned();
@@ -65,14 +77,16 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         .into_iter()
         .map(|at| RemoteLine::new(at.remote, at.head, at.counts))
         .collect();
-    let rows = tract.repo().line(head).await?.view().len();
-    let skipped = rows.saturating_sub(compiled.message_count());
-    let tokens = compiled.token_count();
+    let skipped = counts.rows.saturating_sub(counts.shown);
+    let tokens = compiled.as_ref().map(|compiled| compiled.token_count());
     let not_recorded = not_recorded(&tract).await?;
     if context.out.is_json() {
-        let open = open.iter().map(
-            |open| json!({ "call_id": open.call_id, "name": open.name, "commit": open.call.slot }),
-        );
+        let open = open.as_ref().map(|open| {
+            let open = open.iter().map(|open| {
+                json!({ "call_id": open.call_id, "name": open.name, "commit": open.call.slot })
+            });
+            open.collect::<Vec<_>>()
+        });
         let pending = pending.iter().map(|waits| {
             let what = waits.request.describe();
             let (id, branch, reason) = (&waits.id, branch_of(waits), &waits.reason);
@@ -83,13 +97,13 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
             "repo": context.global.repo,
             "branch": tract.branch_name(),
             "head": head,
-            "commits": compiled.commit_count(),
-            "messages": compiled.message_count(),
+            "commits": counts.commits,
+            "messages": counts.shown,
             "skipped": skipped,
-            "tools": compiled.tools().len(),
-            "tokens": tokens.count,
-            "token_source": tokens.source,
-            "open_calls": open.collect::<Vec<_>>(),
+            "tools": tools,
+            "tokens": tokens.map(|tokens| tokens.count),
+            "token_source": tokens.map(|tokens| &tokens.source),
+            "open_calls": open,
             "pending": pending.collect::<Vec<_>>(),
             "remotes": remotes,
         });
@@ -123,12 +137,13 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         0 => String::new(),
         n => format!(" ({n} skipped)"),
     };
+    let tokens = compiled.as_ref().map(|compiled| format!(", {}", render::tokens(compiled)));
     context.out.line(format_args!(
-        "{}{left_out}, {}, {}, {}",
-        count(compiled.message_count(), "message"),
-        count(compiled.tools().len(), "tool"),
-        render::tokens(&compiled),
-        render::counted(compiled.commit_count(), "commit"),
+        "{}{left_out}, {}{}, {}",
+        render::counted(counts.shown, "message"),
+        count(tools, "tool"),
+        tokens.unwrap_or_default(),
+        render::counted(counts.commits, "commit"),
     ))?;
     for at in &remotes {
         let name = format!("{}/{}", at.remote, tract.branch_name());
@@ -143,7 +158,7 @@ pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
         };
         context.out.line(escape::line(&line))?;
     }
-    for call in &open {
+    for call in open.iter().flatten() {
         context.out.line(format_args!(
             "{} {} \"{}\" of {}",
             Styled(WARN, "open call"),

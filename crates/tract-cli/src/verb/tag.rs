@@ -53,7 +53,9 @@ pub(crate) async fn run(context: &mut Context<'_>, tag: Tag) -> Outcome<()> {
             let there = tract.tags().list().await?.into_iter().find(|(there, _)| *there == name);
             let commit = match (tag.revision, there) {
                 (None, Some((_, commit))) => commit,
-                (revision, _) => tract.resolve(revision.as_deref().unwrap_or("HEAD")).await?,
+                (revision, _) => {
+                    tract.resolve_position(revision.as_deref().unwrap_or("HEAD")).await?
+                }
             };
             let mut signed = SignedTag::new(&name, commit);
             signed.signature = Some(ssh::sign(&signed, tag.key.as_deref())?);

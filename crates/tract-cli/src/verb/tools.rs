@@ -10,14 +10,13 @@ use tract::core::ToolDefinition;
 use tract::engine::Request;
 use tract::schema::{Dialect, Target};
 use tract::tools::pin::PinPolicy;
-use tract::{ToolId, ToolSchema, Tract};
+use tract::{ToolId, Tract};
 
 use super::pins::{self, DefinitionArgs, PinAction};
 use super::{CommitArgs, diff};
 use crate::context::Context;
 use crate::escape;
-use crate::failure::{Failure, Outcome, RefusedLine};
-use crate::input;
+use crate::failure::{Failure, Outcome};
 use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BOLD, DIM, ID, Styled};
@@ -48,9 +47,10 @@ enum ToolsVerb {
         #[arg(long)]
         own: bool,
     },
-    /// Hash schemas, one JSON object per line; opens no store.
+    /// Hash schemas; opens no store.
     Hash {
-        /// The file; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, a list, a request, or what an MCP
+        /// server lists; `-` for standard input.
         file: PathBuf,
     },
     /// Check definitions for common mistakes; opens no store.
@@ -152,7 +152,7 @@ impl Tools {
 
 pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> {
     match tools.verb {
-        ToolsVerb::Hash { file } => hash(context.out, &file),
+        ToolsVerb::Hash { file } => definitions::hash(context.out, &file),
         ToolsVerb::Lint { file, own } => definitions::lint(context.out, &file, own),
         ToolsVerb::Translate { file, to, strict } => {
             definitions::translate(context.out, &file, to, strict)
@@ -168,26 +168,6 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Policy { policy } => pins::policy(context, policy).await,
         ToolsVerb::Set { file, commit_args, .. } => set(context, file, commit_args).await,
     }
-}
-
-fn hash(out: &mut Output, file: &std::path::Path) -> Outcome<()> {
-    let text = input::read_text(file)?;
-    let mut refused = 0;
-    for (text, line) in text.lines().zip(1..).filter(|(text, _)| !text.trim().is_empty()) {
-        match ToolSchema::parse(text) {
-            Ok(schema) => {
-                let name = escape::line(schema.name());
-                let shown = format_args!("{}  {name}", Styled(ID, schema.id()));
-                out.item(&json!({ "line": line, "hash": schema.id() }), shown)?;
-            }
-            Err(error) => {
-                refused += 1;
-                let failure = Failure::from(tract::Error::from(error));
-                out.refuse(&RefusedLine::new(line, &failure))?;
-            }
-        }
-    }
-    Failure::unless(refused == 0)
 }
 
 async fn list(context: &mut Context<'_>) -> Outcome<()> {

@@ -85,9 +85,17 @@ pub(crate) struct Push {
 struct Document<'a> {
     remote: &'a str,
     commits: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    restored: usize,
     refs: Vec<RefLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     branches: Option<Vec<RefLine>>,
+}
+
+/// Whether a number of a document is left out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+pub(super) fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// What became of a ref.
@@ -151,6 +159,7 @@ async fn receive(
         context.out.json(&Document {
             remote: &remote,
             commits: report.commits,
+            restored: report.restored,
             refs: report.refs.iter().map(RefLine::of).collect(),
             branches: Some(report.branches.iter().map(RefLine::of).collect()),
         })?;
@@ -158,11 +167,13 @@ async fn receive(
         print(context, report.refs.iter().chain(&report.branches))?;
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{}: {commits} fetched", escape::line(&remote)))?;
+        render::restored(context.out, report.restored)?;
         render::erasures(context.out, &report.erased)?;
     }
-    if !report.diverged() {
+    if !report.diverged() && !report.refused() {
         return Ok(());
     }
+    refusals(context, report.refs.iter().chain(&report.branches));
     for at in &report.branches {
         if let (TransferStatus::Diverged { .. }, Some(branch)) = (&at.status, at.name.branch_name())
         {
@@ -187,6 +198,7 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
         context.out.json(&Document {
             remote: &remote,
             commits: report.commits,
+            restored: report.restored,
             refs: report.refs.iter().map(RefLine::of).collect(),
             branches: None,
         })?;
@@ -194,11 +206,13 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
         print(context, &report.refs)?;
         let commits = count(report.commits, "commit");
         context.out.line(format_args!("{}: {commits} pushed", escape::line(&remote)))?;
+        render::restored(context.out, report.restored)?;
         render::erasures(context.out, &report.erased)?;
     }
-    if !report.diverged() {
+    if !report.diverged() && !report.refused() {
         return Ok(());
     }
+    refusals(context, &report.refs);
     let remote = escape::line(&remote);
     for at in &report.refs {
         let note = match (&at.status, at.name.branch_name()) {
@@ -222,6 +236,19 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
     Err(Failure::reported_no())
 }
 
+/// Says why refs could not be brought.
+pub(super) fn refusals<'a>(
+    context: &mut Context<'_>,
+    refs: impl IntoIterator<Item = &'a TransferredRef>,
+) {
+    for at in refs {
+        if let TransferStatus::Refused { why } = &at.status {
+            let why = escape::line(why);
+            context.out.say(format_args!("  note: {}: {why}", named(&at.name)));
+        }
+    }
+}
+
 /// Prints what became of refs; those that stayed where they were are counted.
 pub(super) fn print<'a>(
     context: &mut Context<'_>,
@@ -234,7 +261,9 @@ pub(super) fn print<'a>(
                 unchanged += 1;
                 continue;
             }
-            TransferStatus::Diverged { .. } | TransferStatus::Moved => WARN,
+            TransferStatus::Diverged { .. }
+            | TransferStatus::Refused { .. }
+            | TransferStatus::Moved => WARN,
             _ => GOOD,
         };
         let word = Styled(style, format!("{:<9}", at.status.word()));

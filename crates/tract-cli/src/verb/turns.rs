@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{count, number, short};
-use crate::revisions::{resolve_head, resolve_optional};
+use crate::revisions::{resolve_head_position, resolve_optional_position};
 use crate::style::{DIM, Styled, WARN};
 
 /// List tool turns, oldest first: calls with their results.
@@ -37,8 +37,8 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
     let tract = context.open().await?;
     let mut query = ToolQuery::new().hidden(turns.hidden);
     query.names = turns.name;
-    query.after = resolve_optional(&tract, turns.after.as_deref()).await?;
-    let head = resolve_head(&tract, &turns.revision).await?;
+    query.after = resolve_optional_position(&tract, turns.after.as_deref()).await?;
+    let head = resolve_head_position(&tract, &turns.revision).await?;
     let found = tract.repo().find_tool_turns(head, &query).await?;
     let (mut number_of, mut tokens) = (0, 0);
     for turn in found {

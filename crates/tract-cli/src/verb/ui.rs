@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ratatui::crossterm::event::{Event, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use self::app::App;
 use self::screen::Screen;
@@ -61,6 +61,7 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
         screen.draw(app)?;
         let wait = next_look.saturating_duration_since(Instant::now());
         let mut next = screen.next_event(wait)?;
+        screen.stop_if_told()?;
         if next.is_none() {
             let begun = Instant::now();
             app.look().await;
@@ -70,6 +71,7 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
         // Keys that came meanwhile are handled before anything is loaded or drawn.
         while let Some(event) = next {
             match event {
+                Event::Key(key) if is_stop(key) => screen.stop()?,
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     app.press(key, screen).await
                 }
@@ -80,4 +82,11 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a key is Ctrl-Z, which a terminal whose keys are read one by one does not make a signal.
+fn is_stop(key: KeyEvent) -> bool {
+    key.kind == KeyEventKind::Press
+        && key.code == KeyCode::Char('z')
+        && key.modifiers == KeyModifiers::CONTROL
 }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use tract::Tract;
 use tract::import::{AnswerUsage, TokenTotals};
 use tract::prices::{PriceTable, TokenAmounts};
 
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::render::{count, number};
 use crate::style::{DIM, Styled};
 use crate::{escape, prices};
@@ -22,9 +24,11 @@ use crate::{escape, prices};
 /// commits it has.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prices are list prices per million tokens, of the day that the last line names; a model without a
-price says so and is left out of the sum. --prices takes a table of your own:
-  {\"date\":\"2026-01-31\",\"models\":{\"NAME\":{\"input\":3,\"output\":15,\"cache_read\":0.3,\"cache_write\":3.75}}}
+Prices are the list prices of the time of each answer, as they were known on the day that the last
+line names; those for a long context apply to requests that are as long. A model without a price is
+named and left out of the sum. --prices reads a table of your own:
+  {\"date\":\"2026-01-31\",\"models\":{\"NAME\":{\"input\":3,\"output\":15,\"cache_read\":0.3,\"cache_write\":3.75,
+  \"cache_write_1h\":6}}}, or LiteLLM's model_prices_and_context_window.json.
 Examples:
   tract usage
   tract usage --by day
@@ -36,11 +40,14 @@ pub(crate) struct Usage {
     /// Read prices from this file.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
+    /// Sum up by days in UTC instead of the local time zone.
+    #[arg(long)]
+    utc: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum GroupBy {
-    /// The day, in UTC.
+    /// The day, in the local time zone.
     Day,
     /// The model.
     Model,
@@ -62,10 +69,12 @@ struct Group {
 
 impl Group {
     fn add(&mut self, answer: &AnswerUsage, cost: Option<f64>) {
-        self.answers += 1;
+        let requests = usize::try_from(answer.requests).unwrap_or(usize::MAX);
+        self.answers = self.answers.saturating_add(requests);
         self.tokens.add(&answer.tokens);
         self.cost += cost.unwrap_or_default();
-        self.unpriced += usize::from(cost.is_none());
+        let unpriced = if cost.is_none() { requests } else { 0 };
+        self.unpriced = self.unpriced.saturating_add(unpriced);
     }
 
     fn all_tokens(&self) -> u64 {
@@ -90,9 +99,17 @@ struct Total<'a> {
     currency: &'a str,
     prices_of: &'a str,
     unpriced_models: Vec<&'a str>,
+    /// The zone of the days, where the groups are days.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_zone: Option<&'a str>,
 }
 
 pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> {
+    let is_by_day = matches!(usage.by, GroupBy::Day);
+    if usage.utc && !is_by_day {
+        return Err(Failure::usage("--utc needs --by day"));
+    }
+    let zone = if usage.utc { TimeZone::UTC } else { TimeZone::system() };
     let prices = prices::read(usage.prices.as_deref())?;
     let tract = context.open().await?;
     let answers = tract::import::usage(tract.repo()).await?;
@@ -105,7 +122,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     let mut unpriced: BTreeSet<&str> = BTreeSet::new();
     for answer in &answers {
         let model = answer.model.as_deref();
-        let cost = model.and_then(|model| prices.cost(model, &amounts(&answer.tokens)));
+        let cost = model.and_then(|model| prices.cost(model, &amounts(answer), answer.at));
         if cost.is_none() {
             unpriced.insert(model.unwrap_or("unknown"));
         }
@@ -113,7 +130,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
             GroupBy::Model => answer.model.clone(),
             GroupBy::Branch => Some(answer.branch.clone()),
             GroupBy::Project => projects.get(&answer.branch).cloned(),
-            GroupBy::Day => answer.at.and_then(day),
+            GroupBy::Day => answer.at.and_then(|at| day(at, &zone)),
         };
         groups.entry(name).or_default().add(answer, cost);
         total.add(answer, cost);
@@ -131,6 +148,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
             currency: prices.currency(),
             prices_of: prices.date(),
             unpriced_models: unpriced.into_iter().collect(),
+            time_zone: is_by_day.then(|| zone_name(&zone)),
         });
     }
     if answers.is_empty() {
@@ -141,12 +159,17 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
         let names: Vec<&str> = unpriced.into_iter().collect();
         context.out.line(prices::unpriced(&names, &count(total.unpriced, "answer")))?;
     }
+    if is_by_day {
+        let zone = zone_name(&zone);
+        context.out.line(Styled(DIM, format!("days in {zone}; --utc for UTC")))?;
+    }
     context.out.line(Styled(DIM, prices::source(&prices)))
 }
 
-fn amounts(tokens: &TokenTotals) -> TokenAmounts {
-    let TokenTotals { input, output, cache_read, cache_write, .. } = *tokens;
-    TokenAmounts { input, output, cache_read, cache_write }
+fn amounts(answer: &AnswerUsage) -> TokenAmounts {
+    let TokenTotals { input, output, cache_read, cache_write, cache_write_1h, .. } = answer.tokens;
+    let requests = answer.requests;
+    TokenAmounts { input, output, cache_read, cache_write, cache_write_1h, requests }
 }
 
 fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
@@ -198,9 +221,13 @@ fn table(
     context.out.line(row("all", total))
 }
 
-fn day(at_us: i64) -> Option<String> {
-    let text = tract::core::time::format_rfc3339(at_us)?;
-    Some(text.chars().take(10).collect())
+fn day(at_us: i64, zone: &TimeZone) -> Option<String> {
+    let at = Timestamp::from_microsecond(at_us).ok()?;
+    Some(zone.to_datetime(at).date().to_string())
+}
+
+fn zone_name(zone: &TimeZone) -> &str {
+    zone.iana_name().unwrap_or("the local time zone")
 }
 
 /// The folder of each branch that an import knows it of.

@@ -1,5 +1,6 @@
 //! `tract verify`
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,8 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tract::Tract;
 use tract::core::store::Damage;
-use tract::engine::{VerifyOptions, VerifyReport};
+use tract::engine::{BundleError, Error, VerifyOptions, VerifyReport};
 
+use super::remote::is_bundle;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -25,11 +27,16 @@ a signature is bad, or not of a signer in the file.
 Examples:
   tract verify
   tract verify --signatures --allowed-signers signers
-  tract verify --repair                      rebuilds derived data; objects are never touched")]
+  tract verify --repair                      rebuilds derived data; objects are never touched
+  tract verify --repair --from sqlite:backup.db
+                                             replaces damaged and missing objects as well")]
 pub(crate) struct Verify {
     /// Rebuild damaged derived data.
     #[arg(long)]
     pub(crate) repair: bool,
+    /// Replace damaged and missing objects by those of this store or bundle.
+    #[arg(long, value_name = "STORE|BUNDLE", requires = "repair")]
+    from: Option<String>,
     /// Check the signatures of tags as well, with ssh-keygen.
     #[arg(long)]
     signatures: bool,
@@ -69,7 +76,8 @@ impl SignatureLine {
 
 pub(crate) async fn run(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let verified = verified(context, verify).await;
-    let restore = "the cause cannot be narrowed down: restore the store from a copy or an export";
+    let restore = "the cause cannot be narrowed down: `tract copy` brings a copy, and `tract apply` an \
+                   export, to a new store";
     verified.map_err(|failure| failure.advise_other_than("tract verify", restore))
 }
 
@@ -77,7 +85,11 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let allowed = || ssh::allowed_signers(verify.allowed_signers.as_deref());
     let allowed = verify.signatures.then(allowed).transpose()?;
     let tract = context.open().await?;
-    let report = render::verify(&tract, VerifyOptions::new().repair(verify.repair)).await?;
+    let options = VerifyOptions::new().repair(verify.repair);
+    let report = match &verify.from {
+        Some(from) => verify_from(context, &tract, options, from).await?,
+        None => render::verify(&tract, options).await?,
+    };
     let signatures = match &allowed {
         Some(allowed) => Some(signatures(&tract, allowed).await?),
         None => None,
@@ -90,6 +102,29 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
         signatures.iter().flatten().try_for_each(|line| print_signature(context.out, line))?;
     }
     Failure::unless(report.clean && !is_refused)
+}
+
+/// Verifies, and replaces what is damaged by what a store or a bundle has.
+async fn verify_from(
+    context: &mut Context<'_>,
+    tract: &Tract,
+    options: VerifyOptions,
+    from: &str,
+) -> Outcome<VerifyReport> {
+    let path = Path::new(from.strip_prefix("bundle:").unwrap_or(from));
+    if is_bundle(path) {
+        let file = File::open(path).map_err(BundleError::Read).map_err(Error::Bundle)?;
+        let repair = async |tract: &Tract, options| {
+            tract::engine::verify_from_bundle(tract.repo(), file, &options).await
+        };
+        return Ok(render::verify_with(tract, options, repair).await?);
+    }
+    let store = context.open_store(from, false).await?;
+    let source = context.open_repo(store, false).await?;
+    let repair = async |tract: &Tract, options| {
+        tract::engine::verify_from(tract.repo(), source.repo(), &options).await
+    };
+    Ok(render::verify_with(tract, options, repair).await?)
 }
 
 async fn signatures(tract: &Tract, allowed: &Path) -> Outcome<Vec<SignatureLine>> {
@@ -133,6 +168,9 @@ fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Va
         "erased": report.erased,
         "damage": damage.collect::<Vec<_>>(),
     });
+    if report.restored > 0 {
+        json["restored"] = json!(report.restored);
+    }
     if let Some(signatures) = signatures {
         json["signatures"] = json!(signatures);
     }
@@ -145,6 +183,11 @@ fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {
         let sort = if damage.derived { Styled(WARN, "derived") } else { Styled(BAD, "damaged") };
         out.line(format_args!("{sort}  {object}  {}", escape::line(&damage.what)))?;
     }
+    if !report.repaired.is_empty() {
+        let damage = count(report.repaired.len(), "damage");
+        out.line(format_args!("{}: {damage}", Styled(GOOD, "repaired")))?;
+    }
+    render::restored(out, report.restored)?;
     let checked = [
         count(report.commits, "commit"),
         count(report.blobs, "blob"),
@@ -167,7 +210,8 @@ fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {
     out.say(if report.damage.iter().all(|damage| damage.derived) {
         "  note: only derived data; tract verify --repair rebuilds it"
     } else {
-        "  note: restore what is damaged from a copy or an export"
+        "  note: tract verify --repair --from STORE replaces damaged objects from a copy or a bundle; so \
+         does tract apply of an export"
     });
     Ok(())
 }

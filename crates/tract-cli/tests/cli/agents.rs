@@ -101,6 +101,45 @@ fn echoes_after(work: &str) -> String {
 }
 
 #[test]
+fn definitions_over_a_limit_are_left_out_and_the_others_work() {
+    let good = json!({"name": "pay", "inputSchema": {"type": "object"}});
+    let nested = |levels: usize| {
+        let (open, close) =
+            (r#"{"type":"object","properties":{"a":"#.repeat(levels), "}}".repeat(levels));
+        format!(r#"{{"name":"deep{levels}","inputSchema":{open}{{}}{close}}}"#)
+    };
+    let long = json!({"name": "x".repeat(300), "inputSchema": {"type": "object"}}).to_string();
+    for bad in [nested(40), nested(70), nested(2_000), long] {
+        let place = Workspace::new();
+        place.write("tool.json", format!("{bad},{good}"));
+        place.write("server.sh", echoes_after("true"));
+        let server = Server::start(vec![calls("c1", "pay", &json!({})), says("Paid.")]);
+        let with = ["--mcp", "shop=sh server.sh", "--plan", "none", "--approve", "none"];
+        let ran = server.run(&place, &[&["run", "Pay."], &with[..]].concat()).expect(0);
+        assert!(ran.stderr.contains("left out of what shop lists"), "{ran:?}");
+        assert_eq!(lines(&place, "calls.log"), 1);
+        server.requests();
+    }
+}
+
+#[test]
+fn the_query_of_a_base_url_is_not_printed() {
+    let place = Workspace::new();
+    place.write("desk/notes.txt", "buy milk\n");
+    let server = Server::start(vec![
+        calls("c1", "fs_read", &json!({"path": "notes.txt"})),
+        calls("c2", "fs_remove", &json!({"path": "notes.txt"})),
+    ]);
+    let url = format!("{}?key=hunter2", server.url);
+    let with = ["--model", "openai/some", "--base-url", &url, "--fs", "desk"];
+    let task = [&["run", "Tidy up."], &with[..]].concat();
+    let ran = crate::support::RunOutput::after(&mut crate::chat::command(&place, &task)).expect(1);
+    let printed = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(printed.contains("?QUERY") && !printed.contains("hunter2"), "{printed}");
+    server.requests();
+}
+
+#[test]
 fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     const PLAN: &str = "goal-decompose-route-synthesize";
     let place = Workspace::new();
@@ -127,6 +166,8 @@ fn the_commands_that_a_waiting_run_prints_work_as_typed() {
     let status = place.json(&["status", "--json"]);
     assert_eq!(status[0]["pending"][0]["branch"], "tidy", "{status:?}");
     assert!(ran.stderr.contains(&format!("--plan {PLAN}")), "{ran:?}");
+    let id = place.json(&["pending", "--json"])[0]["id"].as_str().expect("an id").to_owned();
+    place.refused(&["pending", "edit", &id, "x"], 1, "no_text", "reject it with --reason TEXT");
     let approved = typed(&ran.stderr, "approve with: ").expect(0);
     assert!(approved.stderr.contains("tract run --on tidy"), "{approved:?}");
     assert!(place.path("my desk/notes.txt").exists());

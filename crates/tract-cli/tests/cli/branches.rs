@@ -140,3 +140,18 @@ fn repositories_of_a_store_are_listed() {
     assert_eq!(place.ok(&["repos", "--repo", "customer-42"]), "* customer-42\n  default\n");
     Workspace::empty().refused(&["repos"], 3, "no_store", "tract init");
 }
+
+#[test]
+fn names_that_look_alike_are_one_name() {
+    let place = Workspace::of(r#"{"op":"user","text":"one"}"#);
+    let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}");
+    place.ok(&["branch", composed]);
+    place.refused(&["branch", decomposed], 1, "exists", composed);
+    place.ok(&["checkout", decomposed]);
+    assert_eq!(place.json(&["status", "--json"])[0]["branch"], composed);
+    assert_eq!(place.id(decomposed), place.id("main"));
+    place.ok(&["checkout", "main"]);
+    place.ok(&["branch", "-m", decomposed, "the\u{301}"]);
+    place.ok(&["branch", "--delete", "th\u{e9}"]);
+    assert_eq!(place.json(&["branch", "--json"]).len(), 1);
+}

@@ -181,6 +181,84 @@ fn an_open_page_shows_what_is_written_meanwhile() {
     assert_eq!(open, 7, "{open}");
 }
 
+/// A browser keeps six connections to a server.
+#[test]
+fn any_number_of_transcripts_can_be_open_at_once() {
+    let Some((place, driver, browser)) = entered(talk) else { return };
+    for _ in 0..9 {
+        driver.open_tab();
+        driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+        driver.wait_for("return document.querySelectorAll('article').length === 6");
+    }
+    place.ok(&["commit", "user", "And gloves?"]);
+    driver.wait_for("return document.body.innerText.includes('And gloves?')");
+    driver.open(&browser.origin());
+    driver.wait_for("return document.querySelectorAll('table a').length > 0");
+}
+
+#[test]
+fn an_update_leaves_what_its_reader_does_in_place() {
+    let Some((place, driver, browser)) = entered(talk) else { return };
+    driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+    driver.wait_for_keys();
+    let write = |text: &str| {
+        place.ok(&["commit", "user", text]);
+        driver.wait_for(&format!("return document.body.innerText.includes('{text}')"));
+    };
+    driver.press("jjj");
+    driver.wait_for("return document.activeElement.id === 'm3'");
+    driver.click("article details summary");
+    driver.press("j");
+    driver.run("document.getElementById('m3').focus(); window.scrolled = window.scrollY;");
+    write("first news");
+    assert_eq!(driver.run("return document.activeElement.id"), "m3");
+    assert_eq!(driver.run("return window.scrollY === window.scrolled"), true);
+    assert_eq!(driver.run("return document.querySelector('article details').open"), true);
+    driver.run("getSelection().selectAllChildren(document.querySelector('article'))");
+    let selected = driver.run("return getSelection().toString()");
+    write("second news");
+    assert_eq!(driver.run("return getSelection().toString()"), selected);
+    driver.run(
+        "var field = document.querySelector('input[name=a]'); field.focus(); field.value = 'main~3'; \
+         field.setSelectionRange(2, 4);",
+    );
+    write("third news");
+    let field = "var field = document.activeElement; return field.name + ' ' + field.value + ' ' + \
+                 field.selectionStart";
+    assert_eq!(driver.run(field), "a main~3 2");
+    // Messages that an edit or a revert takes away go, and the others stay.
+    place.ok(&["edit", "main#2", "Do I need a coat in Rome?"]);
+    driver.wait_for("return document.body.innerText.includes('in Rome?')");
+    assert_eq!(driver.run(field), "a main~3 2");
+}
+
+#[test]
+fn a_page_stays_when_its_viewer_ends() {
+    let Some((_place, driver, mut browser)) = entered(talk) else { return };
+    driver.open(&format!("{}/transcript?rev=main", browser.origin()));
+    assert_eq!(driver.run("return document.getElementById('live').innerText"), "");
+    browser.end();
+    driver.wait_for("return document.getElementById('live').innerText.includes('not up to date')");
+    assert_eq!(driver.run("return document.querySelectorAll('article').length"), 6);
+}
+
+#[test]
+fn a_phone_shows_numbers_and_times_in_one_line() {
+    let Some((_place, driver, browser)) = entered(talk) else { return };
+    driver.resize(360, 640);
+    for path in ["/", "/?sort=cost", "/usage", "/tools?rev=main", "/window?rev=main"] {
+        driver.open(&format!("{}{path}", browser.origin()));
+        let broken = driver.run(
+            "return Array.from(document.querySelectorAll('td')).filter(function (cell) { \
+             var text = cell.innerText.trim(); if (!/^[0-9][0-9.,: -]*$/.test(text)) { return false; } \
+             var range = document.createRange(); range.selectNodeContents(cell); \
+             var tops = Array.from(range.getClientRects()).map(function (box) { return Math.round(box.top); }); \
+             return new Set(tops).size > 1; }).map(function (cell) { return cell.innerText; })",
+        );
+        assert_eq!(broken, json!([]), "{path}");
+    }
+}
+
 #[test]
 fn hostile_texts_run_nothing_in_a_browser() {
     let Some((_place, driver, browser)) = entered(hostile) else { return };

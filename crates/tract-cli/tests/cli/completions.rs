@@ -1,3 +1,6 @@
+use tract::core::{RefName, RefTarget};
+use tract::engine::{Txn, WriteOptions};
+
 use crate::support::{RunOutput, Workspace};
 
 const STREAM: &str = r#"
@@ -46,6 +49,49 @@ fn completions_know_branches_revisions_tools_and_forms() {
     let missing = format!("sqlite:{}", elsewhere.path("none.db").display());
     assert!(completed(&elsewhere, &["--store", &missing, "checkout", "t"]).is_empty());
     assert!(!elsewhere.path("none.db").exists());
+}
+
+/// Names as another store may send them, with what a shell would run.
+const HOSTILE: &str = "ev;touch${IFS}PWN;x`id`$(id)'&|<>!";
+
+#[test]
+fn a_completed_name_is_one_word_for_the_shell() {
+    let place = Workspace::of(STREAM);
+    // The name is refused here; another store may have it.
+    let url = format!("sqlite:{}", place.store().display());
+    tract::block_on(async {
+        let tract = tract::open(&url).await.expect("a store");
+        let repo = tract.repo();
+        let name = RefName::branch(HOSTILE).expect("a name of older versions");
+        let head = repo.resolve("main").await.expect("a head");
+        let mut txn = Txn::new(repo).expect("a write");
+        txn.move_ref(&name, Some(RefTarget::Commit(head))).await.expect("a ref");
+        let _applied = txn.apply("test", &WriteOptions::new()).await.expect("it is written");
+    });
+    let other = place;
+    let offered = completed(&other, &["checkout", "ev"]);
+    assert_eq!(offered.len(), 1, "{offered:?}");
+    let words = shlex::split(&offered[0]).expect("words of a shell");
+    assert_eq!(words, [HOSTILE]);
+    // Bash itself reads it as one word, and runs nothing.
+    let script = format!("printf %s {}", offered[0]);
+    let ran = std::process::Command::new("bash")
+        .arg("-c")
+        .arg(&script)
+        .current_dir(other.path(""))
+        .output();
+    assert_eq!(String::from_utf8_lossy(&ran.expect("bash").stdout), HOSTILE);
+    assert!(!other.path("PWN").exists());
+}
+
+#[test]
+fn names_that_a_shell_would_run_are_not_created_here() {
+    let place = Workspace::of(STREAM);
+    for name in ["x;touch", "a$(id)", "a`id`", "a|b", "a&b", "a>b", "it's", "{a,b}"] {
+        place.refused(&["branch", name], 1, "bad_name", "shells interpret");
+        place.refused(&["tag", name], 1, "bad_name", "shells interpret");
+        place.refused(&["branch", "--rename", "draft", name], 1, "bad_name", "shells interpret");
+    }
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn no_file_of_the_store_has_the_bytes_afterwards() {
         leaked(&place, &store);
         let needle = &LEAK.as_bytes()[LEAK.len() - 20..];
         assert!(!holding(&place.path(""), needle).is_empty(), "{url}: it is there before");
-        let erase = ["erase", "main~2", "--reason", "leaked code"];
+        let erase = ["erase", "main~2", "--reason", "leaked code", "--everywhere"];
         let dry = one(&place, &[&store[..], &["--json"], &erase, &["--dry-run"]].concat());
         assert_eq!(dry["dry_run"], true);
         assert_eq!(dry["blobs"].as_array().map(Vec::len), Some(2), "{dry}");
@@ -72,7 +72,7 @@ fn no_file_of_the_store_has_the_bytes_afterwards() {
         for branch in ["main", "side"] {
             let compiled = run(&["compile", branch]);
             assert!(compiled.contains("[erased: leaked code]"), "{compiled}");
-            assert!(!compiled.contains("4711"), "{compiled}");
+            assert!(!compiled.contains("4711-0815"), "{compiled}");
         }
         assert!(run(&["compile", "main"]).contains("you said: [erased: leaked code]."));
         let verified = run(&["verify"]);
@@ -88,20 +88,28 @@ fn no_file_of_the_store_has_the_bytes_afterwards() {
 fn older_heads_undo_and_new_writes_name_the_erasure() {
     let place = Workspace::empty();
     leaked(&place, &[]);
-    place.ok(&["erase", "main~2", "--reason", "leaked code", "--yes"]);
+    let reason = ["--reason", "leaked code", "--everywhere", "--ban", "--yes"];
+    place.ok(&[&["erase", "main~2"], &reason[..]].concat());
     place.refused(&["compile", "before"], 1, "erased", "leaked code");
     place.ok(&["log", "before"]);
     // The same text comes again.
     let before = place.ok(&["stats", "--json"]);
     place.refused(&["commit", "user", LEAK], 1, "erased", "tract erase --list");
     assert_eq!(place.ok(&["stats", "--json"]), before);
-    // Refs move back, and the bytes stay gone.
+    // The erasure is not undone: the message before it is, and the branch still compiles.
     place.ok(&["undo"]);
-    place.refused(&["compile"], 1, "erased", "leaked code");
+    let undone = place.ok(&["compile"]);
+    assert_eq!(undone.matches("[erased: leaked code]").count(), 1, "{undone}");
+    assert!(!undone.contains("Is that right?"), "{undone}");
     assert!(place.ok(&["verify"]).contains("clean"));
     assert_eq!(holding(&place.path(""), b"4711-0815"), [""; 0]);
     place.ok(&["undo", "--redo"]);
     assert!(place.ok(&["compile"]).contains("[erased: leaked code]"));
+    let log = place.ok(&["log"]);
+    assert!(
+        !log.contains("cannot be read") && log.contains("user       [erased: leaked code]"),
+        "{log}"
+    );
     assert!(place.ok(&["verify"]).contains("clean"));
 }
 
@@ -115,7 +123,7 @@ fn pushes_and_pulls_carry_erasures() {
     place.ok(&[&other[..], &["init"]].concat());
     place.ok(&[&other[..], &["remote", "add", "team", "sqlite:team.db"]].concat());
     place.ok(&[&other[..], &["pull", "team", "--all"]].concat());
-    place.ok(&["erase", "main~2", "--reason", "leaked code", "--yes"]);
+    place.ok(&["erase", "main~2", "--reason", "leaked code", "--everywhere", "--yes"]);
     assert!(place.ok(&["push", "team", "--all"]).contains("erased 2 blobs"));
     let pull = [&other[..], &["pull", "team", "--all"]].concat();
     assert!(place.ok(&pull).contains("erased 2 blobs"));
@@ -131,7 +139,7 @@ fn copies_carry_erasures_and_bring_nothing_back() {
     let place = Workspace::empty();
     leaked(&place, &[]);
     place.ok(&["copy", "--to", "sqlite:old.db"]);
-    place.ok(&["erase", "main~2", "--reason", "leaked code", "--yes"]);
+    place.ok(&["erase", "main~2", "--reason", "leaked code", "--everywhere", "--yes"]);
     place.ok(&["copy", "--to", "sqlite:new.db"]);
     let new = ["--store", "sqlite:new.db"];
     assert!(place.ok(&[&new[..], &["verify"]].concat()).contains("erased: 2 blobs"));
@@ -146,6 +154,273 @@ fn copies_carry_erasures_and_bring_nothing_back() {
     assert!(holding.is_empty(), "these have the bytes: {holding:?}");
     let old = ["--store", "sqlite:old.db"];
     assert!(place.ok(&[&old[..], &["verify"]].concat()).contains("clean"));
+}
+
+#[test]
+fn an_erased_message_leaves_the_same_words_of_other_messages() {
+    let place = Workspace::new();
+    for (kind, text) in [("user", "shall we?"), ("assistant", "yes"), ("user", "and deploy?")] {
+        place.ok(&["commit", kind, text]);
+    }
+    place.ok(&["branch", "bob"]);
+    place.ok(&["checkout", "bob"]);
+    place.ok(&["commit", "assistant", "yes"]);
+    let dry = one(&place, &["--json", "erase", "main~1", "--reason", "private", "--dry-run"]);
+    assert_eq!((&dry["blobs"], &dry["shared"][0]["bytes"]), (&json!([]), &json!(5)), "{dry}");
+    let places = dry["places"].as_array().expect("places");
+    assert_eq!(places.len(), 2, "both messages are listed: {dry}");
+    let other = places.iter().find(|place| place["other"] == true).expect("another one");
+    assert_eq!((&other["branches"], &other["stays"]), (&json!(["bob"]), &json!(true)));
+    let done = place.ok(&["erase", "main~1", "--reason", "private", "--yes"]);
+    assert!(done.contains("other messages have the same text, and keep it:"), "{done}");
+    assert!(done.contains("kept 1 blob that other messages have too"), "{done}");
+    let bob = place.ok(&["compile", "bob"]);
+    assert_eq!(bob.matches("[erased: private]").count(), 1, "{bob}");
+    assert!(bob.contains(r#""yes""#), "{bob}");
+    assert!(place.ok(&["verify"]).contains("clean"));
+    assert!(place.ok(&["erase", "--list"]).is_empty());
+    // Again there is nothing to do, and everywhere there is.
+    let again = place.ok(&["erase", "main~2", "--reason", "private", "--yes"]);
+    assert!(again.contains("nothing to erase"), "{again}");
+    place.ok(&["erase", "bob", "--reason", "private", "--everywhere", "--yes"]);
+    assert_eq!(place.ok(&["compile", "bob"]).matches("[erased: private]").count(), 2);
+    // A later message may have the same text.
+    place.ok(&["commit", "user", "yes"]);
+    assert!(place.ok(&["compile"]).contains(r#""yes""#));
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
+#[test]
+fn all_versions_of_a_message_are_erased() {
+    let place = Workspace::new();
+    place.ok(&["commit", "user", LEAK]);
+    place.ok(&["commit", "assistant", "noted"]);
+    place.ok(&["edit", "main~1", "a harmless text of some length"]);
+    place.ok(&["edit", "main", "another harmless text, the newest"]);
+    for words in ["4711-0815", "harmless text of some", "harmless text, the"] {
+        assert!(!holding(&place.path(".tract"), words.as_bytes()).is_empty(), "{words}");
+    }
+    let done = one(&place, &["--json", "erase", "#1", "--reason", "gone", "--yes"]);
+    assert_eq!(done["blobs"].as_array().map(Vec::len), Some(3), "{done}");
+    for words in ["4711-0815", "harmless text of some", "harmless text, the"] {
+        assert_eq!(holding(&place.path(".tract"), words.as_bytes()), [""; 0], "{words}");
+    }
+    assert!(place.ok(&["compile"]).contains("[erased: gone]"));
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
+#[test]
+fn banned_bytes_are_refused_until_the_ban_is_lifted() {
+    let place = Workspace::new();
+    let conversation = |first: &str, last: &str| {
+        json!({"messages": [
+            {"role": "user", "content": first}, {"role": "assistant", "content": last}]})
+    };
+    let file = [conversation("hello", "fine"), conversation(LEAK, "oh"), conversation("bye", "ok")]
+        .map(|conversation| conversation.to_string())
+        .join("\n");
+    place.write("s.jsonl", &file);
+    place.ok(&["commit", "user", LEAK]);
+    place.ok(&["erase", "main", "--reason", "leaked", "--ban", "--yes"]);
+    assert!(place.ok(&["erase", "--list"]).contains("(banned)"));
+    place.refused(&["commit", "user", LEAK], 1, "erased", "--lift");
+    // An import and a stream name the line, and continue.
+    let imported = place.run(&["--json", "import", "s.jsonl"]);
+    assert_eq!(imported.code, Some(1), "{imported:?}");
+    let lines: Vec<Value> =
+        imported.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 3, "{imported:?}");
+    let refused = lines.iter().find(|line| line.get("error").is_some()).expect("a refusal");
+    assert_eq!(refused["line"], 2, "{imported:?}");
+    let stream = ["before", LEAK, "after"]
+        .map(|text| json!({"op": "user", "text": text}).to_string())
+        .join("\n");
+    let applied = place.feed(&["--json", "apply", "--keep-going", "-"], stream.as_bytes());
+    assert_eq!(applied.code, Some(1), "{applied:?}");
+    assert_eq!(applied.stdout.lines().filter(|line| line.contains("commit")).count(), 2);
+    assert!(
+        applied.stdout.lines().any(|line| line.contains("\"line\":2,") && line.contains("error"))
+    );
+    assert!(place.ok(&["compile"]).contains("after"));
+    let list: Value = one(&place, &["--json", "erase", "--list"]);
+    let id = list[0]["blob"].as_str().or(list["blob"].as_str()).expect("an id")[..12].to_owned();
+    place.refused(&["erase", "--lift", "ffffffffffff"], 1, "unknown_erasure", "--list");
+    place.ok(&["erase", "--lift", &id]);
+    place.ok(&["commit", "user", LEAK]);
+    place.ok(&["import", "s.jsonl"]);
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
+/// Two people with a store of their own and one of the team, in which one says what the other erases.
+fn team(place: &Workspace) -> [Vec<String>; 3] {
+    let stores = ["alice", "bob", "team"]
+        .map(|name| vec!["--store".to_owned(), format!("sqlite:{name}.db")]);
+    for store in &stores[..2] {
+        at(place, store, &["init"]);
+        at(place, store, &["remote", "add", "team", "sqlite:team.db"]);
+    }
+    stores
+}
+
+fn at(place: &Workspace, store: &[String], arguments: &[&str]) -> String {
+    let store: Vec<&str> = store.iter().map(String::as_str).collect();
+    place.ok(&[&store, arguments].concat())
+}
+
+#[test]
+fn an_erasure_that_is_pushed_leaves_the_branches_of_others_as_they_are() {
+    let place = Workspace::empty();
+    let [alice, bob, team] = team(&place);
+    at(&place, &bob, &["commit", "user", "Shall we deploy?"]);
+    at(&place, &bob, &["commit", "assistant", "yes"]);
+    at(&place, &bob, &["branch", "bob"]);
+    at(&place, &bob, &["checkout", "bob"]);
+    at(&place, &bob, &["commit", "assistant", "deployed"]);
+    at(&place, &bob, &["push", "team", "--all"]);
+    at(&place, &alice, &["commit", "user", "Is Jane pregnant?"]);
+    at(&place, &alice, &["commit", "assistant", "yes"]);
+    at(&place, &alice, &["commit", "user", "thanks"]);
+    at(&place, &alice, &["erase", "HEAD~1", "--reason", "private", "--yes"]);
+    let alice_store = [alice[0].as_str(), alice[1].as_str()];
+    // Rejected: nothing arrives.
+    let rejected = place.run(&[&alice_store[..], &["push", "team"]].concat());
+    assert_eq!(rejected.code, Some(1), "{rejected:?}");
+    assert_eq!(at(&place, &team, &["erase", "--list"]), "");
+    at(&place, &alice, &["branch", "jane", "--from", "main"]);
+    let pushed = place.run(&[&alice_store[..], &["push", "team", "jane"]].concat());
+    assert_eq!(pushed.code, Some(0), "{pushed:?}");
+    assert!(pushed.stderr.contains("1 erasure not applied"), "{pushed:?}");
+    let jane = at(&place, &team, &["compile", "jane"]);
+    assert!(jane.contains("[erased: private]") && !jane.contains(r#""yes""#), "{jane}");
+    for branch in ["main", "bob"] {
+        assert!(at(&place, &team, &["compile", branch]).contains(r#""yes""#));
+    }
+    let pending = at(&place, &team, &["erase", "--list"]);
+    assert!(pending.starts_with("pending: blob"), "{pending}");
+    assert!(at(&place, &team, &["verify"]).contains("clean"));
+    at(&place, &bob, &["pull", "team", "--all"]);
+    at(&place, &bob, &["compile"]);
+    at(&place, &bob, &["status"]);
+    at(&place, &bob, &["commit", "user", "yes"]);
+    // A second push says nothing new; the team confirms.
+    at(&place, &alice, &["push", "team", "jane"]);
+    let list = at(&place, &team, &["--json", "erase", "--list"]);
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!((&list[0]["pending"], list.as_array().map(Vec::len)), (&json!(true), Some(1)));
+    let id = &list[0]["blob"].as_str().expect("an id")[..12];
+    at(&place, &team, &["erase", id, "--everywhere", "--reason", "agreed", "--yes"]);
+    for branch in ["main", "bob"] {
+        assert!(at(&place, &team, &["compile", branch]).contains("[erased: agreed]"));
+    }
+    assert!(!at(&place, &team, &["erase", "--list"]).contains("pending"));
+    assert!(at(&place, &team, &["verify"]).contains("clean"));
+}
+
+#[test]
+fn an_erasure_that_arrives_edits_the_same_message_on_every_branch() {
+    let place = Workspace::empty();
+    let [alice, bob, team] = team(&place);
+    at(&place, &alice, &["commit", "user", LEAK]);
+    at(&place, &alice, &["commit", "assistant", "noted"]);
+    at(&place, &alice, &["push", "team"]);
+    // Bob continues Alice's conversation on a branch that Alice does not have.
+    at(&place, &bob, &["pull", "team", "--all"]);
+    at(&place, &bob, &["branch", "more", "--from", "main"]);
+    at(&place, &bob, &["checkout", "more"]);
+    at(&place, &bob, &["commit", "user", "continue"]);
+    at(&place, &bob, &["push", "team"]);
+    at(&place, &alice, &["erase", "main~1", "--reason", "leaked", "--yes"]);
+    assert!(at(&place, &alice, &["push", "team"]).contains("erased 1 blob"));
+    let more = at(&place, &team, &["compile", "more"]);
+    assert!(more.contains("[erased: leaked]") && more.contains("continue"), "{more}");
+    assert!(at(&place, &bob, &["pull", "team", "--all"]).contains("erased 1 blob"));
+    let more = at(&place, &bob, &["compile", "more"]);
+    assert!(more.contains("[erased: leaked]") && more.contains("continue"), "{more}");
+    // The same edit was made in both, so nothing diverged.
+    assert!(!at(&place, &bob, &["push", "team", "--all"]).contains("diverged"));
+    for (store, name) in [(&team, "team.db"), (&bob, "bob.db"), (&alice, "alice.db")] {
+        assert!(at(&place, store, &["verify"]).contains("clean"));
+        let bytes = std::fs::read(place.path(name)).expect("a file");
+        assert!(!bytes.windows(9).any(|window| window == b"4711-0815"), "{name}");
+    }
+}
+
+#[test]
+fn secrets_behind_escapes_are_redacted_in_messages_and_imports() {
+    let key = key();
+    let escaped = format!(r"\u0067h{}", &key[2..]);
+    let url = r#"{"db":"postgres:\/\/admin:S3cr3tPassw0rdXyZ9@db.internal\/prod"}"#;
+    let mut nested = json!({ "api_key": key.clone() }).to_string();
+    for _ in 0..4 {
+        nested = json!({ "out": nested }).to_string();
+    }
+    let call = json!({"op": "assistant", "text": "w", "tool_calls": [
+        {"id": "c1", "name": "sh", "arguments": format!(r#"{{"k":"{escaped}"}}"#)}]});
+    let lines = [
+        call,
+        json!({"op": "tool_result", "call_id": "c1", "content": url}),
+        json!({"op": "user", "text": nested}),
+        json!({"op": "user", "text": format!(r#"{{"k":"{escaped}"}}"#)}),
+    ];
+    let stream = lines.map(|line| line.to_string()).join("\n");
+    let place = Workspace::of(&stream);
+    place.ok(&["redact", "--yes"]);
+    for words in ["S3cr3tPassw0rdXyZ9", &key[6..]] {
+        assert_eq!(holding(&place.path(".tract"), words.as_bytes()), [""; 0], "{words}");
+    }
+    assert_eq!(place.ok(&["cat"]).matches("[redacted:github-token:").count(), 3);
+    assert!(place.ok(&["redact", "--yes"]).contains("nothing to erase"));
+}
+
+#[test]
+fn no_file_next_to_the_store_has_erased_bytes_while_other_verbs_run() {
+    let place = Workspace::new();
+    let lines: String = (0..600)
+        .map(|n| json!({"op": "user", "text": format!("plain message {n}")}).to_string() + "\n")
+        .collect();
+    place.feed(&["apply", "--atomic", "-"], lines.as_bytes()).expect(0);
+    let verbs: [&[&str]; 12] = [
+        &["search", "message"],
+        &["search", "message", "--hidden"],
+        &["turns"],
+        &["repack"],
+        &["gc", "--keep", "0s"],
+        &["verify"],
+        &["compile"],
+        &["grep", "message"],
+        &["cat"],
+        &["commit", "user", "more"],
+        &["branch", "other"],
+        &["copy", "--to", "sqlite:copy/other.db"],
+    ];
+    std::fs::create_dir(place.path("copy")).expect("a folder");
+    for (number, verb) in verbs.iter().enumerate() {
+        let leak = format!("the {number}. code is zzcodeword{number}zz, message");
+        place.ok(&["commit", "user", &leak]);
+        let commit = one(&place, &["--json", "log", "--limit", "1"]);
+        let commit = commit["commit"].as_str().expect("an id").to_owned();
+        place.ok(&["edit", &commit, &format!("{leak}, and zzedited{number}zz")]);
+        place.ok(&["search", &format!("zzcodeword{number}zz")]);
+        let mut running = place.command(verb);
+        running.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut running = running.spawn().expect("it starts");
+        let erased = place.run(&["erase", &commit, "--reason", "leaked", "--yes"]);
+        running.wait().expect("it ends");
+        // Others that use the files keep them from being wiped.
+        assert!(
+            erased.code == Some(0) || erased.stderr.contains("--finish"),
+            "{verb:?}: {erased:?}"
+        );
+        place.ok(&["erase", "--finish"]);
+        for words in [format!("zzcodeword{number}zz"), format!("zzedited{number}zz")] {
+            let found = holding(&place.path(".tract"), words.as_bytes());
+            assert_eq!(found, [""; 0], "{verb:?}: {words}");
+        }
+        assert!(place.ok(&["verify"]).contains("clean"), "{verb:?}");
+    }
+    // A copy that was made meanwhile carries the erasures that are later.
+    place.run(&["copy", "--to", "sqlite:copy/other.db"]);
+    assert_eq!(holding(&place.path("copy"), b"zzcodeword"), [""; 0]);
 }
 
 #[test]

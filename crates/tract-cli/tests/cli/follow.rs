@@ -296,3 +296,23 @@ fn people_read_a_line_for_what_came_and_a_summary() {
     let lines = "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n";
     assert_eq!(ran.stdout, lines);
 }
+
+#[test]
+fn damage_is_reported_while_a_session_is_followed() {
+    let place = Workspace::new();
+    let folder = place.path("sessions/boats");
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut following = FollowingImport::start(&place, &["claude-code", "sessions"]);
+    let path = folder.join("a.jsonl");
+    append(&path, line("a", 0, "first").as_bytes());
+    following.wait_for_commits("claude-code/a", 1);
+    // Two records in one line.
+    let two = format!("{}{}", line("a", 1, "second").trim_end(), line("a", 2, "third"));
+    append(&path, two.as_bytes());
+    let reports = following.wait_for("the damage", |line| line["anomalies"]["damaged_line"] == 1);
+    assert_eq!(reports["branches"][0]["commits"], 3, "{reports}");
+    // A line of which nothing can be read brings no commit, and is reported all the same.
+    append(&path, b"{\"type\":\n");
+    following.wait_for("the broken line", |line| line["anomalies"]["unreadable_line"] == 1);
+    following.stop();
+}

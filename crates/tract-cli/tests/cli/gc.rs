@@ -29,7 +29,8 @@ fn gc_deletes_what_undo_left_behind_and_says_the_same_before() {
     assert_eq!(done["deleted"]["blobs"]["objects"], 1);
     assert_eq!(done["kept"]["history"]["objects"], 2);
     assert!(done["disk_bytes_before"].as_u64() >= done["disk_bytes_after"].as_u64());
-    place.refused(&["undo", "--redo"], 3, "missing_object", "");
+    place.refused(&["undo", "--redo"], 1, "collected", "deleted by gc");
+    place.refused(&["log", "main@{1}"], 1, "collected", "deleted by gc");
     assert!(place.ok(&["log"]).contains("kept"));
     assert!(place.ok(&["verify"]).contains("clean"));
     place.ok(&["commit", "user", "undone"]);

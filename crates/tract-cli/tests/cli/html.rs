@@ -68,3 +68,17 @@ fn a_link_is_followed_and_a_device_is_written_to() {
     let ran = place.run(&["export", "--html", "-"]).expect(0);
     assert!(ran.stdout.starts_with("<!DOCTYPE html>"), "{ran:?}");
 }
+
+#[test]
+fn an_export_never_overwrites_a_store() {
+    let place = Workspace::of(COAT);
+    let before = place.ok(&["export"]);
+    for arguments in [
+        ["export", "--html", ".tract/tract.db"],
+        ["export", "--output", ".tract/tract.db"],
+        ["bundle", "create", ".tract/tract.db"],
+    ] {
+        place.refused(&arguments, 2, "usage", "is a store");
+    }
+    assert_eq!(place.ok(&["export"]), before);
+}

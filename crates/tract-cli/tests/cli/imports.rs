@@ -77,24 +77,67 @@ fn bad_lines_are_named_and_the_others_are_imported() {
     assert!(message.contains("messages[0].content"), "{message}");
     // People read the same on stderr.
     let people = place.run(&["import", "mixed.jsonl"]).expect(1);
-    assert!(people.stderr.contains("line 7: error[not_utf8]"), "{people:?}");
+    assert!(people.stderr.contains("line 2: error[invalid_json]"), "{people:?}");
     place.is_clean();
 }
 
 #[test]
 fn lines_refused_for_one_reason_are_counted_after_the_first() {
     let place = Workspace::new();
-    let mut noise = b"\xff\xfe\n".repeat(386);
+    let mut noise = b"{}\n".repeat(386);
     noise.extend_from_slice(b"{\n{\n");
-    place.write("noise.bin", &noise);
-    let people = place.run(&["import", "noise.bin"]).expect(1);
-    assert_eq!(people.stderr.matches(": error[not_utf8]: ").count(), 5, "{people:?}");
+    let people = place.feed(&["import", "-"], &noise).expect(1);
+    assert_eq!(people.stderr.matches(": error[unknown_format]: ").count(), 5, "{people:?}");
     assert_eq!(people.stderr.matches(": error[invalid_json]: ").count(), 2, "{people:?}");
-    let rest = "\n… and 381 more lines refused for the same reason: error[not_utf8]\n";
+    let rest = "\n… and 381 more lines refused for the same reason: error[unknown_format]\n";
     assert!(people.stderr.ends_with(rest), "{people:?}");
     assert!(people.stdout.ends_with("\n388 lines refused\n"), "{people:?}");
-    let lines = place.run(&["import", "--json", "noise.bin"]).expect(1).lines();
+    let lines = place.feed(&["import", "--json", "-"], &noise).expect(1).lines();
     assert_eq!(lines.len(), 388, "scripts read of each line");
+    // A file that has nothing else is refused as a whole.
+    place.write("noise.bin", &noise);
+    let says = "noise.bin is not read: it is a JSON object with no members, and more lines";
+    place.refused(&["import", "noise.bin"], 1, "unknown_format", says);
+}
+
+#[test]
+fn files_that_no_reader_takes_are_refused_in_one_message_each() {
+    let place = Workspace::empty();
+    place.write("boats.json", r#"[{"parts":[{"kind":"boat","name":"Gull"}]}]"#);
+    place.write("blocks.json", r#"[{"role":"user","additional_kwargs":{},"blocks":[]}]"#);
+    place.write("letter.txt", "Dear Ada,\nhello.\n".repeat(50));
+    let other = rusqlite::Connection::open(place.path("songs.db")).expect("a database");
+    other.execute_batch("CREATE TABLE songs (title TEXT)").expect("a table");
+    drop(other);
+    for (name, says) in [
+        ("boats.json", "first element has the member \"parts\""),
+        ("blocks.json", "messages of LlamaIndex"),
+        ("letter.txt", "a text that is not JSON"),
+        ("songs.db", "the table \"songs\""),
+        (".", "a folder"),
+    ] {
+        place.refused(&["import", name, "--store", "sqlite:new.db"], 1, "unknown_format", says);
+        let ran = place.run(&["import", name, "--store", "sqlite:new.db"]);
+        assert!(ran.stderr.lines().count() <= 4, "{ran:?}");
+    }
+    assert!(!place.path("new.db").exists(), "no store is made");
+    // The others are imported all the same.
+    let place = Workspace::new();
+    place.write("chat.jsonl", r#"{"id":"chat","messages":[{"role":"user","content":"Hi"}]}"#);
+    place.write("boats.json", r#"[{"parts":[{"kind":"boat"}]}]"#);
+    let ran = place.run(&["import", "boats.json", "chat.jsonl"]).expect(1);
+    assert_eq!(ran.stderr.matches("error[").count(), 1, "{ran:?}");
+    assert!(place.ok(&["branch"]).contains("chat"));
+}
+
+#[test]
+fn a_message_without_content_is_imported_with_an_anomaly() {
+    let place = Workspace::new();
+    let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"user","text":"Where?"}]}"#;
+    place.write("chat.json", text);
+    let ran = place.run(&["import", "--anomalies", "chat.json"]).expect(0);
+    let says = r#"message without content; members that are not read: "text""#;
+    assert!(ran.stdout.contains(says), "{ran:?}");
 }
 
 #[test]
@@ -334,4 +377,84 @@ fn repeated_keys_of_a_recording_are_anomalies() {
         assert!(twice().any(|line| line.contains(at)), "{at}: {details:?}");
     }
     assert_eq!(twice().count(), 3, "{details:?}");
+}
+
+#[test]
+fn damaged_text_in_a_request_is_replaced_and_reported() {
+    let place = Workspace::new();
+    let mut file = br#"{"id":"half","messages":[{"role":"user","content":"tree \ud83c"},"#.to_vec();
+    file.extend_from_slice(b"{\"role\":\"assistant\",\"content\":\"caf\xe9\"}]}\n");
+    place.write("half.jsonl", &file);
+    let lines = place.json(&["import", "--json", "half.jsonl"]);
+    let anomalies = lines[0]["anomalies"].as_array().expect("a list");
+    assert_eq!(anomalies[0], "messages[0].content: an unpaired surrogate was replaced");
+    assert_eq!(anomalies[1], "messages[1].content: invalid UTF-8 was replaced");
+    let text = place.run(&["cat", "half"]).expect(0).stdout;
+    assert!(text.contains("tree \u{fffd}") && text.contains("caf\u{fffd}"), "{text}");
+    // UTF-16 is named as what it is.
+    let wide: Vec<u8> = "\u{feff}{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    place.write("wide.jsonl", &wide);
+    let people = place.run(&["import", "wide.jsonl"]).expect(1);
+    assert!(people.stderr.contains("UTF-16"), "{people:?}");
+}
+
+#[test]
+fn a_file_in_which_nothing_was_found_is_no_success() {
+    let place = Workspace::new();
+    place.write("empty.jsonl", "{\"type\":\"permission-mode\",\"sessionId\":\"s\"}\n");
+    let people = place.run(&["import", "claude-code", "empty.jsonl"]).expect(1);
+    assert!(people.stderr.contains("no conversation in empty.jsonl"), "{people:?}");
+}
+
+#[test]
+fn every_whole_record_of_a_damaged_line_of_requests_is_imported() {
+    let record = |id: &str| {
+        format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"I am {id}."}}]}}"#)
+    };
+    let torn = r#"{"id":"torn","messages":[{"role":"user","con"#;
+    for (line, ids, damage) in [
+        (record("a") + &record("b"), &["a", "b"][..], "damaged line: 2 records in one line"),
+        (
+            record("a") + " " + &record("b") + &record("c"),
+            &["a", "b", "c"],
+            "damaged line: 3 records in one line",
+        ),
+        (
+            record("a") + torn,
+            &["a"],
+            "damaged line: 1 record in the line, 44 bytes that are part of none",
+        ),
+        (
+            torn.to_owned() + &record("b"),
+            &["b"],
+            "damaged line: 1 record in the line, 44 bytes that are part of none",
+        ),
+        ("\0\0\0".to_owned() + &record("a"), &["a"], "a control character was replaced"),
+    ] {
+        let place = Workspace::new();
+        let file = format!("{}\n{line}\n{}\n", record("first"), record("last"));
+        place.write("requests.jsonl", &file);
+        let lines = place.json(&["import", "--json", "requests.jsonl"]);
+        let expected: Vec<&str> = [&["first"], ids, &["last"]].concat();
+        let found: Vec<&str> = lines.iter().filter_map(|line| line["id"].as_str()).collect();
+        assert_eq!(found, expected, "{line}: {lines:?}");
+        for id in expected {
+            assert!(place.ok(&["cat", id]).contains(&format!("I am {id}.")));
+        }
+        let anomalies = lines[1]["anomalies"].to_string();
+        assert!(anomalies.contains(damage), "{anomalies}");
+        let people = place.run(&["import", "--anomalies", "requests.jsonl"]).expect(0);
+        assert!(people.stdout.contains(damage), "{people:?}");
+        place.imports_nothing_new(&["import", "requests.jsonl", "--json"]);
+    }
+    // Records without an id have names of their own, and the first line may be the damaged one.
+    let place = Workspace::new();
+    let record = |text: &str| format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}]}}"#);
+    place.write("r.jsonl", record("one") + &record("two") + "\n" + &record("three") + "\n");
+    let lines = place.json(&["import", "--json", "r.jsonl"]);
+    let ids: Vec<&str> = lines.iter().filter_map(|line| line["id"].as_str()).collect();
+    assert_eq!(ids, ["r-1", "r-1-2", "r-2"]);
+    // A line without a whole record is refused as it was.
+    place.write("bad.jsonl", record("four") + "\n" + torn + "\n");
+    place.run(&["import", "bad.jsonl"]).expect(1);
 }

@@ -80,7 +80,7 @@ fn tools_answer_in_lists_and_lines() {
     assert_eq!(place.json(&["tools", "of", "main~4", "--json"])[0], Value::Array(Vec::new()));
     let listed = place.json(&["tools", "list", "--json"]);
     assert_eq!(keys(&listed[0]), "first hash name schemas");
-    place.write("schemas.jsonl", "{\"name\": \"a\"}\n\n[]\n");
+    place.write("schemas.jsonl", "{\"name\": \"a\"}\n\n[1]\n");
     let lines = place.run(&["--json", "tools", "hash", "schemas.jsonl"]).expect(1).lines();
     // What `printf '{"name":"a"}' | sha256sum` says.
     let hash = "d9d719b27480b55cd4918020e7473e716ed3569c8adafe926cf9b10b4f8ef064";

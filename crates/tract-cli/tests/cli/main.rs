@@ -31,6 +31,8 @@ mod rebasing;
 mod editor;
 // Completions that a shell asks for; manual pages.
 mod completions;
+// Damage that is repaired in place.
+mod repairing;
 // Bytes that are deleted for good.
 mod erasing;
 // Exit codes and errors: every way in which input can be bad.
@@ -44,6 +46,10 @@ mod gc;
 mod graph;
 // Requests that miss the prompt cache.
 mod misses;
+// What recordings cost.
+mod costs;
+// Recorded requests, their answers, and what providers accept.
+mod requests;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
 // Recordings in a database on a server.
@@ -93,6 +99,10 @@ mod sdks;
 mod formats;
 // Sessions of agent tools in.
 mod sessions;
+// Half an emoji in databases of other tools.
+mod damaged_text;
+// Sessions in which a user went back.
+mod rewinds;
 // Signatures of tags.
 mod signing;
 // The shapes that scripts rely on.
@@ -106,11 +116,17 @@ mod picture;
 // Output whose reader is gone, or whose disk is full.
 mod pipes;
 
+// `#n` in verbs that take a position.
+#[cfg(all(target_os = "linux", feature = "ui"))]
+mod positions;
 mod prune;
 // Databases of the Python original.
 mod python;
 // Tool turns, what waits to be decided, and why a message reads as it does.
 mod results;
+// The files of a store, and the paths to them.
+#[cfg(unix)]
+mod store_files;
 // Streams: apply, export, interruption.
 mod streams;
 // What people read: `log`, `cat`, the pager.

@@ -296,3 +296,107 @@ fn bad_input_of_verbs_that_change_history_is_refused_and_the_store_is_unchanged(
     assert_eq!(place.json(&["status", "--json"]), log);
     place.ok(&["verify"]);
 }
+
+fn tool_names(place: &Workspace, revision: &str) -> Vec<String> {
+    let tools = place.json(&["tools", "of", revision, "--json"]);
+    let tools = tools[0].as_array().expect("a list").iter();
+    tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn tools_of_one_commit_end_with_it_in_a_merge() {
+    let set = |name: &str| {
+        format!(
+            r#"{{"op":"set_tools","tools":[{{"name":"{name}","input_schema":{{"type":"object"}}}}]}}"#
+        )
+    };
+    let given = |text: &str, name: &str| {
+        format!(
+            r#"{{"op":"user","text":"{text}","tools":[{{"name":"{name}","input_schema":{{"type":"object"}}}}]}}"#
+        )
+    };
+    let fork = r#"{"op":"branch","name":"side"}"#;
+    let checkout = |name: &str| format!(r#"{{"op":"checkout","name":"{name}"}}"#);
+    let plain = r#"{"op":"user","text":"plain"}"#;
+    for (ours, theirs, expected) in [
+        (given("ours", "b"), plain.to_owned(), "a"),
+        (plain.to_owned(), given("theirs", "b"), "a"),
+        (given("ours", "b"), given("theirs", "c"), "a"),
+        (given("ours", "b"), set("c"), "c"),
+        (set("c"), given("theirs", "b"), "c"),
+    ] {
+        let stream = [
+            set("a"),
+            plain.to_owned(),
+            fork.to_owned(),
+            ours.clone(),
+            checkout("side"),
+            theirs.clone(),
+            checkout("main"),
+        ];
+        let place = Workspace::of(&stream.join("\n"));
+        place.ok(&["merge", "side"]);
+        assert_eq!(tool_names(&place, "HEAD"), [expected], "{ours} {theirs}");
+        place.ok(&["commit", "user", "after"]);
+        assert_eq!(tool_names(&place, "HEAD"), [expected], "{ours} {theirs}");
+        place.is_clean();
+    }
+}
+
+#[test]
+fn no_tools_set_and_an_empty_set_do_not_conflict() {
+    let empty = r#"{"op":"set_tools","tools":[]}"#;
+    let plain = r#"{"op":"user","text":"plain"}"#;
+    let some = r#"{"op":"set_tools","tools":[{"name":"a","input_schema":{"type":"object"}}]}"#;
+    for (base, ours, theirs, expected) in [
+        (plain, empty, plain, 0),
+        (plain, plain, empty, 0),
+        (plain, empty, some, 1),
+        (plain, some, empty, 1),
+        (some, empty, plain, 0),
+    ] {
+        let stream = [
+            base,
+            r#"{"op":"branch","name":"side"}"#,
+            ours,
+            plain,
+            r#"{"op":"checkout","name":"side"}"#,
+            theirs,
+            plain,
+            r#"{"op":"checkout","name":"main"}"#,
+        ];
+        let place = Workspace::of(&stream.join("\n"));
+        place.ok(&["merge", "side"]);
+        assert_eq!(tool_names(&place, "HEAD").len(), expected, "{base} {ours} {theirs}");
+        place.is_clean();
+    }
+}
+
+#[test]
+fn a_revert_of_tools_takes_effect_or_is_refused() {
+    let set = |name: &str| {
+        format!(
+            r#"{{"op":"set_tools","tools":[{{"name":"{name}","input_schema":{{"type":"object"}}}}]}}"#
+        )
+    };
+    let stream = [r#"{"op":"user","text":"q"}"#.to_owned(), set("a"), set("b"), set("a")];
+    let place = Workspace::of(&stream.join("\n"));
+    let head = place.id("HEAD");
+    // A later one set tools, even where it set the same.
+    place.refused(&["revert", "HEAD~1"], 1, "superseded", &head[..8]);
+    place.refused(&["revert", "HEAD~2"], 1, "superseded", &head[..8]);
+    // All of them in any order.
+    place.ok(&["revert", "HEAD~2", "HEAD~1", "HEAD"]);
+    assert!(tool_names(&place, "HEAD").is_empty());
+    place.ok(&["revert", "HEAD"]);
+    assert_eq!(tool_names(&place, "HEAD"), ["a"]);
+    place.ok(&["undo"]);
+    place.ok(&["undo"]);
+    place.ok(&["revert", "HEAD"]);
+    assert_eq!(tool_names(&place, "HEAD"), ["b"]);
+    place.refused(&["revert", "HEAD~1"], 1, "superseded", &place.id("HEAD")[..8]);
+    // Setting what is set already changes nothing.
+    place.feed(&["apply", "-"], set("b").as_bytes()).expect(0);
+    place.refused(&["revert", "HEAD"], 1, "nothing_to_revert", "nothing to revert");
+    place.is_clean();
+}

@@ -67,6 +67,11 @@ fn log_takes_what_is_asked_for() {
     let whole = count(&["--limit", "0"]);
     assert_eq!(count(&["--since", "2026-01-31", "--until", "2026-01-31"]), whole);
     assert_eq!(count(&["--since", "2026-02-01"]) + count(&["--until", "2026-01-30"]), 0);
+    assert_eq!(
+        count(&["--since", "2026-01-31T09:30"]),
+        count(&["--since", "2026-01-31T09:30:00Z"])
+    );
+    assert_eq!((count(&["--since", "1h"]), count(&["--until", "1h30m"])), (0, whole));
     place.run(&["log", "--since", "2026-02-30"]).expect(2);
     // A recording without times is in no span of time.
     place.ok(&["import", text(&bundled("conversations.jsonl"))]);
@@ -149,7 +154,7 @@ fn a_diff_has_the_numbers_of_the_second_revision() {
          #2 user {}, was {}\n- What is a monad?\n+ What is a functor?\n  In one sentence.\n\
          #4 user {}, added\n+ Shorter.\n",
         id("main#2"),
-        id("b#2"),
+        id("b~2"),
         id("main#3"),
         id("b#4"),
     );
@@ -201,4 +206,23 @@ fn no_pager_starts_where_stdout_is_no_terminal() {
     let place = Workspace::of(STREAM);
     let ran = place.run_with("PAGER", "sed s/^/paged:/", &["log"]);
     assert!(!ran.stdout.contains("paged"), "{ran:?}");
+}
+
+#[test]
+fn every_verb_reads_days_times_and_durations() {
+    let place = Workspace::of(STREAM);
+    for time in ["2026-01-31", "2026-01-31T09:02:00Z", "2026-01-31T09:02", "1h", "2d12h"] {
+        for verb in [&["log"][..], &["grep", "coat"], &["search", "coat"]] {
+            for bound in ["--since", "--until"] {
+                let ran = place.run(&[verb, &[bound, time]].concat());
+                assert_ne!(ran.code, Some(2), "{verb:?} {bound} {time}: {}", ran.stderr);
+            }
+        }
+        place.ok(&["compile", "--at", time]);
+        place.ok(&["commit", "user", "x", "--at", time]);
+    }
+    let ran = place.run(&["log", "HEAD@{1w}"]);
+    assert!(ran.stderr.contains("pointed to no commit"), "{}", ran.stderr);
+    let ran = place.run(&["log", "--since", "yesterday"]).expect(2);
+    assert!(ran.stderr.contains("a day such as 2026-01-31"), "{}", ran.stderr);
 }

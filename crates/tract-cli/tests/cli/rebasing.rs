@@ -168,3 +168,78 @@ fn processes_that_rebase_and_append_at_once_lose_nothing() {
         place.ok(&["verify"]);
     }
 }
+
+/// Reverts of changes that are made among the commits that the verbs repeat: of an edit, of a summary,
+/// of a priority, of tools, and reverts of those reverts.
+const REVERTED: &str = r##"
+{"op":"system","text":"s"}
+{"op":"user","text":"q0","mark":"q"}
+{"op":"assistant","text":"a0"}
+{"op":"edit","target":":q","content":"q1","mark":"e"}
+{"op":"edit","target":":q","content":"q2","mark":"f"}
+{"op":"revert","targets":[":f"],"mark":"r"}
+{"op":"revert","targets":[":r"],"mark":"rr"}
+{"op":"revert","targets":[":rr"]}
+{"op":"compress","targets":["#2","#3"],"content":"sum","mark":"c"}
+{"op":"revert","targets":[":c"],"mark":"rc"}
+{"op":"revert","targets":[":rc"],"mark":"rrc"}
+{"op":"revert","targets":[":rrc"]}
+{"op":"set_tools","tools":[{"name":"ls","input_schema":{"type":"object"}}],"mark":"t"}
+{"op":"revert","targets":[":t"]}
+{"op":"user","text":"later"}
+"##;
+
+#[test]
+fn reverts_of_changes_among_the_repeated_commits_are_repeated() {
+    let place = Workspace::of(REVERTED);
+    assert_eq!(texts(&place, "main"), ["s", "q1", "a0", "later"]);
+    let commits = place.json(&["log", "--json", "--limit", "0"]);
+    for (n, _) in commits.iter().enumerate().skip(1) {
+        let after = format!("HEAD~{n}");
+        let inserted = place.run(&["insert", "--after", &after, "user", "x", "--dry-run"]);
+        let answer = inserted.stderr.clone();
+        assert!(!answer.contains("missing_object"), "{after}: {answer}");
+    }
+    place.ok(&["insert", "--after", "#1", "user", "x"]);
+    assert_eq!(texts(&place, "main"), ["s", "x", "q1", "a0", "later"]);
+    place.ok(&["undo"]);
+    place.ok(&["branch", "o", "--from", "#1"]);
+    place.ok(&["checkout", "o"]);
+    place.ok(&["commit", "user", "y"]);
+    let picked: Vec<String> = (0..14).rev().map(|n| format!("main~{n}")).collect();
+    let picked: Vec<&str> = picked.iter().map(String::as_str).collect();
+    place.ok(&[&["cherry-pick"], picked.as_slice()].concat());
+    assert_eq!(texts(&place, "o"), ["s", "y", "q1", "a0", "later"]);
+    place.ok(&["undo"]);
+    place.ok(&["rebase", "main", "--onto", "o"]);
+    assert_eq!(texts(&place, "main"), ["s", "y", "q1", "a0", "later"]);
+    place.ok(&["checkout", "main"]);
+    place.ok(&["drop", "#2"]);
+    assert_eq!(texts(&place, "main"), ["s", "q1", "a0", "later"]);
+    place.is_clean();
+}
+
+#[test]
+fn a_plan_inserts_after_repeated_commits() {
+    let place = Workspace::of(STREAM);
+    let plan = place.ok(&["rebase", "--onto", "main", "--dry-run"]);
+    place.write("plan", format!("{plan}insert assistant bye\n"));
+    place.ok(&["rebase", "--onto", "main", "--plan", "plan"]);
+    assert_eq!(texts(&place, "side").last().map(String::as_str), Some("bye"));
+}
+
+#[test]
+fn a_revert_of_several_commits_is_repeated_without_those_that_were_dropped() {
+    let place = Workspace::of(
+        r#"
+{"op":"user","text":"one"}
+{"op":"user","text":"two","mark":"two"}
+{"op":"user","text":"three","mark":"three"}
+{"op":"revert","targets":[":two",":three"]}
+{"op":"user","text":"four"}
+"#,
+    );
+    place.ok(&["drop", "HEAD~3"]);
+    assert_eq!(texts(&place, "main"), ["one", "four"]);
+    place.is_clean();
+}

@@ -150,3 +150,120 @@ fn a_real_model_is_recorded_as_its_client_got_it() {
     assert_eq!(recorded, got, "the proxy and its client say the same");
     place.ok(&["verify"]);
 }
+
+/// Sends bodies one after the other through the proxy.
+fn record_bodies(
+    place: &Workspace,
+    flags: &[&str],
+    bodies: &[&[u8]],
+    answers: Vec<HttpAnswer>,
+) -> RunOutput {
+    let server = Loopback::answering(answers).expect("a port");
+    let mut script =
+        String::from("url=${ANTHROPIC_BASE_URL#http://}; host=${url%%/*}; path=/${url#*/}; ");
+    for (n, body) in bodies.iter().enumerate() {
+        place.write(&format!("body-{n}"), body);
+        script += &format!(
+            "exec 3<>/dev/tcp/${{host/://}}; printf 'POST %s/v1/messages HTTP/1.1\\r\\nhost: x\\r\\n\
+             x-session-id: s\\r\\nconnection: close\\r\\ncontent-length: {}\\r\\n\\r\\n' \"$path\" >&3; \
+             cat body-{n} >&3; cat <&3 >/dev/null; ",
+            body.len(),
+        );
+    }
+    let arguments = [&["record"], flags, &["--", "bash", "-c", &script]].concat();
+    place.run_with("ANTHROPIC_BASE_URL", server.url(""), &arguments).expect(0)
+}
+
+#[test]
+fn damaged_text_of_an_exchange_is_kept_and_reported_once() {
+    let place = Workspace::new();
+    let first =
+        br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"tree \ud83c"}]}"#;
+    let answer = br#"{"id":"msg_1","type":"message","role":"assistant","model":"m",
+        "content":[{"type":"text","text":"caf~?"}],"stop_reason":"end_turn",
+        "usage":{"input_tokens":3,"output_tokens":2}}"#;
+    // A byte that is not UTF-8, in the place of a mark.
+    let answer: Vec<u8> =
+        answer.iter().map(|byte| if *byte == b'~' { 0xff } else { *byte }).collect();
+    // The second request repeats the first one, as clients do.
+    let second = "{\"model\":\"m\",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"tree \\ud83c\"},\
+                  {\"role\":\"assistant\",\"content\":\"caf\u{fffd}?\"},{\"role\":\"user\",\"content\":\"Well?\"}]}";
+    let answers = vec![
+        HttpAnswer::new(200, "application/json", answer),
+        HttpAnswer::new(200, "application/json", ANSWER),
+    ];
+    let report = record_bodies(&place, &["--json"], &[first, second.as_bytes()], answers)
+        .lines()
+        .pop()
+        .expect("a report");
+    assert_eq!(report["recorded"], 2, "{report}");
+    assert_eq!(report["anomalies"], serde_json::json!({"replaced_text": 2}), "{report}");
+    let whats: Vec<&str> = report["listed"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|anomaly| {
+            assert_eq!(
+                (anomaly["branch"].as_str(), anomaly["kind"].as_str()),
+                (Some("record/s"), Some("replaced_text"))
+            );
+            anomaly["what"].as_str().expect("words")
+        })
+        .collect();
+    assert_eq!(whats[0], "request messages[0].content: an unpaired surrogate was replaced");
+    assert!(whats[1].starts_with("response content[0].text: "), "{whats:?}");
+    let texts: Vec<Value> = place.json(&["cat", "record/s", "--json"]);
+    let texts: Vec<&str> =
+        texts.iter().map(|line| line["text"].as_str().expect("a text")).collect();
+    assert_eq!(texts, ["tree \u{fffd}", "caf\u{fffd}?", "Well?", "Hello."]);
+}
+
+#[test]
+fn an_emoji_that_a_stream_splits_is_whole_and_half_of_one_is_reported() {
+    let event = |name: &str, data: &str| format!("event: {name}\ndata: {data}\n\n");
+    let delta = |text: &str| {
+        event(
+            "content_block_delta",
+            &format!(
+                r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}"#
+            ),
+        )
+    };
+    let stream = |pieces: &[&str]| {
+        let start = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}"#;
+        let block =
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+        let end = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#;
+        event("message_start", start)
+            + &event("content_block_start", block)
+            + &pieces.iter().map(|piece| delta(piece)).collect::<String>()
+            + &event("content_block_stop", r#"{"type":"content_block_stop","index":0}"#)
+            + &event("message_delta", end)
+            + &event("message_stop", r#"{"type":"message_stop"}"#)
+    };
+    let body = br#"{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}]}"#;
+    for (pieces, text, count) in [
+        (["a \\ud83c", "\\udf33 tree"], "a \u{1f333} tree", None),
+        (["a \\ud83c", " tree"], "a \u{fffd} tree", Some(1)),
+    ] {
+        let place = Workspace::new();
+        let answer = HttpAnswer::new(200, "text/event-stream", stream(&pieces));
+        let report = record_bodies(&place, &["--json"], &[body], vec![answer])
+            .lines()
+            .pop()
+            .expect("a report");
+        assert_eq!(report["anomalies"]["replaced_text"].as_u64(), count, "{report}");
+        let lines = place.json(&["cat", "record/s", "--json"]);
+        assert_eq!(lines[1]["text"], text);
+    }
+}
+
+#[test]
+fn people_read_what_was_replaced() {
+    let place = Workspace::new();
+    let body = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"\ud83c!"}]}"#;
+    let answer = HttpAnswer::new(200, "application/json", ANSWER);
+    let ran = record_bodies(&place, &[], &[body], vec![answer]);
+    assert!(ran.stderr.contains("unusual: 1 replaced_text"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("record/s: request messages[0].content: "), "{}", ran.stderr);
+}

@@ -216,3 +216,23 @@ fn results_are_made_shorter_by_a_verb() {
     assert_eq!(done[0]["left"].as_array().map(Vec::len), Some(1), "{done:?}");
     place.is_clean();
 }
+
+#[test]
+fn only_the_results_of_the_named_tool_are_made_shorter() {
+    let long = "one line of many. ".repeat(20);
+    let place = Workspace::of(&format!(
+        concat!(
+            r#"{{"op":"assistant","text":"","tool_calls":[{{"id":"a","name":"grep","arguments":{{}}}},"#,
+            r#"{{"id":"b","name":"ls","arguments":{{}}}}]}}"#,
+            "\n{{\"op\":\"tool_result\",\"call_id\":\"a\",\"name\":\"grep\",\"content\":\"{long}\"}}",
+            "\n{{\"op\":\"tool_result\",\"call_id\":\"b\",\"name\":\"ls\",\"content\":\"{long}\"}}\n",
+        ),
+        long = long
+    ));
+    let how = ["--name", "grep", "--summarizer", "head -c 13", "--json"];
+    let done = place.json(&[&["compress-tool-calls"], &how[..]].concat());
+    assert_eq!(done[0]["tool_names"], serde_json::json!(["grep"]));
+    assert_eq!(list(&done[0]["edits"]).len(), 1, "{done:?}");
+    let compiled = place.ok(&["compile", "--to", "messages"]);
+    assert_eq!(compiled.matches(long.trim_end()).count(), 1, "{compiled}");
+}

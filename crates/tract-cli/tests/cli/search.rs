@@ -77,6 +77,8 @@ fn grep_searches_what_is_asked_for() {
     assert_eq!(count(&["needle", "--tool", "other"]), 0);
     assert_eq!(count(&["needle", "--since", "2026-01-31T10:00:00Z"]), 1);
     assert_eq!(count(&["needle", "--until", "2026-01-31T09:01:00Z"]), 1);
+    assert_eq!(count(&["needle", "--since", "2026-01-31", "--until", "2026-01-31"]), 3);
+    assert_eq!(count(&["needle", "--since", "1h"]), 0);
     assert_eq!(count(&["needle", "work"]), 3);
     assert_eq!(count(&["needle", "work", "main"]), 4);
     assert_eq!(count(&["needle", "main~3"]), 3);
@@ -105,6 +107,25 @@ fn grep_reports_bad_arguments_and_exits_with_one_without_a_match() {
     let before = std::fs::read(place.store()).expect("the store");
     for bad in ["(", "a{9,1}", r"(?:\w{1000}){1000}"] {
         place.refused(&["grep", bad], 2, "usage", "bad pattern");
+    }
+    let crlf = Workspace::of(concat!(
+        r#"{"op":"user","text":"alpha foo\r\nbeta bar\r\nend"}"#,
+        "\n",
+        r#"{"op":"user","text":"alpha foo\nbeta bar\nend"}"#,
+        "\n",
+    ));
+    for pattern in [
+        "foo$",
+        "bar$",
+        "^beta bar$",
+        "(?-m)^beta",
+        "(?-m)foo$",
+        "(?-m:^beta)",
+        r"foo\z",
+        r"\Abeta",
+    ] {
+        let found = crlf.json(&["grep", pattern, "--json"]);
+        assert_eq!(found.len(), 2, "{pattern}: {found:?}");
     }
     place.refused(&["grep", "x", "nowhere"], 1, "unknown_revision", "nowhere");
     place.refused(&["grep", "x", "main#1"], 1, "unknown_revision", "main");
@@ -252,4 +273,71 @@ fn processes_that_search_and_commit_at_once_do_not_disturb_each_other() {
     });
     assert_eq!(place.json(&["search", "needle", "--json"]).len(), 6);
     place.is_clean();
+}
+
+#[test]
+fn search_finds_after_commits_of_its_index_were_collected() {
+    let messages = |count: usize, word: &str| -> String {
+        (0..count)
+            .map(|n| {
+                let text = format!("message {word} {n} about topic{}", n % 7);
+                json!({"op": "user", "text": text}).to_string() + "\n"
+            })
+            .collect()
+    };
+    let place = Workspace::new();
+    place.feed(&["apply", "--atomic", "-"], messages(700, "main").as_bytes()).expect(0);
+    place.ok(&["search", "topic5"]);
+    place.ok(&["branch", "b", "--from", "HEAD~100"]);
+    place.ok(&["checkout", "b"]);
+    place.feed(&["apply", "--atomic", "-"], messages(600, "side").as_bytes()).expect(0);
+    place.ok(&["search", "topic5"]);
+    place.ok(&["branch", "--delete", "main"]);
+    place.ok(&["gc", "--keep", "0s"]);
+    let first = place.ok(&["search", "main", "topic5"]);
+    assert!(first.contains("topic5"), "{first}");
+    // The same with the index that this search built.
+    assert_eq!(place.ok(&["search", "main", "topic5"]), first);
+    place.feed(&["apply", "--atomic", "-"], messages(600, "more").as_bytes()).expect(0);
+    let indexed = place.ok(&["search", "side", "topic3"]);
+    assert!(indexed.contains("side"), "{indexed}");
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
+#[test]
+fn equally_good_hits_come_newest_first_in_any_state_of_the_index() {
+    let place = Workspace::new();
+    let lines: String = (0..600)
+        .map(|n| {
+            let at = format!("2026-01-01T00:{:02}:{:02}Z", n / 60, n % 60);
+            json!({"op": "user", "text": format!("word {n}"), "at": at}).to_string() + "\n"
+        })
+        .collect();
+    let (first, rest) = lines.split_at(lines.len() / 2);
+    let rest_of_line = rest.find('\n').map_or(0, |at| at + 1);
+    let (end, rest) = rest.split_at(rest_of_line);
+    place.feed(&["apply", "-"], format!("{first}{end}").as_bytes()).expect(0);
+    let hits = |place: &Workspace| -> Vec<String> {
+        place
+            .json(&["--json", "search", "word", "-n", "5"])
+            .iter()
+            .flat_map(|line| line["hits"].as_array().cloned().unwrap_or(vec![line.clone()]))
+            .filter_map(|hit| hit["commit"].as_str().map(str::to_owned))
+            .collect()
+    };
+    hits(&place);
+    place.feed(&["apply", "-"], rest.as_bytes()).expect(0);
+    let small = hits(&place);
+    let newest: Vec<String> = place
+        .json(&["--json", "log", "--limit", "5"])
+        .iter()
+        .filter_map(|commit| commit["commit"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(small, newest);
+    // A search that stores the rest in the index, and one that reads it from there.
+    place
+        .feed(&["apply", "-"], b"{\"op\":\"note\",\"text\":\"x\"}\n".repeat(600).as_slice())
+        .expect(0);
+    assert_eq!(hits(&place), newest);
+    assert_eq!(hits(&place), newest);
 }

@@ -1,5 +1,7 @@
 //! Sessions of agent tools, found and imported as a user does it.
 
+use serde_json::{Value, json};
+
 use crate::support::{Workspace, key, sessions, text};
 
 #[test]
@@ -28,12 +30,58 @@ fn the_sessions_of_claude_code_are_found_in_its_own_folder() {
     let again = place.json(&["import", "copy.jsonl", "--json"]);
     assert_eq!(again[1]["summary"]["new"], 0);
     assert_eq!(again[1]["summary"]["branches"]["unchanged"], 2);
-    let branch = again[0]["branches"][0]["branch"].as_str().expect("a branch");
+    let branch = again[0]["branches"][1]["branch"].as_str().expect("a branch");
     let output = place.ok(&["cat", branch, "-n", "1"]);
     assert!(output.contains("has to be read again"), "{output}");
 
     let none = place.run_with(config, "nowhere", &["import", "claude-code"]).expect(1);
     assert!(none.stderr.contains("error[no_sessions]") && none.stderr.contains(config), "{none:?}");
+}
+
+#[test]
+fn every_rewind_is_kept_where_hundreds_have_ids_that_begin_alike() {
+    const COUNT: usize = 230;
+    let place = Workspace::new();
+    let id = |n: usize| format!("00000000-0000-4000-8000-{n:012}");
+    let line = |n: usize, text: &str| {
+        let parent = if n == 0 { Value::Null } else { json!(id(0)) };
+        let line = json!({
+            "type": "user", "uuid": id(n), "parentUuid": parent, "sessionId": "s1", "cwd": "/x",
+            "timestamp": "2026-01-01T00:00:00Z", "version": "2",
+            "message": {"role": "user", "content": text},
+        });
+        format!("{line}\n")
+    };
+    let lines = |count: usize| -> String {
+        let rewinds = (1..=count).map(|n| line(n, &format!("try {n}")));
+        [line(0, "hi")].into_iter().chain(rewinds).collect()
+    };
+    let import = |count: usize| {
+        place.write("s1.jsonl", lines(count));
+        let report = place.json(&["import", "claude-code", "s1.jsonl", "--json"]);
+        report[1]["summary"].clone()
+    };
+    let summary = import(COUNT);
+    assert_eq!(summary["branches"], json!({"created": COUNT}), "{summary}");
+    assert!(!summary.to_string().contains("diverged"), "{summary}");
+    let branches = place.json(&["branch", "--json"]);
+    let last = |branch: &Value| {
+        let name = branch["branch"].as_str().expect("a name");
+        let messages = place.json(&["cat", name, "-n", "1", "--json"]);
+        messages[0]["text"].as_str().expect("a text").to_owned()
+    };
+    let texts: std::collections::BTreeSet<String> = branches.iter().step_by(20).map(last).collect();
+    assert_eq!(texts.len(), COUNT.div_ceil(20), "each has its own message");
+    let again = import(COUNT);
+    assert_eq!((&again["new"], &again["branches"]), (&json!(0), &json!({"unchanged": COUNT})));
+    // More rewinds are more branches, and the others stay where they are. The name of the session moves
+    // to the newest one.
+    let more = import(COUNT + 2);
+    let expected = json!({"unchanged": COUNT - 1, "moved": 1, "created": 2});
+    assert_eq!(more["branches"], expected, "{more}");
+    place.write("copy.jsonl", lines(COUNT + 2));
+    let copy = place.json(&["import", "claude-code", "copy.jsonl", "--json"]);
+    assert_eq!(copy[1]["summary"]["branches"], json!({"unchanged": COUNT + 2}));
 }
 
 #[test]

@@ -240,6 +240,16 @@ impl Workspace {
         assert_eq!(counts(), before);
     }
 
+    /// Imports sessions again: nothing is new, and no branch moves.
+    #[track_caller]
+    pub(crate) fn sessions_bring_nothing(&self, arguments: &[&str]) {
+        let lines = self.json(arguments);
+        let summary = &lines.last().expect("a summary")["summary"];
+        assert_eq!(summary["new"], 0, "{summary}");
+        let branches = summary["branches"].as_object().expect("branches");
+        assert_eq!(branches.keys().collect::<Vec<_>>(), ["unchanged"], "{summary}");
+    }
+
     #[track_caller]
     pub(crate) fn is_clean(&self) {
         let lines = self.json(&["verify", "--json"]);

@@ -32,6 +32,9 @@ fn answer(text: &str) -> String {
 fn command(place: &Workspace, receiver: &Receiver, arguments: &[&str]) -> Command {
     let mut command = crate::chat::command(place, arguments);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url());
+    // A busy machine is not a collector that hangs.
+    command.env("OTEL_EXPORTER_OTLP_TIMEOUT", "60000");
+    command.env("XDG_CACHE_HOME", place.path("caches"));
     command
 }
 
@@ -221,6 +224,7 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
     ] {
         let mut command = place.command(&["commit", "user", "Hello", "--json"]);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", timeout);
+        command.env("XDG_CACHE_HOME", place.path("caches"));
         let began = Instant::now();
         let ran = RunOutput::after(&mut command);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
@@ -229,6 +233,27 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
         assert!(ran.stderr.contains(says), "{says}: {ran:?}");
     }
     assert_eq!(place.json(&["log", "--json"]).len(), 4, "each command did its work");
+}
+
+#[test]
+fn a_collector_that_hangs_is_waited_for_once_a_minute() {
+    let place = Workspace::new();
+    let hangs = Receiver::ending(HttpEnd::Silent);
+    let log = || {
+        let mut command = place.command(&["commit", "user", "Hello"]);
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", hangs.url());
+        command.env("XDG_CACHE_HOME", place.path("caches"));
+        RunOutput::after(&mut command).expect(0).stderr
+    };
+    let says = "no answer within 200ms; commands do not wait for it for 60 s";
+    assert!(log().contains(says));
+    assert_eq!(log(), "");
+    let mut files = std::fs::read_dir(place.path("caches/tract")).expect("a folder");
+    let file = files.next().expect("a file").expect("an entry").path();
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(61);
+    let opened = std::fs::File::options().write(true).open(file).expect("it opens");
+    opened.set_modified(long_ago).expect("its time is set");
+    assert!(log().contains(says));
 }
 
 #[test]

@@ -39,12 +39,22 @@ impl Terminal {
         environment: &[(&str, &str)],
         arguments: &str,
     ) -> Self {
+        Self::run_in(place, (rows, columns), environment, &format!("exec \"$TRACT\" {arguments}"))
+    }
+
+    /// Runs a line of a shell, in which `$TRACT` is the binary, on a terminal of this size.
+    pub(crate) fn run_in(
+        place: &Workspace,
+        (rows, columns): (u16, u16),
+        environment: &[(&str, &str)],
+        line: &str,
+    ) -> Self {
         let tract = place.command(&[]);
-        let program = tract.get_program().to_str().expect("a path in UTF-8");
-        let line = format!("stty rows {rows} cols {columns}; exec {program} {arguments}");
+        let line = format!("stty rows {rows} cols {columns}; {line}");
         let mut script = Command::new("script");
         script.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
         set_as(&mut script, &tract);
+        script.env("TRACT", tract.get_program());
         script.env_remove("VISUAL").env_remove("EDITOR").env_remove("COLUMNS");
         script.env("TERM", "xterm-256color").envs(environment.iter().copied());
         script.stdin(Stdio::piped()).stdout(Stdio::piped());

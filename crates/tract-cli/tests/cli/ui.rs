@@ -66,6 +66,57 @@ fn the_picture_is_a_real_screen() {
 }
 
 #[test]
+fn a_signal_to_end_leaves_the_terminal_as_it_was() {
+    let place = Workspace::of(COAT);
+    for name in ["-TERM", "-INT", "-QUIT", "-HUP"] {
+        let terminal = start(&place, &[], "");
+        signal(terminal.program(), name);
+        assert_eq!(terminal.end(), (Some(0), true), "{name}");
+    }
+}
+
+#[test]
+fn ctrl_z_gives_the_terminal_to_the_shell_until_fg() {
+    let place = Workspace::of(COAT);
+    let line = r#"exec bash -mc '"$TRACT" ui; stty -a | grep -o "[-]*icanon"; echo stopped; fg >/dev/null; echo ended'"#;
+    let mut terminal = Terminal::run_in(&place, WIDE, &[("TERM", "xterm-256color")], line);
+    terminal.shows("? help");
+    terminal.press_for("gj", "#2 user");
+    terminal.press("\u{1a}");
+    // It is continued at once, where it was.
+    terminal.press_for("j", "#3 assistant");
+    terminal.press("q");
+    let text = terminal.shows("ended");
+    assert!(text.contains("\nicanon\nstopped"), "the shell had its terminal: {text}");
+    assert_eq!(terminal.end(), (Some(0), true));
+}
+
+#[test]
+fn ctrl_z_does_nothing_where_no_shell_would_continue_it() {
+    let place = Workspace::of(COAT);
+    let mut terminal = start(&place, &[], "");
+    terminal.press("\u{1a}");
+    terminal.press_for("gj", "#2 user");
+    quit(terminal);
+    // In a container whose shell is of a session from outside, that session is no process.
+    let Some(unshare) = ["unshare", "unshare --map-root-user"].into_iter().find(|line| {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).args(["--pid", "--fork", "true"]);
+        command.output().is_ok_and(|output| output.status.success())
+    }) else {
+        eprintln!("not tried in a namespace of processes: this machine allows none");
+        return;
+    };
+    let line = format!(r#"exec {unshare} --pid --fork sh -c '"$TRACT" ui; exit $?'"#);
+    let mut terminal = Terminal::run_in(&place, WIDE, &[], &line);
+    terminal.shows("? help");
+    terminal.press("\u{1a}");
+    terminal.press_for("gj", "#2 user");
+    quit(terminal);
+}
+
+#[test]
 fn an_edit_in_the_editor_is_undone_and_redone() {
     let place = Workspace::of(COAT);
     let mut terminal = start(&place, &[("EDITOR", "sed -i s/Paris/Lyon/")], "");

@@ -167,12 +167,13 @@ fn unchanged_files_are_read_again_by_another_build_and_where_the_cache_is_damage
     let flipped = format!("{header}\n{flipped}");
     for odd in [
         sound.replacen(reader, "0.0.1 1 1", 1),
-        sound.replacen("\"format\":1", "\"format\":2", 1),
+        sound.replacen("{\"format\":", "{\"format\":9", 1),
         flipped,
         sound[..sound.len() / 2].to_owned(),
         String::new(),
         "no cache at all\n".to_owned(),
     ] {
+        assert_ne!(odd, sound);
         place.write(CACHE, &odd);
         assert_eq!(unread(&place, &arguments), 0, "{odd}");
         assert_eq!(unread(&place, &arguments), 4, "it is written again");

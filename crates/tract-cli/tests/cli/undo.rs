@@ -79,3 +79,31 @@ fn a_commit_of_another_process_between_two_writes_of_a_stream_is_not_lost() {
     assert_eq!(place.id("HEAD~1"), between);
     place.is_clean();
 }
+
+#[test]
+fn a_stream_that_returns_to_its_branch_is_undone_after_a_later_checkout() {
+    let place = Workspace::of("{\"op\":\"user\",\"text\":\"one\"}\n");
+    let stream = concat!(
+        "{\"op\":\"branch\",\"name\":\"side\"}\n",
+        "{\"op\":\"checkout\",\"name\":\"side\"}\n",
+        "{\"op\":\"user\",\"text\":\"on side\"}\n",
+        "{\"op\":\"checkout\",\"name\":\"main\"}\n",
+        "{\"op\":\"user\",\"text\":\"on main\"}\n",
+    );
+    for (there, stays) in [("side", "main"), ("x", "x")] {
+        place.feed(&["apply", "-"], stream.as_bytes()).expect(0);
+        if there == "x" {
+            place.ok(&["branch", "x"]);
+        }
+        place.ok(&["checkout", there]);
+        let branch = if there == "x" { "main" } else { there };
+        place.ok(&["undo", "--branch", branch]);
+        assert_eq!(head(&place), stays);
+        assert_eq!(place.json(&["log", "main", "--json"]).len(), 1);
+        assert!(!names(&place, &[]).contains(&"side".to_owned()));
+        place.ok(&["undo", "--branch", "main", "--redo"]);
+        assert_eq!(place.json(&["log", "main", "--json"]).len(), 2);
+        place.ok(&["undo", "--branch", "main"]);
+    }
+    place.is_clean();
+}

@@ -99,6 +99,12 @@ impl Browser {
         answer(stream)
     }
 
+    /// Ends the viewer.
+    pub(crate) fn end(&mut self) {
+        drop(self.viewer.stdin.take());
+        self.viewer.wait().expect("it ends");
+    }
+
     /// The url that opens the pages.
     pub(crate) fn entry(&self) -> String {
         format!("http://{}/?token={}", self.host, self.token)
@@ -216,20 +222,16 @@ fn pages_show_what_was_recorded() {
 }
 
 #[test]
-fn a_page_is_told_what_is_committed_meanwhile() {
+fn a_page_can_ask_whether_it_is_up_to_date() {
     let place = Workspace::of(COAT);
     let browser = Browser::open(&place);
     let page = browser.page("/transcript?rev=main");
     let live = page.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
     let live = live.expect("a branch is followed").replace("&amp;", "&");
-    let headers = [("Host", browser.host.as_str()), ("Cookie", browser.cookie.as_str())];
-    let mut lines = BufReader::new(browser.connect("GET", &live, &headers)).lines();
+    let seen = live.split("head=").nth(1).expect("the head that the page shows").to_owned();
+    assert_eq!(browser.page(&live), seen);
     place.ok(&["commit", "user", "And gloves?"]);
-    let event = lines.find_map(|line| {
-        let line = line.expect("the stream continues");
-        line.strip_prefix("id: ").map(str::to_owned)
-    });
-    assert_eq!(event.as_deref(), Some(place.id("main").as_str()));
+    assert_eq!(browser.page(&live), place.id("main"));
     assert!(browser.page("/transcript?rev=main").contains("And gloves?"));
 }
 

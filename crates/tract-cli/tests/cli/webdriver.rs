@@ -54,6 +54,12 @@ impl Driver {
         self.command("/url", json!({ "url": url }));
     }
 
+    /// Opens a tab next to those that are open, and continues there.
+    pub(crate) fn open_tab(&self) {
+        let tab = self.command("/window/new", json!({"type": "tab"}));
+        self.command("/window", json!({ "handle": tab["handle"] }));
+    }
+
     /// Runs the body of a function in the page.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.command("/execute/sync", json!({"script": script, "args": []}))

@@ -282,7 +282,7 @@ fn placeholder<'a>(
         None => Repair::new(
             RepairKind::NotExecuted,
             Some(of.slot),
-            format!("call {call_id:?} had no result: sent as not executed"),
+            format!("call {call_id:?} has no result: sent as \"no result is recorded\""),
         ),
     });
     Item::StandIn(PlaceholderResult { answers: of, call_id, name, skipped })

@@ -274,7 +274,7 @@ fn own_rows_that_satisfy_the_rules_stay() {
         &rows[..2],
         &Rules::new([OWN]).turns(),
         &[RepairKind::NotExecuted],
-        &["0", "not executed", "1"],
+        &["0", "no result is recorded", "1"],
     );
     let answered = [rows[0].clone(), rows[1].clone(), rows[3].clone(), rows[2].clone()];
     check(&answered, &Rules::new([OWN]).turns(), &[], &["0", "1", "2", "3"]);
@@ -320,7 +320,7 @@ fn orphans_and_second_results_are_left_out_and_open_calls_answered() {
         plan(Entry::Answer(Some(0))),
     ];
     let kinds = [RepairKind::Orphan, RepairKind::SecondResult, RepairKind::NotExecuted];
-    check(&rows, &Rules::new([]), &kinds, &["1", "2", "not executed"]);
+    check(&rows, &Rules::new([]), &kinds, &["1", "2", "no result is recorded"]);
     assert!(pair(&compiled(&rows), Pairing::Strict, &Rules::new([])).is_err());
     let kept = compiled(&rows);
     assert_eq!(pair(&kept, Pairing::Keep, &Rules::new([])).unwrap().items.len(), 4);

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::sweep::unsupported;
 use super::{
-    BlobKey, Capabilities, Damage, LogQuery, ObjectListing, ObjectPage, RepackPage, RepackStep,
-    SpaceRelease, StoreResult, StoreStats, Sweep, SweepAnswer, Walk, WalkPage, WipeReport,
-    WritePosition,
+    BlobKey, Capabilities, Damage, LogQuery, ObjectCopies, ObjectListing, ObjectPage, RepackPage,
+    RepackStep, SpaceRelease, StoreResult, StoreStats, Sweep, SweepAnswer, Walk, WalkPage,
+    WipeReport, WritePosition,
 };
 use crate::batch::{Applied, Batch, DerivedKind};
 use crate::commit::Commit;
@@ -82,6 +82,10 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
         self.apply_group(group)
     }
 
+    /// While it runs, no group is written through the same handle.
+    fn restore(&self, _repo: &RepoName, _copies: &ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        Err(super::restore::unsupported(self.backend()))
+    }
     fn list_objects(&self, _repo: &RepoName, _listing: ObjectListing) -> StoreResult<ObjectPage> {
         Err(unsupported(self.backend(), "list_objects"))
     }

@@ -1,5 +1,7 @@
 //! What an erasure asks of a store: bytes that are deleted for good, and stay deleted.
 
+use std::path::PathBuf;
+
 use crate::batch::Batch;
 use crate::id::BlobId;
 use crate::object::ObjectId;
@@ -9,6 +11,13 @@ use super::{StoreError, StoreErrorKind};
 
 /// The folder of erasure documents: `erasures/<blob id>`.
 const FOLDER: &str = "erasures/";
+
+/// The ref that every erasure moves.
+pub(crate) const NEWEST: &str = "erasures/newest";
+
+/// The folder of erasures that arrived from another store and wait for confirmation. It is not under
+/// [`FOLDER`], whose refs delete.
+const PENDING: &str = "pending-erasures/";
 
 impl RefName {
     /// Returns the name of the ref that says that a blob was erased.
@@ -31,6 +40,37 @@ impl RefName {
     /// Returns the prefix of all refs that say that something was erased.
     pub const fn erasures() -> &'static str {
         FOLDER
+    }
+
+    /// Returns the name of the ref that every erasure moves. A write of rows that were derived from
+    /// messages requires it to be where it was when the messages were read, so that no erased word is
+    /// written again.
+    pub fn newest_erasure() -> Self {
+        Self::new(NEWEST).expect("a valid name")
+    }
+
+    /// Returns the name of the ref that offers the erasure of a blob for confirmation: it was erased
+    /// in another store, and messages of this one have the same bytes.
+    ///
+    /// ```
+    /// use tract_core::{Blob, RefName};
+    /// let id = Blob::seal("yes").id();
+    /// let name = RefName::pending_erasure(id);
+    /// assert_eq!(name.pending_erasure_blob(), Some(id));
+    /// assert_eq!(name.erased_blob(), None);
+    /// ```
+    pub fn pending_erasure(blob: BlobId) -> Self {
+        Self::new(format!("{PENDING}{blob}")).expect("digits are valid in a name")
+    }
+
+    /// Returns the blob whose erasure this ref offers; `None` for any other ref.
+    pub fn pending_erasure_blob(&self) -> Option<BlobId> {
+        self.as_str().strip_prefix(PENDING)?.parse().ok()
+    }
+
+    /// Returns the prefix of all refs that offer an erasure.
+    pub const fn pending_erasures() -> &'static str {
+        PENDING
     }
 }
 
@@ -60,12 +100,27 @@ impl Batch {
 pub struct WipeReport {
     /// What may still hold the bytes, and what to do about it; empty when nothing of the store does.
     pub remains: Vec<String>,
+    /// Copies of the store that tract had made next to it, and that were deleted: they may have
+    /// contained the bytes.
+    pub removed: Vec<PathBuf>,
 }
 
 impl WipeReport {
     /// Makes the report of an engine that says where the bytes may remain.
     pub fn new(remains: Vec<String>) -> Self {
-        Self { remains }
+        Self { remains, removed: Vec::new() }
+    }
+
+    /// Returns what the user has to know, one sentence each: the copies that were deleted, and what
+    /// may still contain the bytes.
+    pub fn notes(&self) -> Vec<String> {
+        let removed = self.removed.iter().map(|path| {
+            format!(
+                "deleted {}: an earlier copy of the store, with all its content",
+                path.display()
+            )
+        });
+        removed.chain(self.remains.iter().cloned()).collect()
     }
 }
 

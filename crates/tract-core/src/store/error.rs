@@ -145,11 +145,17 @@ impl StoreError {
                 "the role needs USAGE on the schema and SELECT, INSERT, UPDATE and DELETE on its \
                  tables (CREATE on the database to make one); a standby takes no writes"
             }
-            StoreErrorKind::Corrupt { .. } => {
-                "`tract verify` lists the damage; restore it from a copy or an export"
+            StoreErrorKind::Corrupt { object: Some(_) } => {
+                "`tract verify` lists the damage, and `tract verify --repair --from STORE` replaces it \
+                 from a copy or a bundle"
+            }
+            StoreErrorKind::Corrupt { object: None } => {
+                "`tract verify` lists the damage; `tract copy` brings a copy, and `tract apply` an \
+                 export, to a new store"
             }
             StoreErrorKind::Erased { .. } => {
-                "it was removed for good: `tract erase --list` says when and why"
+                "it was erased: `tract erase --list` says when and why, and `tract erase --lift` lets \
+                 banned bytes be stored again"
             }
             StoreErrorKind::NoStore => "`tract init` creates one",
             StoreErrorKind::NotAStore => "check the path; `tract init` creates a store",

@@ -1,27 +1,108 @@
-//! The file that a store has open, and whether its path still leads to it.
+//! The files of a store: where they are, and whether the path still leads to the open one.
+//!
+//! Every store in files follows the same rule. The path is resolved once, when the store is opened.
+//! The names of adjacent files are derived from the resolved path. Before each write the open file is
+//! compared with the one at that path, and a file that has more than one name is not written:
+//! through another name, another process would use another log, and a replaced file would live on
+//! under it.
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
+use std::path::{Component, Path, PathBuf};
 
 use super::{StoreError, StoreErrorKind, StoreResult};
+
+/// Symbolic links that one path may lead through, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// Resolves a path: absolute, without symbolic links and without `.` and `..`. Parts that do not
+/// exist stay as they are, so that a link to a file that is still to be created leads there.
+///
+/// # Errors
+/// `Invalid` when the path is empty or its links form a circle.
+pub fn resolve_path(backend: &'static str, path: &Path) -> StoreResult<PathBuf> {
+    let refused =
+        |message: String| StoreError::new(StoreErrorKind::Invalid, backend, "open", message);
+    let absolute = std::path::absolute(path)
+        .map_err(|error| refused("the path is empty".to_owned()).with_source(error))?;
+    let parts = |path: &Path| -> Vec<OsString> {
+        path.components().map(|part| part.as_os_str().to_owned()).collect()
+    };
+    let mut left = VecDeque::from(parts(&absolute));
+    let (mut resolved, mut links) = (PathBuf::new(), 0);
+    while let Some(part) = left.pop_front() {
+        match Path::new(&part).components().next() {
+            Some(Component::ParentDir) => {
+                resolved.pop();
+                continue;
+            }
+            Some(Component::Normal(_)) => {}
+            Some(Component::CurDir) | None => continue,
+            // A root replaces what precedes it.
+            Some(Component::Prefix(_) | Component::RootDir) => {
+                resolved.push(part);
+                continue;
+            }
+        }
+        let next = resolved.join(&part);
+        let Ok(target) = std::fs::read_link(&next) else {
+            resolved = next;
+            continue;
+        };
+        links += 1;
+        if links > MAX_LINKS {
+            let shown = path.display();
+            return Err(refused(format!("{shown} leads through more than {MAX_LINKS} links")));
+        }
+        parts(&target).into_iter().rev().for_each(|part| left.push_front(part));
+    }
+    Ok(resolved)
+}
+
+/// Returns the path of a file next to a store: the store's path with an ending.
+pub fn adjacent_path(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
 
 /// A file that a store has open.
 ///
 /// When another process moves or deletes it, the operating system keeps it until it is closed: writes
-/// continue to succeed, and are lost. A store asks before each.
+/// continue to succeed, and are lost. A store checks before each.
 #[derive(Clone, Debug)]
 pub struct OpenedFile {
     path: PathBuf,
     identity: Option<Identity>,
+    /// Whether the path is a mount point of a single file.
+    is_mounted: bool,
 }
 
-/// Device and number of a file; absent where the system has none.
-type Identity = (u64, u64);
+/// Device and number of a file, and how many names it has; absent where the system has none.
+#[derive(Clone, Copy, Debug)]
+struct Identity {
+    device: u64,
+    number: u64,
+    names: u64,
+}
 
 impl OpenedFile {
-    /// Remembers which file is at a path now.
+    /// Remembers which file is at a path now. The path is [resolved](resolve_path).
     pub fn new(path: PathBuf) -> Self {
-        let identity = identity(&path);
-        Self { path, identity }
+        let identity = identity_at(&path);
+        Self::with_identity(path, identity)
+    }
+
+    /// Remembers a file that is open.
+    pub fn of(path: PathBuf, file: &File) -> Self {
+        let identity = file.metadata().ok().as_ref().and_then(identity);
+        Self::with_identity(path, identity)
+    }
+
+    fn with_identity(path: PathBuf, identity: Option<Identity>) -> Self {
+        let is_mounted = is_mount_point(&path);
+        Self { path, identity, is_mounted }
     }
 
     /// Returns the path.
@@ -29,9 +110,14 @@ impl OpenedFile {
         &self.path
     }
 
-    /// Remembers the file that is at the path now: the store itself replaced it.
-    pub fn replaced(&mut self) {
-        self.identity = identity(&self.path);
+    /// Returns whether the path leads to the file that was opened.
+    pub fn is_in_place(&self) -> bool {
+        self.same_file(identity_at(&self.path))
+    }
+
+    fn same_file(&self, found: Option<Identity>) -> bool {
+        let file = |identity: Option<Identity>| identity.map(|file| (file.device, file.number));
+        file(found) == file(self.identity)
     }
 
     /// Checks that the path leads to the file that was opened.
@@ -39,26 +125,124 @@ impl OpenedFile {
     /// # Errors
     /// [`StoreErrorKind::ReadOnly`] when it does not.
     pub fn require_in_place(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
-        if identity(&self.path) == self.identity {
+        self.check_in_place(identity_at(&self.path), backend, op)
+    }
+
+    fn check_in_place(
+        &self,
+        found: Option<Identity>,
+        backend: &'static str,
+        op: &'static str,
+    ) -> StoreResult<()> {
+        if self.same_file(found) {
             return Ok(());
         }
         let path = self.path.display();
         let message = format!("{path} was moved or deleted while it was open; nothing was written");
         Err(StoreError::new(StoreErrorKind::ReadOnly, backend, op, message))
     }
+
+    /// Checks that the file has one name only.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Unavailable`] when it has several hard links, or is mounted by itself.
+    pub fn require_one_name(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
+        let Some(message) = self.other_name(identity_at(&self.path)) else { return Ok(()) };
+        Err(StoreError::new(StoreErrorKind::Unavailable, backend, op, message))
+    }
+
+    /// Describes the other name of the file, if it has one.
+    fn other_name(&self, found: Option<Identity>) -> Option<String> {
+        let path = self.path.display();
+        let names = found.map_or(1, |file| file.names);
+        let message = if names > 1 {
+            format!(
+                "{path} has {names} hard links, and writes through two names of a file would be lost: \
+                 delete the other names, or use a copy of the file"
+            )
+        } else if self.is_mounted {
+            format!(
+                "{path} is a mount point, and the files that belong to the store are next to its other \
+                 name: mount the folder instead, or use a copy of the file"
+            )
+        } else {
+            return None;
+        };
+        Some(message)
+    }
+
+    /// Checks that a write to the open file reaches those who open the path: the path leads to it,
+    /// and it has no other name.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::ReadOnly`] when the file was moved or deleted, or has several names.
+    pub fn require_writable(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
+        let found = identity_at(&self.path);
+        self.check_in_place(found, backend, op)?;
+        let Some(message) = self.other_name(found) else { return Ok(()) };
+        Err(StoreError::new(StoreErrorKind::ReadOnly, backend, op, message))
+    }
+}
+
+fn identity_at(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().as_ref().and_then(identity)
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> Option<Identity> {
+fn identity(file: &Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;
-    let file = std::fs::metadata(path).ok()?;
-    Some((file.dev(), file.ino()))
+    Some(Identity { device: file.dev(), number: file.ino(), names: file.nlink() })
 }
 
 /// Other systems do not let a file be moved or deleted while it is open.
 #[cfg(not(unix))]
-fn identity(_: &Path) -> Option<Identity> {
+fn identity(_: &Metadata) -> Option<Identity> {
     None
+}
+
+/// Returns whether a path is a mount point, as the kernel lists them. A file that is mounted by
+/// itself has one hard link, and its name in its own folder is hidden.
+#[cfg(target_os = "linux")]
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    const FIFTH: usize = 4;
+    // Without the list, a mount cannot be told from a file.
+    let Ok(mounts) = std::fs::read("/proc/self/mountinfo") else { return false };
+    let path = path.as_os_str().as_bytes();
+    mounts.split(|byte| *byte == b'\n').any(|line| {
+        let point = line.split(|byte| *byte == b' ').nth(FIFTH);
+        point.is_some_and(|point| unescape(point) == path)
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mount_point(_: &Path) -> bool {
+    false
+}
+
+/// Reads a path of the list of mounts, which has spaces, tabs, line ends and backslashes in octal.
+#[cfg(target_os = "linux")]
+fn unescape(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let octal = after
+            .first_chunk::<3>()
+            .filter(|_| *first == b'\\')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match octal {
+            Some(byte) => {
+                out.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                out.push(*first);
+                rest = after;
+            }
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -71,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, away) = (folder.path().join("store"), folder.path().join("away"));
         std::fs::write(&path, "one").expect("written");
-        let mut file = OpenedFile::new(path.clone());
+        let file = OpenedFile::new(path.clone());
         let kind = |file: &OpenedFile| file.require_in_place("x", "apply").map_err(|e| e.kind);
         assert_eq!(kind(&file), Ok(()));
         std::fs::write(&path, "two").expect("written");
@@ -84,8 +268,58 @@ mod tests {
         assert_eq!(kind(&file), Ok(()), "it came back");
         std::fs::remove_file(&path).expect("deleted");
         assert_eq!(kind(&file), Err(StoreErrorKind::ReadOnly), "deleted");
-        std::fs::write(&path, "four").expect("written");
-        file.replaced();
-        assert_eq!(kind(&file), Ok(()), "by the store itself");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_with_several_names_is_not_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join("store"), folder.path().join("other"));
+        std::fs::write(&path, "one").expect("written");
+        let file = OpenedFile::of(path.clone(), &File::open(&path).expect("it opens"));
+        let kind = |file: &OpenedFile| file.require_writable("x", "apply").map_err(|e| e.kind);
+        assert_eq!(kind(&file), Ok(()));
+        std::fs::hard_link(&path, &other).expect("linked");
+        assert_eq!(kind(&file), Err(StoreErrorKind::ReadOnly));
+        let error = file.require_one_name("x", "open").expect_err("two names");
+        assert!(error.message.contains("2 hard links"), "{error}");
+        std::fs::remove_file(&other).expect("deleted");
+        assert_eq!(kind(&file), Ok(()));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_path_is_resolved_through_every_kind_of_link() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = std::fs::canonicalize(folder.path()).expect("a folder");
+        std::fs::create_dir_all(root.join("data/deep")).expect("folders");
+        std::fs::write(root.join("data/store"), "").expect("written");
+        symlink("data/store", root.join("relative")).expect("linked");
+        symlink(root.join("relative"), root.join("chain")).expect("linked");
+        symlink("data/deep", root.join("folder")).expect("linked");
+        symlink("data/new/store", root.join("dangling")).expect("linked");
+        symlink("circle", root.join("circle")).expect("linked");
+        let resolved = |path: &str| resolve_path("x", &root.join(path)).map_err(|e| e.kind);
+        for path in ["data/store", "relative", "chain", "folder/../store", "data/./deep/../store"] {
+            assert_eq!(resolved(path), Ok(root.join("data/store")), "{path}");
+        }
+        assert_eq!(resolved("folder/store"), Ok(root.join("data/deep/store")));
+        assert_eq!(resolved("dangling"), Ok(root.join("data/new/store")));
+        assert_eq!(resolved("none/here"), Ok(root.join("none/here")));
+        assert_eq!(resolved("circle"), Err(StoreErrorKind::Invalid));
+        assert_eq!(
+            resolve_path("x", Path::new("")).map_err(|e| e.kind),
+            Err(StoreErrorKind::Invalid)
+        );
+        assert_eq!(adjacent_path(&root.join("store"), "-wal"), root.join("store-wal"));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn mount_points_are_recognized() {
+        assert!(is_mount_point(Path::new("/proc")));
+        assert!(!is_mount_point(Path::new("/proc/self")));
+        assert_eq!(unescape(br"/a\040b\134c\9"), br"/a b\c\9");
     }
 }

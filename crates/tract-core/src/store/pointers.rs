@@ -121,6 +121,9 @@ impl<P: Deref<Target: Store> + fmt::Debug + Send + Sync + 'static> Store for P {
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         self.deref().check(repo, repair).await
     }
+    async fn restore(&self, repo: &RepoName, copies: ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        self.deref().restore(repo, copies).await
+    }
     async fn list_objects(
         &self,
         repo: &RepoName,

@@ -42,8 +42,9 @@ pub struct ObjectPage {
 pub struct WritePosition {
     /// The number of the newest entry of the ref log; 0 when it is empty.
     pub log: u64,
-    /// Rises with every write that stores objects and moves no ref. Such objects are in no ref's
-    /// reach, so a sweep cannot tell from the log alone what a later write links to.
+    /// Rises with every write that stores an object which its own ref moves do not reach
+    /// ([`Batch::stores_ahead`](crate::Batch::stores_ahead)): all of those that move no ref, and some
+    /// that do. A sweep cannot tell from the log alone what such objects link to.
     pub unlogged: u64,
 }
 

@@ -19,6 +19,8 @@ pub struct ToolFailure {
     pub source: Option<Box<dyn Error + Send + Sync>>,
     /// Whether the same call may succeed when it is tried again.
     pub retryable: bool,
+    /// Whether the tool was started and it is not known what it did.
+    pub outcome_unknown: bool,
 }
 
 impl ToolFailure {
@@ -140,6 +142,17 @@ impl ToolError {
     /// Returns whether the same call may succeed when it is tried again.
     pub fn is_retryable(&self) -> bool {
         self.failure().retryable
+    }
+
+    /// Marks the outcome as unknown: the tool was started, gave no answer, and may have run.
+    #[must_use]
+    pub fn outcome_unknown(self) -> Self {
+        self.with(|failure| failure.outcome_unknown = true)
+    }
+
+    /// Returns whether the tool may have run although it gave no answer.
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.failure().outcome_unknown
     }
 
     /// Returns the stable word for the variant.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tract_core::step::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
-use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer};
+use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer, ToolSchema};
 
 use super::{LineError, Stream};
 use crate::error::Error;
@@ -24,6 +24,7 @@ impl Stream {
             Cow::Borrowed(step) => step.to_draft(),
         };
         let draft = draft.ok_or_else(|| bad("op", "it adds no message"))?;
+        ToolSchema::check_names(draft.tools.as_deref().unwrap_or_default()).map_err(Error::from)?;
         let branch = self.state.branch.clone();
         let commit = repo.write_one(&branch, Request::Append(draft)).await?;
         // A summary of this group that is planned again is of this message as it is then.
@@ -41,12 +42,12 @@ impl Stream {
         let details = details(&step.fields);
         let request = match &step.op {
             StreamOpKind::Branch { name, from } => {
-                let at = self.revision_or_head(from.as_deref()).await?;
+                let at = self.position_or_head(from.as_deref()).await?;
                 self.repo.create_branch(name, at).await?;
                 return Ok(Some(at));
             }
             StreamOpKind::Tag { name, target } => {
-                let at = self.revision_or_head(target.as_deref()).await?;
+                let at = self.position_or_head(target.as_deref()).await?;
                 self.repo.create_tag(name, at).await?;
                 return Ok(Some(at));
             }
@@ -55,7 +56,7 @@ impl Stream {
                 return Ok(self.repo.head_of(&self.state.branch).await?);
             }
             StreamOpKind::Merge { from } => {
-                let source = self.revision(from).await?;
+                let source = self.position(from).await?;
                 // A stream has no flags; what it states is what is asked for.
                 let options = MergeOptions::new().allow_unrelated().details(details);
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
@@ -105,7 +106,10 @@ impl Stream {
                 cascade: *cascade,
                 details,
             },
-            StreamOpKind::SetTools { tools } => Request::Tools { tools: tools.clone(), details },
+            StreamOpKind::SetTools { tools } => {
+                ToolSchema::check_names(tools).map_err(Error::from)?;
+                Request::Tools { tools: tools.clone(), details }
+            }
             StreamOpKind::Note { text } => note(text, details)?,
             StreamOpKind::System { .. }
             | StreamOpKind::User { .. }
@@ -138,9 +142,14 @@ impl Stream {
         Ok(ids)
     }
 
-    async fn revision_or_head(&self, text: Option<&str>) -> Result<CommitId, LineError> {
+    /// Finds the place in a history that a revision names, marks included.
+    async fn position(&self, text: &str) -> Result<CommitId, LineError> {
+        Ok(Txn::new(&self.repo)?.resolve_position(text, &self.marks).await?)
+    }
+
+    async fn position_or_head(&self, text: Option<&str>) -> Result<CommitId, LineError> {
         if let Some(text) = text {
-            return self.revision(text).await;
+            return self.position(text).await;
         }
         let branch = &self.state.branch;
         self.repo.head_of(branch).await?.ok_or_else(|| {

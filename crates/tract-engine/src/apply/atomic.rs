@@ -8,8 +8,9 @@ use tract_core::{Applied, CommitId};
 use super::{ApplyEvent, LineError, Stream, StreamLine};
 use crate::error::{Error, Result};
 
-/// Bytes of lines, and of the objects made of them, that memory holds.
-const HELD_BYTES: usize = 8 << 20;
+/// Bytes of lines, and of the objects made of them, that memory holds unless the options say another
+/// number.
+pub(super) const HELD_BYTES: usize = 8 << 20;
 
 /// A line that was carried out, and is answered once that is durable.
 struct DoneLine {
@@ -39,10 +40,11 @@ impl Stream {
     pub(super) async fn all_or_none(
         &mut self,
         lines: impl Iterator<Item = StreamLine>,
+        held_bytes: usize,
         answer: &mut impl FnMut(ApplyEvent),
     ) -> Result<()> {
         let before = self.state.clone();
-        match self.every(lines).await? {
+        match self.every(lines, held_bytes).await? {
             Ok(done) => {
                 for DoneLine { line, mark, commit } in done {
                     answer(ApplyEvent { line, mark: mark.map(String::from), result: Ok(commit) });
@@ -59,6 +61,7 @@ impl Stream {
     async fn every(
         &mut self,
         lines: impl Iterator<Item = StreamLine>,
+        held_bytes: usize,
     ) -> Result<Result<Vec<DoneLine>, ApplyEvent>> {
         let before = self.state.clone();
         let mut held = HeldLines::default();
@@ -71,7 +74,7 @@ impl Stream {
                 }
             };
             held.bytes += bytes;
-            if held.bytes > HELD_BYTES {
+            if held.bytes > held_bytes {
                 held.release();
             }
             let outcome = if held.is_over {
@@ -85,9 +88,9 @@ impl Stream {
                 Ok(one) => done.push(one),
                 Err(refused) => return Ok(Err(refused)),
             }
-            if self.overlay.bytes() > HELD_BYTES {
+            if self.overlay.bytes() > held_bytes {
                 held.release();
-                self.overlay.stage(self.repo.name(), self.note(), &self.operation).await?;
+                self.overlay.stage(self.note(), &self.operation, &self.lease).await?;
                 // What is written stays written: no later line can undo it.
                 self.settle();
             }

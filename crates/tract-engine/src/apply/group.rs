@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use tract_core::Applied;
 use tract_core::step::StreamOp;
+use tract_core::{Applied, StoreError, StoreErrorKind};
 
 use super::{
     ApplyEvent, ApplyOptions, LineError, Stream, StreamLine, ends_the_run, speaks_of_the_line,
@@ -101,6 +101,12 @@ impl Stream {
                     self.roll_back(&before);
                     most = most.div_ceil(2);
                 }
+                // A single line, with bytes that are erased and banned.
+                Err(Error::Store(error)) if is_erased(&error) => {
+                    self.roll_back(&before);
+                    let Some(line) = lines.pop_front() else { return Err(error.into()) };
+                    return Ok(vec![refused(line, error)]);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -120,12 +126,18 @@ impl Stream {
         };
         let mark = step.mark.clone();
         let result = if step.recorded.is_some() {
+            let before = self.state.clone();
             let result = self.step(Cow::Owned(step)).await?;
-            // It moves no ref, so there is no race to lose.
-            if let Applied::Conflict(conflict) = self.flush().await? {
-                return Err(conflict.into());
+            match self.flush().await {
+                Ok(Applied::Done | Applied::Already) => result,
+                // It moves no ref, so there is no race to lose.
+                Ok(Applied::Conflict(conflict)) => return Err(conflict.into()),
+                Err(Error::Store(error)) if is_erased(&error) => {
+                    self.roll_back(&before);
+                    Err(LineError::Engine(Error::Store(error)))
+                }
+                Err(error) => return Err(error),
             }
-            result
         } else {
             // Nothing is held back, so that the write itself can plan again from what it sealed.
             let stored = self.stored.clone();
@@ -135,6 +147,17 @@ impl Stream {
         self.settle();
         Ok(Some(ApplyEvent { line, mark, result }))
     }
+}
+
+fn is_erased(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::Erased { .. })
+}
+
+/// Refuses a line that the store refused.
+fn refused(line: StreamLine, error: StoreError) -> ApplyEvent {
+    let mark = line.step.ok().and_then(|step| step.mark);
+    let result = Err(LineError::Engine(Error::Store(error)));
+    ApplyEvent { line: line.line, mark, result }
 }
 
 /// Refuses lines whose refs kept moving: the first, or all where the stream continues after a

@@ -4,22 +4,25 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
+use tract_core::store::ObjectCopies;
 use tract_core::{
     Batch, Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
     StoreExt as _, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use super::{LineError, Stream};
+use crate::erase::read_sent;
 use crate::error::Error;
 use crate::plan::seal_tools;
 use crate::reach::links;
 use crate::received::{descends, shaped, time_of};
-use crate::txn::{apply_batch, ref_edit, require_done};
+use crate::restore::{is_corrupt, lacking_blobs, lacking_toolsets};
+use crate::txn::{Txn, WriteOptions, apply_batch, ref_edit, require_done};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.
     pub(super) fn add_blob(&mut self, blob: Blob) {
-        if let Some(toolset) = list(&blob) {
+        if let Some(toolset) = toolset_of_list(&blob) {
             self.lists.insert(toolset.id(), (blob.id(), toolset));
         }
         self.blobs.insert(blob.id(), blob);
@@ -39,8 +42,10 @@ impl Stream {
         };
         agrees(&mut step, &commit)?;
         let (step, commit) = (&*step, &commit);
-        if self.repo.commit(commit.id()).await?.is_some() {
-            self.known(commit).await?;
+        if self.is_known(commit).await? {
+            self.known(step, commit).await?;
+            // What it follows was lost.
+            self.is_moved |= self.brought.take().is_some_and(|id| commit.parent() == Some(id));
             return Ok(commit.id());
         }
         let mut batch = self.repo.batch(&self.operation, "apply")?;
@@ -78,21 +83,71 @@ impl Stream {
         batch.commits.push(commit.clone());
         self.store(batch).await?;
         self.repo.compiler().remember(&next);
+        self.brought = Some(commit.id());
         Ok(commit.id())
     }
 
-    /// Lets go of the blobs that a line brought for a commit which is stored already.
-    async fn known(&mut self, commit: &Commit) -> Result<(), LineError> {
-        if self.blobs.is_empty() {
+    /// Returns whether a commit is stored; a damaged one is replaced.
+    async fn is_known(&mut self, commit: &Commit) -> Result<bool, LineError> {
+        match self.repo.commit(commit.id()).await {
+            Ok(found) => Ok(found.is_some()),
+            Err(error) if is_corrupt(&error) => {
+                let commits = vec![commit.clone()];
+                let copies = ObjectCopies { commits, ..ObjectCopies::default() };
+                let restored = self.restore(copies).await?;
+                if restored == 0 { Err(error.into()) } else { Ok(true) }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn restore(&mut self, copies: ObjectCopies) -> Result<usize, LineError> {
+        let store = self.stored.store();
+        if copies.is_empty() || !store.capabilities().restores {
+            return Ok(0);
+        }
+        let restored = store.restore(self.stored.name(), copies).await.map_err(Error::from)?;
+        self.restored += restored.len();
+        Ok(restored.len())
+    }
+
+    /// Lets go of the blobs that lines brought for a commit which is stored already. What of these is
+    /// damaged or missing is replaced.
+    async fn known(&mut self, step: &StreamOp, commit: &Commit) -> Result<(), LineError> {
+        if self.blobs.is_empty() && given_tools(step).is_empty() {
             return Ok(());
         }
-        self.linked.extend(commit.linked_blobs());
+        let mut links: Vec<BlobId> = commit.linked_blobs().collect();
+        let mut copies = ObjectCopies::default();
         for id in [commit.toolset, commit.active].into_iter().flatten() {
-            let toolset = self.repo.require_toolset(id).await?;
-            self.linked.extend(toolset.entries().iter().map(|entry| entry.schema));
+            let lacking = lacking_toolsets(&self.repo, &[id]).await.map_err(Error::from)?;
+            let toolset = match lacking.is_empty() {
+                true => self.repo.require_toolset(id).await?,
+                false => {
+                    let (toolset, _) = self.given_toolset(step, id)?;
+                    copies.toolsets.push(toolset.clone());
+                    toolset
+                }
+            };
+            links.extend(toolset.entries().iter().map(|entry| entry.schema));
             self.linked.extend(self.lists.get(&id).map(|(blob, _)| *blob));
         }
-        Ok(())
+        let brought: Vec<BlobId> =
+            links.iter().filter(|id| self.blobs.contains_key(*id)).copied().collect();
+        self.linked.extend(links);
+        self.replace_blobs(&brought, copies).await
+    }
+
+    /// Replaces those of some blobs that lines brought which are stored and not whole, and other
+    /// objects.
+    async fn replace_blobs(
+        &mut self,
+        brought: &[BlobId],
+        mut copies: ObjectCopies,
+    ) -> Result<(), LineError> {
+        let lacking = lacking_blobs(&self.repo, brought).await.map_err(Error::from)?;
+        copies.blobs.extend(lacking.iter().filter_map(|id| self.blobs.get(id)).cloned());
+        self.restore(copies).await.map(drop)
     }
 
     async fn store(&self, batch: Batch) -> Result<(), LineError> {
@@ -185,16 +240,24 @@ impl Stream {
         if let Some(toolset) = stored.map_err(Error::from)?.into_iter().flatten().next() {
             return Ok((toolset, true));
         }
+        let (toolset, list) = self.given_toolset(step, id)?;
+        // The list has done its work: the toolset is what is kept.
+        self.linked.extend(list);
+        Ok((toolset, false))
+    }
+
+    /// Finds a toolset in a line, or in a blob that is its list and that lines brought.
+    fn given_toolset(
+        &self,
+        step: &StreamOp,
+        id: ToolsetId,
+    ) -> Result<(Toolset, Option<BlobId>), LineError> {
         let given = seal_tools(given_tools(step));
         if given.id() == id {
-            return Ok((given, false));
+            return Ok((given, None));
         }
         match self.lists.get(&id) {
-            Some((blob, toolset)) => {
-                // The list has done its work: the toolset is what is kept.
-                self.linked.push(*blob);
-                Ok((toolset.clone(), false))
-            }
+            Some((blob, toolset)) => Ok((toolset.clone(), Some(*blob))),
             None => Err(not_brought(ObjectId::Toolset(id))),
         }
     }
@@ -203,6 +266,9 @@ impl Stream {
     pub(super) async fn point(&mut self, name: &RefName, to: &RefTarget) -> Result<(), LineError> {
         let at = self.repo.ref_target(name).await?;
         if at.as_ref() == Some(to) {
+            let brought: Vec<BlobId> =
+                to.blob().filter(|id| self.blobs.contains_key(id)).into_iter().collect();
+            self.replace_blobs(&brought, ObjectCopies::default()).await?;
             self.linked.extend(to.blob());
             return Ok(());
         }
@@ -211,7 +277,22 @@ impl Stream {
         if !name.is_history() && !self.trust {
             return Err(LineError::NeedsTrust { name: name.clone() });
         }
+        if name.erased_blob().is_some() {
+            if let RefTarget::Blob(id) = to {
+                let batch = self.repo.batch(&self.operation, "apply")?;
+                let document = match self.blobs.get(id) {
+                    Some(document) => document.clone(),
+                    None => self.read(*id, &batch).await?,
+                };
+                self.linked.push(*id);
+                self.state.erased.extend(read_sent(name, &document));
+                self.state.trusted += 1;
+            }
+            return Ok(());
+        }
         let mut batch = self.repo.batch(&self.operation, "apply")?;
+        let repo = self.repo.clone();
+        let mut txn = Txn::within(&repo, Some(&self.operation))?.any_name();
         let free = match (&at, to) {
             (None, _) => true,
             // Where the command line begins is nobody's work.
@@ -233,11 +314,12 @@ impl Stream {
             RefTarget::Blob(id) => self.link(*id, &mut batch).await?,
             RefTarget::Ref(_) => {}
         }
-        batch.refs.push(edit);
-        batch.require_targets();
-        self.store(batch).await?;
+        for blob in batch.blobs {
+            txn.blob(blob)?;
+        }
+        txn.move_from(name, at, Some(to.clone()));
+        require_done(txn.apply("apply", &WriteOptions::new()).await?)?;
         self.state.trusted += usize::from(!name.is_history());
-        self.state.erased += usize::from(name.erased_blob().is_some());
         if let RefTarget::Commit(head) = to {
             crate::turns::catch_up(&self.repo, *head).await;
         }
@@ -246,7 +328,7 @@ impl Stream {
 }
 
 /// The tools that a line states.
-fn given_tools(step: &StreamOp) -> &[ToolSchema] {
+pub(crate) fn given_tools(step: &StreamOp) -> &[ToolSchema] {
     match &step.op {
         StreamOpKind::SetTools { tools } => tools,
         _ => step.fields.tools.as_deref().unwrap_or_default(),
@@ -258,7 +340,7 @@ fn not_brought(object: ObjectId) -> LineError {
 }
 
 /// Reads a blob as the list of a toolset, where it is one.
-fn list(blob: &Blob) -> Option<Toolset> {
+pub(crate) fn toolset_of_list(blob: &Blob) -> Option<Toolset> {
     let text = blob.text().filter(|text| text.starts_with('['))?;
     let pairs: Vec<(ToolId, BlobId)> = serde_json::from_str(text).ok()?;
     let entries = pairs.into_iter().map(|(tool, schema)| ToolEntry { tool, schema }).collect();

@@ -9,11 +9,14 @@ use tract_core::{Blob, BlobId, Changes, CommitId, RefName, RefTarget};
 
 use super::{BundleError, FirstLine, LastLine, VERSION, hex};
 use crate::apply::{ApplyOptions, LineError, MAX_LINE_BYTES, StreamLine, apply_stream};
-use crate::carry::ObjectCopier;
+use crate::carry::{ObjectCopier, is_gone};
 use crate::copy::{CopyProgress, OnCopy};
+use crate::erase::{Erasure, read_sent};
 use crate::error::{Error, Result};
 use crate::reach::links;
+use crate::remote::{PlannedRef, TransferredRef, incomplete, move_refs};
 use crate::repo::Repo;
+use crate::restore::readable_commits;
 
 /// Commits that a store is asked for at once.
 const IDS: usize = 512;
@@ -64,7 +67,12 @@ impl<R: Read + Seek> Bundle<R> {
     /// # Errors
     /// What the store says.
     pub async fn missing_prerequisites(&self, repo: &Repo) -> Result<Vec<CommitId>> {
-        missing(repo, &self.prerequisites).await
+        let missing = missing(repo, &self.prerequisites).await?;
+        if !missing.is_empty() {
+            return Ok(missing);
+        }
+        // What no ref leads to may be here without what it continues.
+        incomplete(repo, &self.prerequisites).await
     }
 
     pub(crate) async fn require_prerequisites(&self, repo: &Repo) -> Result<()> {
@@ -236,6 +244,34 @@ fn parse(bytes: &[u8]) -> Result<StreamOp, LineError> {
     StreamOp::parse(text.trim_end()).map_err(LineError::Step)
 }
 
+impl<R: Read + Seek> Bundle<R> {
+    /// Reads the lines that bring objects once more.
+    pub(super) async fn each_step(
+        &mut self,
+        mut take: impl AsyncFnMut(StreamOp) -> Result<()>,
+    ) -> Result<()> {
+        self.source.seek(SeekFrom::Start(0)).map_err(|error| failed(BundleError::Read(error)))?;
+        let mut reader = BufReader::with_capacity(256 << 10, &mut self.source);
+        let (mut hash, mut bytes) = (Sha256::new(), Vec::new());
+        for number in 1..=self.lines {
+            let read = read_line(&mut reader, number, &mut bytes).map_err(failed)?;
+            hash.update(&bytes);
+            if number == 1 || read.is_none() {
+                continue;
+            }
+            let step = parse(&bytes).map_err(|error| {
+                failed(BundleError::Line { line: number, error: Box::new(error) })
+            })?;
+            take(step).await?;
+        }
+        if hex(hash) == self.sha256 {
+            return Ok(());
+        }
+        let what = "its bytes changed while it was read".to_owned();
+        Err(failed(BundleError::Changed { what }))
+    }
+}
+
 /// The lines of a bundle that bring objects, read for the second time.
 struct Objects<'a, R> {
     reader: BufReader<&'a mut R>,
@@ -289,15 +325,82 @@ impl<R: Read> Iterator for Objects<'_, R> {
     }
 }
 
-/// Takes the objects of a bundle. Returns how many commits were not here, and the documents that its
-/// refs point to.
-pub(crate) async fn load<R: Read + Seek>(
+/// How often a bundle is taken again whose line needs what another line brought: the check of the
+/// bundle found that nothing is lacking, so it was here already, and was collected as garbage since.
+const AGAIN: usize = 2;
+
+/// What was taken of a bundle.
+pub(crate) struct TakenBundle {
+    /// How many commits were not here.
+    pub(crate) new: usize,
+    /// How many objects that were damaged or missing were replaced.
+    pub(crate) restored: usize,
+    /// What became of the refs.
+    pub(crate) refs: Vec<TransferredRef>,
+    /// The erasures among them, which are still to arrive.
+    pub(crate) erasures: Vec<Erasure>,
+}
+
+/// Takes the objects of a bundle, and moves refs.
+pub(crate) async fn take<R: Read + Seek>(
+    repo: &Repo,
+    bundle: &mut Bundle<R>,
+    carrier: &ObjectCopier<'_>,
+    planned: &[PlannedRef],
+    progress: &Option<OnCopy>,
+) -> Result<TakenBundle> {
+    let is_erasure = |planned: &&PlannedRef| planned.name.erased_blob().is_some();
+    let (sent, planned): (Vec<&PlannedRef>, Vec<&PlannedRef>) =
+        planned.iter().partition(is_erasure);
+    let planned: Vec<PlannedRef> = planned.into_iter().cloned().collect();
+    let mut tries = 0;
+    let taken = loop {
+        let taken = async {
+            let (new, restored, documents) = load(repo, bundle, carrier, progress).await?;
+            let refs = move_refs(carrier, repo, &planned, &documents).await?;
+            let erasures = sent.iter().filter_map(|sent| {
+                let document = sent.to.as_ref().and_then(RefTarget::blob);
+                read_sent(&sent.name, documents.get(&document?)?)
+            });
+            Ok(TakenBundle { new, restored, refs, erasures: erasures.collect() })
+        };
+        match taken.await {
+            Err(error) if tries < AGAIN && is_lacking(&error) => tries += 1,
+            taken => break taken,
+        }
+        if let Err(error) = bundle.require_prerequisites(repo).await {
+            break Err(error);
+        }
+    };
+    carrier.lease.release().await;
+    taken
+}
+
+/// Whether an error says that something is not here.
+fn is_lacking(error: &Error) -> bool {
+    match error {
+        Error::Bundle(BundleError::Line { error, .. }) => match &**error {
+            LineError::NotBrought { .. } => true,
+            LineError::Engine(error) => is_gone(error),
+            _ => false,
+        },
+        error => is_gone(error),
+    }
+}
+
+/// Takes the objects of a bundle. Returns how many commits were not here, how many objects were
+/// replaced, and the documents that its refs point to.
+async fn load<R: Read + Seek>(
     repo: &Repo,
     bundle: &mut Bundle<R>,
     carrier: &ObjectCopier<'_>,
     progress: &Option<OnCopy>,
-) -> Result<(usize, HashMap<BlobId, Blob>)> {
-    let new = missing(repo, &bundle.commits).await?.len();
+) -> Result<(usize, usize, HashMap<BlobId, Blob>)> {
+    let mut new = 0;
+    for ids in bundle.commits.chunks(IDS) {
+        let (found, _) = readable_commits(repo, ids).await?;
+        new += found.iter().filter(|commit| commit.is_none()).count();
+    }
     let commits = bundle.commits.len();
     bundle.source.seek(SeekFrom::Start(0)).map_err(|error| failed(BundleError::Read(error)))?;
     let mut objects = Objects {
@@ -310,8 +413,10 @@ pub(crate) async fn load<R: Read + Seek>(
         failed: None,
     };
     let options = ApplyOptions::new().operation(carrier.operation.clone());
+    // It holds until the refs have moved.
+    let options = options.lease(carrier.lease.clone());
     let (mut refused, mut done) = (None, 0);
-    apply_stream(repo, objects.by_ref(), &options, |event| match event.result {
+    let applied = apply_stream(repo, objects.by_ref(), &options, |event| match event.result {
         Ok(commit) => {
             done += usize::from(commit.is_some());
             if let (Some(progress), Some(_)) = (progress, commit) {
@@ -332,7 +437,7 @@ pub(crate) async fn load<R: Read + Seek>(
         let what = "its bytes changed while it was read".to_owned();
         return Err(failed(BundleError::Changed { what }));
     }
-    Ok((new, objects.documents))
+    Ok((new, applied.restored, objects.documents))
 }
 
 fn failed(error: BundleError) -> Error {

@@ -1,11 +1,9 @@
 //! From commits to the answers of a model.
 
-use std::collections::HashMap;
-
 use tract_core::json::split_object;
-use tract_core::{Commit, CommitId, JsonText, Kind, Op};
+use tract_core::{BlobId, Commit, CommitId, JsonText, Kind, Op};
 
-use crate::answer_facts::{AnswerFacts, AnswerTokens};
+use crate::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
 
 /// One answer of a model, with what was recorded of its request.
 #[derive(Clone, Debug)]
@@ -18,7 +16,8 @@ pub(super) struct Answer {
     pub(super) mode: Vec<(String, String)>,
     pub(super) at: Option<i64>,
     pub(super) usage: Option<RecordedUsage>,
-    message_id: Option<String>,
+    facts: AnswerFacts,
+    content: Option<BlobId>,
 }
 
 /// Tokens of a request, as the provider reported them.
@@ -29,6 +28,8 @@ pub(super) struct RecordedUsage {
     pub(super) read: u64,
     /// Providers that cache by themselves do not report it.
     pub(super) written: Option<u64>,
+    /// Tokens of `written` that were written for an hour.
+    pub(super) written_1h: u64,
 }
 
 /// Members of a generation config that are part of what is cached, at one provider or another.
@@ -62,11 +63,12 @@ impl Answer {
         Some(Self {
             first: commit.id(),
             request,
-            model: facts.model,
+            model: facts.model.clone(),
             mode,
             at: record.created_at,
             usage,
-            message_id: facts.message_id,
+            facts,
+            content: record.content,
         })
     }
 }
@@ -80,7 +82,8 @@ impl RecordedUsage {
     /// Takes the tokens of a request, where what a cache had of it is known.
     fn of(tokens: &AnswerTokens) -> Option<Self> {
         let (prompt, read) = (tokens.input?, tokens.cache_read?);
-        Some(Self { prompt, read, written: tokens.cache_write })
+        let written_1h = tokens.cache_write_1h.unwrap_or_default();
+        Some(Self { prompt, read, written: tokens.cache_write, written_1h })
     }
 }
 
@@ -88,8 +91,7 @@ impl RecordedUsage {
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     list: Vec<Answer>,
-    /// By conversation and the provider's id: ids of messages are unique within a conversation.
-    by_message: HashMap<(CommitId, String), usize>,
+    ids: AnswerIds,
 }
 
 impl Answers {
@@ -104,8 +106,8 @@ impl Answers {
         part: &Answer,
         adjacent: Option<usize>,
     ) -> Option<usize> {
-        if let Some(id) = &part.message_id {
-            let known = self.by_message.get(&(root, id.clone())).copied();
+        if part.facts.message_id.is_some() {
+            let known = self.ids.find(root, part.content, &part.facts);
             // Reasoning may be recorded without the id of its message.
             return known.or_else(|| adjacent.filter(|place| self.is_open(*place)));
         }
@@ -119,7 +121,7 @@ impl Answers {
     fn is_open(&self, place: usize) -> bool {
         self.list
             .get(place)
-            .is_some_and(|answer| answer.message_id.is_none() && answer.usage.is_none())
+            .is_some_and(|answer| answer.facts.message_id.is_none() && answer.usage.is_none())
     }
 
     /// Takes what a later commit reports of it.
@@ -136,17 +138,15 @@ impl Answers {
         answer.usage = answer.usage.or(part.usage);
         answer.model = answer.model.take().or_else(|| part.model.clone());
         answer.at = answer.at.max(part.at);
-        if let (None, Some(id)) = (&answer.message_id, &part.message_id) {
-            self.by_message.insert((root, id.clone()), place);
-            answer.message_id = Some(id.clone());
+        if answer.facts.message_id.is_none() {
+            answer.facts.message_id.clone_from(&part.facts.message_id);
         }
+        self.ids.add(root, part.content, &part.facts, place);
     }
 
     pub(super) fn push(&mut self, root: CommitId, answer: Answer) -> usize {
         let place = self.list.len();
-        if let Some(id) = &answer.message_id {
-            self.by_message.insert((root, id.clone()), place);
-        }
+        self.ids.add(root, answer.content, &answer.facts, place);
         self.list.push(answer);
         place
     }

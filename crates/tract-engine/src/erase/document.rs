@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use tract_core::time::format_rfc3339;
-use tract_core::{Blob, BlobId};
+use tract_core::{Blob, BlobId, CommitId};
 
-/// What is recorded of an erasure.
+/// The record of an erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Erasure {
@@ -12,12 +12,26 @@ pub struct Erasure {
     pub blob: BlobId,
     /// Why.
     pub reason: String,
-    /// Who asked for it; empty when not known.
+    /// The user who erased it; empty when not known.
     pub who: String,
     /// When: microseconds since 1970, UTC; 0 when not known.
     pub at_us: i64,
     /// How many bytes it had.
     pub bytes: u64,
+    /// The verb that erased it: `erase` or `redact`; empty when not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub verb: String,
+    /// The messages that had the blob, by their slots, sorted; the first 1,000. Only these lose
+    /// it in a store that the erasure arrives in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<CommitId>,
+    /// The content, or the tool definition, that replaced it in those messages; none where nothing
+    /// of it was left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<BlobId>,
+    /// Whether the bytes are refused when they are stored again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ban: bool,
 }
 
 impl Erasure {
@@ -26,14 +40,25 @@ impl Erasure {
         Blob::seal(json)
     }
 
-    /// Reads a document. One that says nothing readable still says that the blob is erased.
+    /// Reads a document. An unreadable document still records that the blob is erased.
     pub(super) fn read(blob: BlobId, document: &Blob) -> Self {
         serde_json::from_slice(document.bytes()).unwrap_or_else(|_| Self::unknown(blob))
     }
 
     pub(super) fn unknown(blob: BlobId) -> Self {
-        let (reason, who) = Default::default();
-        Self { blob, reason, who, at_us: 0, bytes: 0 }
+        let (reason, who, verb) = Default::default();
+        let messages = Vec::new();
+        Self {
+            blob,
+            reason,
+            who,
+            at_us: 0,
+            bytes: 0,
+            verb,
+            messages,
+            replaced_by: None,
+            ban: false,
+        }
     }
 }
 
@@ -48,6 +73,9 @@ impl std::fmt::Display for Erasure {
         }
         if !self.reason.is_empty() {
             write!(f, ": {}", self.reason)?;
+        }
+        if self.ban {
+            write!(f, " (banned)")?;
         }
         Ok(())
     }

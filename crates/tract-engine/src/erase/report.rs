@@ -1,4 +1,4 @@
-//! What an erasure found and did.
+//! The report of an erasure.
 
 use tract_core::store::WipeReport;
 use tract_core::{BlobId, CommitId};
@@ -18,11 +18,11 @@ pub struct ErasedBlob {
     pub kinds: Vec<SecretKind>,
 }
 
-/// What kind of place has the bytes.
+/// The kind of a place that has the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErasePlaceKind {
-    /// What a message says.
+    /// The content of a message.
     Message,
     /// A summary that quotes it.
     Summary,
@@ -65,7 +65,7 @@ impl ErasePlaceKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct ErasePlace {
-    /// What kind of place.
+    /// Its kind.
     pub kind: ErasePlaceKind,
     /// The commit, where it is one's.
     pub commit: Option<CommitId>,
@@ -73,15 +73,23 @@ pub struct ErasePlace {
     pub name: Option<String>,
     /// The branches that show it, sorted.
     pub branches: Vec<String>,
+    /// Whether it belongs to another message than the named ones: its bytes stay unless the erasure
+    /// applies [everywhere](super::EraseRequest::everywhere).
+    pub other: bool,
 }
 
 impl ErasePlace {
     pub(super) fn new(kind: ErasePlaceKind) -> Self {
-        Self { kind, commit: None, name: None, branches: Vec::new() }
+        Self { kind, commit: None, name: None, branches: Vec::new(), other: false }
     }
 
     pub(super) fn named(kind: ErasePlaceKind, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..Self::new(kind) }
+    }
+
+    /// Returns whether the erasure leaves the bytes there.
+    pub fn stays(&self) -> bool {
+        self.other || self.kind.stays()
     }
 }
 
@@ -91,12 +99,15 @@ impl ErasePlace {
 pub struct EraseReport {
     /// The blobs that are deleted.
     pub blobs: Vec<ErasedBlob>,
+    /// The blobs of the named messages that stay, because other messages have them too. The named
+    /// messages are edited all the same.
+    pub shared: Vec<ErasedBlob>,
     /// Every place that has the bytes.
     pub places: Vec<ErasePlace>,
-    /// How many edits were written; 0 in a dry run.
+    /// How many edits were written, or would be.
     pub edits: usize,
-    /// What became of the files of the store. An error says that they may still hold the bytes, and
-    /// that the wipe has to be done again; nothing was wiped in a dry run.
+    /// The outcome of the wipe. After an error the files may still hold the bytes, and the wipe has
+    /// to be repeated; a dry run wipes nothing.
     pub wiped: Result<WipeReport>,
 }
 
@@ -105,5 +116,15 @@ impl EraseReport {
     /// ref log.
     pub fn remaining(&self) -> impl Iterator<Item = &ErasePlace> {
         self.places.iter().filter(|place| place.kind.stays())
+    }
+
+    /// Lists the places of other messages, where the bytes stay.
+    pub fn others(&self) -> impl Iterator<Item = &ErasePlace> {
+        self.places.iter().filter(|place| place.other)
+    }
+
+    /// Returns whether there is nothing to erase.
+    pub fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.edits == 0
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked of an erasure.
+//! The request of an erasure.
 
 use tract_core::{BlobId, CommitId};
 use tract_secrets::Scanner;
@@ -11,18 +11,21 @@ const REASON_BYTES: usize = 500;
 /// Something to erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EraseTarget {
-    /// What a commit says: its content, and the provider's bytes of it.
+    /// The message that a commit adds or edits: all its versions, their originals, and the
+    /// provider's bytes of them.
     Commit(CommitId),
     /// These stored bytes.
     Blob(BlobId),
 }
 
-/// Which bytes [`erase`](super::erase) deletes, and why.
+/// The bytes that [`erase`](super::erase) deletes, and the reason.
 #[derive(Clone, Debug)]
 pub struct EraseRequest {
     pub(super) what: EraseWhat,
     pub(super) reason: String,
     pub(super) dry_run: bool,
+    pub(super) everywhere: bool,
+    pub(super) ban: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -32,17 +35,38 @@ pub(super) enum EraseWhat {
 }
 
 impl EraseRequest {
-    /// Asks for what commits say, or stored bytes, to be erased. What quotes a whole text of them
-    /// goes as well, and the text becomes `[erased: REASON]`.
+    /// Asks for messages, with all their versions, or stored bytes to be erased. Summaries of a
+    /// message that quote a whole text of it lose that text, which becomes `[erased: REASON]`.
+    ///
+    /// Bytes that other messages have too stay, and the report lists those messages;
+    /// [`everywhere`](Self::everywhere) erases them as well.
     pub fn targets(targets: Vec<EraseTarget>, reason: impl Into<String>) -> Self {
-        Self { what: EraseWhat::Targets(targets), reason: reason.into(), dry_run: false }
+        let what = EraseWhat::Targets(targets);
+        Self { what, reason: reason.into(), dry_run: false, everywhere: false, ban: false }
     }
 
     /// Asks for everything that a scanner finds to be redacted: the text stays, with a mark in the
     /// place of each secret.
     pub fn secrets(scanner: Scanner) -> Self {
         let what = EraseWhat::Secrets(Box::new(scanner));
-        Self { what, reason: "redacted".to_owned(), dry_run: false }
+        let reason = "redacted".to_owned();
+        Self { what, reason, dry_run: false, everywhere: true, ban: false }
+    }
+
+    /// Sets whether the text is erased in every message that has or quotes it, instead of the
+    /// named ones alone. A request for secrets always applies everywhere.
+    #[must_use]
+    pub fn everywhere(mut self, everywhere: bool) -> Self {
+        self.everywhere = everywhere || matches!(self.what, EraseWhat::Secrets(_));
+        self
+    }
+
+    /// Sets whether the erased bytes are refused when they are stored again, until
+    /// [`lift_erasure`](super::lift_erasure).
+    #[must_use]
+    pub fn ban(mut self, ban: bool) -> Self {
+        self.ban = ban;
+        self
     }
 
     /// Sets the reason that the erasure records.
@@ -52,7 +76,7 @@ impl EraseRequest {
         self
     }
 
-    /// Sets whether it only says what it would do.
+    /// Sets whether it only reports the places, and erases nothing.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;

@@ -1,16 +1,20 @@
 //! Finding every place that has the bytes.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod effects;
+mod shared;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
 use tract_core::{
-    Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
-    StoreExt as _, ToolSchema,
+    Blob, BlobId, Changes, Commit, CommitId, ObjectId, Op, RefName, RefTarget, StoreExt as _,
+    ToolSchema, ToolsetId,
 };
 use tract_secrets::SecretKind;
 
+use super::document::Erasure;
+use super::message::slot_of;
 use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
-use super::request::{EraseRequest, EraseTarget, EraseWhat};
 use super::search::Search;
 use crate::error::{Error, Result};
 use crate::reach::commit_id;
@@ -20,12 +24,16 @@ use crate::repo::Repo;
 const LISTED: usize = 1024;
 /// Bytes that are read together, unless one blob alone has more.
 const READ_BYTES: u64 = 4 << 20;
-/// Commits that others made meanwhile and that are read together.
+/// New commits of concurrent writers that are read together.
 const FOLLOWED: usize = 64;
+/// Blobs that arrived as erased and are read together.
+const ARRIVED: usize = 64;
+/// The most messages that an erasure names.
+pub(super) const MESSAGES: usize = 1000;
 /// Entries of the log that are read together.
 const LOG_PAGE: usize = 4096;
 
-/// What of a commit has to go.
+/// The part of a commit that is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErasureExtent {
     /// Its content was asked for: nothing is left of it.
@@ -40,47 +48,85 @@ pub(super) enum ErasureExtent {
 pub(super) struct ScannedBranch {
     pub(super) name: RefName,
     pub(super) head: CommitId,
-    /// What it shows of what has to go, in the order of the view.
+    /// The versions with erased content that it shows, in the order of the view.
     pub(super) shown: Vec<CommitId>,
+    /// The versions of other messages with the same bytes that it shows.
+    others: Vec<CommitId>,
+}
+
+/// The searched texts and blobs, and the messages that lose them.
+pub(super) struct Scope<'a> {
+    pub(super) search: Search,
+    /// The blobs that were named.
+    pub(super) targets: HashSet<BlobId>,
+    /// The messages that lose them, by slot; all where none are given.
+    pub(super) messages: Option<HashSet<CommitId>>,
+    /// Summaries of these messages, which lose what they quote.
+    pub(super) summaries: HashSet<CommitId>,
+    /// The erasures of another store, and that store where it can be read.
+    pub(super) arrived: HashMap<BlobId, Erasure>,
+    pub(super) from: Option<&'a Repo>,
 }
 
 /// Everything that has the bytes.
 pub(super) struct Scan<'a> {
     pub(super) repo: &'a Repo,
-    pub(super) search: Search,
-    /// What is deleted.
+    pub(super) scope: Scope<'a>,
+    /// The blobs that are deleted.
     blobs: BTreeMap<BlobId, ErasedBlob>,
-    /// The blobs that were asked for.
-    targets: HashSet<BlobId>,
+    /// The blobs that stay, because other messages have them too.
+    shared: BTreeMap<BlobId, Option<ErasedBlob>>,
+    /// The messages that have each blob.
+    pub(super) holders: HashMap<BlobId, BTreeSet<CommitId>>,
+    /// Toolsets with a definition that arrived as erased.
+    toolsets: HashMap<ToolsetId, Vec<BlobId>>,
     /// The commits whose message has to be edited where it is shown.
     pub(super) commits: HashMap<CommitId, ErasureExtent>,
+    /// The commits of other messages that have the same bytes, and keep them.
+    others: HashSet<CommitId>,
     /// Branches, sorted by name.
     pub(super) branches: Vec<ScannedBranch>,
+    /// The heads of branches before anything was looked for: what they lead to was found.
+    searched: HashSet<CommitId>,
     /// Documents to be rewritten, with their new text.
     pub(super) documents: Vec<(RefName, BlobId, String)>,
+    /// Documents of effects whose answer is erased, with their new text.
+    answers: HashMap<RefName, String>,
     places: Vec<ErasePlace>,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) async fn new(repo: &'a Repo, request: &EraseRequest) -> Result<Self> {
-        let (targets, search) = targets(repo, request).await?;
+    pub(super) async fn new(repo: &'a Repo, scope: Scope<'a>) -> Result<Self> {
         let mut scan = Self {
             repo,
-            search,
+            scope,
             blobs: BTreeMap::new(),
-            targets,
+            shared: BTreeMap::new(),
+            holders: HashMap::new(),
+            toolsets: HashMap::new(),
             commits: HashMap::new(),
+            others: HashSet::new(),
             branches: Vec::new(),
+            searched: heads_of(repo).await?,
             documents: Vec::new(),
+            answers: HashMap::new(),
             places: Vec::new(),
         };
-        scan.stored().await?;
+        if scan.scope.arrived.is_empty() {
+            scan.stored().await?;
+        } else {
+            scan.arrived().await?;
+        }
         scan.records().await?;
-        scan.branches = scan.heads().await?;
-        scan.name_branches();
+        scan.effects().await?;
         scan.refs().await?;
         scan.log().await?;
         scan.tools().await?;
+        for (id, kept) in &mut scan.shared {
+            *kept = scan.blobs.remove(id);
+        }
+        scan.branches = scan.heads().await?;
+        scan.name_branches();
         scan.places.sort();
         Ok(scan)
     }
@@ -88,10 +134,9 @@ impl<'a> Scan<'a> {
     /// Finds the branches again that others made or moved since. `false` when something that came
     /// with them has the bytes: all has to be looked for again.
     pub(super) async fn follow(&mut self) -> Result<bool> {
-        let known: HashSet<CommitId> = self.branches.iter().map(|branch| branch.head).collect();
         let now = self.heads().await?;
         let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
-        let mut seen = known;
+        let mut seen = self.searched.clone();
         while let Some(head) = open.pop() {
             let mut next = Some(head).filter(|head| !seen.contains(head));
             while let Some(from) = next {
@@ -103,30 +148,49 @@ impl<'a> Scan<'a> {
                         next = None;
                         break;
                     }
-                    if step.commit.linked_blobs().any(|blob| self.has(blob)) {
+                    let is_named = match &self.scope.messages {
+                        Some(messages) if step.commit.content.is_some() => {
+                            messages.contains(&slot_of(self.repo, &step.commit).await?)
+                        }
+                        Some(_) | None => false,
+                    };
+                    if is_named || step.commit.linked_blobs().any(|blob| self.has(blob)) {
                         return Ok(false);
                     }
                     open.extend(step.commit.parents.iter().skip(1));
                 }
             }
         }
+        self.searched.extend(now.iter().map(|branch| branch.head));
         self.branches = now;
         Ok(true)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.blobs.is_empty()
+        self.blobs.is_empty() && self.shown().next().is_none()
     }
 
+    /// Lists what branches show of it, once for each branch.
+    pub(super) fn shown(&self) -> impl Iterator<Item = CommitId> + '_ {
+        self.branches.iter().flat_map(|branch| branch.shown.iter().copied())
+    }
+
+    /// Returns whether a blob is deleted.
     pub(super) fn has(&self, blob: BlobId) -> bool {
         self.blobs.contains_key(&blob)
+    }
+
+    /// Lists what arrived and is not deleted, since other messages have it.
+    pub(super) fn shared(&self) -> impl Iterator<Item = BlobId> + '_ {
+        self.shared.keys().copied()
     }
 
     pub(super) fn report(&self) -> EraseReport {
         EraseReport {
             blobs: self.blobs.values().cloned().collect(),
+            shared: self.shared.values().flatten().cloned().collect(),
             places: self.places.clone(),
-            edits: 0,
+            edits: self.shown().count() + self.documents.len(),
             wiped: Ok(Default::default()),
         }
     }
@@ -167,8 +231,8 @@ impl<'a> Scan<'a> {
         }
         let found = self.repo.store().blobs(self.repo.name(), keys).await?;
         for blob in found.into_iter().flatten() {
-            let hit = self.search.in_bytes(blob.bytes());
-            if hit.is_some() || self.targets.contains(&blob.id()) {
+            let hit = self.scope.search.in_bytes(blob.bytes());
+            if hit.is_some() || self.scope.targets.contains(&blob.id()) {
                 let kinds = hit.map(|hit| hit.kinds()).unwrap_or_default();
                 self.add(&blob, kinds);
             }
@@ -193,8 +257,10 @@ impl<'a> Scan<'a> {
             let ids: Vec<CommitId> =
                 page.objects.iter().filter_map(|(object, _)| commit_id(*object)).collect();
             let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
-            for commit in commits.into_iter().flatten() {
-                self.record(&commit, &mut spared, &mut linked).await?;
+            let commits: Vec<Commit> = commits.into_iter().flatten().collect();
+            let there = self.known_to_sender(&commits).await?;
+            for commit in &commits {
+                self.record(commit, &there, &mut spared, &mut linked).await?;
             }
             match page.next {
                 Some(next) => after = next,
@@ -210,9 +276,26 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// Returns whether nothing but a signature or the like matches in a content.
+    async fn is_spared(
+        &self,
+        commit: &Commit,
+        content: BlobId,
+        spared: &mut HashMap<BlobId, bool>,
+    ) -> Result<bool> {
+        if let Some(is_spared) = spared.get(&content) {
+            return Ok(*is_spared);
+        }
+        let readable = self.repo.content(commit).await?;
+        let is_spared = readable.is_some_and(|it| self.scope.search.content(&it).is_none());
+        spared.insert(content, is_spared);
+        Ok(is_spared)
+    }
+
     async fn record(
         &mut self,
         commit: &Commit,
+        there: &HashSet<CommitId>,
         spared: &mut HashMap<BlobId, bool>,
         linked: &mut HashSet<BlobId>,
     ) -> Result<()> {
@@ -222,22 +305,16 @@ impl<'a> Scan<'a> {
             let what = format!("blob {} is a list of changes, which has no text", id.short());
             return Err(Error::BadErase { what });
         }
-        let content = commit.content.filter(|id| self.has(*id));
-        let verbatim = commit.verbatim.filter(|id| self.has(*id));
+        let kept = self.keep_shared(commit, there.contains(&commit.id()), spared).await?;
+        let goes = |scan: &Self, id: BlobId| scan.has(id) && !kept.contains(&id);
+        let content = commit.content.filter(|id| goes(self, *id));
+        let verbatim = commit.verbatim.filter(|id| goes(self, *id));
         let mut affected = verbatim.map(|_| ErasureExtent::Verbatim);
         if let Some(id) = content {
-            if self.targets.contains(&id) {
+            if self.scope.targets.contains(&id) {
                 affected = Some(ErasureExtent::Whole);
             } else {
-                let is_spared = match spared.get(&id) {
-                    Some(is_spared) => *is_spared,
-                    None => {
-                        let readable = self.repo.content(commit).await?;
-                        readable.is_some_and(|readable| self.search.content(&readable).is_none())
-                    }
-                };
-                spared.insert(id, is_spared);
-                if !is_spared {
+                if !self.is_spared(commit, id, spared).await? {
                     affected = Some(ErasureExtent::Part);
                 }
             }
@@ -265,14 +342,14 @@ impl<'a> Scan<'a> {
             self.commits.insert(commit.id(), affected);
         }
         for id in &commit.keeps {
-            if !self.has(*id) {
+            if !goes(self, *id) {
                 continue;
             }
             linked.insert(*id);
             self.places.push(place(ErasePlaceKind::Original));
         }
         for (field, text) in texts_of(commit) {
-            if self.search.in_text(&text).is_some() {
+            if self.scope.search.in_text(&text).is_some() {
                 let name = Some(field.to_owned());
                 self.places.push(ErasePlace { name, ..place(ErasePlaceKind::Record) });
             }
@@ -281,18 +358,20 @@ impl<'a> Scan<'a> {
     }
 
     /// Finds what branches show of it.
-    async fn heads(&self) -> Result<Vec<ScannedBranch>> {
+    pub(super) async fn heads(&self) -> Result<Vec<ScannedBranch>> {
         let mut branches = Vec::new();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
             let Some(head) = target.commit() else { continue };
             let line = self.repo.line(Some(head)).await?;
-            let shown = line
-                .view()
-                .rows()
-                .map(|row| row.version)
-                .filter(|version| self.commits.contains_key(version))
-                .collect();
-            branches.push(ScannedBranch { name, head, shown });
+            let (mut shown, mut others) = (Vec::new(), Vec::new());
+            for row in line.view().rows() {
+                if self.commits.contains_key(&row.version) {
+                    shown.push(row.version);
+                } else if self.others.contains(&row.version) {
+                    others.push(row.version);
+                }
+            }
+            branches.push(ScannedBranch { name, head, shown, others });
         }
         Ok(branches)
     }
@@ -301,7 +380,7 @@ impl<'a> Scan<'a> {
     fn name_branches(&mut self) {
         let mut shown: HashMap<CommitId, Vec<String>> = HashMap::new();
         for branch in &self.branches {
-            for version in &branch.shown {
+            for version in branch.shown.iter().chain(&branch.others) {
                 let name = branch.name.branch_name().unwrap_or_default().to_owned();
                 shown.entry(*version).or_default().push(name);
             }
@@ -312,29 +391,50 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Finds documents, and says what they are without it.
+    /// Returns whether other messages have or quote what the named ones say.
+    fn has_others(&self) -> bool {
+        self.places.iter().any(|place| place.other)
+    }
+
+    /// Finds documents, and says what they are without it. Where other messages have the text,
+    /// documents may have it from them, and stay.
     async fn refs(&mut self) -> Result<()> {
+        let stay = self.has_others() && self.scope.arrived.is_empty();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "").await? {
             let RefTarget::Blob(id) = target else { continue };
-            if name.erased_blob().is_some() || !self.has(id) {
+            let is_erasure = name.erased_blob().or(name.pending_erasure_blob()).is_some();
+            if is_erasure || !self.has(id) {
                 continue;
             }
-            let refused = |what: &str| Error::BadErase { what: format!("document {name}: {what}") };
-            if self.targets.contains(&id) {
-                return Err(refused(
-                    "it is in use; `tract redact --pattern` takes a text out of it",
-                ));
-            }
-            let blob = self.repo.require_blob(id).await?;
-            let text = blob.text().and_then(|text| self.search.json(text));
-            let text = text.filter(|text| self.search.in_bytes(text.as_bytes()).is_none());
-            let Some(text) = text else {
-                return Err(refused("the text cannot be taken out of it"));
+            let mut place = ErasePlace::named(ErasePlaceKind::Document, name.as_str());
+            let text = match stay {
+                _ if self.answers.contains_key(&name) => self.answers.remove(&name),
+                true => None,
+                false if self.scope.arrived.is_empty() => Some(self.rewritten(&name, id).await?),
+                false => self.as_sent(&name, id).await?,
             };
-            self.places.push(ErasePlace::named(ErasePlaceKind::Document, name.as_str()));
-            self.documents.push((name, id, text));
+            match text {
+                Some(text) => self.documents.push((name, id, text)),
+                None => {
+                    place.other = true;
+                    self.shared.insert(id, None);
+                }
+            }
+            self.places.push(place);
         }
         Ok(())
+    }
+
+    /// Returns the text of a document without what is erased.
+    async fn rewritten(&self, name: &RefName, id: BlobId) -> Result<String> {
+        let refused = |what: &str| Error::BadErase { what: format!("document {name}: {what}") };
+        if self.scope.targets.contains(&id) {
+            return Err(refused("it is in use; `tract redact --pattern` takes a text out of it"));
+        }
+        let blob = self.repo.require_blob(id).await?;
+        let text = blob.text().and_then(|text| self.scope.search.json(text));
+        let text = text.filter(|text| self.scope.search.in_bytes(text.as_bytes()).is_none());
+        text.ok_or_else(|| refused("the text cannot be taken out of it"))
     }
 
     /// Searches what the ref log says of writes.
@@ -348,7 +448,7 @@ impl<'a> Scan<'a> {
                 let texts = [Some(&note.what), Some(&note.who), note.why.as_ref()];
                 let name = entry.name.as_str().to_owned();
                 let mut texts = texts.into_iter().flatten().chain([&name]);
-                if texts.any(|text| self.search.in_text(text).is_some()) {
+                if texts.any(|text| self.scope.search.in_text(text).is_some()) {
                     let name = entry.seq.to_string();
                     self.places.push(ErasePlace::named(ErasePlaceKind::Log, name));
                 }
@@ -362,11 +462,19 @@ impl<'a> Scan<'a> {
 
     /// Finds the tools whose definition has it.
     async fn tools(&mut self) -> Result<()> {
+        let other = self.has_others() && self.scope.arrived.is_empty();
         let store = self.repo.store();
         for name in store.tool_names(self.repo.name()).await? {
             for tool in store.tools_by_name(self.repo.name(), &name).await? {
-                if tool.schemas.iter().any(|schema| self.has(*schema)) {
-                    self.places.push(ErasePlace::named(ErasePlaceKind::Tool, &name));
+                let with_it: Vec<BlobId> =
+                    tool.schemas.iter().filter(|schema| self.has(**schema)).copied().collect();
+                if with_it.is_empty() {
+                    continue;
+                }
+                let place = ErasePlace::named(ErasePlaceKind::Tool, &name);
+                self.places.push(ErasePlace { other, ..place });
+                if other {
+                    self.shared.extend(with_it.into_iter().map(|id| (id, None)));
                 }
             }
         }
@@ -375,13 +483,18 @@ impl<'a> Scan<'a> {
 
     /// Returns a definition without it; `None` when it cannot be one any more.
     pub(super) fn tool(&self, schema: BlobId, text: &str) -> Option<ToolSchema> {
-        if self.targets.contains(&schema) {
+        if self.scope.targets.contains(&schema) {
             return None;
         }
-        let text = self.search.json(text)?;
-        let is_clean = self.search.in_bytes(text.as_bytes()).is_none();
+        let text = self.scope.search.json(text)?;
+        let is_clean = self.scope.search.in_bytes(text.as_bytes()).is_none();
         is_clean.then(|| ToolSchema::parse(&text).ok()).flatten()
     }
+}
+
+async fn heads_of(repo: &Repo) -> Result<HashSet<CommitId>> {
+    let refs = repo.store().list_refs(repo.name(), "heads/").await?;
+    Ok(refs.iter().filter_map(|(_, target)| target.commit()).collect())
 }
 
 /// Returns the fields of a record that are texts of the caller's, by their names.
@@ -403,51 +516,4 @@ fn texts_of(commit: &Commit) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter_map(|(name, text)| Some((name, text?)))
     .collect()
-}
-
-/// Finds the blobs that were asked for, and what else is searched for.
-async fn targets(repo: &Repo, request: &EraseRequest) -> Result<(HashSet<BlobId>, Search)> {
-    let targets = match &request.what {
-        EraseWhat::Secrets(scanner) => {
-            return Ok((HashSet::new(), Search::Secrets(scanner.as_ref().clone())));
-        }
-        EraseWhat::Targets(targets) => targets,
-    };
-    let (mut blobs, mut contents) = (HashSet::new(), Vec::new());
-    for target in targets {
-        match target {
-            EraseTarget::Blob(id) => {
-                let blob = repo.require_blob(*id).await?;
-                blobs.insert(*id);
-                contents.extend(blob.text().and_then(any_content));
-            }
-            EraseTarget::Commit(id) => {
-                let commit = repo.require_commit(*id).await?;
-                let Some(content) = repo.content(&commit).await? else {
-                    let what = format!("commit {} says nothing that could be erased", id.short());
-                    return Err(Error::BadErase { what });
-                };
-                blobs.extend(commit.content);
-                blobs.extend(commit.verbatim);
-                contents.push(content);
-            }
-        }
-    }
-    let search = Search::texts(&contents, request.mark());
-    if contents
-        .iter()
-        .any(|content| search.in_text(&request.reason).is_some() && !content.text().is_empty())
-    {
-        let what = "the reason has the text that is to be erased".to_owned();
-        return Err(Error::BadErase { what });
-    }
-    Ok((blobs, search))
-}
-
-/// Reads stored bytes as a message of the kind that they may be of.
-fn any_content(text: &str) -> Option<Content> {
-    use tract_core::Kind;
-    [Kind::User, Kind::ToolResult, Kind::Artifact]
-        .iter()
-        .find_map(|kind| Content::from_blob(kind, text).ok())
 }

@@ -1,18 +1,17 @@
 //! Whether a text has what is to be erased, and the text without it.
 
-use serde_json::Value;
+use std::ops::Range;
+
 use tract_core::{Content, Part};
-use tract_secrets::{Scanner, SecretKind};
+use tract_secrets::{Scanner, SecretKind, find_through_escapes};
 
 use crate::redact::{json_string, redact_content, redact_with};
 
 /// Shorter texts are found in too much that has nothing to do with them.
 const SHORTEST: usize = 16;
-/// How deep a JSON text within a JSON text is followed.
-const DEPTH: usize = 6;
 
 pub(super) enum Search {
-    /// Whole texts of what is erased, and what replaces them.
+    /// Whole texts of the erased messages, and their replacement.
     Texts {
         texts: Vec<String>,
         mark: String,
@@ -20,7 +19,7 @@ pub(super) enum Search {
     Secrets(Scanner),
 }
 
-/// What was found in a text.
+/// A match in a text.
 pub(super) enum Hit {
     Text,
     Secrets(Vec<SecretKind>),
@@ -50,86 +49,68 @@ impl Search {
         Self::Texts { texts, mark }
     }
 
-    /// Searches a text that is not JSON.
+    /// Returns the replacement of an erased text.
+    pub(super) fn mark(&self) -> String {
+        match self {
+            Self::Texts { mark, .. } => mark.clone(),
+            Self::Secrets(_) => String::new(),
+        }
+    }
+
+    /// Searches a text, also behind escapes.
     pub(super) fn in_text(&self, text: &str) -> Option<Hit> {
         match self {
-            Self::Texts { texts, .. } => {
-                texts.iter().any(|searched| text.contains(searched.as_str())).then_some(Hit::Text)
-            }
+            Self::Texts { texts, .. } => (!places(texts, text).is_empty()).then_some(Hit::Text),
             Self::Secrets(scanner) => secrets(scanner.find(text)),
         }
     }
 
     /// Searches stored bytes: JSON, as a rule, in which texts have escapes.
     pub(super) fn in_bytes(&self, bytes: &[u8]) -> Option<Hit> {
-        let text = String::from_utf8_lossy(bytes);
         match self {
             Self::Texts { texts, .. } if texts.is_empty() => None,
-            Self::Texts { .. } => self.in_text(&text).or_else(|| {
-                let value = serde_json::from_str(&text).ok()?;
-                self.in_value(&value, DEPTH).then_some(Hit::Text)
-            }),
-            Self::Secrets(scanner) => secrets(scanner.find_in_json(&text)),
-        }
-    }
-
-    fn in_value(&self, value: &Value, depth: usize) -> bool {
-        match value {
-            Value::String(text) => {
-                self.in_text(text).is_some()
-                    || (depth > 0
-                        && text.trim_start().starts_with(['{', '[', '"'])
-                        && serde_json::from_str(text)
-                            .is_ok_and(|inner| self.in_value(&inner, depth - 1)))
+            Self::Texts { .. } => self.in_text(&String::from_utf8_lossy(bytes)),
+            Self::Secrets(scanner) => {
+                secrets(scanner.find_in_json(&String::from_utf8_lossy(bytes)))
             }
-            Value::Array(values) => values.iter().any(|value| self.in_value(value, depth)),
-            Value::Object(fields) => fields.values().any(|value| self.in_value(value, depth)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }
 
-    /// Returns what a message says without it; `None` when it is not in it.
+    /// Returns a content without the text; `None` when the text is not in it.
     pub(super) fn content(&self, content: &Content) -> Option<Content> {
         match self {
             Self::Texts { .. } => redact_with(content, &mut |text, is_json| {
-                if is_json { self.arguments(text) } else { self.replaced(text) }
+                if is_json { self.arguments(text) } else { self.replaced(text, false) }
             }),
             Self::Secrets(scanner) => Some(redact_content(content, scanner)?.content),
         }
     }
 
-    fn replaced(&self, text: &str) -> Option<String> {
+    /// Returns a text without it, with all else as it was. In JSON, and behind escapes, the mark has
+    /// no character that would need escapes of its own.
+    fn replaced(&self, text: &str, is_json: bool) -> Option<String> {
         let Self::Texts { texts, mark } = self else { return None };
-        let mut out: Option<String> = None;
-        for searched in texts {
-            let now = out.as_deref().unwrap_or(text);
-            if now.contains(searched.as_str()) {
-                out = Some(now.replace(searched.as_str(), mark));
+        let found = places(texts, text);
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for (range, level) in &found {
+            out.push_str(text.get(from..range.start).unwrap_or_default());
+            match is_json || *level > 0 {
+                true => out.push_str(&plain(mark)),
+                false => out.push_str(mark),
             }
+            from = range.end;
         }
-        out
+        out.push_str(text.get(from..).unwrap_or_default());
+        (!found.is_empty()).then_some(out)
     }
 
-    /// Returns a JSON text without it, with all else as it was; `None` when it is not in it as JSON
-    /// texts are usually written.
+    /// Returns a JSON text without it, with all else as it was; `None` when it is not in it.
     pub(super) fn json(&self, json: &str) -> Option<String> {
-        let Self::Texts { texts, mark } = self else {
-            let Self::Secrets(scanner) = self else { return None };
-            return scanner.redact_json(json).map(|redacted| redacted.text);
-        };
-        let mut out: Option<String> = None;
-        for searched in texts {
-            // As a string, as a string within a JSON text that is a string, and so on.
-            let (mut searched, mut mark) = (searched.clone(), mark.clone());
-            for _ in 0..DEPTH {
-                (searched, mark) = (escaped(&searched), escaped(&mark));
-                let now = out.as_deref().unwrap_or(json);
-                if now.contains(searched.as_str()) {
-                    out = Some(now.replace(searched.as_str(), &mark));
-                }
-            }
+        match self {
+            Self::Texts { .. } => self.replaced(json, true),
+            Self::Secrets(scanner) => scanner.redact_json(json).map(|redacted| redacted.text),
         }
-        out
     }
 
     /// Returns the arguments of a call without it. Where it is written in an unusual way, nothing of
@@ -144,11 +125,32 @@ impl Search {
     }
 }
 
-/// Returns a text as it is written between the quotes of a JSON string.
-fn escaped(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    inner.unwrap_or_default().to_owned()
+/// Finds texts in another one and behind its escapes: where they are written, in order and without
+/// overlap, and how many levels of escapes they are behind. Of two that begin together, the longer.
+fn places(texts: &[String], text: &str) -> Vec<(Range<usize>, usize)> {
+    let mut found = find_through_escapes(text, |level, text| {
+        let found = texts.iter().flat_map(|searched| text.match_indices(searched.as_str()));
+        found.map(|(at, found)| (at..at + found.len(), level)).collect()
+    });
+    found.sort_by_key(|(range, level)| (range.start, std::cmp::Reverse(range.end), *level));
+    let mut end = 0;
+    found.retain(|(range, _)| {
+        let is_free = range.start >= end;
+        end = if is_free { range.end } else { end };
+        is_free
+    });
+    found
+}
+
+/// Returns a mark that is written the same at every level of escapes.
+fn plain(mark: &str) -> String {
+    let plain = |character| match character {
+        '"' => '\'',
+        '\\' => '/',
+        character if character.is_control() => ' ',
+        character => character,
+    };
+    mark.chars().map(plain).collect()
 }
 
 fn secrets(found: Vec<tract_secrets::SecretMatch>) -> Option<Hit> {
@@ -168,7 +170,7 @@ fn texts_of(content: &Content) -> Vec<String> {
     texts
 }
 
-/// Returns a message with nothing left of what it said, but what pairs calls with results.
+/// Returns a content whose texts are replaced by the mark; calls and their ids stay.
 pub(super) fn emptied(content: &Content, mark: &str) -> Content {
     let mut content = content.clone();
     if let Some(parts) = content.parts_mut() {

@@ -1,13 +1,15 @@
 //! What is needed: everything that refs, documents and young entries of the ref log lead to.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use tract_compile::IdHasher;
+use tract_core::batch::ids_in;
 use tract_core::store::{BlobKey, LogQuery, StoreErrorKind, Walk};
 use tract_core::{
-    BlobId, Commit, CommitId, LogEntry, ObjectId, RefTarget, ToolId, ToolRow, ToolSchema, ToolsetId,
+    BlobId, Commit, CommitId, LogEntry, ObjectId, RefName, RefTarget, ToolId, ToolRow, ToolSchema,
+    ToolsetId,
 };
 
 use super::{GcProgress, KeptBy, OnGc};
@@ -37,6 +39,8 @@ pub(super) struct Marks<'a> {
     /// Each tool and schema that a needed commit has in force, and the first such commit.
     tools: HashMap<ToolId, Vec<(BlobId, FirstSight)>>,
     commits: u64,
+    /// Leases that hold no more.
+    expired: HashSet<RefName>,
 }
 
 /// The first commit that has a list of tools in force, and when it was made; `None` where the list
@@ -59,7 +63,13 @@ impl<'a> Marks<'a> {
             read: HashSet::new(),
             tools: HashMap::new(),
             commits: 0,
+            expired: HashSet::new(),
         }
+    }
+
+    /// Leaves out leases that hold no more.
+    pub(super) fn pass_over(&mut self, leases: Vec<(RefName, RefTarget)>) {
+        self.expired.extend(leases.into_iter().map(|(name, _)| name));
     }
 
     /// Returns why an object is needed; `None` when it is not.
@@ -81,6 +91,7 @@ impl<'a> Marks<'a> {
     pub(super) async fn refs(&mut self) -> Result<()> {
         let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
         let (mut heads, mut pinned, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+        let mut leases = Vec::new();
         for (name, target) in refs {
             let is_history = name.branch_name().is_some()
                 || name.tag_name().is_some()
@@ -88,6 +99,8 @@ impl<'a> Marks<'a> {
             match target {
                 RefTarget::Commit(id) if is_history => heads.push(id),
                 RefTarget::Commit(id) => pinned.push(id),
+                RefTarget::Blob(_) if self.expired.contains(&name) => {}
+                RefTarget::Blob(id) if name.is_lease() => leases.push(id),
                 RefTarget::Blob(id) => documents.push(id),
                 RefTarget::Ref(_) => {}
             }
@@ -99,7 +112,9 @@ impl<'a> Marks<'a> {
             self.history(id, None, KeptBy::Document).await?;
         }
         self.documents(&documents, KeptBy::Document).await?;
-        self.schemas(KeptBy::Document).await
+        self.schemas(KeptBy::Document).await?;
+        self.documents(&leases, KeptBy::Written).await?;
+        self.schemas(KeptBy::Written).await
     }
 
     /// Marks what entries of the log since a time lead to. What an older entry led to may be gone.
@@ -112,7 +127,9 @@ impl<'a> Marks<'a> {
             before = page.last().map(|entry| entry.seq);
             // Clocks of several machines differ: an entry may be younger than the one after it.
             let any = page.iter().any(|entry| entry.note.at >= since);
-            let young = page.into_iter().filter(|entry| entry.note.at >= since);
+            // What a lease kept is not needed once it has ended.
+            let is_needed = |entry: &LogEntry| entry.note.at >= since && !entry.name.is_lease();
+            let young = page.into_iter().filter(is_needed);
             self.entries(young, KeptBy::RefLog).await?;
             if is_last || !any {
                 return self.schemas(KeptBy::RefLog).await;
@@ -189,10 +206,9 @@ impl<'a> Marks<'a> {
             .collect();
         for chunk in new.chunks(DOCUMENTS) {
             let found = self.repo.store().blobs(self.repo.name(), chunk).await?;
-            let mut named = HashSet::new();
-            for blob in found.iter().flatten() {
-                ids_in(blob.bytes(), &mut named);
-            }
+            let named = found.iter().flatten().flat_map(|blob| ids_in(blob.bytes()));
+            // In an order of their own: equal stores are read by equal calls.
+            let named: BTreeSet<[u8; 32]> = named.collect();
             let commits: Vec<CommitId> = named.iter().copied().map(CommitId::from_bytes).collect();
             let commits = self.repo.store().commits(self.repo.name(), &commits).await?;
             for commit in commits.into_iter().flatten() {
@@ -335,28 +351,5 @@ fn needed(error: tract_core::StoreError) -> Error {
             what: "it is needed, but not stored: `tract verify` says what is damaged".to_owned(),
         },
         _ => error.into(),
-    }
-}
-
-/// Finds what may be ids: runs of exactly 64 lower-case hex digits.
-fn ids_in(bytes: &[u8], found: &mut HashSet<[u8; 32]>) {
-    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    for run in bytes.split(|byte| !is_digit(byte)).filter(|run| run.len() == 64) {
-        let id = std::str::from_utf8(run).ok().and_then(|text| text.parse::<BlobId>().ok());
-        found.extend(id.map(|id| *id.as_bytes()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_found_wherever_a_document_names_them() {
-        let (one, other) = ("0a".repeat(32), "ff".repeat(32));
-        let text = format!("{{\"commit\":\"{one}\",\"blob {other}\":1,\"no\":\"{one}{other}\"}}");
-        let mut found = HashSet::new();
-        ids_in(text.as_bytes(), &mut found);
-        assert_eq!(found, HashSet::from([[0x0a; 32], [0xff; 32]]));
     }
 }

@@ -5,8 +5,11 @@ use std::ops::Range;
 use memchr::memmem::{self, Finder};
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::Extractor;
+use regex_syntax::hir::{Hir, Look};
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::error::{Error, Result};
+use crate::normal::{NormalForm, NormalText};
 
 /// The most memory that a compiled pattern may take, in bytes.
 const MAX_COMPILED: usize = 4 << 20;
@@ -32,10 +35,12 @@ const MIN_NEEDLE: usize = 3;
 pub struct GrepPattern {
     regex: Regex,
     /// Whether a line that matches by itself also matches inside the text. Only an anchor of the
-    /// whole text (`\A`, `\z`) can make that false.
+    /// whole text (`\A`, `\z`, `^` and `$` under `(?-m)`) can make that false.
     matches_in_text: bool,
     /// Letters of which each match has some, in one piece; empty where that is not known.
     needles: Vec<Finder<'static>>,
+    /// Whether lines are compared in NFC: the pattern is a text.
+    is_text: bool,
 }
 
 /// How a [`GrepPattern`] is read.
@@ -54,12 +59,24 @@ impl GrepPattern {
 
     /// Returns whether a line matches.
     pub fn is_match(&self, line: &str) -> bool {
-        self.regex.is_match(line)
+        match self.normal(line) {
+            Some(normal) => self.regex.is_match(&normal.text),
+            None => self.regex.is_match(line),
+        }
+    }
+
+    fn normal(&self, text: &str) -> Option<NormalText> {
+        self.is_text.then(|| NormalText::of(text, NormalForm::Composed)).flatten()
     }
 
     /// Returns where the first match of a line is, in bytes.
     pub(super) fn find(&self, line: &str) -> Option<Range<usize>> {
-        self.regex.find(line).map(|found| found.range())
+        match self.normal(line) {
+            Some(normal) => {
+                self.regex.find(&normal.text).map(|found| normal.original(&found.range()))
+            }
+            None => self.regex.find(line).map(|found| found.range()),
+        }
     }
 
     /// Returns whether a content may match, before it is read: most have not one of the needles.
@@ -74,7 +91,10 @@ impl GrepPattern {
 
     /// Returns whether a line of a text may match: a quick answer for texts without a match.
     pub(super) fn may_match(&self, text: &str) -> bool {
-        !self.matches_in_text || self.regex.is_match(text)
+        // `$` does not match before the `\r` of a line that ends in `\r\n`.
+        !self.matches_in_text
+            || memchr::memchr(b'\r', text.as_bytes()).is_some()
+            || self.is_match(text)
     }
 }
 
@@ -109,35 +129,30 @@ impl GrepPatternBuilder {
         self.compiled(pattern).map_err(bad)?;
         let worded = format!(r"\b{{start-half}}(?:{pattern})\b{{end-half}}");
         let regex = self.compiled(if self.word { &worded } else { pattern }).map_err(bad)?;
-        let matches_in_text = !pattern.contains(r"\A") && !pattern.contains(r"\z");
-        let needles = self.needles(pattern).unwrap_or_default();
-        Ok(GrepPattern { regex, matches_in_text, needles })
+        let parsed = self.parsed(pattern);
+        // In every spelling, an anchor of the whole text matches at the ends of a line alone.
+        let anchors = |parsed: &Hir| {
+            let looks = parsed.properties().look_set();
+            looks.contains(Look::Start) || looks.contains(Look::End)
+        };
+        let matches_in_text = parsed.as_ref().is_some_and(|parsed| !anchors(parsed));
+        let needles = parsed.as_ref().and_then(needles).unwrap_or_default();
+        Ok(GrepPattern { regex, matches_in_text, needles, is_text: false })
     }
 
-    /// Takes a text as it is.
+    /// Takes a text as it is. It matches however its characters are spelled: both are compared in NFC.
     ///
     /// # Errors
     /// [`Error::BadPattern`] when it is too long.
     pub fn text(self, text: &str) -> Result<GrepPattern> {
-        self.regex(&regex::escape(text))
+        let text: String = text.nfc().collect();
+        Ok(GrepPattern { is_text: true, ..self.regex(&regex::escape(&text))? })
     }
 
-    /// Finds what each match begins with, and of that the longest run of letters.
-    fn needles(self, pattern: &str) -> Option<Vec<Finder<'static>>> {
-        let parsed = regex_syntax::ParserBuilder::new()
-            .case_insensitive(self.ignore_case)
-            .multi_line(true)
-            .build()
-            .parse(pattern)
-            .ok()?;
-        let prefixes = Extractor::new().extract(&parsed);
-        let prefixes = prefixes.literals().filter(|found| found.len() <= MAX_NEEDLES)?;
-        let run = |prefix: &[u8]| {
-            let runs = prefix.split(|byte| !(byte.is_ascii_alphabetic() || *byte == b'_'));
-            let longest = runs.max_by_key(|run| run.len())?;
-            (longest.len() >= MIN_NEEDLE).then(|| Finder::new(longest).into_owned())
-        };
-        prefixes.iter().map(|prefix| run(prefix.as_bytes())).collect()
+    /// Parses a pattern as the compiled one is.
+    fn parsed(self, pattern: &str) -> Option<Hir> {
+        let mut parser = regex_syntax::ParserBuilder::new();
+        parser.case_insensitive(self.ignore_case).multi_line(true).build().parse(pattern).ok()
     }
 
     fn compiled(self, pattern: &str) -> std::result::Result<Regex, regex::Error> {
@@ -148,6 +163,18 @@ impl GrepPatternBuilder {
             .dfa_size_limit(MAX_CACHE)
             .build()
     }
+}
+
+/// Finds what each match begins with, and of that the longest run of letters.
+fn needles(parsed: &Hir) -> Option<Vec<Finder<'static>>> {
+    let prefixes = Extractor::new().extract(parsed);
+    let prefixes = prefixes.literals().filter(|found| found.len() <= MAX_NEEDLES)?;
+    let run = |prefix: &[u8]| {
+        let runs = prefix.split(|byte| !(byte.is_ascii_alphabetic() || *byte == b'_'));
+        let longest = runs.max_by_key(|run| run.len())?;
+        (longest.len() >= MIN_NEEDLE).then(|| Finder::new(longest).into_owned())
+    };
+    prefixes.iter().map(|prefix| run(prefix.as_bytes())).collect()
 }
 
 #[cfg(test)]
@@ -164,6 +191,17 @@ mod tests {
                 assert!(matches!(refused, Err(Error::BadPattern { .. })), "{bad}: {refused:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_text_matches_in_both_spellings_of_its_characters() {
+        for (wanted, line) in [("café", "a cafe\u{301} b"), ("cafe\u{301}", "a café b")] {
+            let pattern = GrepPattern::new().text(wanted).unwrap();
+            let found = pattern.find(line).expect("it matches");
+            assert_eq!(line[found].nfc().collect::<String>(), "café");
+            assert!(pattern.may_match(line) && !pattern.is_match("cafe"));
+        }
+        assert!(!GrepPattern::new().text("cafe").unwrap().is_match("cafe\u{301}"));
     }
 
     #[test]
@@ -206,12 +244,12 @@ mod tests {
 
         #[test]
         fn a_text_without_a_match_has_no_line_with_one(
-            pattern in r"(\^|\\b|\\A)?[ab ]{0,2}([ab]\*|\\s|\.|\\W)?[ab]{0,2}(\$|\\z|\\B)?",
-            text in "[ab \n\u{e4}]{0,12}",
+            pattern in r"(\^|\\b|\\A|\(\?-m\)\^|\(\?-m\))?[ab ]{0,2}([ab]\*|\\s|\.|\\W)?[ab]{0,2}(\$|\\z|\\B)?",
+            text in "[ab \r\n\u{e4}]{0,12}",
             word: bool,
         ) {
             let pattern = GrepPattern::new().word(word).regex(&pattern).unwrap();
-            if text.split('\n').any(|line| pattern.is_match(line)) {
+            if text.lines().any(|line| pattern.is_match(line)) {
                 prop_assert!(pattern.may_match(&text));
             }
         }

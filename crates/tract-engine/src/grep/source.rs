@@ -1,5 +1,6 @@
 //! What is searched, in which order, and which heads show it.
 
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,8 +134,9 @@ impl LineSource {
 
 /// What shows a content.
 struct ShownContent {
-    /// A version with this content that is a row.
-    version: CommitId,
+    /// The newest version with this content that is a row, of equally new ones that with the
+    /// smallest id: the one that a search names too.
+    version: (Reverse<Option<i64>>, CommitId),
     heads: Heads,
 }
 
@@ -212,13 +214,13 @@ impl GraphSource {
                 if let Some(toolset) = toolset.filter(|_| !own.is_empty()) {
                     for blob in schemas(repo, toolset).await? {
                         let heads = end - own.len() as u32..end;
-                        add(&mut self.definitions, blob, commit.id(), heads);
+                        add(&mut self.definitions, blob, commit, heads);
                     }
                 }
             }
             for (commit, heads) in shown(repo, commits, rows).await? {
                 if let Some(blob) = commit.content.filter(|_| options.takes(&commit)) {
-                    add(&mut self.messages, blob, commit.id(), heads);
+                    add(&mut self.messages, blob, &commit, heads);
                 }
             }
         }
@@ -262,7 +264,7 @@ impl GraphSource {
             }
             let Some(blob) = commit.content.filter(|_| options.takes(&commit)) else { continue };
             let heads = match self.messages.get_mut(&blob) {
-                Some(shown) if shown.version == commit.id() => std::mem::take(&mut shown.heads),
+                Some(shown) if shown.version.1 == commit.id() => std::mem::take(&mut shown.heads),
                 Some(_) => continue,
                 None if options.hidden && self.hidden[0].insert(blob) => Heads::new(),
                 None => continue,
@@ -273,18 +275,16 @@ impl GraphSource {
     }
 }
 
-fn add(
-    shown: &mut IdMap<BlobId, ShownContent>,
-    blob: BlobId,
-    version: CommitId,
-    heads: Range<u32>,
-) {
+fn add(shown: &mut IdMap<BlobId, ShownContent>, blob: BlobId, commit: &Commit, heads: Range<u32>) {
+    let version = (Reverse(commit.created_at), commit.id());
     match shown.entry(blob) {
         Entry::Vacant(entry) => {
             entry.insert(ShownContent { version, heads: vec![heads] });
         }
         Entry::Occupied(mut entry) => {
-            let known = &mut entry.get_mut().heads;
+            let shown = entry.get_mut();
+            shown.version = shown.version.min(version);
+            let known = &mut shown.heads;
             match known.last_mut() {
                 // Often the same words in one context.
                 Some(last) if last.start >= heads.start && last.end <= heads.end => *last = heads,

@@ -1,6 +1,6 @@
 //! From drafts to commits, pure: the same input gives the same ids in every store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 use tract_core::{
@@ -81,11 +81,41 @@ pub(super) struct Chain {
 /// What a link takes in memory in addition to its blobs, until it is stored.
 const LINK_BYTES: usize = 1 << 10;
 
-/// The calls of one id, oldest first.
+/// The calls of one id.
 #[derive(Default)]
 struct Calls {
-    open: Vec<(CallRef, usize)>,
+    /// The calls without a result, by message, oldest first. Messages that are joined are one.
+    open: Vec<OpenCalls>,
     answered: bool,
+}
+
+/// The open calls of one message that have the same id, in order.
+struct OpenCalls {
+    message: usize,
+    calls: VecDeque<(CallRef, usize)>,
+}
+
+impl Calls {
+    fn push(&mut self, message: usize, call: CallRef, place: usize) {
+        match self.open.last_mut().filter(|open| open.message == message) {
+            Some(open) => open.calls.push_back((call, place)),
+            None => self.open.push(OpenCalls { message, calls: [(call, place)].into() }),
+        }
+    }
+
+    /// Returns the first open call of the nearest message.
+    fn next(&self) -> Option<CallRef> {
+        self.open.last()?.calls.front().map(|(call, _)| *call)
+    }
+
+    fn take_next(&mut self) -> Option<CallRef> {
+        let last = self.open.last_mut()?;
+        let (call, _) = last.calls.pop_front()?;
+        if last.calls.is_empty() {
+            self.open.pop();
+        }
+        Some(call)
+    }
 }
 
 /// Makes commits of drafts, one after the other.
@@ -97,6 +127,8 @@ pub(super) struct Builder<'a> {
     /// How many drafts came.
     drafts: usize,
     calls: HashMap<String, Calls>,
+    /// The number of the last message; a draft that joins the previous one belongs to it.
+    message: usize,
     /// Whether tools were set to stay.
     tools_set: bool,
     /// The time of the last commit that has one: what those without count as.
@@ -113,6 +145,7 @@ impl<'a> Builder<'a> {
             last: None,
             drafts: 0,
             calls: HashMap::new(),
+            message: 0,
             tools_set: false,
             created_at: 0,
             row: None,
@@ -149,6 +182,7 @@ impl<'a> Builder<'a> {
     pub(super) fn add(&mut self, mut draft: Draft) -> Result<()> {
         let place = self.drafts;
         self.drafts += 1;
+        self.message += usize::from(!draft.joins_previous);
         let answers = self.answers(&draft.content);
         let content = Blob::seal(draft.content.take_blob()?.into_bytes());
         let mut planned = sealed_message(self.tip(), &draft, content, answers);
@@ -159,21 +193,21 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Returns the nearest earlier open call that a result answers.
+    /// Returns the call that a result answers: the first open one of the nearest message.
     fn answers(&self, content: &Content) -> Option<CallRef> {
         let Content::ToolResult(answer) = content else { return None };
-        Some(self.calls.get(&answer.call_id)?.open.last()?.0)
+        self.calls.get(&answer.call_id)?.next()
     }
 
     /// Notes which calls a message opens, or which one it answers.
     fn settle(&mut self, place: usize, id: CommitId, content: &Content) {
         for (index, call) in (0..).zip(content.calls()) {
             let calls = self.calls.entry(call.id.clone()).or_default();
-            calls.open.push((CallRef { slot: id, index }, place));
+            calls.push(self.message, CallRef { slot: id, index }, place);
         }
         let Content::ToolResult(answer) = content else { return };
         let calls = self.calls.entry(answer.call_id.clone()).or_default();
-        let kind = match (calls.open.pop(), calls.answered) {
+        let kind = match (calls.take_next(), calls.answered) {
             (Some(_), _) => {
                 calls.answered = true;
                 return;
@@ -213,7 +247,7 @@ impl<'a> Builder<'a> {
     pub(super) fn finish(self) -> Chain {
         let mut made = self.made;
         for (call_id, calls) in self.calls {
-            for (call, draft) in calls.open {
+            for (call, draft) in calls.open.into_iter().flat_map(|open| open.calls) {
                 made.anomalies.push(ImportAnomaly {
                     draft,
                     commit: call.slot,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
 use tract_core::{
-    ActiveTool, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, StoreError,
+    ActiveTool, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, Part, StoreError,
     StoreErrorKind, ToolCall, json,
 };
 
@@ -47,6 +47,11 @@ const MAX_TOOLS: usize = 6;
 pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
     let contents = contents(repo, commits).await?;
     let calls = calls(repo, commits).await?;
+    let mut erased = HashMap::new();
+    for (id, _) in contents.iter().filter(|(_, content)| content.is_none()) {
+        let erasure = repo.erasure_of(*id).await?;
+        erased.extend(erasure.map(|erasure| (*id, erasure.reason)));
+    }
     let mut lines = Vec::with_capacity(commits.len());
     for commit in commits {
         let content = commit.content.and_then(|id| contents.get(&id)).cloned().flatten();
@@ -60,9 +65,10 @@ pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
                 }
                 text => text?,
             },
-            (None, Op::Append { .. }) => {
-                one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS)
-            }
+            (None, Op::Append { .. }) => match commit.content.and_then(|id| erased.get(&id)) {
+                Some(reason) => one_line(&format!("[erased: {reason}]"), MAX_CHARS),
+                None => one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS),
+            },
             (None, _) => one_line(&describe_request(commit, content.as_ref()), MAX_CHARS),
         };
         let message = match (&commit.message, &content) {
@@ -191,6 +197,13 @@ fn text(content: &Content) -> String {
         }
         out.push_str(&format!("{}({})", call.name, arguments(&call.arguments)));
     }
+    // A message of reasoning alone is not a blank line.
+    if out.is_empty() && content.parts().iter().any(|part| matches!(part, Part::Reasoning { .. })) {
+        out = match content.reasoning() {
+            text if text.is_empty() => "(reasoning, encrypted)".to_owned(),
+            text => format!("(reasoning) {text}"),
+        };
+    }
     out
 }
 
@@ -206,6 +219,7 @@ fn arguments(text: &str) -> String {
 
 fn counted(content: &Content) -> String {
     let mut out = content.text();
+    out.push_str(&content.reasoning());
     for call in content.calls() {
         out.push_str(&call.name);
         out.push_str(&call.arguments);

@@ -385,7 +385,7 @@ fn decided_request(
         if new.is_some() {
             (origin.by, origin.id) = (AuthorKind::Hook, record.handler.clone());
         }
-        origin.triggered_by.clone_from(&record.pending);
+        origin.triggered_by = Some(record.event.clone());
         origin.detail = record.to_json();
     }
     if let Some(new) = new
@@ -503,7 +503,7 @@ pub(super) fn error_result(
     }
     draft.origin = Origin {
         id: record.handler.clone(),
-        triggered_by: record.pending.clone().or_else(|| Some(record.event.clone())),
+        triggered_by: Some(record.event.clone()),
         detail: record.to_json(),
         ..AuthorKind::Hook.into()
     };

@@ -217,9 +217,9 @@ impl PendingRequestDoc {
             }
             PendingRequest::Compress { select, content, role, details } => {
                 let (targets, from, to) = match select {
-                    Selection::Targets(targets) | Selection::Exactly(targets) => {
-                        (Some(targets), None, None)
-                    }
+                    Selection::Targets(targets)
+                    | Selection::Exactly(targets)
+                    | Selection::Recorded(targets) => (Some(targets), None, None),
                     Selection::Range { from, to } => (None, from, to),
                 };
                 let (content, role) =

@@ -76,11 +76,14 @@ pub(crate) fn sealed_message(
 /// How many rows are looked at in one step when a call is searched from the end.
 const FIRST_STEP: usize = 8;
 
-/// Finds the nearest earlier open call with this id.
+/// Finds the open call with this id that a result answers: the first one of the nearest message that
+/// has one. Rows that are joined are one message.
 fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
     let mut answered = HashMap::new();
     let mut open = Vec::new();
     let mut taken = None;
+    // The first open call so far, and the row that its message continues.
+    let mut first: Option<(CallRef, Option<CommitId>)> = None;
     let mut rows = line.view().rows().rev().peekable();
     let mut step = FIRST_STEP;
     while rows.peek().is_some() {
@@ -88,14 +91,24 @@ fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
         records.ensure_calls(some.iter().filter(|row| row.answers.is_none()).copied())?;
         step = (step * 4).min(4096);
         for row in some {
+            if let Some((call, continues)) = first
+                && (continues != Some(row.slot) || row.answers.is_some())
+            {
+                return Ok(call);
+            }
             if let Some(call) = row.answers {
                 answered.entry(call).or_insert(row.slot);
                 continue;
             }
-            for (index, (id, name)) in records.calls(row)?.into_iter().enumerate() {
+            let (mut is_found, calls) = (false, records.calls(row)?);
+            for (index, (id, name)) in calls.into_iter().enumerate() {
                 let call = call_ref(row.slot, index);
                 match answered.get(&call) {
-                    None if id == call_id => return Ok(call),
+                    None if id == call_id && is_found => {}
+                    None if id == call_id => {
+                        is_found = true;
+                        first = Some((call, None));
+                    }
                     None => {
                         open.push(OpenCall { call_id: id.to_owned(), name: name.to_owned(), call })
                     }
@@ -105,7 +118,13 @@ fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
                     Some(_) => {}
                 }
             }
+            if let Some((_, continues)) = &mut first {
+                *continues = records.commit(row.version)?.joins;
+            }
         }
+    }
+    if let Some((call, _)) = first {
+        return Ok(call);
     }
     let call_id = call_id.to_owned();
     Err(match taken {

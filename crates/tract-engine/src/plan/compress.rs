@@ -22,11 +22,13 @@ pub(super) fn compress(
 ) -> Plan<PlannedCommit> {
     let rows = Rows::of(line);
     let mut chosen = rows.selected(line, records, select)?;
-    let exactly = matches!(select, Selection::Exactly(_)).then(|| chosen.clone());
+    let is_named = matches!(select, Selection::Exactly(_) | Selection::Recorded(_));
+    let exactly = is_named.then(|| chosen.clone());
     let mut units = rows.widen(records, &mut chosen)?;
     if let Some(named) = exactly {
         // A unit of which the summary did not see everything stays.
         for unit in &mut units {
+            unit.open &= !matches!(select, Selection::Recorded(_));
             unit.open |= !unit.members.is_subset(&named);
         }
     }
@@ -85,7 +87,7 @@ impl Rows {
                 records.ensure(targets.iter().copied())?;
                 targets.iter().map(|target| place(*target)).collect()
             }
-            Selection::Exactly(versions) => {
+            Selection::Exactly(versions) | Selection::Recorded(versions) => {
                 records.ensure(versions.iter().copied())?;
                 let mut places = BTreeSet::new();
                 for version in versions {

@@ -5,7 +5,9 @@ mod resolve;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_compile::{Row, View};
-use tract_core::{Change, CommitId, CommitRef, JsonText, Op, Priority, ToolSchema, ToolsetId};
+use tract_core::{
+    Change, CommitId, CommitRef, JsonText, Op, Priority, ToolSchema, Toolset, ToolsetId,
+};
 
 use self::resolve::Resolving;
 pub use self::resolve::{
@@ -86,9 +88,9 @@ pub fn merge(
     let states_tools = details.tools.is_some();
     let mut tools = tools;
     match resolving.tools {
-        Some(ResolutionKind::Theirs) => tools = (theirs.toolset(), theirs.active()),
+        Some(ResolutionKind::Theirs) => tools = theirs.active(),
         Some(ResolutionKind::Both) if !states_tools => {
-            details.tools = Some(union(records, ours.toolset(), theirs.toolset())?);
+            details.tools = Some(union(records, ours.active(), theirs.active())?);
         }
         _ => {}
     }
@@ -97,7 +99,7 @@ pub fn merge(
     match planned.given.as_ref().map(|(toolset, _)| toolset.id()) {
         Some(given) if !states_tools => planned.set_tools(Some(given), None),
         Some(_) => {}
-        None => planned.set_tools(tools.0, tools.1),
+        None => planned.set_tools(tools, None),
     }
     planned.requires = changes.iter().flat_map(brings).chain(theirs.head()).collect();
     planned.change(changes);
@@ -467,34 +469,30 @@ impl ThreeWayMerge<'_> {
     }
 }
 
-/// The tools in force, and those last set to stay.
-type Tools = (Option<ToolsetId>, Option<ToolsetId>);
-
+/// Merges the tools that were set to stay. Tools that one commit was given alone end with it.
 fn tools(
     sides: MergeSides<'_>,
     bases: &[Line],
     records: &Records,
     conflicts: &mut Vec<MergeConflict>,
-) -> Plan<Tools> {
+) -> Plan<Option<ToolsetId>> {
     let MergeSides { ours, theirs, .. } = sides;
-    let mut choose = |of: fn(&Line) -> Option<ToolsetId>| -> Plan<Option<ToolsetId>> {
-        let before: Vec<_> = bases.iter().map(of).collect();
-        Ok(match pick(&before, &of(ours), &of(theirs)) {
-            MergeChoice::Ours => of(ours),
-            MergeChoice::Theirs => of(theirs),
-            MergeChoice::Neither => {
-                if !alike(records, of(ours), of(theirs))? {
-                    let (ours, theirs) = (ours.head(), theirs.head());
-                    let kind = ConflictKind::Tools;
-                    conflicts.push(MergeConflict { kind, slot: None, ours, theirs });
-                }
-                of(ours)
+    // Tools that were never set and an empty set both compile to no tools.
+    let none = Toolset::seal(Vec::new()).id();
+    let of = |line: &Line| line.active().filter(|toolset| *toolset != none);
+    let before: Vec<_> = bases.iter().map(of).collect();
+    Ok(match pick(&before, &of(ours), &of(theirs)) {
+        MergeChoice::Ours => ours.active(),
+        MergeChoice::Theirs => theirs.active(),
+        MergeChoice::Neither => {
+            if !alike(records, of(ours), of(theirs))? {
+                let (ours, theirs) = (ours.head(), theirs.head());
+                let kind = ConflictKind::Tools;
+                conflicts.push(MergeConflict { kind, slot: None, ours, theirs });
             }
-        })
-    };
-    let toolset = choose(Line::toolset)?;
-    let active = choose(Line::active)?;
-    Ok((toolset, active))
+            ours.active()
+        }
+    })
 }
 
 /// Returns whether two sets hold the same definitions, regardless of the bytes they were given in.

@@ -109,6 +109,12 @@ pub enum Refusal {
     /// Nothing was named.
     #[error("no commit was named")]
     NoTargets,
+    /// The targets set tools and nothing else, and change nothing that is in force.
+    #[error("nothing to revert: {} changes nothing here", short_ids(.targets))]
+    NothingToRevert {
+        /// The commits to revert.
+        targets: Vec<CommitId>,
+    },
     /// Later commits have changed what the target changed.
     #[error("cannot revert {}: {} changed the same since", .target.short(), short_ids(.by))]
     Superseded {
@@ -248,6 +254,7 @@ impl Refusal {
             Self::NotVisible { .. } => "not_visible",
             Self::NoMessage { .. } => "no_message",
             Self::NoTargets => "no_targets",
+            Self::NothingToRevert { .. } => "nothing_to_revert",
             Self::Superseded { .. } => "superseded",
             Self::ChangedSince { .. } => "changed_since",
             Self::Hidden { .. } => "hidden",
@@ -317,8 +324,15 @@ impl Refusal {
                     "leave these commits out with a plan, or merge instead",
                 );
             }
+            Self::NothingToRevert { .. } => {
+                "`tract show` prints what a commit changed; `tract log` lists the commits".into()
+            }
             Self::NothingToPick => "its messages and changes are here already".into(),
-            Self::NotInRange { .. } => "`tract log` lists the commits of the branch".into(),
+            Self::NotInRange { .. } => {
+                "`tract log` lists the commits of the branch; to leave out a message that a merge \
+                 brought: tract annotate REV --priority skip"
+                    .into()
+            }
             Self::IncompletePlan { .. } => {
                 "name each commit once, with \"pick\" or \"drop\"".into()
             }

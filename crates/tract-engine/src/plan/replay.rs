@@ -9,7 +9,7 @@ use tract_core::{
 
 use super::revert::revert;
 use super::work::{SummaryCover, WorkingView, set_mark, set_version, shown, summary_changes};
-use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
+use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal, Stop};
 
 /// The commits that were replayed so far, with their successors.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub struct Replayed {
     slots: HashMap<CommitId, CommitId>,
     /// Messages that were left out.
     dropped: HashSet<CommitId>,
+    /// Commits that were left out.
+    dropped_commits: HashSet<CommitId>,
 }
 
 impl Replayed {
@@ -34,6 +36,11 @@ impl Replayed {
     /// Records a message that is left out on purpose.
     pub fn drop_message(&mut self, slot: CommitId) {
         self.dropped.insert(slot);
+    }
+
+    /// Records a commit that is left out on purpose.
+    pub fn drop_commit(&mut self, commit: CommitId) {
+        self.dropped_commits.insert(commit);
     }
 
     fn commit(&self, id: CommitId) -> CommitId {
@@ -73,9 +80,15 @@ pub fn replay(
         }
         Op::Compress { .. } => replaying.compress()?,
         Op::Revert { targets, .. } => {
-            let targets: Vec<CommitId> =
-                targets.iter().map(|target| replayed.commit(*target)).collect();
-            Some(revert(line, records, &targets, false, &replaying.details())?)
+            let kept = targets.iter().filter(|target| !replayed.dropped_commits.contains(*target));
+            let targets: Vec<CommitId> = kept.map(|target| replayed.commit(*target)).collect();
+            match revert(line, records, &targets, false, &replaying.details()) {
+                Ok(planned) => Some(planned),
+                // Nothing is left to revert here.
+                Err(Stop::Refused(Refusal::NothingToRevert { .. })) => None,
+                Err(Stop::Refused(Refusal::NoTargets)) if targets.is_empty() => None,
+                Err(stop) => return Err(stop),
+            }
         }
         Op::Tools => {
             let mut planned = PlannedCommit::on(line, Op::Tools, &replaying.details());
@@ -179,7 +192,7 @@ impl Replaying<'_> {
         shown(self.line, self.records, slot, slot)
     }
 
-    fn superseded(&self, by: CommitId) -> super::Stop {
+    fn superseded(&self, by: CommitId) -> Stop {
         Refusal::ChangedHere { target: self.commit.id(), by }.into()
     }
 

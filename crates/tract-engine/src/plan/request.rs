@@ -1,6 +1,7 @@
 //! What is asked of a planner, and what it gives.
 
 use serde::{Deserialize, Serialize};
+use tract_compile::LineCounts;
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
     Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind, Op,
@@ -87,6 +88,9 @@ pub enum Selection {
     /// These versions and nothing else: what a summary was made of. A message that was edited
     /// since stays, and so does one that belongs together with a message that is not named.
     Exactly(Vec<CommitId>),
+    /// As [`Exactly`](Self::Exactly), and calls without a result too: the tool that made the recording
+    /// put its summary in the place of all of them, whether or not a call was open.
+    Recorded(Vec<CommitId>),
 }
 
 /// A request to change a branch.
@@ -261,6 +265,8 @@ pub struct BranchTip {
     pub room: u64,
     /// How many commits there are from the root to the head.
     pub commits: u64,
+    /// What the line has, where that is known.
+    pub(crate) counts: Option<LineCounts>,
     /// Where it is known that nothing was said of tool turns since the last row of their index:
     /// what the next row leans on.
     pub(crate) silence: Option<TurnIndexGap>,
@@ -271,6 +277,8 @@ pub struct BranchTip {
 pub(crate) struct TurnIndexGap {
     /// The nearest commit whose row has entries.
     pub(crate) before: Option<CommitId>,
+    /// The commit of that last row.
+    pub(crate) previous: Option<CommitId>,
 }
 
 impl From<&Line> for BranchTip {
@@ -282,7 +290,8 @@ impl From<&Line> for BranchTip {
             tools_set: line.tools_set(),
             room: line.room(),
             commits: line.commit_count(),
-            silence: line.head().is_none().then_some(TurnIndexGap { before: None }),
+            counts: Some(line.counts()),
+            silence: line.head().is_none().then_some(TurnIndexGap { before: None, previous: None }),
         }
     }
 }

@@ -31,6 +31,9 @@ pub(super) fn revert(
         undoing.want(*target);
     }
     let undone = undoing.run(cascade)?;
+    if undone.changes.is_empty() && !undone.changes_tools() && undone.only_tools()? {
+        return Err(Refusal::NothingToRevert { targets: targets.to_vec() }.into());
+    }
     let op = Op::Revert { targets: undone.order, cascade };
     let mut planned = PlannedCommit::on(line, op, details);
     if details.tools.is_none() {
@@ -103,9 +106,31 @@ impl<'a> Undoing<'a> {
             done: HashSet::new(),
             order: Vec::new(),
             changes: Vec::new(),
-            toolset: line.toolset(),
+            toolset: line.active(),
             active: line.active(),
         }
+    }
+
+    /// Returns the tools that are in force where nothing of them is reverted: tools that one commit
+    /// was given alone end with it, unless that commit is itself reverted.
+    fn tools_before(&self) -> (Option<ToolsetId>, Option<ToolsetId>) {
+        let of_head = self.line.head().is_some_and(|head| self.known.contains(&head));
+        let toolset = if of_head { self.line.toolset() } else { self.line.active() };
+        (toolset, self.line.active())
+    }
+
+    /// Whether every target does nothing but set tools.
+    fn only_tools(&self) -> Plan<bool> {
+        for target in &self.wanted {
+            if !sets_tools(self.records, self.records.commit(*target)?)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn changes_tools(&self) -> bool {
+        (self.toolset, self.active) != self.tools_before()
     }
 
     /// Adds a target; returns whether it is a new one.
@@ -170,9 +195,41 @@ impl<'a> Undoing<'a> {
                 let freed = self.waiting.remove(&change.slot().resolve(target));
                 self.ready.extend(freed.into_iter().flatten());
             }
-            self.give_tools_back(target)?;
             self.order.push(target);
             self.changes.extend(changes);
+        }
+        Ok(())
+    }
+
+    /// Gives back the tools that were in force before the targets, the newest target first.
+    fn revert_tools(&mut self) -> Plan<()> {
+        (self.toolset, self.active) = self.tools_before();
+        let mut setting = Vec::new();
+        let parents = |target: &CommitId| self.records.commit(*target).ok()?.parent();
+        self.records.ensure(self.wanted.iter().filter_map(parents))?;
+        for target in &self.wanted {
+            let commit = self.records.commit(*target)?;
+            if before(self.records, commit)? != (commit.toolset, commit.active_toolset()) {
+                setting.push(*target);
+            }
+        }
+        if setting.len() > 1 {
+            let mut left: HashSet<CommitId> = setting.iter().copied().collect();
+            let mut ordered = Vec::with_capacity(setting.len());
+            for n in 0.. {
+                let Some(commit) = self.records.chain(n)?.filter(|_| !left.is_empty()) else {
+                    break;
+                };
+                if left.remove(&commit.id()) {
+                    ordered.push(commit.id());
+                }
+            }
+            // Those of another line, which a merge brought in, come last.
+            ordered.extend(setting.into_iter().filter(|target| left.contains(target)));
+            setting = ordered;
+        }
+        for target in setting {
+            self.give_tools_back(target)?;
         }
         Ok(())
     }
@@ -233,6 +290,7 @@ impl<'a> Undoing<'a> {
 
     /// Returns what has to be reverted as well, once every target is reverted.
     fn dependents(&mut self) -> Plan<Vec<Dependents>> {
+        self.revert_tools()?;
         if let Some(tools) = self.later_tools()? {
             return Ok(vec![tools]);
         }
@@ -279,25 +337,23 @@ impl<'a> Undoing<'a> {
         Ok(dependents)
     }
 
-    /// Returns what replaced the tools that a target set.
+    /// Returns what set other tools after a target that did nothing but set tools.
     fn later_tools(&self) -> Plan<Option<Dependents>> {
-        if self.toolset != self.line.toolset() || self.active != self.line.active() {
-            return Ok(None);
-        }
         for target in &self.wanted {
             let commit = self.records.commit(*target)?;
-            if !matches!(commit.op, Op::Tools) {
+            if !sets_tools(self.records, commit)?
+                || commit.active_toolset() == before(self.records, commit)?.1
+            {
                 continue;
             }
-            let before = before(self.records, commit)?;
-            if commit.active_toolset() == before.1 || self.active == before.1 {
-                continue;
-            }
-            // The newest is the same for every target.
             for n in 0.. {
-                let Some(later) = self.records.chain(n)? else { return Ok(None) };
+                // A target of another line was brought in by a merge, and is compared by value.
+                let Some(later) = self.records.chain(n)? else { break };
+                if later.id() == *target {
+                    break;
+                }
                 if !self.known.contains(&later.id())
-                    && later.active_toolset() != self::before(self.records, later)?.1
+                    && later.active_toolset() != before(self.records, later)?.1
                 {
                     return Ok(Some((*target, vec![later.id()])));
                 }
@@ -305,6 +361,15 @@ impl<'a> Undoing<'a> {
         }
         Ok(None)
     }
+}
+
+/// Whether a commit does nothing but set tools.
+fn sets_tools(records: &Records, commit: &Commit) -> Plan<bool> {
+    Ok(match &commit.op {
+        Op::Tools => true,
+        Op::Revert { .. } => records.changes(commit)?.is_empty(),
+        _ => false,
+    })
 }
 
 /// Returns which of the targets brought a message in, or took it out; what is no such message is a

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use tract_compile::Row;
+use tract_compile::{Row, View};
 use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Kind, Op};
 
-use super::{Rebase, RebaseStep, check_plan};
+use super::{PickTarget, Rebase, RebaseStep, check_plan};
 use crate::error::Result;
 use crate::plan::{MergeConflict, Refusal};
 use crate::repo::Repo;
@@ -64,11 +64,16 @@ impl Txn<'_> {
                 };
                 Ok(Steps { start: Some(*onto), steps })
             }
-            Rebase::Pick { commits, from } => {
+            Rebase::Pick { targets, from } => {
                 let mut picked = Vec::new();
                 let mut seen = HashSet::new();
-                for id in commits {
-                    let unit = turn_of(repo, *id, *from).await?;
+                for target in targets {
+                    let unit = match *target {
+                        PickTarget::Commit(id) => turn_of_commit(repo, id, *from).await?,
+                        PickTarget::Message { slot, head } => {
+                            turn_of_message(repo, slot, head).await?
+                        }
+                    };
                     picked.extend(unit.into_iter().filter(|id| seen.insert(*id)));
                 }
                 if picked.is_empty() {
@@ -227,7 +232,11 @@ async fn dropped(
 
 /// Returns the commits that are picked with one: the reasoning, the message with the calls, and
 /// their results, for any of them.
-async fn turn_of(repo: &Repo, id: CommitId, from: Option<CommitId>) -> Result<Vec<CommitId>> {
+async fn turn_of_commit(
+    repo: &Repo,
+    id: CommitId,
+    from: Option<CommitId>,
+) -> Result<Vec<CommitId>> {
     let commit = repo.require_commit(id).await?;
     let Op::Append { slot, answers, .. } = &commit.op else { return Ok(vec![id]) };
     let call = match answers {
@@ -245,19 +254,8 @@ async fn turn_of(repo: &Repo, id: CommitId, from: Option<CommitId>) -> Result<Ve
     let mut turn: Vec<Row> = Vec::new();
     for head in heads {
         let line = repo.line(Some(head)).await?;
-        let view = line.view();
-        let Some(row) = view.get(call) else { continue };
-        let mut rows = Vec::new();
-        for before in view.rows_before(row.row_key()) {
-            if repo.require_commit(before.version).await?.kind != Some(Kind::Reasoning) {
-                break;
-            }
-            rows.push(*before);
-        }
-        rows.reverse();
-        rows.push(*row);
-        let of_call = |row: &&Row| row.answers.is_some_and(|answered| answered.slot == call);
-        rows.extend(view.rows_after(row.row_key()).filter(of_call));
+        let Some(row) = line.view().get(call) else { continue };
+        let rows = rows_of_turn(repo, line.view(), row).await?;
         let results = |rows: &[Row]| rows.iter().filter(|row| row.answers.is_some()).count();
         if turn.is_empty() || results(&rows) > results(&turn) {
             turn = rows;
@@ -274,6 +272,68 @@ async fn turn_of(repo: &Repo, id: CommitId, from: Option<CommitId>) -> Result<Ve
         picked.push(id);
     }
     Ok(picked)
+}
+
+/// Returns the commits that are picked with a message that a head shows: those of its turn, each
+/// with the edits that show.
+async fn turn_of_message(repo: &Repo, slot: CommitId, head: CommitId) -> Result<Vec<CommitId>> {
+    let line = repo.line(Some(head)).await?;
+    let view = line.view();
+    let Some(row) = view.get(slot) else {
+        return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
+    };
+    // A result brings its call, where that is shown.
+    let call = row.answers.and_then(|call| view.get(call.slot)).unwrap_or(row);
+    let kind = repo.require_commit(call.version).await?.kind.clone();
+    let rows = match kind {
+        Some(Kind::Assistant) => rows_of_turn(repo, view, call).await?,
+        _ => vec![*row],
+    };
+    let mut picked = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut edits = Vec::new();
+        let mut version = row.version;
+        // An edit names the version that it replaced, down to the one that was added.
+        while let Some(from) = replaced_by(repo, row.slot, version).await? {
+            edits.push(version);
+            version = from;
+        }
+        picked.push(added_by(repo, row.slot, version).await?);
+        picked.extend(edits.into_iter().rev());
+    }
+    Ok(picked)
+}
+
+/// Returns the version of a message that an edit replaced; `None` when the commit is no edit of it.
+async fn replaced_by(repo: &Repo, slot: CommitId, edit: CommitId) -> Result<Option<CommitId>> {
+    let commit = repo.require_commit(edit).await?;
+    if !matches!(commit.op, Op::Edit { .. }) {
+        return Ok(None);
+    }
+    let changes = repo.changes(&commit).await?;
+    Ok(changes.iter().find_map(|change| match change {
+        Change::Version { slot: named, from, .. } if named.resolve(edit) == slot => {
+            Some(from.resolve(edit))
+        }
+        _ => None,
+    }))
+}
+
+/// Returns the rows of the turn of a message with calls: the reasoning before it, itself, and the
+/// results.
+async fn rows_of_turn(repo: &Repo, view: &View, call: &Row) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for before in view.rows_before(call.row_key()) {
+        if repo.require_commit(before.version).await?.kind != Some(Kind::Reasoning) {
+            break;
+        }
+        rows.push(*before);
+    }
+    rows.reverse();
+    rows.push(*call);
+    let of_call = |row: &&Row| row.answers.is_some_and(|answered| answered.slot == call.slot);
+    rows.extend(view.rows_after(call.row_key()).filter(of_call));
+    Ok(rows)
 }
 
 /// Returns the commit that added a message.

@@ -4,15 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{Read, Seek};
 
-use tract_core::{Blob, BlobId, CommitId, RefName, RefTarget, nearest};
+use tract_core::{RefName, RefTarget, nearest};
 
 use super::push::companions;
 use super::refs::documents_of;
-use super::transfer::{Transfer, Transferred};
-use super::{
-    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, move_refs,
-};
-use crate::bundle::{self, Bundle};
+use super::transfer::{Plan, Transferred, transfer};
+use super::{PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved};
+use crate::bundle::{self, Bundle, TakenBundle};
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
 use crate::erase::CarriedErasures;
@@ -87,6 +85,8 @@ impl FetchOptions {
 pub struct FetchReport {
     /// Commits that were not here.
     pub commits: usize,
+    /// Objects that were damaged or missing here, and were replaced.
+    pub restored: usize,
     /// Where the remote's branches are, and its tags.
     pub refs: Vec<TransferredRef>,
     /// The branches here that were to be moved forward.
@@ -100,6 +100,12 @@ impl FetchReport {
     pub fn diverged(&self) -> bool {
         self.branches.iter().any(|at| matches!(at.status, TransferStatus::Diverged { .. }))
     }
+
+    /// Returns whether a branch or tag of the remote could not be brought.
+    pub fn refused(&self) -> bool {
+        let mut all = self.refs.iter().chain(&self.branches);
+        all.any(|at| matches!(at.status, TransferStatus::Refused { .. }))
+    }
 }
 
 /// Brings the branches and tags of another repository here; with [`FetchOptions::pull`] also moves
@@ -112,8 +118,14 @@ impl FetchReport {
 ///   never moved.
 /// - A branch here is made or moved forward, or stays where it is: ahead, or diverged, for
 ///   `merge remotes/REMOTE/BRANCH`.
+/// - Commits that are found damaged here are replaced. Of branches without new commits, so is what of
+///   the newest 1,024 is damaged or missing.
+/// - A branch that cannot be brought, since its name is too long or its history is damaged, is
+///   refused and stops no other.
 /// - All refs of one call are one operation, which one undo of such a branch reverts.
-/// - What was erased there is erased here first, and what was erased here is not brought back.
+/// - What was erased there is erased here too, once the refs have moved: in the same messages, with
+///   the same edits. Bytes that other messages here have stay, and the erasure waits for
+///   confirmation. A message that was erased here does not get its bytes back.
 /// - Approvals, policies, decisions, effects and pins of the remote stay there.
 ///
 /// # Errors
@@ -127,16 +139,17 @@ pub async fn fetch(
     remote: &str,
     options: &FetchOptions,
 ) -> Result<FetchReport> {
-    let mut theirs = from.store().list_refs(from.name(), "heads/").await?;
-    theirs.extend(from.store().list_refs(from.name(), "tags/").await?);
-    let heads: Vec<CommitId> = theirs.iter().filter_map(|(_, target)| target.commit()).collect();
-    let mut planned = planned(to, remote, &theirs, options).await?;
-    let made: Vec<RefName> = made(&planned).cloned().collect();
-    planned.extend(companions(from, &made).await?);
-    let documents = documents_of(from, &planned).await?;
-    let what = verb(options);
-    let transfer = Transfer { from, to, judge: to, what, heads, planned, documents };
-    Ok(report(transfer.run(options.progress.as_ref()).await?))
+    let mut carrier = ObjectCopier::new(from, to, verb(options))?;
+    let plan = async || {
+        let mut theirs = from.store().list_refs(from.name(), "heads/").await?;
+        theirs.extend(from.store().list_refs(from.name(), "tags/").await?);
+        let mut plan = planned(to, remote, &theirs, options).await?;
+        let made: Vec<RefName> = made(&plan.planned).cloned().collect();
+        plan.planned.extend(companions(from, &made).await?);
+        plan.documents = documents_of(from, &plan.planned).await?;
+        Ok(plan)
+    };
+    Ok(report(transfer(&mut carrier, to, options.progress.as_ref(), plan).await?))
 }
 
 /// As [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
@@ -159,18 +172,19 @@ pub async fn fetch_bundle(
         .filter(|(name, _)| name.branch_name().is_some() || name.tag_name().is_some())
         .cloned()
         .collect();
-    let mut planned = planned(to, remote, &theirs, options).await?;
+    let Plan { mut planned, refused, .. } = planned(to, remote, &theirs, options).await?;
     let documents: HashSet<RefName> = made(&planned).filter_map(RefName::companion).collect();
     let documents = bundle.refs().iter().filter(|(name, _)| documents.contains(name));
     let documents = documents
         .map(|(name, target)| PlannedRef::new(name.clone(), target.clone(), RefRule::MakeQuietly));
     planned.extend(documents);
     let carrier = ObjectCopier::new(to, to, verb(options))?;
-    let (commits, blobs) = bundle::load(to, &mut bundle, &carrier, &options.progress).await?;
-    let blobs: HashMap<BlobId, Blob> = blobs;
-    let refs = move_refs(&carrier, to, &planned, &blobs).await?;
+    let done = bundle::take(to, &mut bundle, &carrier, &planned, &options.progress).await?;
+    let TakenBundle { new: commits, restored, mut refs, .. } = done;
+    refs.extend(refused);
     index_moved(to, &refs, commits).await;
-    Ok(report(Transferred { commits, refs, erased: carrier.carried }))
+    let erased = CarriedErasures::default();
+    Ok(report(Transferred { commits, restored, refs, erased }))
 }
 
 fn verb(options: &FetchOptions) -> &'static str {
@@ -192,16 +206,22 @@ async fn planned(
     remote: &str,
     theirs: &[(RefName, RefTarget)],
     options: &FetchOptions,
-) -> Result<Vec<PlannedRef>> {
-    let mut planned = Vec::with_capacity(theirs.len());
+) -> Result<Plan> {
+    let (mut planned, mut refused) = (Vec::with_capacity(theirs.len()), Vec::new());
     let mut branches = HashMap::new();
     for (name, target) in theirs {
         match name.branch_name() {
-            Some(branch) => {
-                let seen = RefName::remote_branch(remote, branch)?;
-                planned.push(PlannedRef::new(seen, target.clone(), RefRule::Follow));
-                branches.insert(branch, (name, target));
-            }
+            Some(branch) => match RefName::remote_branch(remote, branch) {
+                Ok(seen) => {
+                    planned.push(PlannedRef::new(seen, target.clone(), RefRule::Follow));
+                    branches.insert(branch, (name, target));
+                }
+                Err(bad) => {
+                    let status = TransferStatus::Refused { why: bad.to_string() };
+                    let (name, to) = (name.clone(), Some(target.clone()));
+                    refused.push(TransferredRef { name, to, status });
+                }
+            },
             None => planned.push(PlannedRef::new(name.clone(), target.clone(), RefRule::Make)),
         }
     }
@@ -238,12 +258,12 @@ async fn planned(
     let current = to.current_branch().await?;
     let begin = wanted.iter().find(|(name, _)| **name == current).or(wanted.first());
     planned.extend(begin.map(|(name, _)| begin_at(name)));
-    Ok(planned)
+    Ok(Plan { planned, refused, ..Plan::default() })
 }
 
 fn report(moved: Transferred) -> FetchReport {
-    let Transferred { commits, refs, erased } = moved;
-    let mut report = FetchReport { commits, erased, ..FetchReport::default() };
+    let Transferred { commits, restored, refs, erased } = moved;
+    let mut report = FetchReport { commits, restored, erased, ..FetchReport::default() };
     for at in refs {
         if at.name.branch_name().is_some() {
             report.branches.push(at);

@@ -1,18 +1,22 @@
 //! Which commits another repository lacks, found with few questions.
 //!
-//! A repository that holds a commit holds all that the commit leads to: a store refuses a commit
-//! without its parents, and what writes here requires the other links too. So along first parents
-//! the commits that are missing come first and those that are there follow, and where the one ends
-//! is found by steps that double and then by narrowing down: O(log n) questions for n commits.
+//! A repository that holds a commit to which a ref leads holds all that the commit leads to. So along
+//! first parents the commits that are missing come first and those that are there follow, and where the
+//! one ends is found by steps that double and then by narrowing down: O(log n) questions for n commits.
+//!
+//! A commit that is there and to which no ref leads proves nothing: it may be garbage whose ancestors
+//! were collected first. So where the missing ones end, the receiver's history is read, from its refs
+//! until it meets that commit, or else from that commit to its roots.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use tract_core::store::{StoreErrorKind, Walk};
 use tract_core::{Commit, CommitId, ObjectId};
 
 use crate::error::{Error, Result};
-use crate::reach::{CommitGraph, changes_of, links};
+use crate::reach::{CommitGraph, changes_of, commit_id, links};
 use crate::repo::Repo;
+use crate::restore::readable_commits;
 
 /// Commits asked for in one page of a walk.
 const PAGES: [usize; 2] = [32, 4096];
@@ -37,6 +41,8 @@ pub(crate) struct MissingCommits {
     pub(crate) order: Vec<CommitId>,
     /// The commits that these link to and that are there.
     pub(crate) boundary: Vec<CommitId>,
+    /// Commits of the receiver that are damaged; they count as missing.
+    pub(crate) damaged: Vec<CommitId>,
 }
 
 /// Finds the commits that `heads` lead to and that a receiver lacks. `has` names commits that it is
@@ -59,11 +65,15 @@ pub(crate) async fn lacking_commits(
         given: has.iter().copied().collect(),
         has,
         lacks: HashSet::new(),
+        damaged: Vec::new(),
         graph: CommitGraph::default(),
     };
     negotiation.run(heads).await?;
-    let graph = negotiation.graph;
-    Ok(MissingCommits { order: graph.parents_first(), boundary: graph.boundary() })
+    if let Some(to) = to {
+        negotiation.complete(to, heads).await?;
+    }
+    let Negotiation { graph, damaged, .. } = negotiation;
+    Ok(MissingCommits { order: graph.parents_first(), boundary: graph.boundary(), damaged })
 }
 
 struct Negotiation<'a> {
@@ -73,6 +83,7 @@ struct Negotiation<'a> {
     given: Vec<CommitId>,
     has: HashSet<CommitId>,
     lacks: HashSet<CommitId>,
+    damaged: Vec<CommitId>,
     /// What is missing, and the commits that it links to.
     graph: CommitGraph,
 }
@@ -152,7 +163,60 @@ impl Line {
     }
 }
 
+/// Returns the commits that are missing among all that some commits lead to, which are stored
+/// themselves; none where refs lead to these.
+pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<CommitId>> {
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let mut ids = ids.to_vec();
+    let mut reached = CommitGraph::of_first_parents();
+    let refs = store.list_refs(name, "").await?;
+    let mut readings = VecDeque::new();
+    for head in refs.iter().filter_map(|(_, target)| target.commit()) {
+        if !ids.contains(&head) {
+            readings.push_back(reached.begin(head)?);
+        } else {
+            ids.retain(|id| *id != head);
+        }
+    }
+    // A page of each in turn: what is looked for is near one of them as a rule.
+    while let Some(mut reading) = readings.pop_front() {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !reached.page(store, name, &mut reading).await?.is_empty() {
+            ids.retain(|id| !reached.holds(*id));
+            readings.push_back(reading);
+        }
+    }
+    // Damage of what refs lead to is not theirs.
+    reached.damage.clear();
+    for id in ids {
+        reached.add(store, name, id).await?;
+    }
+    let lost = reached.damage.into_iter().filter(|damage| !damage.derived);
+    Ok(lost.filter_map(|damage| commit_id(damage.object?)).collect())
+}
+
 impl Negotiation<'_> {
+    /// Adds what is missing behind the commits that were found to be there and that no ref leads to.
+    async fn complete(&mut self, to: &Repo, heads: &[CommitId]) -> Result<()> {
+        let known: HashSet<CommitId> = self.given.iter().copied().collect();
+        let mut ends = self.graph.boundary();
+        ends.extend(heads.iter().filter(|head| self.has.contains(*head)));
+        ends.retain(|id| !known.contains(id));
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let lost: HashSet<CommitId> = incomplete(to, &ends).await?.into_iter().collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.has.retain(|id| !lost.contains(id));
+        self.lacks.extend(&lost);
+        // What else is there was read just now, or is asked for again.
+        self.run(&lost.into_iter().collect::<Vec<_>>()).await
+    }
+
     async fn run(&mut self, heads: &[CommitId]) -> Result<()> {
         for head in heads {
             if !self.has.contains(head) {
@@ -316,7 +380,8 @@ impl Negotiation<'_> {
         for ids in new.chunks(IDS) {
             match &mut self.receiver {
                 Receiver::Repo(to) => {
-                    let found = to.store().commits(to.name(), ids).await?;
+                    let (found, damaged) = readable_commits(to, ids).await?;
+                    self.damaged.extend(damaged);
                     for (id, commit) in ids.iter().zip(found) {
                         let set = if commit.is_some() { &mut self.has } else { &mut self.lacks };
                         set.insert(*id);

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use tract_core::{CommitId, RefName, RefTarget};
+use tract_core::RefName;
 
 use super::refs::documents_of;
-use super::transfer::{Transfer, Transferred};
+use super::transfer::{Plan, Transferred, transfer};
 use super::{PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, move_refs};
 use crate::carry::ObjectCopier;
 use crate::copy::OnCopy;
@@ -68,6 +68,8 @@ impl PushOptions {
 pub struct PushReport {
     /// Commits that the remote lacked.
     pub commits: usize,
+    /// Objects of the remote that were damaged or missing, and were replaced.
+    pub restored: usize,
     /// The branches and tags, by their names in the remote.
     pub refs: Vec<TransferredRef>,
     /// What was erased here and now is in the remote.
@@ -81,6 +83,11 @@ impl PushReport {
             .iter()
             .any(|at| matches!(at.status, TransferStatus::Diverged { .. } | TransferStatus::Ahead))
     }
+
+    /// Returns whether a branch or tag could not be brought.
+    pub fn refused(&self) -> bool {
+        self.refs.iter().any(|at| matches!(at.status, TransferStatus::Refused { .. }))
+    }
 }
 
 /// Brings branches into another repository, and notes under `remotes/` where they are there.
@@ -93,7 +100,13 @@ impl PushReport {
 ///   moved. The document of an import goes with its branch, and the signature of a tag with the tag,
 ///   where there is none.
 /// - `HEAD` follows when it names a branch without commits.
-/// - What was erased here is erased there first, and what was erased there is not brought back.
+/// - Commits that are found damaged there are replaced. Of branches without new commits, so is what
+///   of the newest 1,024 is damaged or missing.
+/// - A branch that cannot be brought, since its name is too long or its history is damaged, is
+///   refused and stops no other.
+/// - What was erased here is erased there too, once the push is accepted: in the same messages, with
+///   the same edits. Bytes that other messages there have stay, and the erasure waits for
+///   confirmation there. A message that was erased there does not get its bytes back.
 /// - Approvals, policies, decisions, effects and pins stay here.
 ///
 /// # Errors
@@ -106,20 +119,20 @@ pub async fn push(
     remote: &str,
     options: &PushOptions,
 ) -> Result<PushReport> {
-    let planned = planned(from, options).await?;
-    let heads: Vec<CommitId> = planned
-        .iter()
-        .filter_map(|planned| planned.to.as_ref().and_then(RefTarget::commit))
-        .collect();
-    let documents = documents_of(from, &planned).await?;
-    let transfer = Transfer { from, to, judge: from, what: "push", heads, planned, documents };
-    let Transferred { commits, refs, erased } = transfer.run(options.progress.as_ref()).await?;
+    let mut carrier = ObjectCopier::new(from, to, "push")?;
+    let plan = async || {
+        let planned = planned(from, options).await?;
+        let documents = documents_of(from, &planned).await?;
+        Ok(Plan { planned, documents, ..Plan::default() })
+    };
+    let done = transfer(&mut carrier, from, options.progress.as_ref(), plan).await?;
+    let Transferred { commits, restored, refs, erased } = done;
     note(from, remote, &refs).await?;
     let refs = refs
         .into_iter()
         .filter(|at| at.name.branch_name().is_some() || at.name.tag_name().is_some())
         .collect();
-    Ok(PushReport { commits, refs, erased })
+    Ok(PushReport { commits, restored, refs, erased })
 }
 
 /// The refs that are to be made or moved in the remote.
@@ -184,6 +197,7 @@ async fn note(from: &Repo, remote: &str, refs: &[TransferredRef]) -> Result<()> 
             TransferStatus::Created | TransferStatus::Forwarded | TransferStatus::Unchanged => to,
             // What they have may not be stored here; a fetch brings it.
             TransferStatus::Ahead
+            | TransferStatus::Refused { .. }
             | TransferStatus::Moved
             | TransferStatus::Diverged { .. }
             | TransferStatus::Deleted => continue,

@@ -1,9 +1,9 @@
 //! Refs that follow objects from one repository to another: the last thing that moves, each by
 //! compare-and-swap.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use tract_core::store::BlobKey;
+use tract_core::store::{BlobKey, Walk};
 use tract_core::{Applied, Blob, BlobId, CommitId, ObjectId, RefName, RefTarget};
 
 use crate::carry::ObjectCopier;
@@ -11,7 +11,7 @@ use crate::copy::WRITE_REFS;
 use crate::error::{Error, Result};
 use crate::received::descends;
 use crate::repo::Repo;
-use crate::txn::{apply_and_tell, ref_edit};
+use crate::txn::{Txn, WriteOptions};
 
 /// What became of a ref that was fetched, pulled or pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,11 @@ pub enum TransferStatus {
     },
     /// The branch is gone from the remote, and so is this.
     Deleted,
+    /// It cannot be brought; others can.
+    Refused {
+        /// Why not.
+        why: String,
+    },
 }
 
 impl TransferStatus {
@@ -47,13 +52,14 @@ impl TransferStatus {
             Self::Ahead => "ahead",
             Self::Diverged { .. } => "diverged",
             Self::Deleted => "deleted",
+            Self::Refused { .. } => "refused",
         }
     }
 
     fn moves(&self) -> bool {
         match self {
             Self::Created | Self::Forwarded | Self::Moved | Self::Deleted => true,
-            Self::Unchanged | Self::Ahead | Self::Diverged { .. } => false,
+            Self::Unchanged | Self::Ahead | Self::Diverged { .. } | Self::Refused { .. } => false,
         }
     }
 }
@@ -104,6 +110,9 @@ pub(crate) fn begin_at(branch: &RefName) -> PlannedRef {
     PlannedRef::new(RefName::head(), RefTarget::Ref(branch.clone()), RefRule::Begin)
 }
 
+/// Commits asked for in one page of a walk.
+const PAGES: [usize; 2] = [32, 4096];
+
 /// Moves refs where the carrier brought their objects; `judge` holds the histories of both sides,
 /// as far as they are related. `documents` are blobs that refs point to and that are not stored yet.
 ///
@@ -146,7 +155,7 @@ async fn once(
     let names: Vec<RefName> = planned.iter().map(|planned| planned.name.clone()).collect();
     let made: HashSet<&RefName> = planned.iter().map(|planned| &planned.name).collect();
     let found = to.store().refs(to.name(), &names).await?;
-    let mut batch = carrier.batch()?;
+    let mut txn = Txn::within(to, Some(&carrier.operation))?.any_name();
     let mut statuses = Vec::with_capacity(planned.len());
     for (planned, at) in planned.iter().zip(found) {
         let status = match (&at, planned.rule) {
@@ -160,21 +169,22 @@ async fn once(
             }
             (at, _) => status(to, judge, planned, at.as_ref()).await?,
         };
-        if matches!(status, TransferStatus::Diverged { .. }) {
+        if matches!(status, TransferStatus::Diverged { .. } | TransferStatus::Refused { .. }) {
             kept.insert(planned.name.clone());
         }
         if status.moves() {
             let blob = planned.to.as_ref().and_then(RefTarget::blob);
-            batch.blobs.extend(blob.and_then(|id| documents.get(&id)).cloned());
-            batch.refs.push(ref_edit(planned.name.clone(), at, planned.to.clone()));
+            if let Some(document) = blob.and_then(|id| documents.get(&id)) {
+                txn.blob(document.clone())?;
+            }
+            txn.move_from(&planned.name, at, planned.to.clone());
         }
         statuses.push(status);
     }
-    if batch.refs.is_empty() {
+    if !txn.moves_refs() {
         return Ok(Some(statuses));
     }
-    batch.require_targets();
-    match apply_and_tell(to, &carrier.operation, batch).await? {
+    match txn.apply(carrier.what, &WriteOptions::new()).await? {
         Applied::Done | Applied::Already => Ok(Some(statuses)),
         Applied::Conflict(_) => Ok(None),
     }
@@ -187,11 +197,14 @@ async fn status(
     planned: &PlannedRef,
     at: Option<&RefTarget>,
 ) -> Result<TransferStatus> {
-    use TransferStatus::{Ahead, Created, Deleted, Diverged, Forwarded, Moved, Unchanged};
+    use TransferStatus::{Ahead, Created, Deleted, Diverged, Forwarded, Moved, Refused, Unchanged};
     let (at, to) = match (at, &planned.to) {
         (None, None) => return Ok(Unchanged),
         (Some(_), None) => return Ok(Deleted),
-        (None, Some(_)) => return Ok(Created),
+        (None, Some(_)) => {
+            let allowed = planned.name.check_new();
+            return Ok(allowed.map_or_else(|bad| Refused { why: bad.to_string() }, |()| Created));
+        }
         (Some(at), Some(to)) if at == to => return Ok(Unchanged),
         (Some(at), Some(to)) => (at, to),
     };
@@ -208,7 +221,7 @@ async fn status(
         (RefRule::Forward, Some((at, to))) => {
             if is_behind(judge, at, to).await? {
                 Forwarded
-            } else if is_behind(judge, to, at).await? {
+            } else if is_behind(judge, to, at).await? || is_ahead(repo, judge, at, to).await? {
                 Ahead
             } else {
                 diverged()
@@ -231,6 +244,38 @@ async fn is_behind(judge: &Repo, at: CommitId, of: CommitId) -> Result<bool> {
         return Ok(false);
     }
     descends(judge, of, at).await
+}
+
+/// Whether the head of a branch that is not known here has another one among its ancestors. What is
+/// known here is not read there.
+async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> Result<bool> {
+    let (mut open, mut seen) = (VecDeque::from([(at, PAGES[0])]), HashSet::new());
+    while let Some((head, limit)) = open.pop_front() {
+        if seen.contains(&head) {
+            continue;
+        }
+        let walk = Walk { limit, ..Walk::from(head) };
+        let page = there.store().walk(there.name(), walk).await?;
+        let ids: Vec<CommitId> = page.steps.iter().map(|step| step.commit.id()).collect();
+        if ids.contains(&behind) {
+            return Ok(true);
+        }
+        let known = here.store().commits(here.name(), &ids).await?;
+        let mut next = page.next.map(|next| (next, (limit * 2).min(PAGES[1])));
+        for (step, known) in page.steps.iter().zip(known) {
+            let id = step.commit.id();
+            if known.is_some() && descends(here, id, behind).await? {
+                return Ok(true);
+            }
+            if known.is_some() || !seen.insert(id) {
+                next = None;
+                break;
+            }
+            open.extend(step.commit.parents.iter().skip(1).map(|id| (*id, PAGES[0])));
+        }
+        open.extend(next);
+    }
+    Ok(false)
 }
 
 /// Reads the documents that refs point to.

@@ -87,7 +87,7 @@ impl Repo {
     /// # Errors
     /// [`Error::RemoteExists`]; [`Error::BadName`].
     pub async fn add_remote(&self, remote: Remote) -> Result<()> {
-        RefName::remote_branch(&remote.name, "main")?;
+        RefName::check_new_remote(&remote.name)?;
         let (at, mut entries) = self.remote_entries().await?;
         let Remote { name, url, repo } = remote;
         if entries.contains_key(&name) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tract_compile::{IdMap, stated_priority};
-use tract_core::{BlobId, Commit, CommitId, Kind, Op, Priority};
+use tract_core::{BlobId, Change, Commit, CommitId, Kind, Op, Priority};
 
 use super::postings::Postings;
 use super::segment::{Class, Effect, Event, Ref, Run, SPACING, Segment, Terms};
@@ -46,6 +46,11 @@ impl Builder {
 
     pub(super) fn len(&self) -> u32 {
         self.segment.len()
+    }
+
+    /// Returns what was added so far.
+    pub(super) fn segment(&self) -> &Segment {
+        &self.segment
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -167,4 +172,31 @@ pub(super) fn marked(mark: &Commit) -> Option<bool> {
 /// Returns the hour of a time in microseconds.
 pub(super) fn hour_of(at_us: i64) -> Option<i32> {
     i32::try_from(at_us.div_euclid(3_600_000_000)).ok()
+}
+
+/// Returns the commits that another one leads to without continuing them.
+pub(super) fn leads_of(commit: &Commit) -> impl Iterator<Item = CommitId> {
+    let reverted = match &commit.op {
+        Op::Revert { targets, .. } => targets.as_slice(),
+        _ => &[],
+    };
+    commit.parents.iter().skip(1).chain(reverted).copied()
+}
+
+/// Returns the commits that a commit names in what it does.
+pub(super) fn named_by(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
+    let mut named: Vec<CommitId> = leads_of(commit).collect();
+    if let Op::Append { slot: Some(slot), .. } = &commit.op {
+        named.push(*slot);
+    }
+    for change in changes {
+        let version = match *change {
+            Change::Add { row, .. } => Some(row.version),
+            Change::Version { to, .. } => Some(to),
+            Change::Remove { .. } | Change::Mark { .. } => None,
+        };
+        let ids = [Some(change.slot()), version].into_iter().flatten();
+        named.extend(ids.map(|this| this.resolve(commit.id())));
+    }
+    named
 }

@@ -9,11 +9,12 @@ use tract_core::{
     Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op, StoreExt as _, parallel,
 };
 
-use super::build::{Builder, FULL_COMMITS, is_shown, marked};
+use super::build::{Builder, FULL_COMMITS, is_shown, leads_of, marked, named_by};
 use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
 use super::wire::{Frame, unframe};
 use super::words::WordCounts;
 use super::{SearchOptions, join, store};
+use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
 use crate::grep::message_texts;
 use crate::repo::Repo;
@@ -52,10 +53,14 @@ pub(super) struct Index<'a> {
     pub(super) added: u64,
     /// Whether rows could be written so far.
     writable: bool,
+    /// Read before any message, so that no row is written with words that were erased since.
+    pub(super) mark: ErasureMark,
+    /// Whether rows are read at all.
+    uses_rows: bool,
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(repo: &'a Repo, options: &'a SearchOptions) -> Self {
+    pub(super) fn new(repo: &'a Repo, options: &'a SearchOptions, mark: ErasureMark) -> Self {
         Self {
             repo,
             segments: Vec::new(),
@@ -68,7 +73,20 @@ impl<'a> Index<'a> {
             options,
             added: 0,
             writable: true,
+            mark,
+            uses_rows: true,
         }
+    }
+
+    /// Neither reads nor writes rows from now on: all is read from the commits.
+    pub(super) fn without_rows(&mut self) {
+        self.clear();
+        (self.uses_rows, self.writable) = (false, false);
+    }
+
+    /// Returns whether rows are read.
+    pub(super) fn uses_rows(&self) -> bool {
+        self.uses_rows
     }
 
     pub(super) fn segment(&self, number: u32) -> Option<&Segment> {
@@ -120,6 +138,9 @@ impl<'a> Index<'a> {
 
     /// Reads the segments of commits that have marks, all marks at once.
     async fn load_described(&mut self, heads: &[CommitId]) -> Result<()> {
+        if !self.uses_rows {
+            return Ok(());
+        }
         for ids in heads.chunks(PAGE) {
             let (repo, kind) = (self.repo, DerivedKind::SearchMark);
             let rows = repo.store().derived(repo.name(), kind, ids).await?;
@@ -193,20 +214,30 @@ impl<'a> Index<'a> {
 
     /// Forgets all that was loaded or built, because others changed it meanwhile.
     pub(super) fn clear(&mut self) {
-        let fresh = Self::new(self.repo, self.options);
-        let (added, writable) = (self.added, self.writable);
-        *self = Self { added, writable, ..fresh };
+        let fresh = Self::new(self.repo, self.options, self.mark.clone());
+        let (added, writable, uses_rows) = (self.added, self.writable, self.uses_rows);
+        *self = Self { added, writable, uses_rows, ..fresh };
     }
 
-    /// Does not use a segment: rows of it are damaged or gone. Those that are left are emptied.
+    /// Does not use a segment: rows of it are damaged or gone, or commits of it are. Those that are
+    /// left are dropped, and its commits are indexed again.
     pub(super) async fn refuse(&mut self, (at, number): (CommitId, u64)) {
         let place = self.segments.iter().position(|s| s.at == Some(at) && s.number == number);
         let segment = place.map(|place| self.segments.swap_remove(place));
         if let Some(segment) = segment {
-            store::empty(self.repo, &segment).await;
+            store::drop_segment(self.repo, &self.mark, &segment).await;
         }
         self.clear();
         self.described.insert(at, None);
+    }
+
+    /// Drops all segments that were loaded: together they cannot be used. Their commits are indexed
+    /// again.
+    pub(super) async fn drop_segments(&mut self) {
+        for segment in std::mem::take(&mut self.segments) {
+            store::drop_segment(self.repo, &self.mark, &segment).await;
+        }
+        self.clear();
     }
 
     /// Whether a commit was looked for and is not stored.
@@ -233,20 +264,50 @@ impl<'a> Index<'a> {
         Ok(walked.reached.filter(|_| walked.commits.is_empty()))
     }
 
-    /// Returns the place that a segment names.
+    /// Returns the place that a segment names, or the commit that it names where that is not indexed.
     pub(super) async fn resolve(
         &mut self,
         segment: u32,
         named: Ref,
-    ) -> Result<Option<SegmentPlace>> {
-        match named {
-            Ref::Here(position) => Ok(Some(SegmentPlace { segment, position })),
-            Ref::Elsewhere(mark, after) => {
-                let place = self.place(mark).await?;
-                let at = |place: SegmentPlace| place.position.saturating_add(after);
-                Ok(place.map(|place| SegmentPlace { position: at(place), ..place }))
+    ) -> Result<Result<SegmentPlace, CommitId>> {
+        let (mark, before) = match named {
+            Ref::Here(position) => return Ok(Ok(SegmentPlace { segment, position })),
+            Ref::Elsewhere(mark, before) => (mark, before),
+        };
+        if let Some(place) = self.place(mark).await? {
+            let segment = match place.segment {
+                BUILDING => Some(self.builder.segment()),
+                number => self.segment(number),
+            };
+            let run = segment.and_then(|segment| segment.runs.get(segment.run_of(place.position)?));
+            let position = place.position.checked_sub(before);
+            // Here its run may begin after the commit that is named.
+            if let Some(position) = position
+                && (before == 0 || run.is_some_and(|run| run.start <= position))
+            {
+                return Ok(Ok(SegmentPlace { position, ..place }));
             }
         }
+        let commit = self.ancestor(mark, before).await?;
+        Ok(self.place(commit).await?.ok_or(commit))
+    }
+
+    /// Returns the commit that comes `before` commits before another one.
+    async fn ancestor(&self, commit: CommitId, before: u32) -> Result<CommitId> {
+        let (mut next, mut left) = (commit, before as usize);
+        while left > 0 {
+            let walk = Walk { limit: left + 1, ..Walk::from(next) };
+            let page = self.repo.store().walk(self.repo.name(), walk).await?;
+            if let Some(entry) = page.steps.get(left) {
+                return Ok(entry.commit.id());
+            }
+            left -= page.steps.len();
+            next = page.next.ok_or_else(|| Error::Damaged {
+                object: None,
+                what: "a segment of the search index names a commit before the first".to_owned(),
+            })?;
+        }
+        Ok(next)
     }
 
     /// Names a commit so that the segment under construction can keep it.
@@ -260,8 +321,9 @@ impl<'a> Index<'a> {
         if segment == BUILDING {
             return Some(Ref::Here(position));
         }
-        let (at, id) = self.segment(segment)?.mark_to(position)?;
-        Some(Ref::Elsewhere(id, position - at))
+        // The last commit of a run is a mark.
+        let (at, id) = self.segment(segment)?.mark_from(position)?;
+        Some(Ref::Elsewhere(id, at - position))
     }
 
     /// Walks back from a commit to one that is in the index.
@@ -277,7 +339,7 @@ impl<'a> Index<'a> {
             }
             let limit =
                 PAGE.min(most - commits.len()).min(if commits.is_empty() { 300 } else { PAGE });
-            let stop_at = Some(DerivedKind::SearchMark);
+            let stop_at = self.uses_rows.then_some(DerivedKind::SearchMark);
             let walk = Walk { limit, stop_at, ..Walk::from(from) };
             let page = self.repo.store().walk(self.repo.name(), walk).await;
             let page = match page {
@@ -493,7 +555,7 @@ impl<'a> Index<'a> {
         }
         let mut segment = built;
         if kept && self.writable {
-            (segment, self.writable) = store::store(self.repo, segment).await?;
+            (segment, self.writable) = store::store(self.repo, &self.mark, segment).await?;
         }
         let number = self.segments.len() as u32;
         self.take_described(segment);
@@ -511,33 +573,6 @@ impl<'a> Index<'a> {
     }
 }
 
-fn is_missing(error: &StoreError) -> bool {
+pub(super) fn is_missing(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::Missing { .. })
-}
-
-/// Returns the commits that another one leads to without continuing them.
-fn leads_of(commit: &Commit) -> impl Iterator<Item = CommitId> {
-    let reverted = match &commit.op {
-        Op::Revert { targets, .. } => targets.as_slice(),
-        _ => &[],
-    };
-    commit.parents.iter().skip(1).chain(reverted).copied()
-}
-
-/// Returns the commits that a commit names in what it does.
-fn named_by(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
-    let mut named: Vec<CommitId> = leads_of(commit).collect();
-    if let Op::Append { slot: Some(slot), .. } = &commit.op {
-        named.push(*slot);
-    }
-    for change in changes {
-        let version = match *change {
-            Change::Add { row, .. } => Some(row.version),
-            Change::Version { to, .. } => Some(to),
-            Change::Remove { .. } | Change::Mark { .. } => None,
-        };
-        let ids = [Some(change.slot()), version].into_iter().flatten();
-        named.extend(ids.map(|this| this.resolve(commit.id())));
-    }
-    named
 }

@@ -106,7 +106,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
             bytes += size;
         }
     }
-    let repo = index.repo;
+    let (repo, mark) = (index.repo, index.mark.clone());
     let mut gone = IdSet::default();
     for marks in segment.marks.chunks(1024) {
         let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
@@ -115,7 +115,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
             ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id),
         );
     }
-    let mut writer = Writer::new(repo, &segment, bytes, &taken, gone);
+    let mut writer = Writer::new(repo, &mark, &segment, bytes, &taken, gone);
     let mut offset = 0;
     let mut words = Vec::new();
     for input in &inputs {
@@ -200,11 +200,11 @@ async fn moved(
 ) -> Result<Ref> {
     let place = index.resolve(segment, named).await?;
     Ok(match place {
-        Some(SegmentPlace { segment, position }) => match offsets.get(&segment) {
+        Ok(SegmentPlace { segment, position }) => match offsets.get(&segment) {
             Some(offset) => Ref::Here(position + offset),
             None => named,
         },
-        None => named,
+        Err(_commit) => named,
     })
 }
 

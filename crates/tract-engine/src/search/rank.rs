@@ -1,7 +1,6 @@
 //! Which messages fit a query best: BM25, with more weight to what is recent.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 use super::index::Index;
 use super::postings::{self, Posting};
@@ -65,7 +64,6 @@ pub(super) fn recency(newest: Option<i32>, hour: Option<i32>) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scored {
     pub(super) score: f64,
-    pub(super) hour: Option<i32>,
     pub(super) place: SegmentPlace,
 }
 
@@ -77,10 +75,11 @@ impl PartialOrd for Scored {
     }
 }
 
+/// By score, and by place where scores are equal. The place depends on the state of the index, so
+/// equal scores are ordered again by what the commits say.
 impl Ord for Scored {
     fn cmp(&self, other: &Self) -> Ordering {
-        let by_score = self.score.total_cmp(&other.score);
-        by_score.then(self.hour.cmp(&other.hour)).then(self.place.cmp(&other.place))
+        self.score.total_cmp(&other.score).then(self.place.cmp(&other.place))
     }
 }
 
@@ -168,8 +167,9 @@ impl Ranking {
         Some(Self { lists, weights, average, newest, read })
     }
 
-    /// Returns the best messages, the best first, and how many there are in all. Of one content
-    /// in a segment the best counts alone.
+    /// Returns the best messages, the best first, and how many there are in all: at least `limit`,
+    /// and all that score as the last of them. Of one content in a segment those of the newest hour
+    /// count alone.
     pub(super) fn best(
         &self,
         index: &Index<'_>,
@@ -178,7 +178,7 @@ impl Ranking {
         filter: &Filter,
         limit: usize,
     ) -> (Vec<Scored>, usize) {
-        let mut best: BinaryHeap<std::cmp::Reverse<Scored>> = BinaryHeap::new();
+        let mut best: Vec<Scored> = Vec::new();
         let mut total = 0;
         let occurrence_weights = OccurrenceWeights::new(self.average);
         let parts = index.segments.iter().zip(&self.lists).zip(&reach.searched).zip(copies);
@@ -211,20 +211,23 @@ impl Ranking {
                         searched.contains(position) && filter.takes(segment, position, hour);
                     is_in.then_some((hour, position))
                 });
-                let Some((hour, position)) = hours.max() else { continue };
+                let hours: Vec<(Option<i32>, u32)> = hours.collect();
+                let Some(hour) = hours.iter().map(|(hour, _)| *hour).max() else { continue };
                 total += 1;
-                let least = best.peek().filter(|_| best.len() >= limit).map(|least| least.0.score);
-                if least.is_some_and(|least| score * (1.0 + RECENCY) < least) {
-                    continue;
-                }
                 let score = score * recency(self.newest, hour);
-                let place = SegmentPlace { segment: number, position };
-                best.push(std::cmp::Reverse(Scored { score, hour, place }));
-                if best.len() > limit {
-                    best.pop();
-                }
+                let newest = hours.iter().filter(|(at, _)| *at == hour);
+                best.extend(newest.map(|(_, position)| Scored {
+                    score,
+                    place: SegmentPlace { segment: number, position: *position },
+                }));
             }
         }
-        (best.into_sorted_vec().into_iter().map(|scored| scored.0).collect(), total)
+        if let Some(last) = limit.checked_sub(1).filter(|last| *last < best.len()) {
+            let (_, least, _) = best.select_nth_unstable_by(last, |a, b| b.cmp(a));
+            let least = least.score;
+            best.retain(|scored| scored.score >= least);
+        }
+        best.sort_unstable_by(|a, b| b.cmp(a));
+        (best, total)
     }
 }

@@ -144,10 +144,9 @@ impl Reach {
             }
             at = match base {
                 None => None,
-                Some(base) => match (index.resolve(place.segment, base).await?, base) {
-                    (Some(place), _) => Some(place),
-                    (None, Ref::Elsewhere(commit, _)) => return Ok(Err(commit)),
-                    (None, Ref::Here(_)) => None,
+                Some(base) => match index.resolve(place.segment, base).await? {
+                    Ok(place) => Some(place),
+                    Err(commit) => return Ok(Err(commit)),
                 },
             };
             next = Some(Next::Run(of_run));
@@ -235,10 +234,10 @@ impl Reach {
                 };
                 let slot = named(index, run.segment, slot).await?;
                 let to = match version {
-                    Some(version) => index.resolve(run.segment, version).await?,
+                    Some(version) => Some(index.resolve(run.segment, version).await?),
                     None => None,
                 };
-                let change = match (event.effect, to) {
+                let change = match (event.effect, to.and_then(Result::ok)) {
                     (Effect::Add { shown, .. }, Some(version)) => {
                         RowChange::Add { version, mark: shown }
                     }
@@ -246,7 +245,7 @@ impl Reach {
                     (Effect::Mark { shown, .. }, _) => RowChange::Mark(shown),
                     (Effect::Remove { .. }, _) => RowChange::Remove,
                     (Effect::Add { .. } | Effect::Version { .. } | Effect::Leads { .. }, _) => {
-                        if let Some(Ref::Elsewhere(commit, _)) = version
+                        if let Some(Err(commit)) = to
                             && !index.is_absent(commit)
                         {
                             lacks.push(commit);
@@ -321,12 +320,10 @@ impl Reach {
                 named.extend(run.base);
             }
             for named in named {
-                let Some(place) = index.resolve(segment, named).await? else {
-                    let Ref::Elsewhere(commit, _) = named else { continue };
-                    if index.is_absent(commit) {
-                        continue;
-                    }
-                    return Ok(Some(commit));
+                let place = match index.resolve(segment, named).await? {
+                    Ok(place) => place,
+                    Err(commit) if index.is_absent(commit) => continue,
+                    Err(commit) => return Ok(Some(commit)),
                 };
                 if !seen.insert(place) {
                     continue;
@@ -376,15 +373,9 @@ fn make_room(sets: &mut Vec<BitSet>, index: &Index<'_>) {
 
 /// Returns the place of a message. One that is not indexed has a name of its own.
 async fn named(index: &mut Index<'_>, segment: u32, slot: Ref) -> Result<SegmentPlace> {
-    Ok(match (index.resolve(segment, slot).await?, slot) {
-        (Some(place), _) => place,
-        (None, Ref::Here(position)) => SegmentPlace { segment, position },
-        (None, Ref::Elsewhere(commit, _)) => {
-            let first = commit.as_bytes().first_chunk::<4>();
-            SegmentPlace {
-                segment: u32::MAX,
-                position: first.map_or(0, |id| u32::from_le_bytes(*id)),
-            }
-        }
-    })
+    Ok(index.resolve(segment, slot).await?.unwrap_or_else(|commit| {
+        let first = commit.as_bytes().first_chunk::<4>();
+        let position = first.map_or(0, |id| u32::from_le_bytes(*id));
+        SegmentPlace { segment: u32::MAX, position }
+    }))
 }

@@ -36,8 +36,9 @@ impl Hash for SegmentPlace {
 pub(super) enum Ref {
     /// A position of the same segment.
     Here(u32),
-    /// So many commits after a mark of another segment's run. A commit that was not indexed is
-    /// named by itself.
+    /// The commit that comes some commits before a mark of another segment's run, which is the same
+    /// commit in every segment: several may continue one commit, and each continues one only. A
+    /// commit that was not indexed is named by itself.
     Elsewhere(CommitId, u32),
 }
 
@@ -194,12 +195,6 @@ impl Segment {
     /// Returns the first mark at a position or after it.
     pub(super) fn mark_from(&self, position: u32) -> Option<(u32, CommitId)> {
         self.marks.get(self.marks.partition_point(|(at, _)| *at < position)).copied()
-    }
-
-    /// Returns the last mark at a position or before it.
-    pub(super) fn mark_to(&self, position: u32) -> Option<(u32, CommitId)> {
-        let after = self.marks.partition_point(|(at, _)| *at <= position);
-        self.marks.get(after.checked_sub(1)?).copied()
     }
 
     pub(super) fn class(&self, position: u32) -> Class {
@@ -418,10 +413,10 @@ fn read_effect(input: &mut Input<'_>, position: u32) -> Option<Effect> {
 fn put_ref(out: &mut Vec<u8>, position: u32, named: Ref) {
     match named {
         Ref::Here(at) => put(out, zigzag(i64::from(position) - i64::from(at)) + 1),
-        Ref::Elsewhere(mark, after) => {
+        Ref::Elsewhere(mark, before) => {
             out.push(0);
             out.extend_from_slice(mark.as_bytes());
-            put(out, u64::from(after));
+            put(out, u64::from(before));
         }
     }
 }

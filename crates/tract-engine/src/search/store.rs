@@ -12,6 +12,7 @@ use tract_core::{CommitId, DerivedKind, DerivedRow};
 use super::segment::{Segment, Terms, TermsRow};
 use super::terms::{RowWriter, find};
 use super::wire::{Frame, frame, unframe};
+use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
 use crate::repo::Repo;
 use crate::txn::store_derived;
@@ -22,11 +23,15 @@ const ROW_BYTES: usize = 48 << 10;
 const BATCH_BYTES: usize = 4 << 20;
 /// Stores a segment that was built in memory. Where the store refuses, because it is read-only or
 /// full, the segment comes back as it was, and `false`.
-pub(super) async fn store(repo: &Repo, segment: Segment) -> Result<(Segment, bool)> {
+pub(super) async fn store(
+    repo: &Repo,
+    mark: &ErasureMark,
+    segment: Segment,
+) -> Result<(Segment, bool)> {
     let Terms::Memory(terms) = &segment.terms else { return Ok((segment, true)) };
     let bytes = terms.iter().map(|(word, list)| word.len() + list.len()).sum::<usize>() as u64;
     let none = IdSet::default();
-    let mut writer = Writer::new(repo, &segment, bytes, &none, none.clone());
+    let mut writer = Writer::new(repo, mark, &segment, bytes, &none, none.clone());
     for (word, list) in terms {
         if writer.add(word, list).await.is_err() {
             return Ok((segment, false));
@@ -57,6 +62,8 @@ fn keys(segment: &Segment, taken: &IdSet<CommitId>) -> Vec<CommitId> {
 /// Writes the rows of a segment.
 pub(super) struct Writer<'a> {
     repo: &'a Repo,
+    /// Read before the messages that the words are of.
+    mark: &'a ErasureMark,
     number: u64,
     keys: std::vec::IntoIter<CommitId>,
     row_bytes: usize,
@@ -76,6 +83,7 @@ impl<'a> Writer<'a> {
     /// `gone` those that are not stored any more.
     pub(super) fn new(
         repo: &'a Repo,
+        mark: &'a ErasureMark,
         segment: &Segment,
         bytes: u64,
         taken: &IdSet<CommitId>,
@@ -92,6 +100,7 @@ impl<'a> Writer<'a> {
         let row_bytes = ROW_BYTES.max(2 * bytes as usize / keys.len().max(1));
         Self {
             repo,
+            mark,
             number: number_of(segment),
             keys: keys.into_iter(),
             row_bytes,
@@ -133,7 +142,7 @@ impl<'a> Writer<'a> {
         });
         if self.early && self.pending_bytes >= BATCH_BYTES {
             self.pending_bytes = 0;
-            store_derived(self.repo, std::mem::take(&mut self.pending)).await?;
+            store_derived(self.repo, self.mark, std::mem::take(&mut self.pending)).await?;
         }
         Ok(())
     }
@@ -164,32 +173,51 @@ impl<'a> Writer<'a> {
                 bytes: bytes.into(),
             });
         }
-        store_derived(self.repo, rows).await?;
+        store_derived(self.repo, self.mark, rows).await?;
         for old in replaced {
-            let Terms::Stored { rows, .. } = &old.terms else { continue };
-            let unused = rows.iter().map(|row| row.at).filter(|at| !used.contains(at)).collect();
-            write_empty(self.repo, unused).await?;
+            empty_terms(self.repo, self.mark, old, &used).await?;
         }
         Ok(segment)
     }
 }
 
-/// Empties the words of a segment that is not used any more. What fails is left: nothing reads it.
-pub(super) async fn empty(repo: &Repo, segment: &Segment) {
-    if let Terms::Stored { rows, .. } = &segment.terms {
-        let _left_away = write_empty(repo, rows.iter().map(|row| row.at).collect()).await;
+/// Drops a segment that cannot be used: its description, and its words. What fails is left: it is
+/// found unusable again.
+pub(super) async fn drop_segment(repo: &Repo, mark: &ErasureMark, segment: &Segment) {
+    let _left_away = empty_terms(repo, mark, segment, &IdSet::default()).await;
+    let Some(at) = segment.at else { return };
+    let (name, kind) = (repo.name(), DerivedKind::SearchMark);
+    let Ok(found) = repo.store().derived(name, kind, &[at]).await else { return };
+    // Another client may have described a new segment here since.
+    let described = found.first().and_then(|row| unframe(at, row.as_ref()?));
+    if described.is_some_and(|(_, number, _)| number == segment.number) {
+        let row = DerivedRow { kind, commit: at, bytes: Bytes::new() };
+        let _left_away = store_derived(repo, mark, vec![row]).await;
     }
 }
 
-async fn write_empty(repo: &Repo, commits: Vec<CommitId>) -> Result<()> {
-    for commits in commits.chunks(1024) {
-        let known = repo.store().commits(repo.name(), commits).await?;
-        let rows = known.into_iter().flatten().map(|commit| DerivedRow {
-            kind: DerivedKind::SearchTerms,
-            commit: commit.id(),
-            bytes: Bytes::new(),
+/// Empties the rows of words of a segment that is not used any more, but those that are `used` or
+/// that another client has given to another segment since.
+async fn empty_terms(
+    repo: &Repo,
+    mark: &ErasureMark,
+    segment: &Segment,
+    used: &IdSet<CommitId>,
+) -> Result<()> {
+    let Terms::Stored { rows, .. } = &segment.terms else { return Ok(()) };
+    let unused: Vec<CommitId> =
+        rows.iter().map(|row| row.at).filter(|at| !used.contains(at)).collect();
+    let kind = DerivedKind::SearchTerms;
+    for commits in unused.chunks(64) {
+        let found = repo.store().derived(repo.name(), kind, commits).await?;
+        let own = commits.iter().zip(found).filter(|(at, row)| {
+            row.as_ref().is_some_and(|row| terms_of(**at, segment.number, row).is_some())
         });
-        store_derived(repo, rows.collect()).await?;
+        let own: Vec<CommitId> = own.map(|(at, _)| *at).collect();
+        let known = repo.store().commits(repo.name(), &own).await?;
+        let rows = known.into_iter().flatten();
+        let rows = rows.map(|commit| DerivedRow { kind, commit: commit.id(), bytes: Bytes::new() });
+        store_derived(repo, mark, rows.collect()).await?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::txn::WriteOptions;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressToolCalls {
-    /// Turns with a call of these tools; all when empty.
+    /// Results of these tools; all when empty.
     pub query: ToolQuery,
     /// Exactly these results, by any of their versions, or all results of a message with calls.
     pub commits: Option<Vec<CommitId>>,
@@ -33,7 +33,7 @@ impl CompressToolCalls {
         Self::default()
     }
 
-    /// Takes the turns with a call of this tool.
+    /// Takes the results of this tool.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.query = self.query.name(name);
@@ -209,9 +209,15 @@ impl Repo {
         options: &CompressToolCalls,
     ) -> Result<Vec<FoundResult>> {
         let query = ToolQuery { hidden: false, ..options.query.clone() };
-        let turns: Vec<_> = self.find_tool_turns(head, &query).await?.collect();
         let Some(commits) = &options.commits else {
-            return Ok(turns.into_iter().flat_map(|turn| turn.results).collect());
+            // A turn may call several tools: only results of those that are wanted are taken.
+            let turns = self.find_tool_turns(head, &query).await?;
+            let results = turns.flat_map(|turn| turn.results);
+            let wanted = |result: &FoundResult| {
+                query.names.is_empty()
+                    || result.name.as_ref().is_some_and(|name| query.names.contains(name))
+            };
+            return Ok(results.filter(wanted).collect());
         };
         let all = ToolQuery { names: Vec::new(), ..query };
         let mut by_id: HashMap<CommitId, FoundResult> = HashMap::new();

@@ -1,10 +1,13 @@
 //! Whether rows of the turn index say what their lines say, compared along a line.
 
+use tract_compile::LineCounts;
+use tract_core::store::Walk;
 use tract_core::{Commit, CommitId};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
-use super::index::{counted, same};
+use super::index::{counted, counted_row, same};
 use super::row::TurnRow;
+use crate::counts;
 use crate::error::Result;
 use crate::repo::Repo;
 
@@ -17,9 +20,33 @@ pub(crate) struct TurnsSinceRow {
     /// The nearest earlier commit whose row has entries; `None` before the first.
     row: Option<CommitId>,
     entries: Vec<TurnEntry>,
+    /// What the line has; `None` where that is not known.
+    counts: Option<LineCounts>,
 }
 
 impl TurnsSinceRow {
+    /// What is known before the first commit of a line.
+    pub(crate) fn at_root() -> Self {
+        Self { counts: Some(LineCounts::default()), ..Self::default() }
+    }
+
+    /// Returns what the line has, to add to; `None` where that is not known.
+    pub(crate) fn counts(&mut self) -> Option<&mut LineCounts> {
+        self.counts.as_mut()
+    }
+
+    /// Adds what a commit changes to what the line has.
+    pub(crate) async fn count(&mut self, repo: &Repo, commit: &Commit) {
+        let Some(counts) = self.counts else { return };
+        let counted = counts::advance(repo, counts, std::slice::from_ref(commit)).await;
+        self.counts = counted.ok().flatten();
+    }
+
+    /// Takes down that what the line has is not known any more.
+    pub(crate) fn lose_counts(&mut self) {
+        self.counts = None;
+    }
+
     /// Adds what a commit says.
     pub(crate) fn add(&mut self, entries: Vec<TurnEntry>) {
         self.entries.extend(entries);
@@ -46,8 +73,42 @@ pub(crate) async fn is_sound(
         // It reaches back beyond the row before, as one that was written by two at once may.
         Some(_) | None => same(repo, commit, &row).await?,
     };
+    let counts = since.as_ref().and_then(|since| since.counts);
+    let is_sound = is_sound
+        && match (row.line, counts) {
+            (Some(line), Some(counts)) => line.counts == counts,
+            (Some(_), None) => has_right_counts(repo, commit, &row).await?,
+            (None, _) => true,
+        };
     if is_sound && (since.is_none() || !row.entries.is_empty()) {
-        *since = Some(TurnsSinceRow { row: row.spoken(commit), entries: Vec::new() });
+        let counts = counts.or(row.line.map(|line| line.counts));
+        *since = Some(TurnsSinceRow { row: row.spoken(commit), entries: Vec::new(), counts });
     }
     Ok(is_sound)
+}
+
+/// Whether what a row says that its line has is what its line has, counted from the row before.
+async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
+    let Some(line) = row.line else { return Ok(true) };
+    let (before, until) = match line.previous {
+        None => (LineCounts::default(), None),
+        Some(previous) => match counted_row(repo, previous).await? {
+            Some(before) => (before.counts, Some(previous)),
+            // What is not there any more, or keeps no counts, proves nothing.
+            None => return Ok(true),
+        },
+    };
+    let mut commits = Vec::new();
+    let mut next = Some(commit);
+    while let Some(at) = next {
+        let page = repo.store().walk(repo.name(), Walk { until, ..Walk::from(at) }).await?;
+        commits.extend(page.steps.into_iter().map(|step| step.commit));
+        next = page.next;
+    }
+    commits.reverse();
+    if commits.first().and_then(|commit| commit.parent()) != until {
+        return Ok(false);
+    }
+    let counted = counts::advance(repo, before, &commits).await?;
+    Ok(counted.is_none_or(|counted| counted == line.counts))
 }

@@ -5,11 +5,14 @@
 //! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
 //! between: each row is right by itself.
 
+use tract_compile::LineCounts;
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
-use super::row::TurnRow;
+use super::row::{CountedLine, TurnRow};
+use crate::counts;
+use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
 use crate::plan::TurnIndexGap;
 use crate::repo::Repo;
@@ -161,13 +164,26 @@ impl NewRow {
 
     /// What is known of the line right after it.
     pub(crate) fn silence(&self) -> TurnIndexGap {
-        TurnIndexGap { before: self.spoken }
+        TurnIndexGap { before: self.spoken, previous: Some(self.at) }
     }
 }
 
+/// Reads what the row of a commit says that its line has; `None` where there is no such row.
+pub(crate) async fn counted_row(repo: &Repo, commit: CommitId) -> Result<Option<CountedLine>> {
+    let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
+    let bytes = read.into_iter().flatten().next();
+    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)?.line))
+}
+
 /// Makes the row that is due at a head, where it is known that nothing was said since the last.
-pub(crate) fn silent_row(repo: &Repo, head: CommitId, silence: TurnIndexGap) -> NewRow {
-    NewRow::new(head, &TurnRow::new(repo, silence.before, Vec::new()))
+pub(crate) fn silent_row(
+    repo: &Repo,
+    head: CommitId,
+    silence: TurnIndexGap,
+    counts: Option<LineCounts>,
+) -> NewRow {
+    let row = TurnRow::new(repo, silence.before, Vec::new());
+    NewRow::new(head, &row.counted(counts, silence.previous))
 }
 
 /// Makes the row that is due at a head: `made` are the commits that a write adds, newest first,
@@ -176,6 +192,7 @@ pub(crate) async fn due(
     repo: &Repo,
     head: CommitId,
     made: Vec<Commit>,
+    counts: Option<LineCounts>,
     hand: &mut LoadedObjects,
 ) -> Result<NewRow> {
     let stored = made.last().map_or(Some(head), |oldest| oldest.parent());
@@ -186,8 +203,9 @@ pub(crate) async fn due(
         None => (Vec::new(), None),
     };
     all.extend(new.concat());
+    let previous = row.as_ref().map(|(at, _)| *at);
     let before = row.and_then(|(at, row)| row.spoken(at));
-    Ok(NewRow::new(head, &TurnRow::new(repo, before, all)))
+    Ok(NewRow::new(head, &TurnRow::new(repo, before, all).counted(counts, previous)))
 }
 
 /// Whether a row says what its commit's line says, read from the row before it or the root on.
@@ -210,19 +228,33 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
         ids.extend(commits.iter().map(Commit::id));
     }
     ids.reverse();
+    let mut previous = walk.row.as_ref().map(|(at, _)| *at);
+    let mut counts = match &walk.row {
+        Some((_, row)) => row.line.map(|line| line.counts),
+        None => Some(LineCounts::default()),
+    };
     let mut before = walk.row.and_then(|(at, row)| row.spoken(at));
     let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);
+    // Thousands of short branches call for no row at all.
+    if ids.len() < every {
+        return Ok(());
+    }
+    // Before anything is read that a row says.
+    let mark = ErasureMark::read(repo).await?;
     let mut rows = Vec::with_capacity(ids.len() / every);
     for chunk in ids.chunks_exact(every) {
         let Some(at) = chunk.last().copied() else { continue };
         let found = repo.store().commits(repo.name(), chunk).await?;
         let commits: Vec<Commit> = found.into_iter().flatten().collect();
         let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
-        let row = TurnRow::new(repo, before, entries);
+        if let Some(known) = counts {
+            counts = counts::advance(repo, known, &commits).await?;
+        }
+        let row = TurnRow::new(repo, before, entries).counted(counts, previous);
         rows.push(row.encode(at));
-        before = row.spoken(at);
+        (before, previous) = (row.spoken(at), Some(at));
     }
-    store_derived(repo, rows).await
+    store_derived(repo, &mark, rows).await
 }
 
 /// Builds the rows of all branches once they were dropped. What branches share is read for the first

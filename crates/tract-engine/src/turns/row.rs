@@ -1,11 +1,13 @@
 //! A turn row as bytes, kept with its commit: what the commits since the row before say of tool
 //! turns.
 //!
-//! One version byte; the name of the counter; the row before; the entries, names by their place in
-//! a table; at the end eight bytes of a hash over the commit and all that precedes.
+//! One version byte; the name of the counter; the row before; what the line has at the commit; the
+//! entries, names by their place in a table; at the end eight bytes of a hash over the commit and
+//! all that precedes.
 
 use std::collections::HashMap;
 
+use tract_compile::LineCounts;
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::TurnEntry;
@@ -14,7 +16,9 @@ use crate::repo::Repo;
 use crate::wire::{Input, put, put_bytes};
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version without what the line has: such a row is still read.
+const WITHOUT_COUNTS: u8 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnRow {
@@ -22,8 +26,18 @@ pub(crate) struct TurnRow {
     pub(crate) counter: String,
     /// The nearest earlier commit of the line whose row has entries.
     pub(crate) before: Option<CommitId>,
+    /// What the line has at the commit; none in rows of older versions.
+    pub(crate) line: Option<CountedLine>,
     /// What the commits since the row before say, oldest first.
     pub(crate) entries: Vec<TurnEntry>,
+}
+
+/// What a line has at the commit of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CountedLine {
+    pub(crate) counts: LineCounts,
+    /// The nearest earlier commit of the line that was known to have a row.
+    pub(crate) previous: Option<CommitId>,
 }
 
 mod tag {
@@ -46,7 +60,17 @@ mod tag {
 
 impl TurnRow {
     pub(super) fn new(repo: &Repo, before: Option<CommitId>, entries: Vec<TurnEntry>) -> Self {
-        Self { counter: repo.counter().name().to_owned(), before, entries }
+        Self { counter: repo.counter().name().to_owned(), before, line: None, entries }
+    }
+
+    /// Adds what the line has, where that is known.
+    pub(super) fn counted(
+        mut self,
+        counts: Option<LineCounts>,
+        previous: Option<CommitId>,
+    ) -> Self {
+        self.line = counts.map(|counts| CountedLine { counts, previous });
+        self
     }
 
     /// Returns the nearest commit whose row has entries; this is the row of `at`.
@@ -56,14 +80,14 @@ impl TurnRow {
 
     /// Writes it as the derived row of a commit.
     pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
-        let mut out = vec![VERSION];
+        let mut out = vec![if self.line.is_some() { VERSION } else { WITHOUT_COUNTS }];
         put_bytes(&mut out, self.counter.as_bytes());
-        match self.before {
-            Some(before) => {
-                out.push(1);
-                out.extend_from_slice(before.as_bytes());
-            }
-            None => out.push(0),
+        put_commit(&mut out, self.before);
+        if let Some(CountedLine { counts, previous }) = &self.line {
+            let LineCounts { commits, rows, shown, next, tools_set } = *counts;
+            [commits, rows, shown, next].into_iter().for_each(|number| put(&mut out, number));
+            out.push(u8::from(tools_set));
+            put_commit(&mut out, *previous);
         }
         let mut names: Vec<&str> = self.entries.iter().flat_map(names_of).collect();
         names.sort_unstable();
@@ -90,13 +114,21 @@ impl TurnRow {
             return None;
         }
         let mut input = Input(body);
-        if input.byte()? != VERSION {
-            return None;
-        }
+        let version = input.byte()?;
         let counter = input.text()?;
-        let before = match input.byte()? {
-            0 => None,
-            1 => Some(input.id()?),
+        let before = input.commit()?;
+        let line = match version {
+            WITHOUT_COUNTS => None,
+            VERSION => {
+                let counts = LineCounts {
+                    commits: input.number()?,
+                    rows: input.number()?,
+                    shown: input.number()?,
+                    next: input.number()?,
+                    tools_set: input.byte()? != 0,
+                };
+                Some(CountedLine { counts, previous: input.commit()? })
+            }
             _ => return None,
         };
         let count = input.number()?;
@@ -107,7 +139,14 @@ impl TurnRow {
             let entry = input.entry(&names, &entries)?;
             entries.push(entry);
         }
-        input.0.is_empty().then_some(Self { counter, before, entries })
+        input.0.is_empty().then_some(Self { counter, before, line, entries })
+    }
+}
+
+fn put_commit(out: &mut Vec<u8>, commit: Option<CommitId>) {
+    out.push(u8::from(commit.is_some()));
+    if let Some(commit) = commit {
+        out.extend_from_slice(commit.as_bytes());
     }
 }
 
@@ -180,6 +219,14 @@ fn start(out: &mut Vec<u8>, tag: u8, slot: CommitId, version: CommitId) {
 }
 
 impl Input<'_> {
+    fn commit(&mut self) -> Option<Option<CommitId>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => self.id().map(Some),
+            _ => None,
+        }
+    }
+
     fn name(&mut self, names: &[String]) -> Option<String> {
         names.get(usize::try_from(self.number()?).ok()?).cloned()
     }
@@ -259,6 +306,16 @@ mod tests {
         TurnRow {
             counter: "approx".to_owned(),
             before: Some(id(9)),
+            line: Some(CountedLine {
+                counts: LineCounts {
+                    commits: 3000,
+                    rows: 2900,
+                    shown: 300,
+                    next: 2901,
+                    tools_set: true,
+                },
+                previous: Some(id(5)),
+            }),
             entries: vec![
                 TurnEntry::Calls(calls(1, 1, 7)),
                 TurnEntry::Answer(result(2, 2, Some("ls"), Some((1, 1)))),
@@ -273,10 +330,12 @@ mod tests {
 
     #[test]
     fn a_row_comes_back_as_it_was() {
-        let row = row();
-        let bytes = row.encode(id(7)).bytes;
-        assert_eq!(TurnRow::decode(id(7), &bytes), Some(row));
-        assert_eq!(TurnRow::decode(id(6), &bytes), None, "another commit's");
+        let counted = row();
+        for row in [TurnRow { line: None, ..counted.clone() }, counted] {
+            let bytes = row.encode(id(7)).bytes;
+            assert_eq!(TurnRow::decode(id(7), &bytes), Some(row));
+            assert_eq!(TurnRow::decode(id(6), &bytes), None, "another commit's");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
 
-use super::Txn;
+use super::{StagedRef, Txn};
 use crate::error::Result;
 use crate::heads::Turn;
 use crate::plan::BranchTip;
@@ -30,7 +30,7 @@ impl Txn<'_> {
         undoes: Option<u64>,
     ) -> Result<Applied> {
         let rows = self.complete(what, options, undoes).await?;
-        let applied = apply_once(self.repo, &self.batch).await?;
+        let applied = self.apply_with_rows().await?;
         if !matches!(applied, Applied::Conflict(_)) {
             self.remember();
             for edit in self.batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
@@ -94,6 +94,12 @@ impl Txn<'_> {
             self.operation = operation.clone();
             self.batch.id = operation.adopt(self.batch.id);
         }
+        self.mend_erased().await?;
+        if undoes.is_none() && !self.any_name {
+            let is_new = |moved: &StagedRef| moved.found.is_none() && moved.to.is_some();
+            let made = self.refs.iter().filter(|(_, moved)| is_new(moved));
+            made.map(|(name, _)| name).try_for_each(RefName::check_new)?;
+        }
         self.fold_heads().await?;
         self.date_tools().await?;
         let rows = self.add_turn_rows().await;
@@ -111,7 +117,32 @@ impl Txn<'_> {
                 .map(|(name, moved)| ref_edit(name, moved.found, moved.to)),
         );
         batch.require_targets();
+        let known = self.known_erasures.as_ref().map(|known| &known.mark);
+        if let Some(mark) = known.or(self.mark.as_ref())
+            && batch.refs.iter().all(|edit| edit.name != RefName::newest_erasure())
+        {
+            mark.hold(batch);
+        }
         Ok(rows)
+    }
+
+    /// Applies the batch; without its derived rows where something was erased since their messages
+    /// were read. Queries do without rows.
+    async fn apply_with_rows(&mut self) -> Result<Applied> {
+        let applied = apply_once(self.repo, &self.batch).await?;
+        match applied {
+            Applied::Conflict(conflict)
+                if self.mark.is_some()
+                    && self.known_erasures.is_none()
+                    && conflict.name == RefName::newest_erasure() =>
+            {
+                self.mark = None;
+                self.batch.derived.clear();
+                self.batch.refs.retain(|edit| edit.name != RefName::newest_erasure());
+                apply_once(self.repo, &self.batch).await
+            }
+            applied => Ok(applied),
+        }
     }
 
     /// Counts what the operation added to the ref log, and tells of it.

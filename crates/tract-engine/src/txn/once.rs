@@ -3,11 +3,12 @@
 use tract_core::store::{LogQuery, Store};
 use tract_core::telemetry::{self, names};
 use tract_core::{
-    Applied, Batch, BatchId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
+    Applied, Batch, BatchId, BlobId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
     StoreErrorKind, StoreResult,
 };
 use tract_hooks::RefMoved;
 
+use crate::erase::{ErasureMark, let_again};
 use crate::error::{Error, Result};
 use crate::operation::Operation;
 use crate::repo::Repo;
@@ -15,8 +16,52 @@ use crate::repo::Repo;
 /// How often a batch is tried again whose outcome got lost.
 const RETRIES: usize = 3;
 
-/// Gives a batch to a store, within a span.
+/// Gives a batch to a store. Where it brings bytes that were erased and are not banned, the erasure
+/// ends with it.
 pub(crate) async fn apply_batch(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    // Only what brings blobs can be let through.
+    let kept = (!batch.blobs.is_empty()).then(|| batch.clone());
+    match (apply_within_span(store, repo, batch).await, kept) {
+        (Err(error), Some(kept)) if erased_blob(&error).is_some() => {
+            apply_again(store, repo, kept, error).await
+        }
+        (applied, _) => applied,
+    }
+}
+
+/// Changes a batch that was refused because of an erasure, and applies it, until it is let through.
+async fn apply_again(
+    store: &dyn Store,
+    repo: &RepoName,
+    mut batch: Batch,
+    mut refused: StoreError,
+) -> StoreResult<Applied> {
+    let mut most = batch.blobs.len() + RETRIES;
+    while let Some(blob) = erased_blob(&refused).filter(|_| most > 0) {
+        most -= 1;
+        let Some(changed) = let_again(store, repo, &batch, blob).await? else { break };
+        match apply_within_span(store, repo, changed.clone()).await {
+            Ok(Applied::Conflict(conflict)) if conflict.name.erased_blob() == Some(blob) => {}
+            Err(error) if erased_blob(&error).is_some() => (batch, refused) = (changed, error),
+            applied => return applied,
+        }
+    }
+    Err(refused)
+}
+
+/// Returns the erased blob that a batch was refused for.
+fn erased_blob(error: &StoreError) -> Option<BlobId> {
+    match error.kind {
+        StoreErrorKind::Erased { object: ObjectId::Blob(blob) } => Some(blob),
+        _ => None,
+    }
+}
+
+async fn apply_within_span(
     store: &dyn Store,
     repo: &RepoName,
     batch: Batch,
@@ -49,7 +94,13 @@ pub(crate) async fn apply_to_store_once(
 ) -> StoreResult<Applied> {
     let mut unknown = None;
     for _ in 0..=RETRIES {
-        match (apply_batch(store, repo, batch.clone()).await, &unknown) {
+        let applied = match apply_within_span(store, repo, batch.clone()).await {
+            Err(error) if erased_blob(&error).is_some() => {
+                apply_again(store, repo, batch.clone(), error).await
+            }
+            applied => applied,
+        };
+        match (applied, &unknown) {
             (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
             (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
@@ -84,8 +135,16 @@ pub(crate) async fn apply_and_tell(
     Ok(applied)
 }
 
-/// Stores derived rows of stored commits by themselves. It moves no ref, so it meets no conflict.
-pub(crate) async fn store_derived(repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
+/// Stores derived rows of stored commits by themselves, if nothing was erased since `mark`, which was
+/// read before the messages that they are derived from.
+///
+/// # Errors
+/// [`Error::Conflict`] when something was erased since; when the store fails.
+pub(crate) async fn store_derived(
+    repo: &Repo,
+    mark: &ErasureMark,
+    rows: Vec<DerivedRow>,
+) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -94,8 +153,8 @@ pub(crate) async fn store_derived(repo: &Repo, rows: Vec<DerivedRow>) -> Result<
     let mut batch = Batch::new(id, note);
     batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
     batch.derived = rows;
-    let _applied = apply_batch(repo.store().as_ref(), repo.name(), batch).await?;
-    Ok(())
+    mark.hold(&mut batch);
+    require_done(apply_batch(repo.store().as_ref(), repo.name(), batch).await?)
 }
 
 /// Tells the hooks what a write moved. It is done, whether its log can be read or not.
@@ -107,7 +166,7 @@ pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
     Box::pin(async {
         let query = LogQuery { batch: Some(batch), ..Default::default() };
         let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
-        for entry in entries.into_iter().rev() {
+        for entry in entries.into_iter().rev().filter(|entry| !entry.name.is_lease()) {
             repo.hooks().ref_moved(&RefMoved::new(entry)).await;
         }
     })

@@ -3,6 +3,7 @@
 use tract_core::{Commit, CommitId, RefTarget};
 
 use super::Txn;
+use crate::erase::ErasureMark;
 use crate::error::Result;
 use crate::turns::{LoadedObjects, NewRow, due, silent_row};
 
@@ -16,6 +17,8 @@ impl Txn<'_> {
         let roomy = |head: CommitId| {
             self.tip.is_some_and(|tip| {
                 let no_row = tip.silence.is_some() || tip.commits % every >= made;
+                // With its counts a row needs no line.
+                let no_row = no_row || tip.counts.is_some();
                 tip.head == Some(head) && tip.room > 0 && no_row
             })
         };
@@ -44,6 +47,7 @@ impl Txn<'_> {
             else {
                 continue;
             };
+            let counts = line.map(|line| line.counts()).or(run.and_then(|run| run.counts));
             if count % every >= self.batch.commits.len() as u64 {
                 continue;
             }
@@ -52,7 +56,7 @@ impl Txn<'_> {
                 continue;
             }
             if let Some(silence) = run.and_then(|run| run.silence) {
-                rows.push(silent_row(self.repo, head, silence));
+                rows.push(silent_row(self.repo, head, silence, counts));
                 continue;
             }
             let commits = self.batch.commits.iter().map(|commit| (commit.id(), commit.clone()));
@@ -62,8 +66,18 @@ impl Txn<'_> {
                 blobs: blobs.collect(),
                 ..LoadedObjects::default()
             };
-            if let Ok(row) = Box::pin(due(self.repo, head, made, &mut hand)).await {
+            // Read before the messages that the row is of.
+            let known = self.known_erasures.as_ref().map(|known| &known.mark);
+            let mark = match known.or(self.mark.as_ref()) {
+                Some(mark) => mark.clone(),
+                None => match ErasureMark::read(self.repo).await {
+                    Ok(mark) => mark,
+                    Err(_left_away) => continue,
+                },
+            };
+            if let Ok(row) = Box::pin(due(self.repo, head, made, counts, &mut hand)).await {
                 rows.push(row);
+                self.mark = Some(mark);
             }
         }
         self.batch.derived.extend(rows.iter().map(|row| row.row.clone()));

@@ -1,12 +1,13 @@
 //! Commits of a write: made of what was planned, and taken up.
 
-use tract_compile::{Changed, IdMap, stated_priority};
+use tract_compile::{Changed, IdMap, LineCounts, UnstoredObjects};
 use tract_core::{
-    Blob, Change, Commit, CommitId, Kind, Limits, ObjectId, Op, Priority, RefName, RefTarget,
-    ToolRow, ToolSchema, Toolset, ToolsetId,
+    Blob, Change, Commit, CommitId, Limits, ObjectId, Op, RefName, RefTarget, ToolRow, ToolSchema,
+    Toolset, ToolsetId,
 };
 
 use super::Txn;
+use crate::counts::{count_append, is_shown_alone};
 use crate::error::{Error, Result};
 use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::received::time_of;
@@ -42,13 +43,14 @@ pub(crate) fn check_limits(
 /// How many commits may follow a message before a snapshot can be due: what is shown makes room for
 /// two and takes one.
 fn room_after(room: u64, message: &Commit) -> u64 {
-    let own = message.kind.as_ref().map(Kind::default_priority);
-    let priority = stated_priority(message).or(own);
-    if priority.is_some_and(|priority| priority > Priority::Skip) {
-        room.saturating_add(1)
-    } else {
-        room.saturating_sub(1)
-    }
+    if is_shown_alone(message) { room.saturating_add(1) } else { room.saturating_sub(1) }
+}
+
+/// What a line has after a message that adds one row and does nothing else.
+fn counts_after(mut counts: LineCounts, message: &Commit) -> LineCounts {
+    count_append(&mut counts, is_shown_alone(message));
+    counts.tools_set |= message.active.is_some();
+    counts
 }
 
 impl Txn<'_> {
@@ -71,7 +73,37 @@ impl Txn<'_> {
             tools_set: tip.tools_set,
             room: room_after(tip.room, &commit),
             commits: tip.commits + 1,
+            counts: tip.counts.map(|counts| counts_after(counts, &commit)),
             silence: tip.silence.filter(|_| has_no_entries(&commit, has_text_only)),
+        });
+        self.take(branch, &commit, tip.toolset, rest);
+        Ok(commit)
+    }
+
+    /// Seals a change of rows near the end of a line that is not in memory, and moves the branch to it.
+    pub(crate) fn change(
+        &mut self,
+        branch: &RefName,
+        tip: BranchTip,
+        planned: PlannedCommit,
+    ) -> Result<Commit> {
+        let (commit, rest) = self.seal(planned)?;
+        self.tip = Some(BranchTip {
+            head: Some(commit.id()),
+            toolset: commit.toolset,
+            active: commit.active_toolset(),
+            // Tools that a merge brings in were set to stay on the other side.
+            tools_set: tip.tools_set
+                || commit.active.is_some()
+                || (matches!(commit.op, Op::Merge { .. }) && commit.active_toolset() != tip.active),
+            room: tip.room.saturating_sub(1),
+            commits: tip.commits + 1,
+            // An edit changes no count; a priority may.
+            counts: tip
+                .counts
+                .filter(|_| matches!(commit.op, Op::Edit { .. }))
+                .map(|counts| LineCounts { commits: counts.commits + 1, ..counts }),
+            silence: None,
         });
         self.take(branch, &commit, tip.toolset, rest);
         Ok(commit)
@@ -86,7 +118,9 @@ impl Txn<'_> {
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
         let compiler = self.repo.compiler();
-        let mut next = compiler.advance(line, std::slice::from_ref(&commit), &rest.blobs).await?;
+        let made = |id| self.made_here(id).cloned();
+        let unstored = UnstoredObjects { blobs: &rest.blobs, commit: &made };
+        let mut next = compiler.advance_with(line, std::slice::from_ref(&commit), unstored).await?;
         self.batch.derived.extend(compiler.snapshot_due(&mut next));
         self.take(branch, &commit, line.toolset(), rest);
         self.lines.insert(commit.id(), next);
@@ -172,10 +206,12 @@ impl Txn<'_> {
             let blob = tool.blob();
             let row = ToolRow::of(tool, blob.id(), commit.id(), created_at);
             if self.known_tools.insert((row.id, row.schema)) {
+                self.records.insert_blob(blob.clone());
                 self.batch.tools.push(row);
                 self.batch.blobs.push(blob);
             }
         }
+        self.records.toolsets.insert(toolset.id(), Some(toolset.clone()));
         self.batch.toolsets.push(toolset);
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use tract_compile::LineCounts;
 use tract_core::store::StoreResult;
 use tract_core::{CallRef, Changes, Commit, CommitId, Op};
 
+use crate::counts::{count_append, is_shown_alone};
 use crate::reach::CommitGraph;
 use crate::turns::has_no_entries;
 
@@ -17,6 +19,10 @@ const MARKED: u8 = 1 << 1;
 const ANSWERS: u8 = 1 << 2;
 /// It may say something of tool turns.
 const TURNS: u8 = 1 << 3;
+/// An append whose row is shown.
+const SHOWN: u8 = 1 << 4;
+/// An append with tools of its own, next to those that were set to stay.
+const ACTIVE: u8 = 1 << 5;
 
 /// What a plain append says of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +56,12 @@ impl Facts {
             flags |= APPEND;
             if priority.is_some() {
                 flags |= MARKED;
+            }
+            if is_shown_alone(commit) {
+                flags |= SHOWN;
+            }
+            if commit.active.is_some() {
+                flags |= ACTIVE;
             }
             if let Some(call) = answers {
                 flags |= ANSWERS;
@@ -92,6 +104,13 @@ impl Facts {
             }
         };
         Some(PlainAppend { is_marked: flags & MARKED != 0, answers })
+    }
+
+    /// Adds a plain append to the counts of its line.
+    pub(super) fn count(&self, number: u32, counts: &mut LineCounts) {
+        let flags = self.flags(number);
+        count_append(counts, flags & SHOWN != 0);
+        counts.tools_set |= flags & ACTIVE != 0;
     }
 
     pub(super) fn may_say_of_turns(&self, number: u32) -> bool {

@@ -44,7 +44,7 @@ struct LineEnd {
 
 impl LineEnd {
     fn root() -> Self {
-        Self { folded: Some(FoldedLine::default()), turns: Some(TurnsSinceRow::default()) }
+        Self { folded: Some(FoldedLine::default()), turns: Some(TurnsSinceRow::at_root()) }
     }
 }
 
@@ -232,6 +232,19 @@ impl<'a> Lines<'a> {
         };
         if !self.turn_rows.leading.contains(last) {
             end.turns = None;
+        }
+        if let Some(turns) = &mut end.turns {
+            for number in numbers {
+                match (commits.get(number), turns.counts()) {
+                    (_, None) => break,
+                    (_, Some(counts)) if self.facts.is_append(*number) => {
+                        self.facts.count(*number, counts);
+                    }
+                    (Some(commit), Some(_)) => turns.count(self.repo, commit).await,
+                    // It cannot be read, which was named.
+                    (None, Some(_)) => turns.lose_counts(),
+                }
+            }
         }
         for number in numbers.iter().filter(|number| self.says_of_turns(**number)) {
             match (stored.remove(number), &mut end.turns) {

@@ -59,7 +59,7 @@ fn tools_come_first_and_stay_in_force() {
     let tools = schemas(&[r#"{"name":"b"}"#, r#"{"name":"a"}"#, r#"{"name":"b"}"#]);
     let drafts = vec![
         Draft::user("one"),
-        Draft::assistant("two").tools(schemas(&[r#"{"name":"c"}"#])),
+        Draft::assistant("two").tools(schemas(&[r#"{"name":"c"}"#])).unwrap(),
         Draft::user("three"),
     ];
     let imported = one(&repo, ImportConversation::new("x", drafts).tools(tools.clone()));

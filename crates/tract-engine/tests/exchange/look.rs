@@ -94,8 +94,11 @@ fn tools_are_listed_by_revision_name_and_difference() {
     let texts = [r#"{"name":"a"}"#, r#"{"x":1,"name":"a"}"#, r#"{"name":"b"}"#];
     let [a1, a2, b] = texts.map(|text| ToolSchema::parse(text).expect("a schema"));
     let write = |tools: &[&ToolSchema]| {
-        let tools = tools.iter().map(|tool| (*tool).clone()).collect();
-        block_on(repo.set_tools(&main, tools)).expect("it is written").id()
+        let tools: Vec<ToolSchema> = tools.iter().map(|tool| (*tool).clone()).collect();
+        // As an import does, which keeps two tools of one name.
+        block_on(repo.write_one(&main, tract_engine::plan::Request::tools(tools)))
+            .expect("it is written")
+            .id()
     };
     let first = write(&[&b, &a1, &b]);
     block_on(repo.append(&main, Draft::user("x"))).expect("it is written");

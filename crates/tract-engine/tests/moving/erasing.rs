@@ -4,12 +4,12 @@ use tract_core::store::{StoreError, StoreErrorKind};
 use tract_core::{Store, StoreResult, block_on};
 use tract_engine::{
     CarriedErasures, CopyOptions, EraseRequest, EraseTarget, FetchOptions, PullBranches,
-    PushOptions, Repo, copy, erase, fetch, push,
+    PushOptions, Repo, VerifyOptions, copy, erase, fetch, push, verify,
 };
 use tract_kv::memory;
 use tract_testkit::{Call, WatchedStore};
 
-use crate::fixture::{branch, head, is_clean, one, repo, repo_in, say};
+use crate::fixture::{branch, head, is_clean, meanwhile, one, repo, repo_in, say};
 
 const LEAK: &str = "the door code is 4711-0815";
 
@@ -65,10 +65,13 @@ fn a_pull_erases_and_says_where_bytes_may_be_left() {
     let options = FetchOptions::new().pull(PullBranches::All);
     let report = block_on(fetch(&one(&to), &from, "team", &options)).expect("it is pulled");
     check(&report.erased, &from, &to);
-    // The pull is reverted, not the erasure.
+    // A pull is reverted, not the erasure.
+    let erased = head(&to, &branch("main"));
+    say(&from, "main", "third");
+    let options = FetchOptions::new().pull(PullBranches::All);
+    block_on(fetch(&to, &from, "team", &options)).expect("it is pulled");
     block_on(to.undo(&branch("main"))).expect("it is undone");
-    let error = block_on(to.compile(head(&to, &branch("main")))).expect_err("it is erased");
-    assert_eq!(error.code(), "erased");
+    assert_eq!(head(&to, &branch("main")), erased);
 }
 
 #[test]
@@ -91,4 +94,57 @@ fn a_store_with_the_bytes_does_not_bring_them_back() {
     let error = block_on(from.compile(head(&from, &theirs))).expect_err("it is erased");
     assert_eq!(error.code(), "erased");
     is_clean(&from);
+}
+
+/// A repository on which a message is erased right before it is read for the second time.
+fn erased_meanwhile(reads: fn(&Call<'_>) -> bool) -> (Repo, Repo) {
+    let store: Arc<dyn Store> = Arc::new(memory());
+    let below = repo_in(Arc::clone(&store));
+    let leak = say(&below, "main", LEAK);
+    for number in 0..40 {
+        say(&below, "main", &format!("message {number}"));
+    }
+    let other = repo_in(Arc::clone(&store));
+    let from = meanwhile(store, 1, reads, move || {
+        let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
+        block_on(erase(&other, &request)).expect("it is erased");
+    });
+    (repo_in(from), below)
+}
+
+#[test]
+fn an_erasure_in_the_source_meanwhile_stops_no_transfer() {
+    let reads: fn(&Call<'_>) -> bool = |call| matches!(call, Call::Blobs { .. });
+    let check = |to: &Repo, below: &Repo| {
+        let shown = block_on(to.compile(head(to, &branch("main")))).expect("it compiles");
+        assert!(shown.messages().all(|message| !message.content.text().contains("4711")));
+        is_clean(to);
+        is_clean(below);
+    };
+    let ((from, below), to) = (erased_meanwhile(reads), repo());
+    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    check(&to, &below);
+    let ((from, below), to) = (erased_meanwhile(reads), repo());
+    let options = FetchOptions::new().pull(PullBranches::All);
+    block_on(fetch(&to, &from, "team", &options)).expect("it is fetched");
+    check(&to, &below);
+    let ((from, below), to) = (erased_meanwhile(reads), repo());
+    block_on(copy(&from, &to, &CopyOptions::new())).expect("it is copied");
+    check(&to, &below);
+}
+
+#[test]
+fn verify_reports_nothing_that_is_erased_meanwhile() {
+    let reads: [fn(&Call<'_>) -> bool; 3] = [
+        |call| matches!(call, Call::Blobs { .. }),
+        |call| matches!(call, Call::Walk { .. }),
+        |call| matches!(call, Call::RefLog { .. }),
+    ];
+    for reads in reads {
+        let (from, below) = erased_meanwhile(reads);
+        let report = block_on(verify(&from, &VerifyOptions::new())).expect("it is read");
+        assert_eq!(report.damage, []);
+        assert!(report.clean);
+        is_clean(&below);
+    }
 }

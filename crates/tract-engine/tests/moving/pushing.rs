@@ -194,3 +194,115 @@ fn of_two_that_push_one_branch_at_once_one_moves_it() {
         is_clean(&repo_in(Arc::clone(&store)));
     }
 }
+
+/// Deletes objects that no ref leads to, as a collection does that is cut short or misses a mark.
+fn sweep(repo: &Repo, commits: &[tract_core::CommitId]) {
+    let position = block_on(repo.store().write_position(repo.name())).expect("a position");
+    let objects = commits.iter().copied().map(tract_core::ObjectId::Commit).collect();
+    let sweep = tract_core::store::Sweep { position, objects, tools: Vec::new() };
+    let answer = block_on(repo.store().sweep(repo.name(), sweep)).expect("it is swept");
+    assert_eq!(answer, tract_core::store::SweepAnswer::Done);
+}
+
+#[test]
+fn a_commit_that_is_there_without_its_ancestors_proves_nothing() {
+    let (from, to) = (repo(), repo());
+    let ids: Vec<_> = (0..20).map(|n| say(&from, "main", &format!("message {n}"))).collect();
+    block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+    say(&to, "other", "so that another branch is checked out");
+    block_on(to.checkout("other")).expect("it is checked out");
+    block_on(to.delete_branch("main")).expect("it is deleted");
+    // A gap, below commits that are still there and that no ref leads to.
+    sweep(&to, &ids[8..10]);
+    let report = block_on(tract_engine::verify(&to, &Default::default())).expect("it is read");
+    assert!(!report.clean, "a commit lacks its parent");
+    for more in ["the same again", "and more"] {
+        say(&from, "main", more);
+        block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+        assert_eq!(head(&to, &branch("main")), head(&from, &branch("main")));
+        // Where the commits lie is derived; nothing else is wrong.
+        let repair = tract_engine::VerifyOptions::new().repair(true);
+        let report = block_on(tract_engine::verify(&to, &repair)).expect("it is read");
+        assert!(report.clean, "{:?}", report.damage);
+    }
+    is_clean(&to);
+}
+
+#[test]
+fn a_push_to_a_branch_that_is_only_ahead_says_so() {
+    let (from, to, other) = (repo(), repo(), repo());
+    for n in 0..50 {
+        say(&from, "main", &format!("message {n}"));
+    }
+    block_on(push(&from, &to, "team", &all())).expect("it is pushed");
+    let options = FetchOptions::new().pull(PullBranches::All);
+    block_on(fetch(&other, &to, "team", &options)).expect("it is fetched");
+    for n in 0..50 {
+        say(&other, "main", &format!("theirs {n}"));
+    }
+    block_on(push(&other, &to, "team", &all())).expect("it is pushed");
+    let status = |report: &tract_engine::PushReport| report.refs[0].status.clone();
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    assert_eq!(status(&report), TransferStatus::Ahead);
+    // Where both continued, it is diverged.
+    say(&from, "main", "ours");
+    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    assert!(matches!(status(&report), TransferStatus::Diverged { .. }));
+}
+
+#[test]
+fn a_branch_that_cannot_be_brought_stops_no_other() {
+    let from = repo();
+    for name in ["main", "damaged", "whole"] {
+        for n in 0..5 {
+            say(&from, name, &format!("{name} {n}"));
+        }
+    }
+    // One branch of an older version has a name that leaves no room for the name of a remote, and the
+    // history of another one has a gap.
+    let head_of = |name: &str| head(&from, &branch(name)).expect("it has commits");
+    let long = RefName::branch(&"x".repeat(990)).expect("a name");
+    let mut old = tract_engine::Txn::new(&from).expect("a write");
+    old.move_from(&long, None, Some(tract_core::RefTarget::Commit(head_of("whole"))));
+    let refused = block_on(old.apply("branch", &Default::default())).expect_err("it is too long");
+    assert_eq!(refused.code(), "bad_name");
+    let note = tract_core::LogNote {
+        operation: tract_core::OperationId::random().expect("randomness"),
+        what: "branch".to_owned(),
+        who: String::new(),
+        why: None,
+        undoes: None,
+        at: 0,
+    };
+    let id = tract_core::BatchId::random().expect("randomness");
+    let mut batch = tract_core::Batch::new(id, note);
+    let to = Some(tract_core::RefTarget::Commit(head_of("whole")));
+    batch.refs = vec![tract_core::RefEdit { name: long, expect: tract_core::Expect::Any, to }];
+    let _applied = block_on(from.store().apply(from.name(), batch)).expect("it is stored");
+    let second =
+        block_on(from.store().walk(from.name(), tract_core::store::Walk::from(head_of("damaged"))));
+    let gone = second.expect("it is read").steps[2].commit.id();
+    sweep(&from, &[gone]);
+
+    let is_refused = |refs: &[tract_engine::TransferredRef]| {
+        refs.iter().filter(|at| matches!(at.status, TransferStatus::Refused { .. })).count()
+    };
+    let to = repo();
+    let report = block_on(push(&from, &to, "team", &all())).expect("the others are pushed");
+    assert!(report.refused());
+    assert_eq!(is_refused(&report.refs), 2, "{:?}", report.refs);
+    for name in ["main", "whole"] {
+        assert_eq!(head(&to, &branch(name)), Some(head_of(name)));
+    }
+    is_clean(&to);
+    let here = repo();
+    let options = FetchOptions::new().pull(PullBranches::All);
+    let report = block_on(fetch(&here, &from, "team", &options)).expect("the others are fetched");
+    assert!(report.refused());
+    assert!(is_refused(&report.refs) + is_refused(&report.branches) >= 2);
+    for name in ["main", "whole"] {
+        assert_eq!(head(&here, &branch(name)), Some(head_of(name)));
+        assert_eq!(head(&here, &seen("team", name)), Some(head_of(name)));
+    }
+    is_clean(&here);
+}

@@ -162,7 +162,7 @@ fn the_id_covers_message_metadata_and_tools() {
         base(),
         base().message("m"),
         base().metadata("k", 1).unwrap(),
-        base().tools(vec![tool("x", "y")]),
+        base().tools(vec![tool("x", "y")]).unwrap(),
         base().priority(Priority::Pinned),
     ];
     let ids: std::collections::HashSet<_> =

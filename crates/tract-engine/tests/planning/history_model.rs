@@ -331,7 +331,7 @@ impl Run {
         let expected = self.replay(&ours, std::slice::from_ref(&picked));
         let desk = &self.desks[self.at];
         let (head, before) = (desk.head(), stored(desk));
-        let rebase = Rebase::Pick { commits: vec![picked.commit], from: None };
+        let rebase = Rebase::Pick { targets: vec![picked.commit.into()], from: None };
         match (block_on(desk.repo.rebase(&desk.branch, &rebase)), expected) {
             (Ok(_), Some(expected)) if expected != ours => {
                 self.ops[self.at] = expected;

@@ -70,3 +70,6 @@ mod turns;
 
 // Many writers of one branch.
 mod writers;
+
+// The end of a long line, read without the rest.
+mod ends;

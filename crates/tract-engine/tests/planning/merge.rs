@@ -358,12 +358,12 @@ fn tools_that_a_merge_brings_in_come_back_after_those_of_one_commit() {
     desk.user("d");
     merge(&desk, &side);
     assert_eq!(desk.tool_names(), ["theirs"]);
-    desk.go(Draft::user("once").tools(vec![tool("once", "o")]));
+    desk.go(Draft::user("once").tools(vec![tool("once", "o")]).unwrap());
     assert_eq!(desk.tool_names(), ["once"]);
     desk.user("after");
     assert_eq!(desk.tool_names(), ["theirs"]);
     // A handle that has nothing cached plans the same.
-    desk.go(Draft::user("once more").tools(vec![tool("once", "o")]));
+    desk.go(Draft::user("once more").tools(vec![tool("once", "o")]).unwrap());
     desk.cold().user("after that");
     assert_eq!(desk.tool_names(), ["theirs"]);
 }

@@ -49,7 +49,7 @@ fn onto(desk: &Fixture) -> Rebase {
 }
 
 fn pick(commits: &[CommitId]) -> Rebase {
-    Rebase::Pick { commits: commits.to_vec(), from: None }
+    Rebase::Pick { targets: commits.iter().copied().map(Into::into).collect(), from: None }
 }
 
 fn drop_of(commits: &[CommitId]) -> Rebase {

@@ -481,7 +481,9 @@ fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
         txn.add(&desk.branch, &Request::Import(first)).await.unwrap();
         txn.add(&desk.branch, &Request::Import(Draft::user("b"))).await.unwrap();
         let tools = vec![crate::fixture::tool("grep", "g")];
-        txn.add(&desk.branch, &Request::Import(Draft::user("c").tools(tools))).await.unwrap();
+        txn.add(&desk.branch, &Request::Import(Draft::user("c").tools(tools).unwrap()))
+            .await
+            .unwrap();
         let applied = txn.apply("import", &WriteOptions::new()).await.unwrap();
         assert_eq!(applied, tract_core::Applied::Done);
         let store = desk.repo.store();

@@ -117,7 +117,7 @@ fn both_versions_of_a_message_are_edited_apart() {
 fn both_is_refused_where_their_version_has_no_name_of_its_own() {
     let (desk, side, _) = forked();
     let own = side.user("own");
-    let pick = tract_engine::Rebase::Pick { commits: vec![own], from: None };
+    let pick = tract_engine::Rebase::Pick { targets: vec![own.into()], from: None };
     desk.user("ours");
     block_on(desk.repo.rebase(&desk.branch, &pick)).unwrap();
     desk.edit(own, "OWN");

@@ -32,7 +32,7 @@ fn revert_head_restores() {
         |desk, a, b| desk.compress(&[a, b], "ab"),
         |desk, _, _| desk.go(Request::tools([tool("grep", "finds")])),
         |desk, _, _| desk.result("c1", "found"),
-        |desk, _, _| desk.go(Draft::user("x").tools(vec![tool("ls", "lists")])),
+        |desk, _, _| desk.go(Draft::user("x").tools(vec![tool("ls", "lists")]).unwrap()),
     ];
     for step in steps {
         let (before, tools) = (desk.view_id(), desk.tool_names());

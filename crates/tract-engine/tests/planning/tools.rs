@@ -18,7 +18,8 @@ fn toolset(desk: &Fixture, commit: CommitId) -> Option<tract_core::ToolsetId> {
 fn test_commit_with_tools() {
     let desk = Fixture::new();
     let (one, two) = (tool("one", "first"), tool("two", "second"));
-    let commit = desk.go(Draft::user("hi").tools(vec![two.clone(), one.clone(), two.clone()]));
+    let commit =
+        desk.go(Draft::user("hi").tools(vec![two.clone(), one.clone(), two.clone()]).unwrap());
     assert_eq!(tools_of(&desk, commit), [two.text(), one.text(), two.text()]);
 }
 
@@ -34,9 +35,9 @@ fn test_commit_without_tools() {
 fn test_tool_deduplication() {
     let desk = Fixture::new();
     let schema = tool("one", "first");
-    let a = desk.go(Draft::user("a").tools(vec![schema.clone()]));
+    let a = desk.go(Draft::user("a").tools(vec![schema.clone()]).unwrap());
     let blobs = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
-    let b = desk.go(Draft::user("b").tools(vec![schema.clone()]));
+    let b = desk.go(Draft::user("b").tools(vec![schema.clone()]).unwrap());
     let stats = block_on(desk.repo.store().stats(desk.repo.name())).unwrap();
     assert_eq!(toolset(&desk, a), toolset(&desk, b));
     assert_eq!((stats.tools, stats.toolsets), (1, 1));
@@ -60,7 +61,7 @@ fn test_tool_versioning() {
 #[test]
 fn test_compile_returns_tools() {
     let desk = Fixture::new();
-    desk.go(Draft::user("a").tools(vec![tool("one", "first"), tool("two", "second")]));
+    desk.go(Draft::user("a").tools(vec![tool("one", "first"), tool("two", "second")]).unwrap());
     assert_eq!(desk.tool_names(), ["one", "two"]);
     assert_eq!(desk.shown(), ["user: a"], "tools are never messages");
 }
@@ -75,8 +76,8 @@ fn test_compile_no_tools() {
 #[test]
 fn test_compile_latest_tools_win() {
     let desk = Fixture::new();
-    desk.go(Draft::user("a").tools(vec![tool("one", "first")]));
-    desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
+    desk.go(Draft::user("a").tools(vec![tool("one", "first")]).unwrap());
+    desk.go(Draft::user("b").tools(vec![tool("two", "second")]).unwrap());
     assert_eq!(desk.tool_names(), ["two"]);
     // Nothing was ever set to stay, so what is in force stays.
     desk.user("c");
@@ -89,7 +90,7 @@ fn test_set_tools_auto_links() {
     let set = desk.go(Request::tools([tool("one", "first")]));
     assert_eq!(desk.commit(set).op, Op::Tools);
     let a = desk.user("a");
-    let once = desk.go(Draft::user("b").tools(vec![tool("two", "second")]));
+    let once = desk.go(Draft::user("b").tools(vec![tool("two", "second")]).unwrap());
     let c = desk.user("c");
     assert_eq!(toolset(&desk, a), toolset(&desk, set));
     assert_ne!(toolset(&desk, once), toolset(&desk, set), "tools of one commit alone");
@@ -134,7 +135,7 @@ fn own(desk: &Fixture, commit: CommitId) -> Vec<String> {
 fn a_commit_after_one_with_tools_of_its_own_reports_none_where_none_were_set() {
     let desk = Fixture::new();
     let before = desk.user("before");
-    let given = desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
+    let given = desk.go(Draft::user("given").tools(vec![tool("one", "first")]).unwrap());
     let after = desk.user("after");
     let edit = desk.edit(after, "AFTER");
     assert_eq!(own(&desk, before), [""; 0]);
@@ -145,7 +146,7 @@ fn a_commit_after_one_with_tools_of_its_own_reports_none_where_none_were_set() {
     assert_eq!(desk.tool_names(), ["one"]);
     assert_eq!(tools_of(&desk, after), tools_of(&desk, given));
     let root = desk.on("root");
-    let root = root.go(Draft::user("root").tools(vec![tool("one", "first")]));
+    let root = root.go(Draft::user("root").tools(vec![tool("one", "first")]).unwrap());
     assert_eq!(own(&desk, root), ["one"], "the first commit of a history");
 }
 
@@ -154,7 +155,7 @@ fn commits_after_set_tools_report_the_set_as_their_own() {
     let desk = Fixture::new();
     let set = desk.go(Request::tools([tool("one", "first")]));
     let after = desk.user("after");
-    let given = desk.go(Draft::user("given").tools(vec![tool("two", "second")]));
+    let given = desk.go(Draft::user("given").tools(vec![tool("two", "second")]).unwrap());
     let back = desk.user("back");
     assert_eq!(own(&desk, set), ["one"]);
     assert_eq!(own(&desk, after), ["one"]);
@@ -169,15 +170,15 @@ fn commits_after_set_tools_report_the_set_as_their_own() {
 fn a_revert_and_a_merge_report_only_tools_that_were_set() {
     let desk = Fixture::new();
     desk.user("first");
-    desk.go(Draft::user("one").tools(vec![tool("one", "first")]));
-    let given = desk.go(Draft::user("two").tools(vec![tool("two", "second")]));
+    desk.go(Draft::user("one").tools(vec![tool("one", "first")]).unwrap());
+    let given = desk.go(Draft::user("two").tools(vec![tool("two", "second")]).unwrap());
     let revert = desk.go(Request::revert([given]));
     assert_eq!(desk.tool_names(), ["one"], "they are in force again");
     assert_eq!(own(&desk, revert), [""; 0], "and were not given to the revert");
 
     let root = desk.head().unwrap();
     let side = desk.fork("side", root);
-    side.go(Draft::user("theirs").tools(vec![tool("three", "third")]));
+    side.go(Draft::user("theirs").tools(vec![tool("three", "third")]).unwrap());
     desk.user("ours");
     let merge = merge(&desk, &side).id();
     assert_eq!(desk.tool_names(), ["three"]);
@@ -188,8 +189,8 @@ fn a_revert_and_a_merge_report_only_tools_that_were_set() {
 #[test]
 fn giving_the_set_in_force_again_looks_like_giving_none() {
     let desk = Fixture::new();
-    desk.go(Draft::user("given").tools(vec![tool("one", "first")]));
-    let again = desk.go(Draft::user("again").tools(vec![tool("one", "first")]));
+    desk.go(Draft::user("given").tools(vec![tool("one", "first")]).unwrap());
+    let again = desk.go(Draft::user("again").tools(vec![tool("one", "first")]).unwrap());
     assert_eq!(own(&desk, again), [""; 0]);
     assert_eq!(
         tools_of(&desk, again),
@@ -197,7 +198,7 @@ fn giving_the_set_in_force_again_looks_like_giving_none() {
         "it is in force all the same"
     );
     let respelled = tract_core::ToolSchema::parse(r#"{ "name" : "one" }"#).unwrap();
-    let other_bytes = desk.go(Draft::user("other bytes").tools(vec![respelled]));
+    let other_bytes = desk.go(Draft::user("other bytes").tools(vec![respelled]).unwrap());
     assert_eq!(own(&desk, other_bytes), ["one"]);
 }
 
@@ -229,7 +230,7 @@ fn twenty_linked_tools_cost_under_a_hundred_bytes() {
         assert_eq!((after.tools, after.toolsets), (before.tools, before.toolsets));
         (after.blob_bytes + after.commit_bytes - before.blob_bytes - before.commit_bytes) / 50
     };
-    let with = bytes_each(&|text| Draft::user(text).tools(tools.clone()));
+    let with = bytes_each(&|text| Draft::user(text).tools(tools.clone()).unwrap());
     let without = bytes_each(&|text| Draft::user(text));
     assert!(with < without + 100, "{with} bytes against {without} without tools");
 }

@@ -49,8 +49,10 @@ pub(crate) struct StoredBranch {
     /// Its name, were there no other branch of that name.
     pub(crate) plain: String,
     pub(crate) head: CommitId,
-    /// Heads of the branches with other commits, whose names were tried before its own.
-    pub(crate) rejected: Vec<CommitId>,
+    /// The number that its name has, from 1.
+    pub(crate) attempt: usize,
+    /// Branches of other recordings whose names were tried before its own: numbers and heads.
+    pub(crate) rejected: Vec<(usize, CommitId)>,
     /// What belongs to it.
     pub(crate) document: Option<BlobId>,
     start: String,
@@ -65,7 +67,7 @@ impl StoredBranch {
 
     /// The name that it was placed under.
     pub(crate) fn placed(&self) -> String {
-        self.name(self.rejected.len() + 1)
+        self.name(self.attempt)
     }
 }
 
@@ -92,9 +94,10 @@ struct StoredReport {
     repeated: usize,
     redacted: BTreeMap<String, usize>,
     models: BTreeMap<String, usize>,
-    tokens: [u64; 4],
+    tokens: [u64; 5],
     anomalies: BTreeMap<String, usize>,
     listed: Vec<(usize, String, String)>,
+    channels: Vec<String>,
 }
 
 /// What the writer knows of a branch that it placed.
@@ -102,7 +105,8 @@ struct StoredReport {
 pub(crate) struct PlacedBranch {
     pub(crate) plain: String,
     pub(crate) head: CommitId,
-    pub(crate) rejected: Vec<CommitId>,
+    pub(crate) attempt: usize,
+    pub(crate) rejected: Vec<(usize, CommitId)>,
     pub(crate) document: Option<BlobId>,
 }
 
@@ -114,11 +118,11 @@ impl StoredSession {
             return None;
         }
         let branches = placed.into_iter().zip(&report.branches).map(|(placed, branch)| {
-            let PlacedBranch { plain, head, rejected, document } = placed;
+            let PlacedBranch { plain, head, attempt, rejected, document } = placed;
             let (start, commits) = (branch.start.as_str().to_owned(), branch.commits);
-            StoredBranch { plain, head, rejected, document, start, commits }
+            StoredBranch { plain, head, attempt, rejected, document, start, commits }
         });
-        let TokenTotals { input, output, cache_read, cache_write } = report.tokens;
+        let TokenTotals { input, output, cache_read, cache_write, cache_write_1h } = report.tokens;
         let Anomalies { counts, listed } = &report.anomalies;
         let listed = listed.iter().map(|RecordingAnomaly { line, kind, what }| {
             (*line, kind.as_str().to_owned(), what.clone())
@@ -137,9 +141,10 @@ impl StoredSession {
             repeated: report.repeated,
             redacted: report.redacted.iter().map(|(k, n)| ((*k).to_owned(), *n)).collect(),
             models: report.models.clone(),
-            tokens: [input, output, cache_read, cache_write],
+            tokens: [input, output, cache_read, cache_write, cache_write_1h],
             anomalies: counts.iter().map(|(kind, n)| (kind.as_str().to_owned(), *n)).collect(),
             listed: listed.collect(),
+            channels: report.channels.clone(),
         };
         Some(Self { branches: branches.collect(), report: stored })
     }
@@ -154,9 +159,10 @@ impl StoredSession {
                 commits: branch.commits,
                 new: 0,
                 start: BranchStart::parse(&branch.start)?,
+                moved_from: None,
             })
         };
-        let [input, output, cache_read, cache_write] = stored.tokens;
+        let [input, output, cache_read, cache_write, cache_write_1h] = stored.tokens;
         let redacted = stored.redacted.iter();
         let redacted = redacted.map(|(kind, n)| Some((SecretKind::parse(kind)?.as_str(), *n)));
         let counts = stored.anomalies.iter();
@@ -179,11 +185,12 @@ impl StoredSession {
             repeated: stored.repeated,
             redacted: redacted.collect::<Option<_>>()?,
             models: stored.models.clone(),
-            tokens: TokenTotals { input, output, cache_read, cache_write },
+            tokens: TokenTotals { input, output, cache_read, cache_write, cache_write_1h },
             anomalies: Anomalies {
                 counts: counts.collect::<Option<_>>()?,
                 listed: listed.collect::<Option<_>>()?,
             },
+            channels: stored.channels.clone(),
             branches: self.branches.iter().map(branch).collect::<Option<_>>()?,
         })
     }

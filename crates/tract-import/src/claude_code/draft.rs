@@ -5,7 +5,7 @@ use tract_core::{Content, Draft, JsonText};
 use tract_providers::{Dialect, ImportError, ProviderConversation};
 
 use super::line::{Line, MessageFields};
-use crate::values::Metadata;
+use crate::values::{Metadata, set_hour};
 
 /// Reads the content of a message as a provider's message: a draft for each result, one for each
 /// rest.
@@ -28,15 +28,18 @@ pub(super) fn metadata(
     if let Some(usage) = &message.usage {
         // As everywhere here, tokens of the request include those that a cache had.
         let cached = usage.cache_read_input_tokens.unwrap_or_default();
-        let written = usage.cache_creation_input_tokens.unwrap_or_default();
-        let input =
-            usage.input_tokens.map(|own| own.saturating_add(cached).saturating_add(written));
-        let usage = json!({
+        let written = usage.written();
+        let hour = usage.written_1h();
+        let input = usage
+            .input_tokens
+            .map(|own| own.saturating_add(cached).saturating_add(written.unwrap_or_default()));
+        let mut usage = json!({
             "input_tokens": input,
             "output_tokens": usage.output_tokens,
             "cached_tokens": usage.cache_read_input_tokens,
-            "cache_write_tokens": usage.cache_creation_input_tokens,
+            "cache_write_tokens": written,
         });
+        set_hour(&mut usage, hour);
         metadata.set("usage", usage);
     }
     if let (Content::User(_), Some(by)) = (content, injected(line, &content.text())) {

@@ -52,6 +52,7 @@ pub(super) struct CompactMetadata {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PreservedSegment {
+    pub(super) head_uuid: Option<String>,
     pub(super) tail_uuid: Option<String>,
 }
 
@@ -63,11 +64,17 @@ pub(super) struct PreservedMessages {
 }
 
 impl CompactMetadata {
-    /// The ids of the messages that stay.
-    pub(super) fn preserved(&self) -> Vec<&str> {
+    /// The ids of the messages that stay, as far as they are listed.
+    pub(super) fn preserved(&self) -> Vec<String> {
         let listed = self.preserved_messages.iter().flat_map(|kept| &kept.uuids);
         let tail = self.preserved_segment.iter().filter_map(|segment| segment.tail_uuid.as_ref());
-        listed.chain(tail).map(String::as_str).collect()
+        listed.chain(tail).cloned().collect()
+    }
+
+    /// The first message that stays, where only the ends are named.
+    pub(super) fn head(&self) -> Option<String> {
+        let is_listed = self.preserved_messages.as_ref().is_some_and(|kept| !kept.uuids.is_empty());
+        self.preserved_segment.as_ref().filter(|_| !is_listed)?.head_uuid.clone()
     }
 }
 
@@ -89,6 +96,31 @@ pub(super) struct Usage {
     pub(super) output_tokens: Option<u64>,
     pub(super) cache_read_input_tokens: Option<u64>,
     pub(super) cache_creation_input_tokens: Option<u64>,
+    pub(super) cache_creation: Option<CacheCreation>,
+}
+
+/// Tokens that were written to the cache, by how long they live.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub(super) struct CacheCreation {
+    ephemeral_5m_input_tokens: Option<u64>,
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+impl Usage {
+    /// Tokens that were written to the cache.
+    pub(super) fn written(&self) -> Option<u64> {
+        let split = self.cache_creation.and_then(|split| {
+            let hour = split.ephemeral_1h_input_tokens?;
+            Some(hour.saturating_add(split.ephemeral_5m_input_tokens.unwrap_or_default()))
+        });
+        self.cache_creation_input_tokens.or(split)
+    }
+
+    /// Tokens that were written to the cache for an hour.
+    pub(super) fn written_1h(&self) -> u64 {
+        let hour = self.cache_creation.and_then(|split| split.ephemeral_1h_input_tokens);
+        hour.unwrap_or_default().min(self.written().unwrap_or_default())
+    }
 }
 
 /// The type of a content block, and the call that it is or answers.

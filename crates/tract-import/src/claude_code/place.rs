@@ -39,6 +39,23 @@ struct Branch {
     items: Vec<PlacedItem>,
     /// How many items there are up to the last one that advances.
     advanced: usize,
+    /// How many items there are up to the last summary.
+    summary: Option<usize>,
+    /// The time and the number of its last line.
+    last_line: (i64, usize),
+}
+
+impl Branch {
+    fn new(base: Option<Position>, speaker: Speaker) -> Self {
+        Self {
+            base,
+            speaker,
+            items: Vec::new(),
+            advanced: 0,
+            summary: None,
+            last_line: (i64::MIN, 0),
+        }
+    }
 }
 
 /// A line that is known: its place, and the items that it became.
@@ -115,6 +132,85 @@ impl Places {
         false
     }
 
+    /// Whether one place is before another on the path to it.
+    pub(super) fn is_before(&self, place: Position, other: Position) -> bool {
+        let is_same = place.branch == other.branch;
+        if is_same { place.items < other.items } else { self.is_on_path(place, other.branch) }
+    }
+
+    /// Whether there is a summary after a place, on the path to the end of a branch.
+    pub(super) fn has_summary_after(&self, place: Position, branch: BranchNumber) -> bool {
+        let mut end = self.tip(branch);
+        for _ in 0..MAX_DEPTH {
+            let Some(branch) = self.branches.get(end.branch) else { return false };
+            let from = if end.branch == place.branch { place.items } else { 0 };
+            if branch.summary.is_some_and(|summary| summary > from && summary <= end.items) {
+                return true;
+            }
+            match branch.base {
+                Some(base) if end.branch != place.branch => end = base,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Notes that the last item of a branch is a summary.
+    pub(super) fn set_summary(&mut self, branch: BranchNumber) {
+        if let Some(branch) = self.branches.get_mut(branch) {
+            branch.summary = Some(branch.items.len());
+        }
+    }
+
+    /// The place of a line whose parent has a place: a compaction may leave its boundary and summary
+    /// without successor, so what follows a line before the summary follows the summary, as long as
+    /// nothing else does.
+    pub(super) fn after_summary(&self, place: Position, speaker: &Speaker) -> Position {
+        let summary = self.last.get(speaker).and_then(|number| {
+            let items = self.branches.get(*number)?.summary?;
+            Some(Position { branch: *number, items })
+        });
+        let is_next =
+            |summary: &Position| !self.continues_after(*summary) && self.is_before(place, *summary);
+        summary.filter(is_next).unwrap_or(place)
+    }
+
+    /// The items from one line to another on the path to the end of a branch; to that end, where the
+    /// second line is not after the first one.
+    pub(super) fn items_between(
+        &self,
+        first: &str,
+        last: Option<&str>,
+        branch: BranchNumber,
+    ) -> Vec<ItemNumber> {
+        let Some(first) = self.nodes.get(first).filter(|node| node.count > 0) else {
+            return Vec::new();
+        };
+        let end = last.and_then(|last| self.nodes.get(last));
+        let end = end.filter(|end| !self.is_before(end.place, first.place));
+        let mut items = Vec::new();
+        let mut place = end.map_or_else(|| self.tip(branch), |end| end.place);
+        for _ in 0..MAX_DEPTH {
+            let Some(branch) = self.branches.get(place.branch) else { break };
+            let before = branch.items.get(..place.items).unwrap_or_default();
+            let kept = before.iter().rev().map(|item| item.item);
+            items.extend(kept.take_while(|item| *item >= first.first));
+            match branch.base {
+                Some(base) if place.branch != first.place.branch => place = base,
+                _ => break,
+            }
+        }
+        items.sort_unstable();
+        items
+    }
+
+    /// The items of a branch after a place on it.
+    pub(super) fn items_after(&self, place: Position) -> Vec<ItemNumber> {
+        let branch = self.branches.get(place.branch);
+        let after = branch.and_then(|branch| branch.items.get(place.items..)).unwrap_or_default();
+        after.iter().map(|item| item.item).collect()
+    }
+
     /// Begins a branch after a place, with the results and blocks that belong to what is there;
     /// returns the last item before it.
     pub(super) fn fork(&mut self, place: Position, speaker: Speaker) -> Option<ItemNumber> {
@@ -124,13 +220,13 @@ impl Places {
             base.items += after.iter().take_while(|item| !item.advances).count();
         }
         let item = self.item_before(base);
-        self.branches.push(Branch { base: Some(base), speaker, items: Vec::new(), advanced: 0 });
+        self.branches.push(Branch::new(Some(base), speaker));
         item
     }
 
     /// Begins a branch with nothing before it.
     pub(super) fn root(&mut self, speaker: Speaker) {
-        self.branches.push(Branch { base: None, speaker, items: Vec::new(), advanced: 0 });
+        self.branches.push(Branch::new(None, speaker));
     }
 
     fn item_before(&self, mut place: Position) -> Option<ItemNumber> {
@@ -153,6 +249,21 @@ impl Places {
         }
         let speaker = branch.speaker.clone();
         self.last.insert(speaker, number);
+    }
+
+    /// Notes the last line of a branch. One without a time is as old as the line before it.
+    pub(super) fn set_last_line(&mut self, number: BranchNumber, at: Option<i64>, line: usize) {
+        if let Some(branch) = self.branches.get_mut(number) {
+            branch.last_line = (at.unwrap_or(branch.last_line.0), line);
+        }
+    }
+
+    /// The branch that Claude Code would resume: of the branches with the speaker of the first one,
+    /// the one whose last line is the newest, as the tool continues the newest leaf of a session.
+    pub(super) fn resumed(&self) -> Option<BranchNumber> {
+        let speaker = self.speaker(0)?;
+        let own = self.branches.iter().enumerate().filter(|(_, branch)| branch.speaker == *speaker);
+        own.max_by_key(|(_, branch)| branch.last_line).map(|(number, _)| number)
     }
 
     /// Notes where a line is that became items.

@@ -5,23 +5,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tract_core::time::parse_rfc3339;
 use tract_core::{Content, JsonText};
 
+use super::boundary::Boundaries;
+use super::calls::{Calls, SessionCall};
 use super::draft;
+use super::is_session_line;
 use super::line::{
     Attachment, BlockFields, Line, MessageFields, Usage, blocks, hash_of, started_agent,
 };
 use super::place::{Places, Position, Speaker};
+use crate::damage::{LineRules, read_line};
 use crate::facts::Facts;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 use crate::values::{model_config, recorded};
-
-/// A call, and where it was made.
-struct OpenCall {
-    place: Position,
-    message: Option<String>,
-    line: usize,
-    answered: bool,
-}
 
 /// An answer of a model: one API message, which is several lines.
 struct Answer {
@@ -37,12 +33,6 @@ enum LastItem {
     Block(String),
     /// A result of a call of this API message.
     Result(String),
-}
-
-/// What a compaction keeps.
-#[derive(Default)]
-struct Boundary {
-    preserved: Vec<String>,
 }
 
 /// What a session is called, by whom: the last word on each counts.
@@ -62,12 +52,14 @@ pub(super) struct SessionReader {
     /// The subagents that were started, and the calls that did it.
     pub(super) agents: BTreeMap<String, String>,
     places: Places,
-    calls: HashMap<String, OpenCall>,
+    calls: Calls,
     answers: HashMap<String, Answer>,
     unnamed_answers: Vec<(Option<String>, Usage)>,
-    boundaries: HashMap<String, Boundary>,
+    boundaries: Boundaries,
     seen: HashMap<(Position, i64, bool), (Position, u64)>,
     last: HashMap<BranchNumber, LastItem>,
+    /// The end of the first branch's name, should it be abandoned.
+    pub(super) first_suffix: String,
     /// Lines without a place, from before the first message: what follows them begins the session.
     before_first: HashSet<String>,
     items: ItemNumber,
@@ -89,17 +81,16 @@ impl SessionReader {
         }
         self.number = number;
         self.report.lines += 1;
-        match serde_json::from_slice::<Line<'_>>(bytes) {
-            Ok(line) => self.line(&line),
-            Err(error) if !ended && error.is_eof() => {
-                self.odd(AnomalyKind::TornLine, "the file ends in the middle of a line");
-            }
-            Err(error) => {
-                // serde's own text may quote what it found.
-                let what = format!("no line of a session: column {}", error.column());
-                self.odd(AnomalyKind::UnreadableLine, what);
-            }
-        }
+        let rules = LineRules {
+            line: |session: &mut Self, _, bytes| {
+                let line: Line<'_> = serde_json::from_slice(bytes)?;
+                session.line(&line);
+                Ok(())
+            },
+            odd: |session, _, kind, what| session.odd(kind, what),
+            is_record: is_session_line,
+        };
+        read_line(self, number, bytes, ended, rules);
         std::mem::take(&mut self.events)
     }
 
@@ -112,12 +103,9 @@ impl SessionReader {
 
     /// Ends the session: what depends on all of it.
     pub(super) fn finish(&mut self) {
-        let mut open: Vec<(&String, &OpenCall)> =
-            self.calls.iter().filter(|(_, call)| !call.answered).collect();
-        open.sort_by_key(|(id, call)| (call.line, id.as_str()));
-        for (id, call) in open {
+        for (line, id) in self.calls.unanswered() {
             let what = format!("call {id:?} has no result");
-            self.report.anomalies.add(call.line, AnomalyKind::Unanswered, what);
+            self.report.anomalies.add(line, AnomalyKind::Unanswered, what);
         }
         let named = self.answers.values().map(|answer| (&answer.model, &answer.usage));
         let unnamed = self.unnamed_answers.iter().map(|(model, usage)| (model, usage));
@@ -128,12 +116,18 @@ impl SessionReader {
                 input: usage.input_tokens.unwrap_or_default(),
                 output: usage.output_tokens.unwrap_or_default(),
                 cache_read: usage.cache_read_input_tokens.unwrap_or_default(),
-                cache_write: usage.cache_creation_input_tokens.unwrap_or_default(),
+                cache_write: usage.written().unwrap_or_default(),
+                cache_write_1h: usage.written_1h(),
             });
         }
         let Titles { custom, ai, summary } = std::mem::take(&mut self.titles);
         self.facts.title = custom.or(ai).or(summary);
         self.report.title.clone_from(&self.facts.title);
+    }
+
+    /// The branch that the tool would resume.
+    pub(super) fn resumed(&self) -> Option<BranchNumber> {
+        self.places.resumed()
     }
 
     fn odd(&mut self, kind: AnomalyKind, what: impl Into<String>) {
@@ -161,6 +155,7 @@ impl SessionReader {
         self.facts(line);
         if let Some(uuid) = line.uuid.as_deref().filter(|uuid| self.places.knows(uuid)) {
             self.report.repeated += 1;
+            self.boundaries.repeat(uuid);
             // A compaction writes the messages that it keeps again, below the summary.
             let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
             if let (Some(place), Some(parent)) = (self.places.place_of(uuid), parent)
@@ -242,15 +237,18 @@ impl SessionReader {
             None => None,
         };
         // A subagent's context is its own, regardless of the line that it names.
-        place.filter(|place| self.places.speaker(place.branch) == Some(&speaker))
+        let place = place.filter(|place| self.places.speaker(place.branch) == Some(&speaker));
+        place.map(|place| self.places.after_summary(place, &speaker))
     }
 
     /// Passes over a line that no model saw: what follows it follows its parent.
     fn pass(&mut self, line: &Line<'_>) {
         let Some(uuid) = &line.uuid else { return };
+        let speaker = Self::speaker(line);
         let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
-        let place = parent.or_else(|| self.places.end_of(&Self::speaker(line)));
-        match place {
+        let place = parent.map(|place| self.places.after_summary(place, &speaker));
+        self.boundaries.pass(uuid, line.parent_uuid.as_deref());
+        match place.or_else(|| self.places.end_of(&speaker)) {
             Some(place) => self.places.insert(uuid, place, 0, 0),
             None => drop(self.before_first.insert(uuid.clone())),
         }
@@ -259,14 +257,10 @@ impl SessionReader {
     fn boundary(&mut self, line: &Line<'_>) {
         self.skip(line);
         let Some(uuid) = &line.uuid else { return };
-        let logical = line.logical_parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
-        let end = self.places.end_of(&Self::speaker(line));
-        if let Some(place) = logical.or(end) {
+        let speaker = Self::speaker(line);
+        if let Some(place) = self.boundaries.begin(uuid, line, &speaker, &self.places, self.items) {
             self.places.insert(uuid, place, 0, 0);
         }
-        let kept = line.compact_metadata.as_ref().map(|metadata| metadata.preserved());
-        let preserved = kept.unwrap_or_default().into_iter().map(str::to_owned).collect();
-        self.boundaries.insert(uuid.clone(), Boundary { preserved });
     }
 
     /// What a user typed while the model was working is a message; other attachments are not.
@@ -377,7 +371,12 @@ impl SessionReader {
             return;
         }
         if is_summary && drafts.len() == 1 && parent.is_some() {
-            let target = self.target(line, parent, false);
+            let boundary = self.boundaries.get(line.parent_uuid.as_deref());
+            let is_late = boundary
+                .zip(parent)
+                .is_some_and(|(boundary, place)| boundary.is_before_all(place, &self.places));
+            let mut target = self.target(line, parent, is_late);
+            target.advances = true;
             if let Some(draft) = drafts.pop() {
                 let mut draft = recorded(draft, line.uuid.as_deref(), at);
                 draft.metadata = draft::metadata(line, message, &draft.content);
@@ -404,8 +403,8 @@ impl SessionReader {
         }
         for id in blocks.iter().filter_map(BlockFields::call) {
             let message = message.id.clone();
-            let call = OpenCall { place, message, line: self.number, answered: false };
-            self.calls.entry(id.to_owned()).or_insert(call);
+            let call = SessionCall { place, message, line: self.number, answered: false };
+            self.calls.push(id, call);
         }
         if role == "assistant" {
             self.count(message, place);
@@ -414,11 +413,17 @@ impl SessionReader {
 
     /// Whether a draft continues the provider message of the last item: a further block of an
     /// answer, or a further result of parallel calls.
-    fn joins(&self, branch: BranchNumber, message: &MessageFields<'_>, content: &Content) -> bool {
+    fn joins(
+        &mut self,
+        branch: BranchNumber,
+        message: &MessageFields<'_>,
+        content: &Content,
+    ) -> bool {
         let last = self.last.get(&branch);
         match content {
             Content::ToolResult(answer) => {
-                let call = self.calls.get(&answer.call_id);
+                let place = Some(self.places.tip(branch));
+                let call = self.calls.answered_by(&answer.call_id, place, &self.places);
                 let message = call.and_then(|call| call.message.clone());
                 message.is_some_and(|id| last == Some(&LastItem::Result(id)))
             }
@@ -439,7 +444,8 @@ impl SessionReader {
     ) {
         let last = match content {
             Content::ToolResult(answer) => {
-                let call = self.calls.get_mut(&answer.call_id);
+                let place = Some(self.places.tip(branch));
+                let call = self.calls.answered_by(&answer.call_id, place, &self.places);
                 let problem = match &call {
                     None => Some((AnomalyKind::NoCall, "names no call before it")),
                     Some(call) if call.answered => {
@@ -472,8 +478,14 @@ impl SessionReader {
     }
 
     /// A result belongs to the branch of its call, regardless of the line that it names.
-    fn place_of_result(&self, call: &str, parent: Option<Position>) -> (Option<Position>, bool) {
-        let Some(call) = self.calls.get(call) else { return (parent, parent.is_some()) };
+    fn place_of_result(
+        &mut self,
+        call: &str,
+        parent: Option<Position>,
+    ) -> (Option<Position>, bool) {
+        let Some(call) = self.calls.answered_by(call, parent, &self.places) else {
+            return (parent, parent.is_some());
+        };
         let branch = match parent {
             Some(parent) if self.places.is_on_path(call.place, parent.branch) => parent.branch,
             _ => call.place.branch,
@@ -508,6 +520,9 @@ impl SessionReader {
         if digits.is_empty() {
             digits = format!("branch-{}", self.places.branch_count());
         }
+        if is_first {
+            self.first_suffix = format!(".{digits}");
+        }
         let (after, start, suffix) = match (parent, &speaker) {
             (Some(parent), _) => {
                 let after = self.places.fork(parent, speaker);
@@ -537,12 +552,15 @@ impl SessionReader {
     /// Puts items at the end of a branch, and the line where they end.
     fn place(&mut self, line: &Line<'_>, target: &Target, events: Vec<TreeEvent>) -> Position {
         let (first, count) = (self.items, events.len());
+        self.boundaries.advance();
         for event in events {
             self.places.push(target.branch, self.items, target.advances);
             self.items += 1;
             self.events.push(event);
         }
         let place = self.places.tip(target.branch);
+        let at = line.timestamp.as_deref().and_then(|text| parse_rfc3339(text).ok());
+        self.places.set_last_line(target.branch, at, self.number);
         if let Some(uuid) = &line.uuid {
             self.places.insert(uuid, place, first, count);
         }
@@ -550,14 +568,15 @@ impl SessionReader {
     }
 
     fn summary(&mut self, line: &Line<'_>, target: &Target, draft: tract_core::Draft) {
-        let boundary = line.parent_uuid.as_ref().and_then(|id| self.boundaries.remove(id));
-        let preserved = boundary.unwrap_or_default().preserved;
-        let keep = self.places.items_of(&preserved);
+        let boundary = self.boundaries.end(line.parent_uuid.as_deref());
+        let keep = boundary.as_ref().map(|boundary| boundary.kept(target.branch, &self.places));
+        let keep = keep.unwrap_or_default();
         let (branch, number) = (target.branch, self.number);
         let event = TreeEvent::Summary { branch, line: number, keep, draft: Box::new(draft) };
         self.last.remove(&branch);
         let place = self.place(line, target, vec![event]);
-        for uuid in &preserved {
+        self.places.set_summary(branch);
+        for uuid in boundary.iter().flat_map(|boundary| boundary.preserved()) {
             self.places.relocate(uuid, place);
         }
     }

@@ -77,9 +77,17 @@ struct Usage {
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_creation_input_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cache_creation: Option<CacheCreation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cache_read_input_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_tokens: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct CacheCreation {
+    ephemeral_5m_input_tokens: u64,
+    ephemeral_1h_input_tokens: u64,
 }
 
 #[derive(Serialize)]
@@ -160,8 +168,10 @@ pub(super) fn write(
                     continue;
                 };
                 let mut line = vec![(message.as_ref(), content)];
-                // A line that is several messages: they have its id.
+                // A recorded line that is several messages: they have its id. Those of other tools
+                // are a line each.
                 while let Some(Entry::Message(next)) = entries.peek()
+                    && conversation.as_recorded
                     && next.record.id.is_some()
                     && next.record.id == message.record.id
                     && role(next) == role(message)
@@ -388,6 +398,13 @@ impl From<AnswerTokens> for Usage {
         Self {
             input_tokens: usage.uncached(),
             cache_creation_input_tokens: usage.cache_write,
+            cache_creation: usage.cache_write_1h.map(|hour| CacheCreation {
+                ephemeral_5m_input_tokens: usage
+                    .cache_write
+                    .unwrap_or_default()
+                    .saturating_sub(hour),
+                ephemeral_1h_input_tokens: hour,
+            }),
             cache_read_input_tokens: usage.cache_read,
             output_tokens: usage.output,
         }

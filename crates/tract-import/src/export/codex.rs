@@ -7,7 +7,7 @@ use tract_core::{Commit, CommitId, Content, Op};
 
 use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, is_imported};
 use super::facts::{SessionFacts, timestamp};
-use super::{ExportedSession, counted};
+use super::{ExportedSession, FAILED, counted, is_failed};
 
 /// How the notes of an import begin that say what an answer cost.
 const TOKENS: &str = "Codex: tokens";
@@ -100,12 +100,14 @@ pub(super) fn write(
     let mut writer = RolloutWriter::default();
     writer.push("session_meta", at, &to_raw_value(&meta)?)?;
     let (mut messages, mut empty) = (usize::from(instructions.is_some()), 0);
+    let mut failed = 0;
     for entry in entries {
         match entry {
             Entry::Message(message) => {
                 let items = writer.message(message)?;
                 messages += items;
                 empty += usize::from(items == 0);
+                failed += usize::from(items > 0 && is_failed(&message.content));
             }
             Entry::Note { message, content, record, .. } if message == BETWEEN_AGENTS => {
                 let content = RawValue::from_string(content.as_str().to_owned())?;
@@ -123,7 +125,7 @@ pub(super) fn write(
         file_name: format!("rollout-{day}-{session}.jsonl"),
         messages,
         as_recorded: conversation.as_recorded,
-        left_out: counted([("messages with nothing to say", empty)]),
+        left_out: counted([("messages with nothing to say", empty), (FAILED, failed)]),
         session,
     })
 }

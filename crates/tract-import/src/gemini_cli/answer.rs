@@ -48,6 +48,8 @@ struct FunctionCall<'a> {
 
 #[derive(Debug, Deserialize)]
 struct FunctionResponse<'a> {
+    id: Option<String>,
+    name: Option<String>,
     #[serde(borrow)]
     response: Raw<'a>,
 }
@@ -74,7 +76,7 @@ impl Tokens {
             input: (self.input - cached).saturating_add(self.tool),
             output: self.output.saturating_add(self.thoughts),
             cache_read: cached,
-            cache_write: 0,
+            ..TokenTotals::default()
         }
     }
 }
@@ -180,6 +182,22 @@ pub(super) fn user(line: &Line<'_>) -> Draft {
     if is_sent { draft } else { draft.priority(Priority::Skip) }
 }
 
+/// The results that a message of a user consists of; `None` where it says anything else, or does not
+/// name the calls.
+pub(super) fn results(line: &Line<'_>) -> Option<Vec<Draft>> {
+    let parts: Vec<&RawValue> = lenient(line.content)?;
+    let result = |raw: &&RawValue| {
+        let part: PartFields<'_> = lenient(Some(raw))?;
+        let FunctionResponse { id, name, response } = part.function_response?;
+        let text = response.map_or_else(String::new, response_text);
+        let answer =
+            ToolAnswer { call_id: id?, name, is_error: false, parts: vec![Part::text(text)] };
+        Some(Draft::new(Content::ToolResult(answer)))
+    };
+    let results: Option<Vec<Draft>> = parts.iter().map(result).collect();
+    results.filter(|results| !results.is_empty())
+}
+
 /// Reads parts that are more than texts, such as pictures, as the API does.
 fn other_parts(content: &RawValue) -> Option<Draft> {
     let text = format!(r#"{{"contents":[{{"role":"user","parts":{}}}]}}"#, content.get());
@@ -192,6 +210,18 @@ fn other_parts(content: &RawValue) -> Option<Draft> {
 fn result_text(result: &RawValue) -> String {
     let parts: Option<Vec<PartFields<'_>>> = lenient(Some(result));
     let Some(parts) = parts else { return shown(result) };
+    let mut texts = Vec::new();
+    for part in parts {
+        if let Some(response) = part.function_response.and_then(|response| response.response) {
+            texts.push(response_text(response));
+        }
+        texts.extend(part.text);
+    }
+    texts.join("\n")
+}
+
+/// The text of a function's response.
+fn response_text(response: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Response<'a> {
         #[serde(borrow)]
@@ -199,14 +229,7 @@ fn result_text(result: &RawValue) -> String {
         #[serde(borrow)]
         error: Raw<'a>,
     }
-    let mut texts = Vec::new();
-    for part in parts {
-        if let Some(response) = part.function_response.and_then(|response| response.response) {
-            let known: Option<Response<'_>> = lenient(Some(response));
-            let text = known.and_then(|known| values::text(known.output.or(known.error)));
-            texts.push(text.unwrap_or_else(|| canonical(response)));
-        }
-        texts.extend(part.text);
-    }
-    texts.join("\n")
+    let known: Option<Response<'_>> = lenient(Some(response));
+    let text = known.and_then(|known| values::text(known.output.or(known.error)));
+    text.unwrap_or_else(|| canonical(response))
 }

@@ -26,6 +26,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// The layout of an answer in a document, which the tool writes again as it grows: an answer gains
+    /// its calls later, so they are a message of their own also where they are there from the start.
+    pub(super) fn of_document() -> Self {
+        Self { calls: vec![0], places: HashMap::new() }
+    }
+
     pub(super) fn of(record: &Record) -> Self {
         let contents = record.messages.iter().map(|message| &message.draft.content);
         let contents = contents.filter(|content| matches!(content, Content::Assistant(_)));
@@ -42,7 +48,7 @@ impl Layout {
         let mut calls = 0;
         for part in parts {
             if matches!(part, Part::ToolCall(_)) {
-                if self.calls.get(messages.len()) == Some(&calls) {
+                if self.calls.get(messages.len()) == Some(&calls) && !message.is_empty() {
                     messages.push(std::mem::take(&mut message));
                     calls = 0;
                 }
@@ -59,6 +65,13 @@ impl Record {
     pub(super) fn of_user(number: usize, line: &Line<'_>, draft: Draft) -> Self {
         let message = message(number, line, line.id.clone(), draft);
         Self { id: line.id.clone(), messages: vec![message] }
+    }
+
+    pub(super) fn of_results(number: usize, line: &Line<'_>, drafts: Vec<Draft>) -> Self {
+        let id = |n: usize| line.id.as_ref().map(|id| format!("{id}#{n}"));
+        let drafts = drafts.into_iter().enumerate();
+        let messages = drafts.map(|(n, draft)| message(number, line, id(n), draft)).collect();
+        Self { id: line.id.clone(), messages }
     }
 
     pub(super) fn of_answer(

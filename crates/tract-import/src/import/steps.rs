@@ -215,6 +215,7 @@ impl FileReader {
         remembers: bool,
         redact: bool,
     ) -> Result<(), ReadError> {
+        let remembers = remembers && file.channels().is_empty();
         let read = remembers.then(|| ReadFile::begin(&file)).flatten();
         let done = self.read_file(&file);
         let callers = self.callers.end_file();
@@ -259,8 +260,14 @@ impl FileReader {
         if let Some(scanner) = self.scanner {
             redact_event(&mut event, scanner, &mut self.redacted);
         }
-        if let TreeEvent::Branch { suffix, .. } = &event {
-            self.suffixes.push(suffix.clone());
+        match &event {
+            TreeEvent::Branch { suffix, .. } => self.suffixes.push(suffix.clone()),
+            TreeEvent::Resumed { branch, suffix } if *branch > 0 => {
+                if let Some(own) = self.suffixes.get_mut(*branch) {
+                    suffix.clone_into(own);
+                }
+            }
+            _ => {}
         }
         self.bytes += event.size();
         self.send(Step::Event(event))

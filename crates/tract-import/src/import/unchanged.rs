@@ -46,9 +46,10 @@ impl Refs {
     async fn of(repo: &Repo, files: impl Iterator<Item = &StoredFile>) -> Result<Self> {
         let mut names = HashSet::new();
         for branch in files.flat_map(|file| &file.sessions).flat_map(|session| &session.branches) {
-            for attempt in 1..=branch.rejected.len() + 1 {
-                names.extend(RefName::branch(&branch.name(attempt)));
+            for (attempt, _) in &branch.rejected {
+                names.extend(RefName::branch(&branch.name(*attempt)));
             }
+            names.extend(RefName::branch(&branch.placed()));
             names.extend(document_ref(&branch.placed()));
         }
         let names: Vec<RefName> = names.into_iter().collect();
@@ -69,11 +70,11 @@ impl Refs {
                 self.0.get(&name)?.commit()
             };
             // The names before its own have the other commits that they had.
-            let mut rejected = branch.rejected.iter().enumerate();
-            if !rejected.all(|(n, other)| head(n + 1) == Some(*other)) {
+            let mut rejected = branch.rejected.iter();
+            if !rejected.all(|(attempt, other)| head(*attempt) == Some(*other)) {
                 return Ok(false);
             }
-            let is_placed = match head(branch.rejected.len() + 1) {
+            let is_placed = match head(branch.attempt) {
                 None => false,
                 Some(found) if found == branch.head => {
                     let name = document_ref(&branch.placed()).ok();

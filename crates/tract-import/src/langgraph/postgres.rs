@@ -12,6 +12,8 @@ use tract_core::StoreError;
 use tract_store_postgres::{DatabaseReader, DatabaseRow, PostgresOptions};
 
 use super::{Checkpoint, MESSAGES, decode, messages_of};
+use crate::damage::decode_noting;
+use crate::report::AnomalyKind;
 
 /// Bytes of checkpoints that are read at once, unless a single one is larger.
 const BATCH_BYTES: u64 = 8 << 20;
@@ -117,17 +119,24 @@ impl CheckpointReader {
         }
         let mut checkpoints = Vec::with_capacity(keys.len());
         for (key, row) in keys.into_iter().zip(rows) {
-            let state = self.state(&key, &row).await?;
+            let mut damage = Vec::new();
+            let state = self.state(&key, &row, &mut damage).await?;
             let Key { thread, namespace, id, .. } = key;
             let (namespace, parent) = (Some(namespace), text(&row, 0));
-            checkpoints.push(Checkpoint { thread, namespace, id, parent, state });
+            checkpoints.push(Checkpoint { thread, namespace, id, parent, state, damage });
         }
         Ok(Some(checkpoints))
     }
 
     /// Puts a checkpoint together as the SQLite saver has it.
-    async fn state(&self, key: &Key, row: &DatabaseRow) -> io::Result<Result<Value, &'static str>> {
-        let checkpoint = text(row, 1).and_then(|text| serde_json::from_str(&text).ok());
+    async fn state(
+        &self,
+        key: &Key,
+        row: &DatabaseRow,
+        damage: &mut Vec<(AnomalyKind, String)>,
+    ) -> io::Result<Result<Value, &'static str>> {
+        let checkpoint = text(row, 1)
+            .and_then(|text| serde_json::from_str(&decode_noting(text.as_bytes(), damage)).ok());
         let Some(Value::Object(mut state)) = checkpoint else {
             return Ok(Err("a checkpoint that is no JSON"));
         };
@@ -136,7 +145,7 @@ impl CheckpointReader {
             _ => Map::new(),
         };
         if let Some(kind) = text(row, 2).filter(|kind| kind != "empty") {
-            match channel(&kind, row.get(3)) {
+            match channel(&kind, row.get(3), damage) {
                 Ok(value) => _ = channels.insert(MESSAGES.to_owned(), value),
                 Err(what) => return Ok(Err(what)),
             }
@@ -146,7 +155,7 @@ impl CheckpointReader {
             let keys = parameters(std::slice::from_ref(key));
             for row in self.database.rows(CHANNELS, keys).await.map_err(failure)? {
                 let (Some(name), Some(kind)) = (text(&row, 0), text(&row, 1)) else { continue };
-                match channel(&kind, row.get(2)) {
+                match channel(&kind, row.get(2), damage) {
                     Ok(value) => _ = channels.insert(name, value),
                     Err(what) => unread = Some(what),
                 }
@@ -170,10 +179,17 @@ fn has_other_channels(state: &Map<String, Value>) -> bool {
 }
 
 /// The value of a channel.
-fn channel(kind: &str, bytes: Option<&Option<Bytes>>) -> Result<Value, &'static str> {
+fn channel(
+    kind: &str,
+    bytes: Option<&Option<Bytes>>,
+    damage: &mut Vec<(AnomalyKind, String)>,
+) -> Result<Value, &'static str> {
     match kind {
         "null" | "bytes" | "bytearray" => Ok(Value::Null),
-        kind => decode(Some(kind), bytes.and_then(Option::as_deref).unwrap_or_default()),
+        kind => {
+            let bytes = bytes.and_then(Option::as_deref).unwrap_or_default();
+            decode(Some(kind), bytes, damage)
+        }
     }
 }
 

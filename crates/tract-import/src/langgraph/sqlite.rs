@@ -21,22 +21,22 @@ pub(crate) fn is_one(path: &Path) -> bool {
     open_database(path).ok().is_some_and(|database| has_tables(&database).unwrap_or_default())
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Document> {
+pub(crate) fn read(path: &Path, channels: &[String]) -> io::Result<Document> {
     let database = open_database(path)?;
     if !has_tables(&database).map_err(failure)? {
         return Err(failure("no checkpoints of LangGraph"));
     }
-    threads(&database).map_err(failure)
+    threads(&database, channels).map_err(failure)
 }
 
-fn threads(database: &Connection) -> rusqlite::Result<Document> {
+fn threads(database: &Connection, channels: &[String]) -> rusqlite::Result<Document> {
     let mut statement = database.prepare(
         "SELECT thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint \
          FROM checkpoints ORDER BY thread_id, checkpoint_ns, checkpoint_id",
     )?;
     let mut rows = statement.query([])?;
     let mut all = Vec::new();
-    let mut threads = Threads::default();
+    let mut threads = Threads::new(channels);
     while let Some(row) = rows.next()? {
         let kind: Option<String> = row.get(4)?;
         let bytes = match row.get_ref(5)? {
@@ -45,12 +45,15 @@ fn threads(database: &Connection) -> rusqlite::Result<Document> {
             }
             _ => &[],
         };
+        let mut damage = Vec::new();
+        let state = decode(kind.as_deref(), bytes, &mut damage);
         all.extend(threads.add(Checkpoint {
             thread: row.get(0)?,
             namespace: row.get(1)?,
             id: row.get(2)?,
             parent: row.get(3)?,
-            state: decode(kind.as_deref(), bytes),
+            state,
+            damage,
         }));
     }
     all.extend(threads.finish());

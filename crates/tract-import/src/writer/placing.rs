@@ -1,17 +1,19 @@
 //! Where the branches of recordings go: to their own names, or next to branches with other commits.
 
+use std::collections::{HashMap, HashSet};
+
 use tract_core::json::{self, Escapes};
 use tract_core::{Applied, Blob, CommitId, JsonText, RefName, RefTarget, store::Walk};
 use tract_engine::{Error, ImportStatus, Repo, Result, Txn, WriteOptions};
 
-use super::{ReadSession, TreeWriter};
+use super::{OpenBranch, ReadSession, TreeWriter};
 use crate::cache::{PlacedBranch, StoredSession, name_of};
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
 use crate::tree::BranchNumber;
 
 /// How often the branches of a group are placed before the import fails.
 const ATTEMPTS: usize = 16;
-/// Branches of one name that are tried, where others have different commits.
+/// Branches of other recordings with one name that are tried, where they have different commits.
 const NAMES: usize = 100;
 
 /// A recording whose branches are placed.
@@ -30,39 +32,77 @@ impl TreeWriter<'_> {
             let mut txn = Txn::new(self.repo)?.importing();
             self.look_up(&mut txn, &waiting).await?;
             let mut reports = Vec::with_capacity(waiting.len());
+            let mut counted = HashSet::new();
             for session in &waiting {
-                reports.push(self.place(&mut txn, session).await?);
+                reports.push(self.place(&mut txn, session, &mut counted).await?);
             }
-            if !txn.moves_refs() {
+            let is_done = !txn.moves_refs()
+                || match txn.apply("import", &WriteOptions::default()).await? {
+                    Applied::Done | Applied::Already => true,
+                    Applied::Conflict(_) => false,
+                };
+            if is_done {
+                self.fresh.retain(|id| !counted.contains(id));
                 return Ok(reports);
-            }
-            match txn.apply("import", &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(reports),
-                Applied::Conflict(_) => {}
             }
         }
         Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
-    async fn place(&self, txn: &mut Txn<'_>, session: &ReadSession) -> Result<PlacedSession> {
+    /// Places the branches of a recording. A new commit is counted once, however many recordings have
+    /// it: `counted` has those that were.
+    async fn place(
+        &self,
+        txn: &mut Txn<'_>,
+        session: &ReadSession,
+        counted: &mut HashSet<CommitId>,
+    ) -> Result<PlacedSession> {
         let mut report = session.report.clone();
         let mut stored = Vec::with_capacity(session.branches.len());
-        for (number, branch) in session.branches.iter().enumerate() {
+        let siblings = Siblings::of(session);
+        // Where to begin for each name: those before have branches of this recording.
+        let mut first: HashMap<String, usize> = HashMap::new();
+        // The commit that the conversation moved from, and the branches in the order of the report.
+        let (mut previous, mut numbers) = (None, Vec::new());
+        // A recording that was cut short is read again each time.
+        let mut is_stored = true;
+        // The conversation comes first, so that its name is free for no other branch.
+        let others = (0..session.branches.len()).filter(|number| *number != session.resumed);
+        for number in std::iter::once(session.resumed).chain(others) {
+            let Some(branch) = session.branches.get(number) else { continue };
             let Some(head) = branch.head else { continue };
+            let is_conversation = number == session.resumed;
             let meta = session.documents.get(number);
             let line = Ancestors { session, number };
             let commits = line.iter().count();
-            let new = branch.commits.iter().filter(|id| self.fresh.contains(id)).count();
+            let fresh = branch.commits.iter().filter(|id| self.fresh.contains(id));
+            let new = fresh.filter(|id| counted.insert(**id)).count();
             let plain = format!("{}{}", session.name, branch.suffix);
-            let mut placed = None;
+            let (mut placed, mut abandoned) = (None, None);
             let mut rejected = Vec::new();
-            for attempt in 1..=NAMES {
+            let begin = first.get(&plain).copied().unwrap_or(1);
+            for attempt in begin.. {
+                if rejected.len() >= NAMES {
+                    break;
+                }
                 let name = name_of(&plain, attempt);
                 let at = RefName::branch(&name)?;
                 let found = txn.target(&at).await?.and_then(|target| target.commit());
                 let (status, moves) = match found {
                     None => (ImportStatus::Created, true),
                     Some(found) if found == head => (ImportStatus::Unchanged, true),
+                    Some(found) if is_conversation && line.iter().any(|id| id == found) => {
+                        (ImportStatus::Forwarded, true)
+                    }
+                    // The session was rewound since: its name goes to what the tool would resume. Another
+                    // branch of the recording keeps the commits. A user's own commits are not among
+                    // them, so a branch that has some stays where it is.
+                    Some(found) if is_conversation && siblings.recorded.contains(&found) => {
+                        previous = Some(found);
+                        (ImportStatus::Moved, true)
+                    }
+                    // Rewinds whose ids begin alike have one name, and a number each.
+                    Some(found) if siblings.are_apart(found, head) => continue,
                     Some(found) if line.iter().any(|id| id == found) => {
                         (ImportStatus::Forwarded, true)
                     }
@@ -71,7 +111,13 @@ impl TreeWriter<'_> {
                         (ImportStatus::Unchanged, false)
                     }
                     Some(found) => {
-                        rejected.push(found);
+                        if is_conversation
+                            && let Some(name) = self.abandoned(txn, session, branch, head).await?
+                        {
+                            abandoned = Some(name);
+                            break;
+                        }
+                        rejected.push((attempt, found));
                         continue;
                     }
                 };
@@ -83,21 +129,70 @@ impl TreeWriter<'_> {
                         write_document(txn, &document_ref(&name)?, document).await?;
                     }
                 }
-                placed = Some((name, status, id));
+                placed = Some((name, status, id, attempt));
+                if attempt == begin {
+                    first.insert(plain.clone(), attempt + 1);
+                }
                 break;
             }
-            let (name, status, document) =
-                placed.unwrap_or((plain.clone(), ImportStatus::Diverged, None));
-            if name != plain || status == ImportStatus::Diverged {
+            if let Some(name) = abandoned {
+                let (status, start) = (ImportStatus::Unchanged, branch.start.clone());
+                let moved_from = None;
+                let branch =
+                    RecordedBranch { branch: name, status, commits, new, start, moved_from };
+                report.branches.push(branch);
+                numbers.push(number);
+                is_stored = false;
+                continue;
+            }
+            let (name, status, document, attempt) =
+                placed.unwrap_or((plain.clone(), ImportStatus::Diverged, None, 1));
+            if !rejected.is_empty() {
                 let what = format!("a branch of its name has other commits; it is {name}");
                 report.anomalies.add(0, AnomalyKind::Diverged, what);
             }
             let start = branch.start.clone();
-            report.branches.push(RecordedBranch { branch: name, status, commits, new, start });
-            stored.push(PlacedBranch { plain, head, rejected, document });
+            let moved_from = None;
+            let branch = RecordedBranch { branch: name, status, commits, new, start, moved_from };
+            report.branches.push(branch);
+            numbers.push(number);
+            stored.push(PlacedBranch { plain, head, attempt, rejected, document });
         }
-        let stored = StoredSession::of(&report, stored);
+        if let Some(previous) = previous {
+            let keeps = |number: &usize| {
+                let branch = session.branches.get(*number);
+                branch.is_some_and(|branch| branch.commits.contains(&previous))
+            };
+            let keeper = numbers.iter().position(keeps).and_then(|at| report.branches.get(at));
+            let keeper = keeper.map(|branch| branch.branch.clone());
+            if let Some(conversation) = report.branches.first_mut() {
+                conversation.moved_from = keeper;
+            }
+        }
+        let stored = is_stored.then(|| StoredSession::of(&report, stored)).flatten();
         Ok(PlacedSession { report, stored })
+    }
+
+    /// Finds the branch that has all of a conversation under the name that it gets when it is abandoned:
+    /// the recording is an older state of one whose user went back since.
+    async fn abandoned(
+        &self,
+        txn: &mut Txn<'_>,
+        session: &ReadSession,
+        branch: &OpenBranch,
+        head: CommitId,
+    ) -> Result<Option<String>> {
+        let Some(suffix) = &branch.abandoned_suffix else { return Ok(None) };
+        let plain = format!("{}{suffix}", session.name);
+        for attempt in 1..=NAMES {
+            let name = name_of(&plain, attempt);
+            let found = txn.target(&RefName::branch(&name)?).await?;
+            let Some(found) = found.and_then(|target| target.commit()) else { break };
+            if found == head || leads_to(self.repo, found, head).await? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads where the branches are, all of them at once.
@@ -111,6 +206,40 @@ impl TreeWriter<'_> {
             }
         }
         txn.look_up(&names).await
+    }
+}
+
+/// The heads of a recording's branches.
+struct Siblings {
+    /// All commits of the branches.
+    recorded: HashSet<CommitId>,
+    heads: HashSet<CommitId>,
+    /// Commits that a branch of the recording continues after.
+    continued: HashSet<CommitId>,
+}
+
+impl Siblings {
+    fn of(session: &ReadSession) -> Self {
+        let heads = session.branches.iter().filter_map(|branch| branch.head).collect();
+        let commits = session.branches.iter().flat_map(|branch| &branch.commits);
+        let recorded = commits.copied().collect();
+        let mut continued = HashSet::new();
+        for branch in &session.branches {
+            let inner = branch.commits.split_last().map_or(&[][..], |(_, inner)| inner);
+            continued.extend(inner.iter().copied());
+            let before = branch.base.and_then(|(base, count)| {
+                session.branches.get(base)?.commits.get(count.checked_sub(1)?).copied()
+            });
+            continued.extend(before);
+        }
+        Self { recorded, heads, continued }
+    }
+
+    /// Returns whether two different heads are of branches of the recording, neither of which continues
+    /// the other.
+    fn are_apart(&self, found: CommitId, head: CommitId) -> bool {
+        let is_end = |id: &CommitId| self.heads.contains(id) && !self.continued.contains(id);
+        is_end(&found) && is_end(&head)
     }
 }
 

@@ -47,4 +47,12 @@ async fn method(&self) {}
 #[tool]
 async fn listed(limit: u8) {}
 
+struct Score(u8);
+
+/// Rates.
+#[tool]
+fn score() -> Option<Score> {
+    None
+}
+
 fn main() {}

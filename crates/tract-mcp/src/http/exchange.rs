@@ -11,6 +11,7 @@ use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
+use tract_core::KnownSecrets;
 
 use super::outgoing::OutgoingMessage;
 use super::url::ServerUrl;
@@ -47,6 +48,7 @@ pub(super) struct Exchange {
     client: reqwest::Client,
     url: Url,
     headers: HeaderMap,
+    pub(super) secrets: KnownSecrets,
     pub(super) limit_bytes: usize,
     pub(super) answers: Arc<Answers>,
     pub(super) listener: Listener,
@@ -73,6 +75,7 @@ impl Exchange {
             label: label.to_owned(),
             client: server.client(&url)?,
             headers: server.headers()?,
+            secrets: server.secrets(),
             url,
             limit_bytes: options.max_line_bytes,
             answers,
@@ -173,7 +176,8 @@ impl Exchange {
         let server = self.label.clone();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let challenge = response.headers().get("www-authenticate");
-            let challenge = challenge.and_then(|value| value.to_str().ok()).map(cut);
+            let challenge = challenge.and_then(|value| value.to_str().ok());
+            let challenge = challenge.map(|text| cut(&self.secrets.mask_json(text)));
             return McpError::Unauthorized { server, status: status.as_u16(), challenge };
         }
         if status.is_redirection() {
@@ -183,6 +187,7 @@ impl Exchange {
         // The status counts, even when its text does not come.
         let text = self.read(response, ERROR_BYTES).await.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
+        let text = self.secrets.mask_json(&text);
         let refusal = serde_json::from_str::<Refusal>(&text).ok().map(|refusal| refusal.error);
         let message = refusal.as_ref().map_or(&*text, |error| &error.message);
         // 404 is what the protocol says of a session that is gone; some servers say 400.
@@ -200,16 +205,18 @@ impl Exchange {
     }
 
     fn unreachable(&self, error: reqwest::Error) -> McpError {
+        let connected = !error.is_connect() && !error.is_builder();
         let error = error.without_url();
         // The last cause says what went wrong; those before say where.
         let first: &dyn std::error::Error = &error;
         let last = std::iter::successors(Some(first), |cause| cause.source()).last();
         let reason = last.map(ToString::to_string).unwrap_or_default();
-        McpError::Unreachable { server: self.label.clone(), reason }
+        McpError::Unreachable { server: self.label.clone(), connected, reason }
     }
 
     pub(super) fn broke(&self, what: &str) -> McpError {
-        McpError::Protocol { server: self.label.clone(), what: what.to_owned() }
+        let what = self.secrets.mask(what).into_owned();
+        McpError::Protocol { server: self.label.clone(), what }
     }
 
     pub(super) fn cut_off(&self) -> McpError {

@@ -130,13 +130,14 @@ impl Exchange {
     fn unreadable(&self, error: SseError) -> McpError {
         match error {
             SseError::TooLong { .. } => self.too_large(),
-            SseError::NotUtf8 { .. } => self.broke(&error.to_string()),
         }
     }
 
     /// Hands messages on; says whether the answer to the request was among them.
     async fn deliver(&self, text: &str, request: Option<(&OutgoingMessage, &str)>) -> bool {
-        let text = text.trim();
+        // Before it is read: what it says is printed, stored and sent to models.
+        let text = self.secrets.mask_json(text.trim());
+        let text = &*text;
         let mut answered = false;
         // Older servers may put several messages into a list.
         let listed = text.starts_with('[').then(|| json::split_array(text).ok()).flatten();

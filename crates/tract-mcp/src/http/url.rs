@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tract_core::KnownSecrets;
 
 use crate::error::{McpError, Result};
 use crate::options::short_hash;
@@ -101,6 +102,30 @@ impl ServerUrl {
         Ok(headers)
     }
 
+    /// The secrets that requests carry: what servers repeat of them is masked.
+    pub(super) fn secrets(&self) -> KnownSecrets {
+        let headers =
+            self.headers.iter().filter(|(name, _)| !is_ordinary(name)).flat_map(|(_, value)| {
+                // `Bearer TOKEN`, and cookies of several values.
+                let parts = value
+                    .split([' ', ';'])
+                    .map(|part| part.split_once('=').map_or(part, |(_, v)| v));
+                std::iter::once(value.as_str()).chain(parts)
+            });
+        let query = Url::parse(self.url.trim()).ok();
+        let query = query.iter().flat_map(|url| {
+            // As it was written, and as a server reads it.
+            let decoded =
+                url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
+            let written = url.query().unwrap_or_default().split('&').filter_map(|pair| {
+                pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+            });
+            decoded.chain(written).collect::<Vec<_>>()
+        });
+        let query = query.filter(|(name, _)| names_secret(name)).map(|(_, value)| value);
+        KnownSecrets::new(headers.map(str::to_owned).chain(query))
+    }
+
     pub(super) fn client(&self, url: &Url) -> Result<reqwest::Client> {
         // One provider of cryptography for the process; the first one stays.
         if rustls::crypto::CryptoProvider::get_default().is_none() {
@@ -120,6 +145,21 @@ impl ServerUrl {
         }
         client.build().map_err(|error| McpError::Url { reason: error.without_url().to_string() })
     }
+}
+
+/// Whether a header of this name carries no secret.
+fn is_ordinary(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    let known = ["host", "origin", "referer", "user-agent", "cache-control", "connection"];
+    name.starts_with("accept") || name.starts_with("content-") || known.contains(&name.as_str())
+}
+
+/// Whether a parameter of this name carries a secret.
+fn names_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["key", "token", "secret", "auth", "pass", "sig", "code", "session", "cred"]
+        .into_iter()
+        .any(|part| name.contains(part))
 }
 
 impl fmt::Debug for ServerUrl {

@@ -1,5 +1,6 @@
 //! The parameters of a request.
 
+use tract_compile::{Repair, RepairKind};
 use tract_core::json;
 use tract_schema::Dialect;
 
@@ -43,8 +44,14 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         "reasoning_effort" => member(params, "output_config", "effort", value),
         "response_format" => {
             let Some(schema) = schema_of(value) else { return false };
+            let closed = tract_schema::closed(schema);
+            let schema = closed.as_deref().unwrap_or(schema);
             let format = object(&[("type", "\"json_schema\""), ("schema", schema)]);
             member(params, "output_config", "format", &format);
+            if closed.is_some() {
+                let text = "response_format: every object gets \"additionalProperties\":false, which Anthropic requires";
+                params.repairs.push(Repair::new(RepairKind::Changed, None, text));
+            }
         }
         "user" => member(params, "metadata", "user_id", value),
         "metadata" => {

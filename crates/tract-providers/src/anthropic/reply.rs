@@ -30,10 +30,19 @@ pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply,
 /// `input_tokens`, so it is added.
 pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
     let read = count(counts, "cache_read_input_tokens");
-    let written = count(counts, "cache_creation_input_tokens").unwrap_or(0);
+    let lifetimes = counts.some_object("cache_creation").ok().flatten();
+    let lifetime = |name: &str| lifetimes.as_ref().and_then(|split| count(split, name));
+    let hour = lifetime("ephemeral_1h_input_tokens");
+    let split = hour.zip(lifetime("ephemeral_5m_input_tokens"));
+    let split = split.map(|(hour, minutes)| hour.saturating_add(minutes));
+    let all = count(counts, "cache_creation_input_tokens").or(split);
+    let written = all.unwrap_or(0);
     let mut sum = Usage::default();
-    sum.input_tokens = count(counts, "input_tokens").map(|n| n + written + read.unwrap_or(0));
+    sum.input_tokens = count(counts, "input_tokens")
+        .map(|own| own.saturating_add(written).saturating_add(read.unwrap_or(0)));
     sum.output_tokens = count(counts, "output_tokens");
     sum.cached_tokens = read;
+    sum.cache_write_tokens = all.filter(|tokens| *tokens > 0);
+    sum.cache_write_1h_tokens = hour.filter(|tokens| *tokens > 0);
     sum
 }

@@ -19,8 +19,19 @@ pub(super) const WORDING: Wording = Wording {
     text: lower::text,
     message: lower::message,
     is_paused,
-    begins_with_user: false,
+    begins_with_user: true,
+    sign: None,
+    why_refused,
 };
+
+/// Thinking goes back with its signature or not at all. A recording may have lost it, or have come
+/// from a server that has none.
+fn why_refused(block: &str) -> Option<&'static str> {
+    let fields = Node::root(block).object().ok()?;
+    let is_thinking = fields.text("type").as_deref() == Some("thinking");
+    let is_signed = fields.text("signature").is_some_and(|signature| !signature.is_empty());
+    (is_thinking && !is_signed).then_some("thinking without a signature")
+}
 
 /// Blocks of a content as received; a text counts as the block that it abbreviates.
 fn from_content(raw: &str) -> Vec<Block> {

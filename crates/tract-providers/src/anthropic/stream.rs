@@ -5,8 +5,8 @@ use tract_core::{PartialReply, ReplyDelta, ToolCall};
 use super::reply::usage;
 use crate::error::ImportError;
 use crate::openai::provider_error;
-use crate::raw::{Fields, Node, is_object};
-use crate::stream::tree::{Members, Tree};
+use crate::raw::{Fields, Node, is_received_object};
+use crate::stream::tree::{Members, Tree, in_order};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A message that is on its way.
@@ -85,11 +85,11 @@ impl Accumulate for Stream {
             return Err(StreamError::Cut);
         };
         let mut content = Vec::new();
-        for block in &self.blocks {
+        for block in in_order(&self.blocks, |block| block.index.parse().ok()) {
             let mut whole = block.block.clone();
             let input = block.input.trim();
             if !input.is_empty() {
-                if !is_object(input) {
+                if !is_received_object(input) {
                     let name = block.block.text("name").unwrap_or_default().to_owned();
                     return Err(StreamError::Arguments { name });
                 }
@@ -112,7 +112,7 @@ impl Accumulate for Stream {
         for block in self.blocks.iter().filter(|block| block.is_call()) {
             let text = |key: &str| block.block.text(key).unwrap_or_default().to_owned();
             let arguments = block.arguments();
-            let whole = block.ended && is_object(&arguments);
+            let whole = block.ended && is_received_object(&arguments);
             let call = ToolCall { id: text("id"), name: text("name"), arguments };
             partial = partial.call(call, whole);
         }

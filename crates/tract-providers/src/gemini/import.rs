@@ -11,10 +11,26 @@ use crate::import::{OpenCalls, Watch, draft_of};
 use crate::raw::{self, Fields, Node};
 use crate::turns::{around, is_same};
 
+/// Members of a part of this shape, of which each part has one.
+const PART_MEMBERS: [&str; 9] = [
+    "text",
+    "thought",
+    "thoughtSignature",
+    "functionCall",
+    "functionResponse",
+    "inlineData",
+    "fileData",
+    "executableCode",
+    "codeExecutionResult",
+];
+
 /// Whether a message is one of this shape: parts that say what they are by their members.
 pub(crate) fn is_content(message: &Fields<'_>) -> bool {
     let parts = message.get("parts").and_then(|parts| parts.array().ok());
-    let is_part = |part: &Node<'_>| part.object().is_ok_and(|part| !part.has("type"));
+    let is_part = |part: &Node<'_>| {
+        let Ok(part) = part.object() else { return false };
+        !part.has("type") && PART_MEMBERS.iter().any(|name| member(&part, name).is_some())
+    };
     !message.has("content") && parts.is_some_and(|parts| parts.first().is_some_and(is_part))
 }
 
@@ -101,7 +117,7 @@ impl Contents {
             watch.note(&node.path, "args are no JSON object");
         }
         watch.call(&id, &call.path);
-        self.open.push(&id, &name);
+        self.open.push(watch.place, &id, &name);
         Ok(Part::call(id, name, arguments.map_or("{}", |node| node.raw)))
     }
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use tract_compile::{PlaceholderResult, Speaker};
+use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part, ToolAnswer};
 use tract_schema::Dialect;
 
@@ -54,18 +54,40 @@ fn result(out: &mut OutgoingMessage<'_>, answer: &ToolAnswer, parts: &[Part]) ->
     }
     let name = out.tool_name().or(answer.name.as_deref()).unwrap_or_default();
     let text = raw::joined(&texts);
-    let response = response(&text, answer.is_error);
+    let refers = !out.own && out.repairing && has_reference(&text);
+    if refers && !answer.is_error && raw::is_object(text.trim()) {
+        let what = "a result with \"$ref\" is sent as a text: Gemini would look it up";
+        out.note(RepairKind::Changed, what.to_owned());
+    }
+    let response = response(&text, answer.is_error, refers);
     let answered = answered(out.call_id(&answer.call_id), name, response);
     let others = others.into_iter().map(|text| Block { sort: BlockKind::Other, text });
     std::iter::once(answered).chain(others).collect()
 }
 
 /// A response is an object: a text that is one goes as it is, others under Google's names.
-fn response<'a>(text: &'a str, is_error: bool) -> Cow<'a, str> {
-    if !is_error && raw::is_object(text.trim()) {
+/// Google reads `$ref` in an object as a reference to another part.
+fn response<'a>(text: &'a str, is_error: bool, refers: bool) -> Cow<'a, str> {
+    if !is_error && !refers && raw::is_object(text.trim()) {
         return Cow::Borrowed(text.trim());
     }
     Cow::Owned(Object::new().text(if is_error { "error" } else { "output" }, text).end())
+}
+
+/// Whether an object has a member `$ref` anywhere in it.
+fn has_reference(text: &str) -> bool {
+    fn has(value: &serde_json::Value) -> bool {
+        match value {
+            serde_json::Value::Object(members) => {
+                members.iter().any(|(key, value)| key == "$ref" || has(value))
+            }
+            serde_json::Value::Array(values) => values.iter().any(has),
+            _ => false,
+        }
+    }
+    // The name may be written with an escape.
+    let may = text.contains("ref") && (text.contains('$') || text.contains("\\u0024"));
+    may && serde_json::from_str(text).is_ok_and(|value| has(&value))
 }
 
 fn answered(id: &str, name: &str, response: Cow<'_, str>) -> Block {
@@ -121,7 +143,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
 
 /// Writes the placeholder of a missing result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, name: &str) -> Block {
-    answered(call_id, name, response(answer.text(), answer.is_error()))
+    answered(call_id, name, response(answer.text(), answer.is_error(), false))
 }
 
 /// Takes a part as it was received.

@@ -3,6 +3,7 @@
 use tract_schema::Dialect;
 
 use super::lower;
+use super::names::member;
 use crate::raw::{Node, Object};
 use crate::turns::{Block, Wording};
 
@@ -19,7 +20,26 @@ pub(super) const WORDING: Wording = Wording {
     message: lower::content,
     is_paused: |_| false,
     begins_with_user: true,
+    sign: Some(sign),
+    why_refused: |_| None,
 };
+
+/// What Google documents for calls that another model made, which have no signature. Gemini 3 rejects
+/// the first call of a step that has none.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Signs a call that has no signature; `None` where it has one.
+fn sign(call: &str) -> Option<String> {
+    let fields = Node::root(call).object().ok()?;
+    if member(&fields, "thoughtSignature").is_some() {
+        return None;
+    }
+    let mut out = Object::new();
+    for (key, raw) in &fields.members {
+        out.raw(key, raw);
+    }
+    Some(out.text("thoughtSignature", NO_SIGNATURE).end())
+}
 
 /// The parts of a content as received, or of its list of parts.
 fn from_content(received: &str) -> Vec<Block> {

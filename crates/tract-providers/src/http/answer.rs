@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use tract_core::{ModelError, Reply};
+use tract_core::{KnownSecrets, ModelError, PartialReply, Reply};
 
 use super::Inner;
+use super::builder::ApiKey;
 use crate::error::ReplyError;
 use crate::raw::Node;
 use crate::reply::message_of;
@@ -92,12 +93,36 @@ impl Inner {
     /// Refuses an answer that repeats the key: it would be stored.
     pub(super) fn check_for_key(&self, received: &[u8]) -> Result<(), ModelError> {
         match &self.settings.key {
-            Some(key) if key.is_in(received) => Err(ModelError::InvalidReply {
-                message: "it repeats the key that was sent, so nothing of it is kept".to_owned(),
-                source: None,
-            }),
+            Some(key) if key.is_in(received) => Err(repeats_key()),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses an answer whose texts repeat the key once they are put together: each piece may have a
+    /// part of it.
+    pub(super) fn check_reply_for_key(&self, reply: &Reply) -> Result<(), ModelError> {
+        let calls = reply.calls().map(|call| format!("{} {}", call.name, call.arguments));
+        let names = reply.model.iter().chain(&reply.id).cloned();
+        std::iter::once(reply.text())
+            .chain(calls)
+            .chain(names)
+            .try_for_each(|text| self.check_for_key(text.as_bytes()))
+    }
+
+    /// As [`check_reply_for_key`](Self::check_reply_for_key), for an answer that broke off.
+    pub(super) fn check_partial_for_key(&self, partial: &PartialReply) -> Result<(), ModelError> {
+        let calls = partial.calls.iter().map(|call| &call.call.arguments);
+        let names = partial.model.iter().chain(&partial.id);
+        [&partial.text, &partial.reasoning]
+            .into_iter()
+            .chain(calls)
+            .chain(names)
+            .try_for_each(|text| self.check_for_key(text.as_bytes()))
+    }
+
+    /// Returns what is looked for in the pieces of a stream.
+    pub(super) fn secrets(&self) -> KnownSecrets {
+        self.settings.key.as_ref().map(ApiKey::secrets).unwrap_or_default()
     }
 
     /// What a body that is not a reply means.
@@ -123,6 +148,12 @@ impl Inner {
         }
         error
     }
+}
+
+/// The error for an answer that contains the key.
+pub(super) fn repeats_key() -> ModelError {
+    let message = "it repeats the key that was sent, so nothing of it is kept".to_owned();
+    ModelError::InvalidReply { message, source: None }
 }
 
 /// Refuses a reply whose calls were cut off by the limit of tokens: they cannot be run, and not

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tract_core::{ModelError, nearest};
+use tract_core::{KnownSecrets, ModelError, nearest};
 use tract_schema::Dialect;
 
 use super::retry::{Retry, RetryPolicy};
@@ -24,10 +24,15 @@ impl ApiKey {
         Self(key.as_ref().trim().to_owned())
     }
 
-    /// Whether a text holds the key; what is too short to be a secret is in every text.
+    /// Returns the key as a secret to look for.
+    pub(super) fn secrets(&self) -> KnownSecrets {
+        KnownSecrets::new([self.0.as_str()])
+    }
+
+    /// Whether a text holds the key, as it is or with escapes; what is too short to be a secret is in
+    /// every text.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
-        let key = self.0.as_bytes();
-        key.len() >= 8 && bytes.windows(key.len()).any(|window| window == key)
+        self.secrets().are_in(&String::from_utf8_lossy(bytes))
     }
 
     /// Puts a word in the place of the key.

@@ -10,7 +10,8 @@ use tract_core::{
 };
 
 use super::Inner;
-use super::answer::{Failed, check_calls};
+use super::answer::{Failed, check_calls, repeats_key};
+use super::guard::PieceGuard;
 use super::retry::{Retry, retry_after};
 use crate::adapter::DialectAdapter as _;
 use crate::params::Params;
@@ -166,11 +167,9 @@ impl Inner {
     /// Reads an answer that came whole.
     fn reply(&self, params: &Params, received: Vec<u8>) -> Result<Reply, ModelError> {
         self.check_for_key(&received)?;
-        let text = std::str::from_utf8(&received).map_err(|error| ModelError::InvalidReply {
-            message: format!("expected UTF-8, found another byte at {}", error.valid_up_to()),
-            source: None,
-        })?;
-        let mut reply = params.reply(text).map_err(|error| self.unreadable(error))?;
+        let text = tract_core::json::decode(&received).text;
+        let mut reply = params.reply(&text).map_err(|error| self.unreadable(error))?;
+        self.check_reply_for_key(&reply)?;
         let raw = Blob::seal(received);
         if let Err(cause) = check_calls(&reply) {
             return Err(broken_off(cause, &reply, raw));
@@ -198,19 +197,29 @@ impl Inner {
         let assembler = params.assembler().map_err(|error| self.unreadable(error))?;
         let mut assembler = assembler.limit(self.settings.max_reply_bytes);
         let mut raw = Vec::new();
-        let read =
-            self.read_chunks(&mut response, &mut assembler, &mut raw, cancellation, on_piece).await;
+        let mut guard = PieceGuard::new(self.secrets());
+        let mut guarded = |piece: ReplyDelta| guard.push(piece, on_piece);
+        let read = self
+            .read_chunks(&mut response, &mut assembler, &mut raw, cancellation, &mut guarded)
+            .await;
+        guard.end(on_piece);
+        if guard.has_found() {
+            return Err(repeats_key().into());
+        }
         self.check_for_key(&raw)?;
         let ended = read.and_then(|()| assembler.end().map_err(ModelError::from));
         match ended {
             Ok(whole) => {
+                self.check_for_key(whole.as_bytes())?;
                 let mut reply = params.reply(&whole).map_err(|error| self.unreadable(error))?;
+                self.check_reply_for_key(&reply)?;
                 reply.raw = Some(Blob::seal(raw));
                 Ok(reply)
             }
             Err(cause) => {
                 let cause = self.tell(cause);
                 let mut partial = assembler.partial();
+                self.check_partial_for_key(&partial)?;
                 if partial.is_empty() {
                     return Err(cause.into());
                 }

@@ -49,6 +49,9 @@ fn content(
         watch.result(&call_id, &fields.path);
         return Ok(Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts }));
     }
+    if !fields.has("images") {
+        crate::openai::note_missing(fields, watch);
+    }
     if *role == Role::Assistant {
         calls(fields, &mut parts, open, watch)?;
     }
@@ -72,7 +75,7 @@ fn calls(
         let name = function.require("name")?.string()?;
         let arguments = match function.some("arguments") {
             None => String::new(),
-            Some(node) if node.is_string() => node.string()?,
+            Some(node) if node.is_string() => watch.arguments(&node.path, node.string()?),
             Some(node) => {
                 if !node.is_object() {
                     watch.note(&node.path, "arguments are no JSON object");
@@ -81,7 +84,7 @@ fn calls(
             }
         };
         watch.call(&id, &node.path);
-        open.push(&id, &name);
+        open.push(watch.place, &id, &name);
         parts.push(Part::call(id, name, arguments));
     }
     Ok(())

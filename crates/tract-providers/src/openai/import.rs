@@ -35,6 +35,7 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
         watch.result(&call_id, &fields.path);
         return Ok(Content::ToolResult(ToolAnswer { call_id, name, is_error: false, parts }));
     }
+    note_missing(fields, watch);
     if *role == Role::Assistant {
         reasoning(fields, &mut parts)?;
         if let Some(refusal) = fields.some("refusal") {
@@ -46,6 +47,35 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
         calls(fields, &mut parts, watch)?;
     }
     Ok(watch.content_of(role, Body { parts, name }, &fields.path))
+}
+
+/// Members of which a message has at least one, or it says nothing.
+pub(crate) const SAYING: [&str; 8] = [
+    "content",
+    "tool_calls",
+    "function_call",
+    "refusal",
+    "audio",
+    "reasoning",
+    "reasoning_content",
+    "thinking",
+];
+
+/// Notes a message whose text, if it has one, is in no member that is read.
+pub(crate) fn note_missing(fields: &Fields<'_>, watch: &mut Watch) {
+    if SAYING.iter().any(|key| fields.has(key)) {
+        return;
+    }
+    let others = fields.members.iter().map(|(key, _)| key.as_str());
+    let others = others.filter(|key| *key != "role").take(6);
+    let others: Vec<_> = others.map(|key| format!("{key:?}")).collect();
+    let what = match others.is_empty() {
+        true => "message without content".to_owned(),
+        false => {
+            format!("message without content; members that are not read: {}", others.join(", "))
+        }
+    };
+    watch.note(&fields.path, what);
 }
 
 fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
@@ -148,7 +178,7 @@ fn arguments(function: &Fields<'_>, watch: &mut Watch) -> Result<String, ImportE
     if node.is_object() {
         return Ok(node.raw.to_owned());
     }
-    let text = node.string()?;
+    let text = watch.arguments(&node.path, node.string()?);
     if !text.trim().is_empty() && !raw::is_object(text.trim()) {
         watch.note(&node.path, "arguments are no JSON object");
     }

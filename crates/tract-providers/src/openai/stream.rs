@@ -2,9 +2,9 @@
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
-use crate::raw::{Fields, Node, is_object};
+use crate::raw::{Fields, Node, is_received_object};
 use crate::reply::usage;
-use crate::stream::tree::{Members, Tree, merge};
+use crate::stream::tree::{Members, Tree, in_order, merge};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// What a chunk has that a whole answer has not.
@@ -72,6 +72,7 @@ impl Accumulate for Stream {
             message.set("content", Tree::null());
         }
         if let Some(Tree::List(calls)) = message.get_mut("tool_calls") {
+            *calls = in_order(calls, call_index).cloned().collect();
             for call in calls {
                 if let Tree::Object(call) = call {
                     call.remove("index");
@@ -108,7 +109,9 @@ impl Accumulate for Stream {
         if partial.reasoning.is_empty() {
             partial.reasoning = text("reasoning");
         }
-        for CallProgress { id, name, arguments } in self.calls() {
+        let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        let calls = in_order(calls, call_index).filter_map(Tree::members).map(CallProgress::of);
+        for CallProgress { id, name, arguments } in calls {
             let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
             partial = partial.call(ToolCall { id, name, arguments }, whole);
         }
@@ -187,6 +190,14 @@ impl Stream {
     }
 }
 
+/// The number that a server gives to a call.
+fn call_index(call: &Tree) -> Option<u64> {
+    match call.members()?.get("index")? {
+        Tree::Raw(index) => index.parse().ok(),
+        _ => None,
+    }
+}
+
 type Make = fn(String) -> ReplyDelta;
 
 /// The members of a delta that are handed over as text, in the order in which people read them.
@@ -217,7 +228,7 @@ impl<'a> CallProgress<'a> {
 
     fn is_whole(&self) -> bool {
         let arguments = self.arguments.trim();
-        arguments.is_empty() || is_object(arguments)
+        arguments.is_empty() || is_received_object(arguments)
     }
 }
 

@@ -111,7 +111,10 @@ fn parse_item(
         let id = fields.require("call_id")?.string()?;
         let name = fields.require("name")?.string()?;
         let node = fields.require(arguments)?;
-        let text = node.string()?;
+        let mut text = node.string()?;
+        if arguments == "arguments" {
+            text = watch.arguments(&node.path, text);
+        }
         if arguments == "arguments" && !text.trim().is_empty() && !raw::is_object(text.trim()) {
             watch.note(&node.path, "arguments are no JSON object");
         }

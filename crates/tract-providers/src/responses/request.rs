@@ -1,5 +1,7 @@
 //! Requests out: instructions apart, then all items.
 
+use std::collections::HashSet;
+
 use tract_compile::{Item, Repair, RepairKind};
 use tract_core::Message;
 
@@ -54,17 +56,62 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
             }
         };
         count += 1;
-        for item in items {
-            sheet.blocks.push(origin.clone(), &item);
-            input.push(item);
-        }
+        input.extend(items.into_iter().map(|item| (origin.clone(), item)));
     }
+    if sheet.repairing {
+        repair_reasoning(&mut input, sheet.separate, &mut sheet.repairs);
+    }
+    for (origin, item) in &input {
+        sheet.blocks.push(origin.clone(), item);
+    }
+    let input: Vec<String> = input.into_iter().map(|(_, item)| item).collect();
     let input = match whole {
         Some(text) if count == 1 => text.to_owned(),
         _ => raw::array(input),
     };
     members.push(("input".to_owned(), input));
     members
+}
+
+/// Leaves out what the provider refuses of reasoning, also where it was recorded so: an item that no
+/// item of the model follows, and the content of one, which only answers have. What follows a message
+/// by itself is not known.
+fn repair_reasoning(
+    input: &mut Vec<(PrefixSource, String)>,
+    separate: bool,
+    repairs: &mut Vec<Repair>,
+) {
+    let mut follows = separate;
+    let mut places = HashSet::new();
+    for (place, (_, item)) in input.iter_mut().enumerate().rev() {
+        let Ok(fields) = Node::root(item).object() else { continue };
+        let kind = fields.text("type");
+        if kind.as_deref() != Some("reasoning") {
+            let is_models = fields.text("role").as_deref() == Some("assistant")
+                || kind.is_some_and(|kind| kind.ends_with("_call") || kind == "item_reference");
+            follows = is_models;
+            continue;
+        }
+        if !follows {
+            places.insert(place);
+            continue;
+        }
+        let content = fields.get("content").and_then(|content| content.array().ok());
+        if content.is_some_and(|content| !content.is_empty()) {
+            let text = "the content of reasoning is left out: it is accepted in answers alone";
+            repairs.push(Repair::new(RepairKind::PartLeftOut, None, text));
+            *item = fields.without(&["content"]);
+        }
+    }
+    for _ in &places {
+        let text = "reasoning that no answer follows: left out";
+        repairs.push(Repair::new(RepairKind::PartLeftOut, None, text));
+    }
+    let mut place = 0;
+    input.retain(|_| {
+        place += 1;
+        !places.contains(&(place - 1))
+    });
 }
 
 fn is_separate(message: &Message) -> bool {

@@ -5,7 +5,7 @@ use tract_core::{PartialReply, ReplyDelta, ToolCall};
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
 use crate::reply::usage;
-use crate::stream::tree::{Members, Tree};
+use crate::stream::tree::{Members, Tree, in_order};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A response that is on its way.
@@ -13,8 +13,8 @@ use crate::stream::{Accumulate, OnPiece, StreamError};
 pub(crate) struct Stream {
     /// The response as the last event that had it says.
     response: Option<Members>,
-    /// The items that are done, in order.
-    items: Vec<Tree>,
+    /// The items that are done, with their place.
+    items: Vec<(Option<u64>, Tree)>,
     text: String,
     reasoning: String,
     calls: Vec<Call>,
@@ -73,7 +73,8 @@ impl Accumulate for Stream {
             }
             "response.output_item.done" => {
                 let item = fields.require("item")?;
-                self.items.push(Tree::parse(&item)?);
+                let place = fields.raw("output_index").and_then(|place| place.parse().ok());
+                self.items.push((place, Tree::parse(&item)?));
                 self.complete(&fields, &item.object()?, on_piece);
             }
             _ => {}
@@ -91,10 +92,11 @@ impl Accumulate for Stream {
         };
         // Some servers leave out of the last event what they have sent before.
         if response.get("output").is_none_or(|output| output.list().is_empty()) {
-            response.set("output", Tree::List(std::mem::take(&mut self.items)));
+            let items = in_order(&self.items, |(place, _)| *place);
+            response.set("output", Tree::List(items.map(|(_, item)| item.clone()).collect()));
         }
         if response.text("status") == Some("incomplete") {
-            let whole = |call: &&Call| crate::raw::is_object(call.call.arguments.trim());
+            let whole = |call: &&Call| crate::raw::is_received_object(call.call.arguments.trim());
             if let Some(call) = self.calls.iter().find(|call| !call.whole && !whole(call)) {
                 return Err(StreamError::Arguments { name: call.call.name.clone() });
             }
@@ -148,6 +150,7 @@ impl Stream {
 
     fn call(&mut self, fields: &Fields<'_>) -> Option<(usize, &mut Call)> {
         let output_index = fields.raw("output_index")?;
-        self.calls.iter_mut().enumerate().find(|(_, call)| call.output_index == output_index)
+        // Some servers number all of them alike: then it is the last one.
+        self.calls.iter_mut().enumerate().rfind(|(_, call)| call.output_index == output_index)
     }
 }

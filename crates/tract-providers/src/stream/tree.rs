@@ -1,9 +1,11 @@
 //! JSON that grows: objects keep their order, numbers their digits, strings can be added to.
 
+use std::collections::HashSet;
+
 use tract_core::json::{self, Escapes};
 
 use crate::error::ImportError;
-use crate::raw::{Fields, Node};
+use crate::raw::{Fields, Node, is_received_object};
 
 /// A value that is put together from pieces.
 #[derive(Clone, Debug)]
@@ -183,9 +185,20 @@ impl Members {
 pub(crate) fn merge(into: &mut Members, delta: Members) {
     for (key, mut value) in delta.0 {
         let Some(old) = into.get_mut(&key) else {
-            if let Tree::List(list) = &mut value {
-                let pieces = std::mem::take(list);
-                merge_list(list, pieces);
+            match &mut value {
+                Tree::List(list) => {
+                    let pieces = std::mem::take(list);
+                    merge_list(list, pieces);
+                }
+                Tree::Object(members) => {
+                    let pieces = std::mem::take(members);
+                    merge(members, pieces);
+                }
+                // A call without arguments; requests take a text here, and no null.
+                value if value.is_null() && key == "arguments" => {
+                    *value = Tree::Text(String::new());
+                }
+                _ => {}
             }
             into.set(&key, value);
             continue;
@@ -193,6 +206,8 @@ pub(crate) fn merge(into: &mut Members, delta: Members) {
         match (old, value) {
             (_, value) if value.is_null() => {}
             (old, value) if old.is_null() => *old = value,
+            // The number that a call was begun with.
+            (_, _) if key == "index" => {}
             (Tree::Text(old), Tree::Text(more)) => match key.as_str() {
                 "id" | "role" | "type" | "format" => {
                     if old.is_empty() {
@@ -218,13 +233,54 @@ fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
         };
         match place(into, &more).and_then(|at| into.get_mut(at)) {
             Some(Tree::Object(old)) => merge(old, more),
-            _ => into.push(Tree::Object(more)),
+            _ => {
+                let mut first = Members::default();
+                merge(&mut first, more);
+                into.push(Tree::Object(first));
+            }
         }
     }
 }
 
+/// The elements in the order of their numbers, where all have one and each is another; else as they came.
+pub(crate) fn in_order<T>(
+    elements: &[T],
+    number: impl Fn(&T) -> Option<u64>,
+) -> impl Iterator<Item = &T> {
+    let mut numbered: Vec<(Option<u64>, &T)> =
+        elements.iter().map(|element| (number(element), element)).collect();
+    let numbers: HashSet<u64> = numbered.iter().filter_map(|(number, _)| *number).collect();
+    if numbers.len() == elements.len() {
+        numbered.sort_by_key(|(number, _)| *number);
+    }
+    numbered.into_iter().map(|(_, element)| element)
+}
+
+/// A call as far as it has come: its id, its name and its arguments.
+fn call_texts(call: &Members) -> [&str; 3] {
+    let inner = call.get("function").or_else(|| call.get("custom")).and_then(Tree::members);
+    let text = |key: &str| inner.and_then(|inner| inner.text(key));
+    let arguments = text("arguments").or_else(|| text("input"));
+    [call.text("id"), text("name"), arguments].map(Option::unwrap_or_default)
+}
+
+/// Whether a piece begins another call than the one that its number names: some servers number all
+/// calls alike. It has another id, or a name though the arguments of that one are complete.
+fn begins_call(old: &Members, more: &Members) -> bool {
+    let [old_id, old_name, old_arguments] = call_texts(old);
+    let [id, name, arguments] = call_texts(more);
+    if !id.is_empty() && !old_id.is_empty() && id != old_id {
+        return true;
+    }
+    let is_repeated = name == old_name && (arguments.is_empty() || arguments == old_arguments);
+    !name.is_empty()
+        && !old_name.is_empty()
+        && !is_repeated
+        && is_received_object(old_arguments.trim())
+}
+
 /// Which element of a list a piece continues: that of equal `index`, else of equal `id`; a call
-/// that has neither continues the last.
+/// that has neither continues the last. None where the piece begins a call.
 fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let raw = |members: &Members, key: &str| match members.get(key) {
         Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),
@@ -237,11 +293,15 @@ fn place(list: &[Tree], more: &Members) -> Option<usize> {
         };
         list.iter().rposition(equal)
     };
-    match (raw(more, "index"), raw(more, "id")) {
-        (Some(index), _) => with("index", index),
+    let last = || more.get("function").and(list.len().checked_sub(1));
+    let is_named = call_texts(more).iter().take(2).any(|text| !text.is_empty());
+    let at = match (raw(more, "index"), raw(more, "id")) {
+        // Some servers count pieces, not calls: one without a name begins no call.
+        (Some(index), _) => with("index", index).or_else(|| last().filter(|_| !is_named)),
         (None, Some(id)) => with("id", id),
-        (None, None) => more.get("function").and(list.len().checked_sub(1)),
-    }
+        (None, None) => last(),
+    };
+    at.filter(|at| !list.get(*at).and_then(Tree::members).is_some_and(|old| begins_call(old, more)))
 }
 
 #[cfg(test)]
@@ -283,6 +343,23 @@ mod tests {
                 r#"{"tool_calls":[{"id":"c2","function":{"name":"f","arguments":"{}"}}]}"#,
             ],
             r#"{"tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"n\":1.10}"}},{"id":"c2","function":{"name":"f","arguments":"{}"}}]}"#,
+        );
+        check(
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"c2","function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"name":"g","arguments":"{}"}}]}"#,
+            ],
+            r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}},{"index":0,"id":"c2","function":{"name":"f","arguments":"{}"}},{"index":0,"function":{"name":"g","arguments":"{}"}}]}"#,
+        );
+        check(
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":""}}]}"#,
+                r#"{"tool_calls":[{"index":1,"function":{"arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":2,"function":{"arguments":"}"}}]}"#,
+            ],
+            r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]}"#,
         );
         check(&[r#"{"n":1.10,"x":[1]}"#, r#"{"n":2.50,"x":[2]}"#], r#"{"n":2.50,"x":[1,2]}"#);
     }

@@ -10,11 +10,14 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::MAX_HEADERS;
 use crate::capture::CopiedBody;
 use crate::error::{Error, Result};
 
 /// How long a connection may take to be made. What follows has no limit: models think long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a response's first line and headers: hyper's own limit, set so that it can be named.
+pub(super) const MAX_HEAD_BYTES: usize = 408 << 10;
 /// How long a connection that is not used stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
@@ -65,6 +68,8 @@ fn connector() -> HttpConnector {
 fn client(connector: HttpsConnector<HttpConnector>) -> ProxyClient {
     Client::builder(TokioExecutor::new())
         .http1_preserve_header_case(true)
+        .http1_max_headers(MAX_HEADERS)
+        .http1_max_buf_size(MAX_HEAD_BYTES)
         .http2_adaptive_window(true)
         .pool_idle_timeout(IDLE_TIMEOUT)
         .pool_timer(TokioTimer::new())

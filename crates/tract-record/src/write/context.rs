@@ -5,7 +5,7 @@ use tract_core::{AuthorKind, CommitId, Content, Draft, Priority, ToolId};
 use tract_engine::plan::{Details, Request, Selection};
 use tract_engine::{Result, Txn};
 
-use super::{OpenBranch, Writer};
+use super::{LearnedMessage, OpenBranch, Writer};
 use crate::chain::{self, ROOT};
 use crate::conversations::Match;
 use crate::read::RecordedTurn;
@@ -75,7 +75,8 @@ impl Writer {
             if !matches!(draft.content, Content::Assistant(_)) {
                 continue;
             }
-            let Some(entry) = self.conversations.entry(&turn.thread, hash) else { continue };
+            let later = found.entry.map(|entry| entry.calls).unwrap_or_default();
+            let Some(entry) = self.conversations.entry(&turn.thread, hash, later) else { continue };
             let visible = chain::visible(&draft.content);
             if entry.visible == visible {
                 continue;
@@ -90,7 +91,8 @@ impl Writer {
             } else {
                 entry.head
             };
-            desk.learned.push((*hash, head, entry.message, visible));
+            let (hash, message, calls) = (*hash, entry.message, entry.calls);
+            desk.learned.push(LearnedMessage { hash, head, message, visible, calls });
         }
         Ok(())
     }

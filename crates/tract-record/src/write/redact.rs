@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tract_core::{Draft, JsonText};
-use tract_secrets::{Scanner, SecretKind};
+use tract_core::{Draft, JsonText, ToolSchema};
+use tract_secrets::{Scanner, SecretKind, redact_members};
 
 use crate::read::{Answer, RecordedTurn};
 
@@ -30,9 +30,20 @@ impl Redactor {
         }
         let redact = |draft: &mut Draft| tract_import::redact_draft(draft, scanner);
         for tool in turn.tools.iter_mut().flatten() {
+            // Tools of a server come with its credentials.
+            if let Some((redacted, _)) = redact_members(tool.text())
+                && let Ok(parsed) = ToolSchema::parse(&redacted)
+            {
+                *tool = parsed;
+            }
             tract_import::redact_tool(tool, scanner);
         }
         turn.redacted = turn.messages.iter_mut().map(redact).collect();
+        if let Some((redacted, _)) = redact_members(turn.parameters.as_str())
+            && let Ok(parameters) = JsonText::new(&redacted)
+        {
+            turn.parameters = parameters;
+        }
         if let Some(redacted) = scanner.redact_json(turn.parameters.as_str())
             && let Ok(parameters) = JsonText::new(&redacted.text)
         {

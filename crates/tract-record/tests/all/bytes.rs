@@ -37,11 +37,77 @@ async fn headers_pass_both_ways_but_those_of_one_connection() {
     let sent = &bench.server.got()[0];
     assert_eq!(sent.header("x-api-key"), Some("k"));
     assert_eq!(sent.header("accept-encoding"), Some("gzip"));
-    assert_eq!(sent.header("te"), None);
+    assert_eq!(sent.header("te"), Some("trailers"), "the proxy takes them too");
     let host = bench.server.address.to_string();
     assert_eq!(sent.header("host"), Some(host.as_str()));
     // As the client wrote them: some servers are particular.
     assert!(sent.headers.iter().any(|(name, _)| name == "X-Api-Key"), "{:?}", sent.headers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_keep_their_order_both_ways() {
+    let names = ["X-Zebra", "Accept", "X-Ant", "Connection", "User-Agent", "TE", "X-Bee", "Cookie"];
+    let mut answer = Answer::json("{}");
+    for name in ["Date", "X-Zebra", "Keep-Alive", "X-Ant", "Set-Cookie", "Server", "X-Bee"] {
+        answer = answer.header(name, "1");
+    }
+    let bench = Bench::new([answer]).await;
+    let headers = names.map(|name| (name, if name == "Connection" { "keep-alive" } else { "1" }));
+    let got = bench.send("/v1/messages", &headers, b"{}", usize::MAX).await;
+    let known = |headers: &[(String, String)], wanted: &[&str]| -> Vec<String> {
+        let names = headers.iter().map(|(name, _)| name.clone());
+        names.filter(|name| wanted.contains(&name.as_str())).collect()
+    };
+    let sent = &bench.server.got()[0];
+    let expected = ["X-Zebra", "Accept", "X-Ant", "User-Agent", "X-Bee", "Cookie"];
+    assert_eq!(known(&sent.headers, &names), expected);
+    let expected = ["Date", "X-Zebra", "X-Ant", "Set-Cookie", "Server", "X-Bee"];
+    assert_eq!(known(&got.headers, &expected), expected);
+    assert_eq!(got.header("keep-alive"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hundreds_of_headers_pass_and_too_many_are_said() {
+    for (count, passes) in [(150, true), (900, true), (1_100, false)] {
+        let names: Vec<String> = (0..count).map(|n| format!("x-header-{n}")).collect();
+        let answer = names.iter().fold(Answer::json("{}"), |answer, name| answer.header(name, "v"));
+        let bench = Bench::new([answer]).await;
+        let got = bench.post("/v1/messages", "{}").await;
+        if passes {
+            assert_eq!(got.start, "HTTP/1.1 200 OK", "{count}");
+            assert!(names.iter().all(|name| got.header(name) == Some("v")), "{count}");
+        } else {
+            assert_eq!(got.start, "HTTP/1.1 502 Bad Gateway");
+            let body = String::from_utf8(got.body).unwrap();
+            assert!(body.contains("too large: over 1000 headers"), "{body}");
+        }
+        let bench = Bench::new([Answer::json("{}")]).await;
+        let headers: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
+        let got = bench.send("/v1/messages", &headers, b"{}", usize::MAX).await;
+        let status = if passes { "200 OK" } else { "431 Request Header Fields Too Large" };
+        assert_eq!(got.start, format!("HTTP/1.1 {status}"), "{count}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trailers_pass_to_a_client_that_takes_them() {
+    for (takes, headers) in [(true, "TE: trailers\r\n"), (false, "")] {
+        let answer = Answer::json("{}").header("Trailer", "X-Sum").trailer("X-Sum: 7");
+        let bench = Bench::new([answer]).await;
+        let mut stream = bench.connect().await;
+        let head = format!(
+            "POST {}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n{headers}\
+             Connection: close\r\n\r\n{{}}",
+            bench.base
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.unwrap();
+        let got = String::from_utf8(got).unwrap().to_lowercase();
+        let (head, rest) = got.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("trailer: x-sum"), "{head}");
+        assert_eq!(rest.contains("x-sum: 7"), takes, "{rest}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

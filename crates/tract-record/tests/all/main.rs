@@ -8,6 +8,8 @@ mod bytes;
 mod conversations;
 // Nothing that happens to the recording harms the traffic.
 mod failures;
+// Responses that the provider keeps, and requests name.
+mod responses;
 // The server, the client and the store that the tests use.
 mod support;
 // Keys and headers that are not kept.

@@ -85,3 +85,33 @@ async fn secrets_of_messages_stay_when_asked_for() {
     let branches = bench.branches().await;
     assert_eq!(bench.transcript(&branches[0]).await[1].1, key);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_of_requests_are_not_stored_whatever_they_look_like() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::new().create(true);
+    let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
+    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let answer = Answer::new("text/event-stream", anthropic_stream("One."));
+    let bench = Bench::with(repo, &RecorderOptions::new(), [answer]).await;
+    let members = r#""mcp_servers":[{"type":"url","name":"kept-name","authorization_token":"plain-value a"}],
+        "extra_headers":{"X-Any":"plain-value b"},"secret":"plain-value c","cookie":"plain-value d",
+        "aws_session_token":"plain-value h","vertex_credentials":"plain-value i",
+        "extra_query":{"sig":"plain-value j"},"gcp_credentials":{"private_key":"plain-value k"},
+        "data_sources":[{"authentication":{"type":"api_key","key":"plain-value e"}}],"#;
+    let body = anthropic_request(&["Hello"]).replacen('{', &format!("{{{members}"), 1);
+    let tool = r#""type":"mcp","authorization":"plain-value f","headers":{"X-Token":"plain-value g"},
+        "name":"read""#;
+    let body = body.replace(r#""name":"read""#, tool);
+    assert!(body.contains("plain-value g"));
+    bench.record("/v1/messages", &[], &body).await;
+    let sent = bench.server.got();
+    assert_eq!(sent[0].body, body.as_bytes(), "the provider gets what was sent");
+    let branches = bench.branches().await;
+    assert_eq!(bench.transcript(&branches[0]).await[1].1, "Hello");
+    bench.finish().await;
+    for (path, bytes) in files(folder.path()) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("plain-value"), "{path}");
+    }
+}

@@ -47,6 +47,8 @@ pub(crate) struct Answer {
     pub(crate) cut_at: Option<usize>,
     /// Whether it waits there for the client to leave.
     pub(crate) hangs: bool,
+    /// A header after the body.
+    pub(crate) trailer: Option<&'static str>,
 }
 
 impl Answer {
@@ -59,6 +61,7 @@ impl Answer {
             chunk: 1 << 16,
             cut_at: None,
             hangs: false,
+            trailer: None,
         }
     }
 
@@ -69,6 +72,10 @@ impl Answer {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    pub(crate) fn trailer(self, line: &'static str) -> Self {
+        Self { trailer: Some(line), ..self }
     }
 
     pub(crate) fn status(mut self, status: &'static str) -> Self {
@@ -173,7 +180,8 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> std::io::Resul
         let _ = stream.read(&mut [0]).await;
     }
     if answer.cut_at.is_none() {
-        stream.write_all(b"0\r\n\r\n").await?;
+        let trailer = answer.trailer.map(|line| format!("{line}\r\n")).unwrap_or_default();
+        stream.write_all(format!("0\r\n{trailer}\r\n").as_bytes()).await?;
     }
     Ok(())
 }
@@ -319,6 +327,14 @@ impl Bench {
     /// Posts a request and waits until it is recorded.
     pub(crate) async fn record(&self, path: &str, headers: &[(&str, &str)], body: &str) -> Message {
         let got = self.send(path, headers, body.as_bytes(), usize::MAX).await;
+        self.settle().await;
+        got
+    }
+
+    /// Fetches a path and waits until that is dealt with.
+    pub(crate) async fn get(&self, path: &str) -> Message {
+        let request = self.request("GET", path, &[], b"");
+        let got = exchange(self.address, &request).await;
         self.settle().await;
         got
     }

@@ -6,7 +6,7 @@ use tract_compile::Compiled;
 use tract_core::telemetry::ModelCall;
 use tract_core::{
     Applied, AuthorKind, Commit, CommitId, Draft, ModelError, RefTarget, Reply, ReplyDelta,
-    ToolCall,
+    StopReason, ToolCall, Usage,
 };
 use tract_engine::plan::Request;
 use tract_engine::{Txn, WriteOptions, broken_off, generation_config, reply_draft};
@@ -78,10 +78,14 @@ impl Agent {
         draft.generation_config =
             generation_config(self.parameters.as_ref(), reply.model.as_deref())?;
         let (commit, effects) = self.reply(head, draft, &reply).await?;
-        if let (Some(budget), Some(usage)) = (&self.budget, reply.usage) {
+        let mut estimated_tokens = 0;
+        if let Some(budget) = &self.budget {
+            let usage;
+            (usage, estimated_tokens) = counted_usage(&reply, compiled);
             budget.usage(MAIN, usage);
         }
         let mut calls = self.calls_of(&reply, &commit).await?;
+        let is_cut = calls.give_up_if_cut(reply.stop_reason.as_ref());
         (calls.view, calls.toolset) = (view, compiled.toolset());
         self.tell(&Progress::Replied { commit: commit.id(), calls: calls.each.len() });
         let mut done = if calls.each.is_empty() {
@@ -89,9 +93,13 @@ impl Agent {
         } else {
             self.answer(stored, commit.id(), &effects, calls).await?
         };
+        if is_cut && reply.stop_reason == Some(StopReason::Refusal) {
+            done.end = TurnEnd::Said;
+        }
         done.reply = Some(commit.id());
         done.text = reply.text();
         done.usage = reply.usage;
+        done.estimated_tokens = estimated_tokens;
         done.stop_reason = reply.stop_reason;
         Ok(done)
     }
@@ -164,4 +172,28 @@ impl Agent {
             Err(RunError::Model { error, recorded })
         }
     }
+}
+
+/// Bytes of a reply that count as a token where the provider does not report how many there are.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Returns the usage of a reply with an estimate in the place of each count that the provider does not
+/// report, and how many tokens are estimated. Without it a budget would never be spent.
+fn counted_usage(reply: &Reply, compiled: &Compiled) -> (Usage, u64) {
+    let reported = reply.usage.unwrap_or_default();
+    let is_reported = |tokens: &u64| *tokens > 0;
+    let (mut usage, mut estimated) = (reported, 0);
+    if reported.input_tokens.filter(is_reported).is_none() {
+        let tokens = compiled.token_count().count;
+        usage.input_tokens = Some(tokens);
+        estimated += tokens;
+    }
+    if reported.output_tokens.filter(is_reported).is_none() {
+        let calls = reply.calls().map(|call| call.name.len() + call.arguments.len());
+        let bytes = reply.text().len() + calls.sum::<usize>();
+        let tokens = bytes.div_ceil(BYTES_PER_TOKEN) as u64;
+        usage.output_tokens = Some(tokens);
+        estimated += tokens;
+    }
+    (usage, estimated)
 }

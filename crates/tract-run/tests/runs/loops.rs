@@ -132,6 +132,7 @@ fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
     let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(20)).unwrap());
     let spent = run(&agent.clone().budget(budget), None);
     assert_eq!((spent.stop.code(), spent.steps), ("budget_exceeded", 2));
+    assert_eq!(spent.estimated_tokens, 0, "the model reports them");
     assert_eq!(run(&agent, None).stop, Stop::Answered);
     assert_eq!(model.left(), 0);
     let again = run(&agent, None);

@@ -28,5 +28,7 @@ mod searching;
 mod stops;
 
 mod support;
+// Tools that were started and gave no answer.
+mod unanswered;
 // A validator of the registry's own.
 mod validators;

@@ -1,9 +1,14 @@
-use tract_core::{Draft, JsonText};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tract_core::{ChatModel, Draft, JsonText, ModelError, ModelRequest, Reply, StopReason};
 use tract_engine::Repo;
 use tract_run::{Agent, Stop};
 use tract_tools::Registry;
+use tract_tools::budget::{Budget, BudgetTracker};
 
-use crate::support::{Script, agent_on, fresh, main_branch, run, texts};
+use crate::support::{Look, Script, agent_on, call, fresh, main_branch, run, texts};
 
 /// An agent without tools.
 fn agent(repo: &Repo, says: impl IntoIterator<Item = Draft>) -> Agent {
@@ -52,4 +57,53 @@ fn a_paused_reply_is_sent_back_and_continued() {
     assert_eq!(run(&agent(&repo, [first]).max_steps(1), "Look.").stop, Stop::Steps(1));
     let report = run(&agent(&repo, [second]), None);
     assert_eq!((report.stop, report.text.as_str()), (Stop::Answered, "found"));
+}
+
+/// A model whose replies end with this reason, and report no usage.
+struct Cut(&'static str, Mutex<VecDeque<Draft>>);
+
+#[async_trait]
+impl ChatModel for Cut {
+    async fn chat(&self, _: &ModelRequest) -> Result<Reply, ModelError> {
+        let next = self.1.lock().unwrap().pop_front();
+        let draft = next.ok_or_else(|| ModelError::other("the script is at its end"))?;
+        let calls = draft.content.calls().count() > 0;
+        let mut reply = Reply::new(draft.content);
+        reply.stop_reason = match (calls, self.0) {
+            (false, _) => Some(StopReason::EndTurn),
+            (true, "max_tokens") => Some(StopReason::MaxTokens),
+            (true, "refusal") => Some(StopReason::Refusal),
+            _ => Some(StopReason::ToolUse),
+        };
+        Ok(reply)
+    }
+}
+
+fn cut(reason: &'static str, calls: usize) -> Arc<Cut> {
+    let calls = (0..calls).map(|n| call(&format!("c{n}"), "look", "{}"));
+    Arc::new(Cut(reason, Mutex::new(calls.chain([Draft::assistant("done")]).collect())))
+}
+
+#[test]
+fn calls_of_a_reply_that_was_cut_off_or_filtered_are_not_run() {
+    for (reason, stop) in [("max_tokens", "answered"), ("refusal", "refused")] {
+        let repo = fresh();
+        let registry = Registry::builder().tool(Look).build().unwrap();
+        let agent = Agent::new(repo.clone(), main_branch(), cut(reason, 1), registry);
+        let report = run(&agent, "go");
+        assert_eq!(report.stop.code(), stop, "{reason}");
+        let answer = &texts(&repo)[2];
+        assert!(answer.contains("not executed: the reply"), "{reason}: {answer}");
+    }
+}
+
+#[test]
+fn a_budget_of_tokens_holds_where_the_server_reports_none() {
+    let repo = fresh();
+    let registry = Registry::builder().tool(Look).build().unwrap();
+    let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(60)).unwrap());
+    let agent = Agent::new(repo, main_branch(), cut("tool_use", 50), registry).budget(budget);
+    let report = run(&agent, "go");
+    assert_eq!(report.stop.code(), "budget_exceeded");
+    assert!(report.steps < 20 && report.estimated_tokens > 60, "{report:?}");
 }

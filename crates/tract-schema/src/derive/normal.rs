@@ -228,7 +228,8 @@ fn bound(members: &mut Members) {
 /// exactly, and some providers refuse schemas with such numbers.
 const UNSAID: &[&str] = &["-9223372036854775808", "9223372036854775807", "18446744073709551615"];
 
-/// Makes of a schema what is advertised: takes out the bounds of 64 bits.
+/// Makes of a schema what is advertised: takes out the bounds of 64 bits, and moves references with
+/// a description into an `anyOf`, where the description is read.
 pub(super) fn advertise(schema: &mut Node) {
     let Node::Object(members) = schema else { return };
     members.retain(|(key, value)| {
@@ -238,6 +239,7 @@ pub(super) fn advertise(schema: &mut Node) {
     if let Some(Node::Object(defs)) = schema.get_mut("$defs") {
         defs.iter_mut().for_each(|(_, def)| advertise(def));
     }
+    schema.describe_reference();
     parts(schema).into_iter().for_each(advertise);
 }
 

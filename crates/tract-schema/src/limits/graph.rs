@@ -2,6 +2,8 @@
 //! of it.
 
 use std::collections::HashMap;
+#[cfg(feature = "validate")]
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -123,16 +125,39 @@ impl<'a> Graph<'a> {
         Err(LimitError::Cycle { reference: reference.to_owned() })
     }
 
+    /// The subschemas that apply several others to one value and have no `type`, of those that the
+    /// root leads to. Values in other places, such as a map of properties, are no schemas.
+    #[cfg(feature = "validate")]
+    pub(super) fn uncounted_branches(&self) -> HashSet<*const Value> {
+        let mut seen = vec![false; self.len()];
+        let mut branches = HashSet::new();
+        let mut stack = vec![0];
+        while let Some(node) = stack.pop() {
+            if std::mem::replace(&mut seen[node], true) {
+                continue;
+            }
+            stack.extend(self.applied_by(node));
+            let value = self.values[node];
+            if self.links[node].in_place.len() > 1 && value.get("type").is_none() {
+                branches.insert(std::ptr::from_ref(value));
+            }
+        }
+        branches
+    }
+
+    /// The subschemas that one applies, to its own value or to those in it.
+    fn applied_by(&self, node: usize) -> impl Iterator<Item = usize> {
+        let links = &self.links[node];
+        [&links.in_place, &links.properties, &links.any_property]
+            .into_iter()
+            .chain([&links.places, &links.any_item])
+            .flatten()
+            .copied()
+    }
+
     /// How deep a walk goes that steps into each subschema once.
     pub(super) fn longest_path(&self) -> usize {
-        let next = |node: usize| {
-            let links = &self.links[node];
-            [&links.in_place, &links.properties, &links.any_property]
-                .into_iter()
-                .chain([&links.places, &links.any_item])
-                .flatten()
-                .copied()
-        };
+        let next = |node: usize| self.applied_by(node);
         let mut seen = vec![false; self.len()];
         seen[0] = true;
         let mut stack = vec![next(0)];

@@ -7,7 +7,7 @@ use jsonschema::{Draft, PatternOptions};
 use serde_json::Value;
 
 use super::describe::{self, FailureText};
-use super::meter::{self, Allowance, MeteredJson, MeteredValue, Stop};
+use super::meter::{self, Allowance, Metered, MeteredJson, MeteredValue, Stop};
 use super::pattern::{self, Patterns};
 use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
 use crate::limits::{self, LimitError, SchemaLimits};
@@ -61,9 +61,9 @@ impl SchemaCompiler for JsonSchema {
         }
         let mut value: Value = serde_json::from_str(schema)
             .map_err(|error| SchemaError::Json { message: error.to_string() })?;
-        let measured = limits::measure(&value, &options.limits)?;
-        let patterns = pattern::measure(&value, &options.limits)?;
         let (draft, notes) = draft(&mut value);
+        let (measured, counted) = limits::measure_counting_branches(&value, &options.limits)?;
+        let patterns = pattern::measure(&value, &options.limits)?;
         let engine = PatternOptions::regex()
             .size_limit(PATTERN_BYTES)
             .dfa_size_limit(patterns.cache_bytes());
@@ -74,7 +74,7 @@ impl SchemaCompiler for JsonSchema {
             .with_pattern_options(engine)
             .offline();
         // Schemas come from anywhere: a defect of the crate must not take the process along.
-        let built = catch_unwind(AssertUnwindSafe(|| build.build(&value)));
+        let built = catch_unwind(AssertUnwindSafe(|| build.build(&counted)));
         let inner = match built {
             Ok(Ok(inner)) => inner,
             Ok(Err(error)) => return Err(describe::schema(&error)),
@@ -134,27 +134,30 @@ impl Compiled {
         }
     }
 
-    fn check(&self, value: &Value) -> Vec<Invalid> {
-        let (valid, stop) =
+    /// Checks a value, and returns what is wrong and the steps that it took to find out.
+    fn check(&self, value: &Value) -> (Vec<Invalid>, u64) {
+        let Metered { result: valid, stop, steps: taken } =
             meter::metered(self.allowance(), || self.inner.is_valid(MeteredValue::new(value)));
         match stop {
-            None if valid => return Vec::new(),
+            None if valid == Some(true) => return (Vec::new(), taken),
             None => {}
-            Some(stop) => return vec![self.stopped(stop)],
+            Some(stop) => return (vec![self.stopped(stop)], taken),
         }
         // An error holds where it is: the names on the way down to it.
         let held = self.texts.saturating_add(describe::longest_path(value));
         if held > MOST_HELD {
-            return vec![unfit()];
+            return (vec![unfit()], taken);
         }
         // Every form that fails is looked at once more for its errors, also within others.
         let steps = self.limits.steps.saturating_mul(4);
         let errors = Some((self.limits.error_bytes, held));
         let collecting = Allowance { steps, errors, ..self.allowance() };
-        let (errors, _) = meter::metered(collecting, || {
-            let errors = self.inner.iter_errors(MeteredValue::new(value));
+        // Outside of the check: it may be aborted, and the errors found before are still right.
+        let mut errors = Vec::new();
+        let collected = meter::metered(collecting, || {
+            let found = self.inner.iter_errors(MeteredValue::new(value));
             // Those that were made after the allowance was used up say nothing.
-            errors.filter(meter::is_true).collect::<Vec<_>>()
+            errors.extend(found.filter(meter::is_true));
         });
         let mut described = FailureText::new(value, &self.schema);
         errors.iter().for_each(|error| described.add(error));
@@ -162,7 +165,7 @@ impl Compiled {
         if invalid.is_empty() {
             invalid.push(unfit());
         }
-        invalid
+        (invalid, taken.saturating_add(collected.steps))
     }
 
     fn stopped(&self, stop: Stop) -> Invalid {
@@ -179,20 +182,24 @@ impl Compiled {
 
 impl Validator for Compiled {
     fn validate(&self, value: &Value) -> Result<(), Vec<Invalid>> {
+        self.validate_counting(value).0
+    }
+
+    fn validate_counting(&self, value: &Value) -> (Result<(), Vec<Invalid>>, u64) {
         if let Some(limit) = self.depth {
-            let found = limits::depth(value).saturating_sub(1);
+            let found = limits::depth(value);
             if found > limit {
                 let expected = format!("at most {limit} levels, for this schema");
-                return Err(vec![Invalid::new("depth", "/", expected, format!("{found}"))]);
+                return (Err(vec![Invalid::new("depth", "/", expected, format!("{found}"))]), 0);
             }
         }
         // As above; the crate says itself that some patterns make the regex engine panic.
         match catch_unwind(AssertUnwindSafe(|| self.check(value))) {
-            Ok(invalid) if invalid.is_empty() => Ok(()),
-            Ok(invalid) => Err(invalid),
+            Ok((invalid, steps)) if invalid.is_empty() => (Ok(()), steps),
+            Ok((invalid, steps)) => (Err(invalid), steps),
             Err(_) => {
                 let expected = "a value that the validator can check";
-                Err(vec![Invalid::new("validator", "/", expected, "one that it cannot")])
+                (Err(vec![Invalid::new("validator", "/", expected, "one that it cannot")]), 0)
             }
         }
     }

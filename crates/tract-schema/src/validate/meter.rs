@@ -2,8 +2,10 @@
 //!
 //! The validator reads arguments through [`MeteredValue`] nodes. Each read costs steps, and each
 //! error costs bytes. When an allowance is used up, every node looks like `null` without content,
-//! so that all loops over the arguments end at once; conclusions after that are discarded. A
-//! keyword cannot go uncounted: without reading a node it can do nothing.
+//! so that all loops over the arguments end at once; conclusions after that are discarded. Recursion
+//! over the schema does not end that way, so a check that keeps reading is aborted by unwinding it.
+//! No work goes uncounted: subschemas that apply several others to one value read it first (see
+//! [`measure_counting_branches`](crate::limits::measure_counting_branches)).
 //!
 //! The counters belong to the thread, because nodes for the names of properties are made without
 //! any context. A check starts and ends on one thread and runs no code of callers.
@@ -11,6 +13,7 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::slice;
 use std::time::{Duration, Instant};
 
@@ -34,6 +37,13 @@ const STATES_PER_STEP: u64 = 8;
 
 /// How often the clock is read: once in so many steps.
 const STEPS_PER_LOOK: u64 = 1 << 12;
+
+/// Reads after a check was stopped until it is aborted. Loops end within fewer, and the errors that
+/// were found before are kept.
+const LATE_READS: u64 = 1 << 14;
+
+/// Payload of the panic that aborts a check.
+struct Aborted;
 
 /// Why a check ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,26 +74,47 @@ struct Meter {
     makes_errors: Cell<bool>,
     until: Cell<Option<Instant>>,
     stop: Cell<Option<Stop>>,
+    /// Reads since the check was stopped.
+    late_reads: Cell<u64>,
 }
 
 thread_local! {
     static METER: Meter = Meter::default();
 }
 
-/// Runs a check within an allowance, and tells why it was stopped if it was.
-pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> (T, Option<Stop>) {
+/// A check that has ended.
+pub(super) struct Metered<T> {
+    /// The result; absent if the check did not end by itself after it was stopped.
+    pub(super) result: Option<T>,
+    /// Why it was stopped, if it was.
+    pub(super) stop: Option<Stop>,
+    /// The steps that it took, and its reads after it was stopped.
+    pub(super) steps: u64,
+}
+
+/// Runs a check within an allowance.
+pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> Metered<T> {
     METER.with(|meter| {
         meter.steps.set(allowance.steps);
         meter.pattern_states.set(allowance.pattern_states);
         meter.until.set(Instant::now().checked_add(allowance.time));
         meter.stop.set(None);
+        meter.late_reads.set(0);
         let (bytes, texts) = allowance.errors.unwrap_or((u64::MAX, 0));
         meter.bytes.set(bytes);
         meter.error_bytes.set(texts.saturating_add(ERROR_BYTES));
         meter.makes_errors.set(allowance.errors.is_some());
     });
-    let checked = check();
-    (checked, METER.with(|meter| meter.stop.get()))
+    let checked = match catch_unwind(AssertUnwindSafe(check)) {
+        Ok(checked) => Some(checked),
+        Err(payload) if payload.is::<Aborted>() => None,
+        Err(payload) => resume_unwind(payload),
+    };
+    METER.with(|meter| {
+        let spent = allowance.steps.saturating_sub(meter.steps.get());
+        let steps = spent.saturating_add(meter.late_reads.get());
+        Metered { result: checked, stop: meter.stop.take(), steps }
+    })
 }
 
 /// Returns whether an error was made while the allowance lasted: all others say nothing.
@@ -108,11 +139,20 @@ impl Meter {
         self.stop.get().is_none()
     }
 
-    /// Takes from what is left, unless the check is stopped; without enough left, stops it.
+    /// Takes from what is left; without enough left, stops the check. One that continues for long
+    /// after it was stopped is aborted.
     fn pay(&self, from: &Cell<u64>, amount: u64, stop: Stop) {
-        match from.get().checked_sub(amount).filter(|_| self.stop.get().is_none()) {
+        if self.stop.get().is_some() {
+            self.late_reads.set(self.late_reads.get() + 1);
+            if self.late_reads.get() > LATE_READS {
+                // Without the panic hook: this is not a defect.
+                resume_unwind(Box::new(Aborted));
+            }
+            return;
+        }
+        match from.get().checked_sub(amount) {
             Some(left) => from.set(left),
-            None => self.stop.set(self.stop.get().or(Some(stop))),
+            None => self.stop.set(Some(stop)),
         }
     }
 }
@@ -366,9 +406,9 @@ mod tests {
         let validator = jsonschema::options_for::<MeteredJson>().build(schema).unwrap();
         let allowance =
             Allowance { steps: u64::MAX, time: Duration::MAX, pattern_states: 8, errors: None };
-        let (valid, stop) = metered(allowance, || validator.is_valid(MeteredValue::new(value)));
-        assert!(valid && stop.is_none());
-        u64::MAX - METER.with(|meter| meter.steps.get())
+        let checked = metered(allowance, || validator.is_valid(MeteredValue::new(value)));
+        assert!(checked.result == Some(true) && checked.stop.is_none());
+        checked.steps
     }
 
     #[test]
@@ -402,16 +442,17 @@ mod tests {
             errors,
         };
         let check = || validator.is_valid(MeteredValue::new(&value));
-        assert_eq!(metered(allowance(100, None), check).1, Some(Stop::Steps));
+        assert_eq!(metered(allowance(100, None), check).stop, Some(Stop::Steps));
         let past = Allowance { time: Duration::ZERO, ..allowance(u64::MAX, None) };
         let many = Value::Array(vec![json!(["a"]); 10_000]);
         let check = || validator.is_valid(MeteredValue::new(&many));
-        assert_eq!(metered(past, check).1, Some(Stop::Time));
+        assert_eq!(metered(past, check).stop, Some(Stop::Time));
         let value = Value::Array(vec![json!([1]); 1_000]);
-        let (errors, stop) = metered(allowance(u64::MAX, Some((10_000, 0))), || {
+        let collected = metered(allowance(u64::MAX, Some((10_000, 0))), || {
             validator.iter_errors(MeteredValue::new(&value)).collect::<Vec<_>>()
         });
-        assert_eq!(stop, Some(Stop::Bytes));
+        assert_eq!(collected.stop, Some(Stop::Bytes));
+        let errors = collected.result.unwrap();
         let true_ones = errors.iter().filter(|error| is_true(error)).count();
         assert!((1..20).contains(&true_ones), "{true_ones} of {}", errors.len());
     }

@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use tract_core::{Commit, CommitId, ToolContext, ToolError, ToolResult, time};
+use tract_core::time::{self, DayEdge, parse_time};
+use tract_core::{Commit, CommitId, ToolContext, ToolError, ToolResult};
 use tract_engine::{Branch, Error, Repo, describe};
 use tract_tools::tool;
 
@@ -38,7 +39,7 @@ pub(crate) struct BranchList {
 pub(crate) async fn list(
     /// Only branches whose name contains this text.
     name: Option<String>,
-    /// Only branches with a commit at this time or later: RFC 3339, such as 2026-01-31T00:00:00Z.
+    /// Only branches with a commit at this time or later: such as 2026-01-31T09:30:00Z, 2026-01-31 or 2h.
     since: Option<String>,
     /// How many to list, up to 100.
     #[tool(default = 20)]
@@ -56,7 +57,8 @@ pub(crate) async fn list(
 ) -> Result<ToolResult<BranchList>, ToolError> {
     let shared = Shared::of(context)?;
     let repo = shared.repo(repo.as_deref()).await?;
-    let since = since.as_deref().map(time::parse_rfc3339).transpose();
+    let since =
+        since.as_deref().map(|text| parse_time(text, repo.now_us(), DayEdge::Start)).transpose();
     let since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
     let excluded = shared.excluded(&exclude);
     let wanted = |branch: &Branch| {
@@ -76,7 +78,7 @@ pub(crate) async fn list(
             branch: branch.name,
             head: branch.head.to_string(),
             at: commit.created_at.and_then(time::format_rfc3339),
-            last: line.text,
+            last: line.text.replace('\n', " "),
         })
         .collect();
     let end = offset.saturating_add(listed.len());

@@ -8,6 +8,7 @@ use tract_engine::MessageChange;
 use tract_providers::{Form, FormOptions, compile_form};
 use tract_tools::tool;
 
+use crate::recorded;
 use crate::shared::{Shared, compiled};
 use crate::shown::MOST_CHARS;
 
@@ -60,8 +61,11 @@ pub(crate) async fn diff(
         }
     }
     let lines = diff.lines();
-    let lines =
-        lines.iter().map(|line| format!("{} {}", line.sign(), line.text).trim_end().to_owned());
+    // A line of a diff is one line, regardless of the recorded text.
+    let lines = lines.iter().map(|line| {
+        let text = line.text.replace('\n', "\\n");
+        format!("{} {text}", line.sign()).trim_end().to_owned()
+    });
     let whole = lines.collect::<Vec<_>>().join("\n");
     let (text, cut_chars) = beginning(&whole, max_chars.min(MOST_CHARS));
     let message = match cut_chars {
@@ -132,7 +136,7 @@ pub(crate) async fn why_miss(
             (message, CacheMiss { miss: false, same_blocks, blocks, before: None, after: None })
         }
         Some(found) => {
-            let message = format!("miss: {found}");
+            let message = recorded::line(&format!("miss: {found}"));
             let miss = CacheMiss {
                 miss: true,
                 same_blocks: found.same_blocks,

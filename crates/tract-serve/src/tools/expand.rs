@@ -6,6 +6,7 @@ use tract_core::{Content, Part, ToolContext, ToolError, ToolResult};
 use tract_tools::tool;
 
 use crate::shared::{Shared, failed, resolve};
+use crate::shown::quoted;
 
 /// A part of a text.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -69,7 +70,7 @@ pub(crate) async fn expand(
         Some(next) => format!("\n… {} characters more: offset {next}", total_chars - next),
         None => String::new(),
     };
-    let message = format!("{text}{more}");
+    let message = format!("{}{more}", quoted(&text));
     let expanded = ExpandedText {
         commit: id.to_string(),
         original: is_original,

@@ -5,10 +5,12 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use tract_core::text::beginning;
-use tract_core::{CommitId, Kind, ToolContext, ToolError, ToolResult, time};
+use tract_core::time::{self, DayEdge, parse_time};
+use tract_core::{CommitId, Kind, ToolContext, ToolError, ToolResult};
 use tract_engine::{Branch, SearchHit, SearchOptions};
 use tract_tools::{tool, tool_type};
 
+use crate::recorded;
 use crate::shared::{Shared, failed};
 use crate::tools::dated;
 
@@ -70,7 +72,7 @@ pub(crate) async fn search(
     role: Option<SearchRole>,
     /// Only calls of this tool and its results.
     tool: Option<String>,
-    /// Only messages of this time or later: RFC 3339, such as 2026-01-31T00:00:00Z.
+    /// Only messages of this time or later: such as 2026-01-31T09:30:00Z, 2026-01-31 or 2h.
     since: Option<String>,
     /// How many to return, up to 50.
     #[tool(default = 10)]
@@ -106,7 +108,8 @@ pub(crate) async fn search(
             .note("`list` names the branches"));
     }
     let branches: Vec<Branch> = branches.into_iter().map(|(branch, _)| branch).collect();
-    let since = since.as_deref().map(time::parse_rfc3339).transpose();
+    let since =
+        since.as_deref().map(|text| parse_time(text, repo.now_us(), DayEdge::Start)).transpose();
     let since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
     let mut options = SearchOptions::new().hidden(hidden);
     options.limit = offset.saturating_add(limit).saturating_add(1).min(MOST_HITS);
@@ -138,10 +141,10 @@ fn found(hit: &SearchHit, branches: &[Branch]) -> FoundMessage {
     FoundMessage {
         commit: hit.commit.to_string(),
         branches: shown.take(3).map(|branch| branch.name.clone()).collect(),
-        kind: hit.kind.as_str().to_owned(),
+        kind: recorded::line(hit.kind.as_str()),
         at: hit.created_at.and_then(time::format_rfc3339),
-        tools: hit.tool_names.clone(),
-        line: line.to_owned(),
+        tools: hit.tool_names.iter().map(|name| recorded::line(name)).collect(),
+        line: line.replace('\n', " "),
     }
 }
 

@@ -7,7 +7,7 @@ use tract_engine::Repo;
 use tract_engine::plan::Request;
 use tract_tools::{tool, tool_type};
 
-use crate::shared::{Shared, failed, resolve};
+use crate::shared::{Shared, failed, resolve_position};
 
 /// What was written.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -29,9 +29,11 @@ pub(crate) async fn branch(
     repo: Option<String>,
     context: &ToolContext,
 ) -> Result<ToolResult<WrittenCommit>, ToolError> {
-    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
-    let at = resolve(&repo, &from).await?;
+    let shared = Shared::of(context)?;
+    let repo = shared.repo(repo.as_deref()).await?;
+    let at = resolve_position(&repo, &from).await?;
     repo.create_branch(&name, at).await.map_err(failed)?;
+    shared.made_branch(&repo, &name);
     let message = format!("made branch {name} at {}", at.short());
     let written = WrittenCommit { branch: name, commit: at.to_string() };
     Ok(ToolResult::ok(written).message(message).exclude_value_from_context())
@@ -40,7 +42,7 @@ pub(crate) async fn branch(
 /// Leaves a line in the log of a branch. No model reads it.
 #[tool]
 pub(crate) async fn note(
-    /// The branch.
+    /// The branch: one that `branch` made.
     branch: String,
     /// The line.
     text: String,
@@ -48,12 +50,13 @@ pub(crate) async fn note(
     repo: Option<String>,
     context: &ToolContext,
 ) -> Result<ToolResult<WrittenCommit>, ToolError> {
-    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
+    let shared = Shared::of(context)?;
+    let repo = shared.repo(repo.as_deref()).await?;
     let mut request = Request::note(text);
     if let Request::Note { details, .. } = &mut request {
         details.origin = AuthorKind::Model.into();
     }
-    write(&repo, branch, request).await
+    write(&shared, &repo, branch, request).await
 }
 
 /// Who says a message.
@@ -63,13 +66,12 @@ pub(crate) async fn note(
 pub(crate) enum Role {
     User,
     Assistant,
-    System,
 }
 
 /// Adds a message to the end of a branch.
 #[tool]
 pub(crate) async fn commit(
-    /// The branch; it must exist.
+    /// The branch: one that `branch` made.
     branch: String,
     /// Who says it.
     role: Role,
@@ -79,18 +81,19 @@ pub(crate) async fn commit(
     repo: Option<String>,
     context: &ToolContext,
 ) -> Result<ToolResult<WrittenCommit>, ToolError> {
-    let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
+    let shared = Shared::of(context)?;
+    let repo = shared.repo(repo.as_deref()).await?;
     let mut draft = match role {
         Role::User => Draft::user(text),
         Role::Assistant => Draft::assistant(text),
-        Role::System => Draft::system(text),
     };
     draft.origin = AuthorKind::Model.into();
-    write(&repo, branch, Request::Append(draft)).await
+    write(&shared, &repo, branch, Request::Append(draft)).await
 }
 
 /// Writes to a branch that exists: a name with a typo is no new branch.
 async fn write(
+    shared: &Shared,
     repo: &Repo,
     branch: String,
     request: Request,
@@ -103,6 +106,12 @@ async fn write(
     let name = RefName::branch(&branch).map_err(|_| unknown())?;
     if repo.head_of(&name).await.map_err(failed)?.is_none() {
         return Err(unknown());
+    }
+    if !shared.may_write_to(repo, &branch) {
+        return Err(ToolError::validation(format!("branch {branch:?} is not open to writing"))
+            .at("branch")
+            .note("make one with `branch` and write there")
+            .operator("tract mcp serve --write --write-to BRANCH opens a branch"));
     }
     let made = repo.write_one(&name, request).await.map_err(failed)?;
     let message = format!("{} on {branch}", made.id().short());

@@ -36,10 +36,11 @@ fn ten_new_messages_of_a_long_chain_take_less_than_twenty_round_trips() {
     assert_eq!(report.commits, 10);
     assert!(trips < 20, "{trips} round trips");
     eprintln!("ten new commits: {trips} round trips");
-    // A push of nothing, and what came there meanwhile.
+    // A push of nothing, which compares the newest messages there with those here; and what came there
+    // meanwhile.
     let before = proxy.trips();
     block_on(push(&from, &to, "team", &options)).expect("it is pushed");
-    assert!(proxy.trips() - before <= 3, "{} round trips", proxy.trips() - before);
+    assert!(proxy.trips() - before <= 14, "{} round trips", proxy.trips() - before);
     say(&to, 10);
     let before = proxy.trips();
     let report = block_on(fetch(&from, &to, "team", &FetchOptions::new())).expect("it is fetched");

@@ -124,6 +124,78 @@ pub(super) async fn position_counts_every_write((store, repo): Repo) -> StoreRes
     Ok(())
 }
 
+/// A collection that goes by the log alone would not look at these objects, nor at what they link to.
+pub(super) async fn unreached_objects_count_as_unlogged((store, repo): Repo) -> StoreResult<()> {
+    let head = line(&*store, &repo, "main", None, &["one"]).await?[0].id();
+    // What a batch moves a ref to, it reaches, with all that belongs to it.
+    let tools = schemas(&[r#"{"name":"find"}"#]);
+    let mut reached = batch("commit");
+    let parent = push_with_tools(&mut reached, Some(head), "two", &tools).id();
+    let next = push(&mut reached, Some(parent), "three").id();
+    reached.refs.push(advance("main", Some(head), next));
+    let document =
+        Blob::seal(format!("{{\"keeps\":\"{}\"}}", push(&mut reached, None, "four").id()));
+    let mut pin = advance("unused", None, next);
+    pin.name = tract_core::RefName::new("pins/one").expect("a valid name");
+    pin.to = Some(RefTarget::Blob(document.id()));
+    reached.blobs.push(document);
+    reached.refs.push(pin);
+    let before = store.write_position(&repo).await?;
+    done(store.apply(&repo, reached).await)?;
+    let logged = store.write_position(&repo).await?;
+    assert_ne!(logged.log, before.log);
+    assert_eq!(logged.unlogged, before.unlogged, "all of it is reached");
+    // A commit of another line, a document that no ref names, a list of tools: each is unreached.
+    let mut last = next;
+    for brings in ["a commit", "a document", "a list of tools", "a commit before it"] {
+        let mut writing = batch("commit");
+        let moved = push(&mut writing, Some(last), brings).id();
+        match brings {
+            "a commit" => drop(push(&mut writing, Some(head), "of another line")),
+            "a document" => writing.blobs.push(Blob::seal("that no ref names")),
+            "a list of tools" => {
+                let tools = schemas(&[r#"{"name":"read"}"#]);
+                writing.blobs.extend(tools.iter().map(tract_core::ToolSchema::blob));
+                writing.toolsets.push(toolset(&tools));
+            }
+            _ => {
+                let child = push(&mut writing, Some(moved), "its child").id();
+                assert_ne!(child, moved);
+            }
+        }
+        writing.refs.push(advance("main", Some(last), moved));
+        let before = store.write_position(&repo).await?;
+        done(store.apply(&repo, writing).await)?;
+        let after = store.write_position(&repo).await?;
+        assert_ne!(after.log, before.log, "a ref moved");
+        assert_ne!(after.unlogged, before.unlogged, "{brings} is not reached");
+        last = moved;
+    }
+    assert_sound(&*store, &repo).await
+}
+
+pub(super) async fn commits_without_parents_are_reported((store, repo): Repo) -> StoreResult<()> {
+    line(&*store, &repo, "main", None, &["one"]).await?;
+    let gone = abandoned(&*store, &repo, None, &["two", "three", "four"]).await?;
+    // Another commit continues the second: it begins a line of its own.
+    let mut fork = batch("commit");
+    let forked = push(&mut fork, Some(gone[1].id()), "five");
+    done(store.apply(&repo, fork).await)?;
+    assert_sound(&*store, &repo).await?;
+    swept(&*store, &repo, vec![ObjectId::Commit(gone[1].id())]).await?;
+    let damage = store.check(&repo, false).await?;
+    for child in [gone[2].id(), forked.id()] {
+        let named = damage.iter().filter(|damage| damage.object == Some(ObjectId::Commit(child)));
+        assert!(
+            named.clone().any(|damage| !damage.derived),
+            "{child} lacks its parent: {damage:?}"
+        );
+    }
+    swept(&*store, &repo, vec![ObjectId::Commit(gone[2].id())]).await?;
+    swept(&*store, &repo, vec![ObjectId::Commit(forked.id())]).await?;
+    assert_sound(&*store, &repo).await
+}
+
 pub(super) async fn swept_objects_are_gone((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let gone = abandoned(&*store, &repo, kept.first().map(Commit::id), &["three", "four"]).await?;

@@ -34,6 +34,9 @@ impl Watch for Fault {
             (_, Call::Repack { repo, step }) => {
                 return self.repack_badly(store, repo, step).await.map(Answer::from);
             }
+            (_, Call::Restore { repo, copies }) => {
+                return self.restore_badly(store, repo, copies).await.map(Answer::from);
+            }
             (Self::MixesRepositories, Call::Commits { ids, .. }) => {
                 Call::Commits { repo: &default, ids }
             }
@@ -239,6 +242,7 @@ impl Fault {
             (Self::CriesWolf, _, Answer::Check(damage)) => {
                 damage.push(Damage { object: None, what: "a wolf".to_owned(), derived: false });
             }
+            (Self::ChecksNothing, _, Answer::Check(damage)) => damage.clear(),
             (Self::ListsFew, _, Answer::Listed(page)) if page.next.is_none() => {
                 page.objects.pop();
             }

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use tract_core::store::{
-    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectListing,
-    ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep, SpaceRelease, StoreStats,
-    Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport, WritePosition,
+    BlobKey, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery, ObjectCopies,
+    ObjectListing, ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep,
+    SpaceRelease, StoreStats, Sweep, SweepAnswer, ToolRepository, Walk, WalkPage, WipeReport,
+    WritePosition,
 };
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, IdPrefix, LogEntry, ObjectId, RefName,
@@ -79,6 +80,7 @@ calls! {
     lending {
         Apply apply(repo: &RepoName, batch: &Batch) (repo, batch.clone());
         Sweep sweep(repo: &RepoName, sweep: &Sweep) (repo, sweep.clone());
+        Restore restore(repo: &RepoName, copies: &ObjectCopies) (repo, copies.clone());
     }
     ObjectRepository [] {
         Blobs blobs(repo: &RepoName, keys: &[BlobKey]) -> Vec<Option<Blob>>;
@@ -121,6 +123,14 @@ calls! {
 
         async fn sweep(&self, repo: &RepoName, sweep: Sweep) -> StoreResult<SweepAnswer> {
             self.call(Call::Sweep { repo, sweep: &sweep }).await
+        }
+
+        async fn restore(
+            &self,
+            repo: &RepoName,
+            copies: ObjectCopies,
+        ) -> StoreResult<Vec<ObjectId>> {
+            self.call(Call::Restore { repo, copies: &copies }).await
         }
     ] {
         Repos repos() -> Vec<RepoName>;
@@ -173,7 +183,7 @@ answers! {
     Blobs(Vec<Option<Blob>>)
     /// To [`Call::Toolsets`].
     Toolsets(Vec<Option<Toolset>>)
-    /// To [`Call::ResolvePrefix`].
+    /// To [`Call::ResolvePrefix`] and [`Call::Restore`].
     Objects(Vec<ObjectId>)
     /// To [`Call::Commits`].
     Commits(Vec<Option<Commit>>)

@@ -250,7 +250,11 @@ impl Run<'_> {
         let Some(answer) = self.answers.last_mut() else { return };
         let recorded = Recorded::new(&answer.text).is_error(answer.is_error);
         let recorded = recorded.value(answer.value.clone());
-        if let Err(error) = caught(journal.finish(start, &recorded)).await {
+        let kept = match answer.invoked.outcome_unknown {
+            true => caught(journal.unanswered(start)).await,
+            false => caught(journal.finish(start, &recorded)).await,
+        };
+        if let Err(error) = kept {
             let tool = call.name();
             tracing::error!(target: "tract::dispatch", tool, %error, "an answer was not kept");
         }

@@ -154,6 +154,7 @@ impl Call {
             value: call_outcome.value.clone(),
             operator: call_outcome.operator.clone(),
             decided_by: self.decided_by.clone(),
+            outcome_unknown: call_outcome.unknown,
             attempts,
             replayed: call_outcome.replayed,
             idempotency_key: self.key,
@@ -187,6 +188,8 @@ pub(super) struct CallOutcome {
     pub(super) held: Option<String>,
     pub(super) replayed: bool,
     pub(super) retryable: bool,
+    /// The tool was started, gave no answer, and may have changed something.
+    pub(super) unknown: bool,
 }
 
 impl CallOutcome {
@@ -214,11 +217,21 @@ impl CallOutcome {
             held: None,
             replayed: false,
             retryable: false,
+            unknown: false,
         }
     }
 
     pub(super) fn failed(outcome: Outcome, stage: DispatchStage, text: impl Into<String>) -> Self {
         Self { outcome, stage: Some(stage), ..Self::succeeded(text.into(), None) }
+    }
+
+    /// Says that the tool was started and gave no answer, for any reason: it was cancelled, ran out
+    /// of time, panicked, or the connection to it broke. If it may change something, the outcome is
+    /// unknown, for the model, in the claim on its effect and for forks.
+    fn unanswered(call: &Call, outcome: Outcome, reason: &str, hint: Option<&str>) -> Self {
+        let text = call.traits.unanswered(call.name(), reason, hint);
+        let unknown = !call.traits.read_only;
+        Self { unknown, ..Self::failed(outcome, DispatchStage::Handler, text) }
     }
 
     /// Gives the answer of an earlier run.
@@ -273,12 +286,24 @@ impl CallOutcome {
         self.outcome == Outcome::Succeeded
     }
 
-    /// Says that the call was not taken in: what was a success is none then.
-    pub(super) fn mark_failed(&mut self, stage: DispatchStage, text: &str, operator: String) {
+    /// Says that the call was not taken in: what was a success is none then. Only what snapshots
+    /// cover is undone, so a tool that may change something else has run all the same.
+    pub(super) fn mark_failed(
+        &mut self,
+        call: &Call,
+        stage: DispatchStage,
+        text: &str,
+        operator: String,
+    ) {
         if self.success() {
             self.outcome = Outcome::Failed;
             self.stage = Some(stage);
             self.text = text.to_owned();
+            if !call.traits.read_only {
+                self.text.push_str(
+                    "\nnote: effects elsewhere are not undone: check before you repeat it",
+                );
+            }
             self.value = None;
         }
         self.tell(operator);
@@ -313,11 +338,10 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
         HandlerOutcome::Returned(Ok(result)) => of_result(name, result),
         HandlerOutcome::Returned(Err(error)) => of_error(call, error, bounds, turn),
         HandlerOutcome::Panicked(panic_text) => {
-            let text = format!("tool {name:?} failed: it broke down");
-            CallOutcome::failed(Outcome::Panicked, DispatchStage::Handler, text)
+            CallOutcome::unanswered(call, Outcome::Panicked, "failed: it broke down", None)
                 .operator(format!("panicked: {panic_text}"))
         }
-        HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(name, bounds),
+        HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(call, bounds),
         HandlerOutcome::TimedOut => {
             out_of_time(call, ToolError::deadline_exceeded("the turn ran out of time"))
         }
@@ -358,6 +382,11 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
             CallOutcome { ends: Some(ends), ..failed }
         }
         ToolError::Evaluation(_) if turn.context.is_cancelled() => cancelled(call, error),
+        ToolError::Evaluation(_) if error.is_outcome_unknown() => {
+            let why = format!("failed: {error}");
+            let failed = CallOutcome::unanswered(call, Outcome::Failed, &why, None);
+            failed.ending(call, Cause::Tool, error)
+        }
         ToolError::Evaluation(_) => {
             CallOutcome::failed(Outcome::Failed, stage, reason).ending(call, Cause::Tool, error)
         }
@@ -365,12 +394,18 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
         ToolError::DeadlineExceeded(_)
             if bounds.is_own() && turn.context.remaining() != Some(Duration::ZERO) =>
         {
-            out_of_own_time(name, bounds)
+            out_of_own_time(call, bounds)
         }
         ToolError::DeadlineExceeded(_) => out_of_time(call, error),
+        // It ran, and its result cannot be read.
         ToolError::Type(_) => {
-            let text = format!("tool {name:?} gave something other than it promises: {reason}");
-            CallOutcome::failed(Outcome::Failed, stage, text)
+            let why = format!("gave something other than it promises: {reason}");
+            CallOutcome::unanswered(call, Outcome::Failed, &why, None)
+        }
+        ref other if other.is_outcome_unknown() => {
+            let notes = other.notes().join("; ");
+            let hint = (!notes.is_empty()).then_some(&*notes);
+            CallOutcome::unanswered(call, Outcome::Failed, &format!("failed: {other}"), hint)
         }
         ref other => {
             debug_assert!(!other.ends_evaluation(), "errors that end the evaluation are above");
@@ -384,21 +419,18 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
     call_outcome
 }
 
-fn out_of_own_time(name: &str, bounds: Bounds) -> CallOutcome {
-    let limit = bounds.own.unwrap_or_default();
-    let text =
-        format!("tool {name:?} did not answer within {limit:?}\nnote: ask for less in one call");
-    CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text)
+fn out_of_own_time(call: &Call, bounds: Bounds) -> CallOutcome {
+    let why = format!("did not answer within {:?}", bounds.own.unwrap_or_default());
+    CallOutcome::unanswered(call, Outcome::TimedOut, &why, Some("ask for less in one call"))
 }
 
 fn out_of_time(call: &Call, error: ToolError) -> CallOutcome {
-    let text = format!("tool {:?} did not end: {}", call.name(), error.model_text());
-    let failed = CallOutcome::failed(Outcome::TimedOut, DispatchStage::Handler, text);
+    let why = format!("did not end: {error}");
+    let failed = CallOutcome::unanswered(call, Outcome::TimedOut, &why, None);
     failed.ending(call, Cause::Deadline, error)
 }
 
 fn cancelled(call: &Call, error: ToolError) -> CallOutcome {
-    let text = format!("tool {:?} was cancelled", call.name());
-    let failed = CallOutcome::failed(Outcome::Cancelled, DispatchStage::Handler, text);
+    let failed = CallOutcome::unanswered(call, Outcome::Cancelled, "was cancelled", None);
     failed.ending(call, Cause::Cancelled, error)
 }

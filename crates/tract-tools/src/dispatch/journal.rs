@@ -154,7 +154,7 @@ impl Recorded {
 ///   runs and after everything else that may keep it from running. After a crash a call without a
 ///   claim was not executed, and one with a claim and no answer may have run.
 /// - [`finish`](Self::finish) is called with the answer of each call that began, before the next
-///   call is taken up.
+///   call is taken up; [`unanswered`](Self::unanswered) instead when the tool gave none.
 /// - [`recorded`](Self::recorded) is asked before a handler runs whose tool is not read-only. What
 ///   it gives is the answer: the effect is not repeated.
 #[async_trait]
@@ -172,6 +172,16 @@ pub trait Journal: Send + Sync {
     /// When it cannot be kept; operators see it, and the turn continues.
     async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
         let _ = (call, answer);
+        Ok(())
+    }
+
+    /// Keeps that a call that began gave no answer: it may have run. By default its claim stays as it
+    /// is, which says the same.
+    ///
+    /// # Errors
+    /// When it cannot be kept; operators see it, and the turn continues.
+    async fn unanswered(&self, call: &CallStart) -> Result<(), BoxError> {
+        let _ = call;
         Ok(())
     }
 

@@ -168,6 +168,10 @@ pub struct ToolInvoked {
     /// Who decided, where a policy, a hook or a person did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
+    /// Whether the tool was started and gave no answer, so that it is not known what it did. Only for
+    /// tools that may change something.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub outcome_unknown: bool,
     /// How often the handler ran.
     pub attempts: u32,
     /// Whether the answer is the recorded one of an earlier run.

@@ -256,12 +256,12 @@ impl<'a> Run<'a> {
         attempts.events.extend(events);
         let mut call_outcome = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
-            call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+            call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error);
         }
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";
-            call_outcome.mark_failed(DispatchStage::CleanUp, text, unclosed.join("; "));
+            call_outcome.mark_failed(call, DispatchStage::CleanUp, text, unclosed.join("; "));
         }
         call_outcome
     }
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
                     state::restore(before).and(taken)
                 });
                 if let Err(error) = kept {
-                    call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+                    call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
             // Published now, after the events of the calls before it, and with a snapshot as if it
@@ -295,7 +295,7 @@ impl<'a> Run<'a> {
             }
             for event in published {
                 if let Err(error) = state::publish(turn, event) {
-                    call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error);
+                    call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
         }
@@ -326,7 +326,9 @@ impl<'a> Run<'a> {
                     invoked = Some(event);
                     self.remember(call);
                 }
-                Err(error) => call_outcome.mark_failed(DispatchStage::Commit, NOT_TAKEN_IN, error),
+                Err(error) => {
+                    call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error)
+                }
             }
         }
         let invoked = match invoked {
@@ -336,7 +338,12 @@ impl<'a> Run<'a> {
                     let ends = call_outcome.ends.take();
                     let notes = std::mem::take(&mut call_outcome.operator);
                     let stage = DispatchStage::Restore;
+                    let unknown = call_outcome.unknown.then_some(call_outcome.text);
                     call_outcome = CallOutcome::of_broken_host(call, stage, NOT_UNDONE, error);
+                    if let Some(text) = unknown {
+                        call_outcome.unknown = true;
+                        call_outcome.text = text;
+                    }
                     notes.into_iter().for_each(|notes| call_outcome.tell(notes));
                     ends.into_iter().for_each(|ends| call_outcome.tell(ends.to_string()));
                 }

@@ -314,3 +314,24 @@ fn a_session_that_is_bound_twice_adds_each_step_once() {
     }
     assert_eq!(desk.planning.plan().unwrap().steps.len(), 1);
 }
+
+#[test]
+fn the_planning_section_and_its_tools_accept_no_overrides() {
+    use crate::prompt::{OverrideFault, Overrides, Prompt, SectionOverride, ToolOverride};
+    let section = Fixture::new().planning.section(Strategy::default());
+    let prompt = Prompt::builder("tests", "planning").section(section).build().unwrap();
+    let mut overrides = Overrides::default();
+    let hash = prompt.section_hash("planning").unwrap();
+    overrides.sections.insert("planning".into(), SectionOverride { hash, body: "Plan.".into() });
+    for tool in Fixture::new().planning.tools() {
+        let name = tool.spec().name;
+        let hash = prompt.tool_hash(&name).unwrap();
+        let description = Some("Other words.".to_owned());
+        let changed =
+            ToolOverride { hash, description, parameters: Default::default(), examples: None };
+        overrides.tools.insert(name, changed);
+    }
+    let faults = prompt.check_overrides(&overrides).unwrap_err();
+    assert_eq!(faults.len(), 5);
+    assert!(faults.iter().all(|fault| fault.fault == OverrideFault::Closed), "{faults:?}");
+}

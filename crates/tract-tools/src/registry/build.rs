@@ -8,7 +8,9 @@ use tract_schema::{
     Aliases, Definition, DefinitionError, Dialect, SchemaCompiler, SchemaError, ValidateOptions,
 };
 
-use super::{NoSchema, RegisterError, Registered, Registry, RegistryError, RegistryRules};
+use super::{
+    NoSchema, RegisterError, Registered, Registry, RegistryError, RegistryRules, Validation,
+};
 use crate::compiled::Compiled;
 use crate::policy::Policy;
 use crate::strict;
@@ -19,6 +21,8 @@ struct ToolEntry {
     callable: Option<Arc<dyn DynTool>>,
     native: bool,
     no_schema: NoSchema,
+    /// Set for a tool of another registry: it keeps its validation, and its mode without a schema.
+    validation: Option<Validation>,
 }
 
 /// Collects tools; what is wrong with any of them is said by [`build`](Self::build), all at once.
@@ -26,6 +30,11 @@ struct ToolEntry {
 pub struct RegistryBuilder {
     given: Vec<ToolEntry>,
     rules: RegistryRules,
+    /// `Some(None)` when validators were turned off.
+    compiler: Option<Option<Arc<dyn SchemaCompiler>>>,
+    options: Option<ValidateOptions>,
+    /// The validation of the first registry that was added.
+    inherited: Option<Validation>,
 }
 
 /// The validators that this build brings.
@@ -38,8 +47,8 @@ pub(crate) fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
 
 impl Default for RegistryBuilder {
     fn default() -> Self {
-        let rules = RegistryRules { compiler: built_in(), ..RegistryRules::default() };
-        Self { given: Vec::new(), rules }
+        let rules = RegistryRules::default();
+        Self { given: Vec::new(), rules, compiler: None, options: None, inherited: None }
     }
 }
 
@@ -79,23 +88,27 @@ impl RegistryBuilder {
         self
     }
 
-    /// Adds all tools of a registry, and its policies, and takes over what makes its validators, how
-    /// it reads schemas, and its rules for names. What is set after that counts.
+    /// Adds all tools of a registry, its policies, and its rules for names. Each tool keeps the
+    /// validator, the options and the mode without a schema that it had there, regardless of other
+    /// registries and of what is set here.
+    ///
+    /// Tools that are added to this builder itself are validated by what
+    /// [`compiler`](Self::compiler) and [`options`](Self::options) set here, else like those of the
+    /// first registry that was added.
     pub fn registry(mut self, registry: &Registry) -> Self {
         for tool in registry.iter() {
             let (id, definition) = (tool.id().to_owned(), tool.definition().clone());
-            let imported = self.import(Some(id), definition, tool.callable().cloned());
-            self = imported.no_schema(tool.no_schema());
+            self.push(Some(id), Ok(definition), tool.callable().cloned(), false);
+            if let Some(last) = self.given.last_mut() {
+                last.no_schema = tool.no_schema();
+                last.validation = Some(tool.validation.clone());
+            }
         }
         let (own, rules) = (&mut self.rules, &registry.rules);
         own.policies.extend(rules.policies.iter().cloned());
-        own.compiler.clone_from(&rules.compiler);
-        own.options = rules.options;
         own.shared_names |= rules.shared_names;
         own.strict |= rules.strict;
-        if rules.most_without_schema != NoSchema::Refuse {
-            own.most_without_schema = rules.most_without_schema;
-        }
+        self.inherited.get_or_insert_with(|| rules.validation.clone());
         self
     }
 
@@ -129,21 +142,22 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sets what makes validators.
+    /// Sets what makes the validators of the tools added to this builder itself.
     pub fn compiler(mut self, compiler: Arc<dyn SchemaCompiler>) -> Self {
-        self.rules.compiler = Some(compiler);
+        self.compiler = Some(Some(compiler));
         self
     }
 
-    /// Has no validators: every call of a tool with a schema is refused.
+    /// Turns validators off for the tools added to this builder itself: every call of one with a
+    /// schema is refused.
     pub fn without_compiler(mut self) -> Self {
-        self.rules.compiler = None;
+        self.compiler = Some(None);
         self
     }
 
-    /// Sets how schemas are read.
+    /// Sets how the schemas of the tools added to this builder itself are read.
     pub fn options(mut self, options: ValidateOptions) -> Self {
-        self.rules.options = options;
+        self.options = Some(options);
         self
     }
 
@@ -166,7 +180,27 @@ impl RegistryBuilder {
         native: bool,
     ) {
         let no_schema = NoSchema::Refuse;
-        self.given.push(ToolEntry { id, definition, callable, native, no_schema });
+        self.given.push(ToolEntry {
+            id,
+            definition,
+            callable,
+            native,
+            no_schema,
+            validation: None,
+        });
+    }
+
+    /// Returns the validation of the tools added to this builder itself.
+    fn validation(&self) -> Validation {
+        let inherited = self.inherited.clone();
+        let inherited = inherited.unwrap_or_else(|| Validation {
+            compiler: built_in(),
+            options: ValidateOptions::default(),
+        });
+        Validation {
+            compiler: self.compiler.clone().unwrap_or(inherited.compiler),
+            options: self.options.unwrap_or(inherited.options),
+        }
     }
 
     /// Checks everything and makes the registry.
@@ -174,7 +208,8 @@ impl RegistryBuilder {
     /// # Errors
     /// [`RegistryError`] with all that is wrong: what is not a definition, has no schema, a name twice
     /// or an id twice, and names of this program's own tools that providers refuse.
-    pub fn build(self) -> Result<Registry, RegistryError> {
+    pub fn build(mut self) -> Result<Registry, RegistryError> {
+        self.rules.validation = self.validation();
         let mut errors = Vec::new();
         let mut tools: Vec<Registered> = Vec::new();
         for (n, mut given) in self.given.into_iter().enumerate() {
@@ -185,7 +220,7 @@ impl RegistryBuilder {
                     continue;
                 }
             };
-            if given.no_schema == NoSchema::Refuse {
+            if given.no_schema == NoSchema::Refuse && given.validation.is_none() {
                 given.no_schema = own_mode(&definition).and(self.rules.most_without_schema);
             }
             let name = definition.name();
@@ -210,6 +245,7 @@ impl RegistryBuilder {
                 origin: spec.and_then(|spec| spec.origin).map(Arc::new),
                 callable: given.callable,
                 no_schema: given.no_schema,
+                validation: given.validation.unwrap_or_else(|| self.rules.validation.clone()),
                 compiled: Arc::default(),
                 sent: Arc::default(),
                 arguments_schema,
@@ -271,14 +307,16 @@ fn traits(definition: &Definition, spec: Option<&ToolSpec>) -> ToolTraits {
     traits
 }
 
-/// Tools with the same schema have one validator.
+/// Tools with the same schema and validation have one validator.
 fn share_validators(tools: &mut [Registered]) {
-    let mut shared: HashMap<Arc<str>, Arc<OnceLock<Result<Compiled, SchemaError>>>> =
-        HashMap::new();
+    type Cell = Arc<OnceLock<Result<Compiled, SchemaError>>>;
+    let mut shared: HashMap<Arc<str>, Vec<(Validation, Cell)>> = HashMap::new();
     for tool in tools {
-        if let Some(schema) = &tool.arguments_schema {
-            let cell = shared.entry(Arc::clone(schema)).or_default();
-            tool.compiled = Arc::clone(cell);
+        let Some(schema) = &tool.arguments_schema else { continue };
+        let cells = shared.entry(Arc::clone(schema)).or_default();
+        match cells.iter().find(|(validation, _)| validation.is_same(&tool.validation)) {
+            Some((_, cell)) => tool.compiled = Arc::clone(cell),
+            None => cells.push((tool.validation.clone(), Arc::clone(&tool.compiled))),
         }
     }
 }

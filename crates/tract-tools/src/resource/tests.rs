@@ -176,3 +176,23 @@ fn singletons_are_made_once_by_many_threads() {
     });
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn resources_are_closed_when_they_are_dropped() {
+    let log = Log::default();
+    let resources = Resources::builder()
+        .bind(
+            Binding::singleton(|_| Ok::<_, BoxError>(Arc::new(A(0)))).close(closes_into(&log, "a")),
+        )
+        .bind(Binding::per_call(|_| Ok::<_, BoxError>(Arc::new(C))).close(closes_into(&log, "c")))
+        .build()
+        .unwrap();
+    let resources = Arc::new(resources);
+    let call = CallResources::new(Some(Arc::clone(&resources)));
+    call.get::<A>().unwrap();
+    call.get::<C>().unwrap();
+    drop(call);
+    assert_eq!(*log.lock().unwrap(), ["c"], "of the call, and nothing that others share");
+    drop(resources);
+    assert_eq!(*log.lock().unwrap(), ["c", "a"]);
+}

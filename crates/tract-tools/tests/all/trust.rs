@@ -208,6 +208,130 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
 }
 
 #[test]
+fn every_tool_of_merged_registries_keeps_the_validation_that_it_had() {
+    let other = PAY.replace("pay", "refund");
+    let named = |name: &str| PAY.replace("pay", name);
+    let strict = Registry::builder()
+        .definition(PAY)
+        .compiler(Arc::new(Mine(Some(false))))
+        .options(ValidateOptions::default().formats())
+        .build()
+        .unwrap();
+    let plain = Registry::builder().definition(&other).build().unwrap();
+    let closed = Registry::builder().definition(&named("burn")).without_compiler().build().unwrap();
+    let of = |parts: &[&Registry]| {
+        let merged = parts.iter().fold(Registry::builder(), |merged, part| merged.registry(part));
+        merged.definition(&named("own")).build().unwrap()
+    };
+    let validated = |registry: &Registry, name: &str| {
+        let one = hydrate(Call::new("c", name, r#"{"sum":1}"#), registry).remove(0);
+        (one.success(), one.error_text())
+    };
+    for (parts, own) in [
+        ([&strict, &plain, &closed], false),
+        ([&plain, &closed, &strict], true),
+        ([&closed, &strict, &plain], false),
+    ] {
+        // Merged twice, as an agent does with its prompt's tools.
+        let merged = Registry::builder().registry(&of(&parts)).build().unwrap();
+        let (ran, why) = validated(&merged, "pay");
+        assert!(!ran && why == "expected formats true, found nothing", "{why}");
+        assert!(validated(&merged, "refund").0, "its own validator accepts it");
+        assert!(!validated(&merged, "burn").0, "it had no validator");
+        assert_eq!(validated(&merged, "own").0, own, "the first registry's validation");
+    }
+    // What is set on the builder is for the tools added to it, in any order.
+    let mine = Registry::builder().compiler(Arc::new(Mine(Some(false)))).registry(&plain);
+    let mine = mine.definition(&named("own")).build().unwrap();
+    assert_eq!(
+        validated(&mine, "own"),
+        (false, "expected formats false, found nothing".to_owned())
+    );
+    assert!(validated(&mine, "refund").0);
+}
+
+#[test]
+fn a_tool_without_a_schema_is_as_closed_in_a_merged_registry_as_before() {
+    let open = r#"{"name":"f","annotations":{"readOnlyHint":true},"allowNoSchema":true,"noSchemaMode":"full"}"#;
+    let refuses = Registry::builder().definition(open).build().unwrap();
+    let allows = Registry::builder()
+        .definition(&open.replace(r#""f""#, r#""g""#))
+        .definitions_without_schema(NoSchema::Full)
+        .build()
+        .unwrap();
+    for parts in [[&refuses, &allows], [&allows, &refuses]] {
+        let merged = Registry::builder().registry(parts[0]).registry(parts[1]);
+        let merged = merged.definitions_without_schema(NoSchema::Full).build().unwrap();
+        let mode = |name: &str| merged.iter().find(|tool| tool.name() == name).unwrap().no_schema();
+        assert_eq!((mode("f"), mode("g")), (NoSchema::Refuse, NoSchema::Full));
+    }
+}
+
+/// A compiler that counts how often it is asked.
+#[derive(Default)]
+struct Counted(std::sync::atomic::AtomicUsize);
+
+impl SchemaCompiler for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+
+    fn version(&self) -> &str {
+        "1"
+    }
+
+    fn compile(
+        &self,
+        schema: &str,
+        options: &ValidateOptions,
+    ) -> Result<Arc<dyn SchemaValidator>, SchemaError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        tract_schema::JsonSchema.compile(schema, options)
+    }
+}
+
+#[test]
+fn a_validator_is_made_once_at_the_first_call_or_by_compile_all() {
+    for eager in [false, true] {
+        let counted = Arc::new(Counted::default());
+        let made = || counted.0.load(std::sync::atomic::Ordering::Relaxed);
+        let registry = Registry::builder()
+            .definition(PAY)
+            .definition(&PAY.replace("pay", "refund"))
+            .compiler(Arc::clone(&counted) as Arc<dyn SchemaCompiler>)
+            .build()
+            .unwrap();
+        assert_eq!(made(), 0, "building a registry makes none");
+        if eager {
+            registry.compile_all().unwrap();
+            assert_eq!(made(), 1, "one for both tools, whose schema is the same");
+        }
+        for name in ["pay", "refund", "pay"] {
+            let one = hydrate(Call::new("c", name, r#"{"sum":1}"#), &registry).remove(0);
+            assert!(one.success());
+            let used = one.provenance.validator.as_ref().unwrap();
+            assert_eq!((&*used.name, used.eager), ("counted", eager));
+        }
+        registry.compile_all().unwrap();
+        assert_eq!(made(), 1);
+    }
+}
+
+#[test]
+fn a_tool_of_this_program_without_a_schema_is_refused_with_the_way_out() {
+    let bare = r#"{"name":"f"}"#;
+    let callable = || Arc::new(idle(ToolSpec::new("f", "Idles.", r#"{"type":"object"}"#)));
+    let refused = Registry::builder().definition_with(bare, callable()).build().unwrap_err();
+    assert_eq!(refused.0[0].code(), "no_schema");
+    assert!(matches!(&refused.0[0], tract_tools::RegisterError::NoSchema { name } if name == "f"));
+    assert!(refused.notes()[0].contains(".no_schema(mode)"), "{:?}", refused.notes());
+    // A mode says that it is intended, and a definition that runs nowhere needs none.
+    let mode = Registry::builder().definition_with(bare, callable()).no_schema(NoSchema::Full);
+    assert!(mode.build().is_ok());
+    assert!(Registry::builder().definition(bare).build().is_ok());
+}
+
+#[test]
 fn a_policy_that_panics_refuses_its_call_and_no_other() {
     let panics = |call: &PolicyRequest<'_>| match call.call_id {
         "c2" => panic!("no such thing"),

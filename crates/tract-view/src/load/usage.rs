@@ -35,22 +35,25 @@ pub(crate) struct UsageReport {
 
 impl UsageSum {
     fn add(&mut self, answer: &AnswerUsage, cost: Option<f64>) {
-        self.answers += 1;
+        let requests = usize::try_from(answer.requests).unwrap_or(usize::MAX);
+        self.answers = self.answers.saturating_add(requests);
         let (all, one) = (&mut self.tokens, &answer.tokens);
         for (sum, more) in [
             (&mut all.input, one.input),
             (&mut all.output, one.output),
             (&mut all.cache_read, one.cache_read),
             (&mut all.cache_write, one.cache_write),
+            (&mut all.cache_write_1h, one.cache_write_1h),
         ] {
             *sum = sum.saturating_add(more);
         }
         self.cost += cost.unwrap_or_default();
-        self.unpriced += usize::from(cost.is_none());
+        let unpriced = if cost.is_none() { requests } else { 0 };
+        self.unpriced = self.unpriced.saturating_add(unpriced);
     }
 
     pub(crate) fn all_tokens(&self) -> u64 {
-        let TokenAmounts { input, output, cache_read, cache_write } = self.tokens;
+        let TokenAmounts { input, output, cache_read, cache_write, .. } = self.tokens;
         [output, cache_read, cache_write].into_iter().fold(input, u64::saturating_add)
     }
 }
@@ -63,9 +66,17 @@ pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
     let mut branches: BTreeMap<String, UsageSum> = BTreeMap::new();
     let (mut total, mut unpriced_models) = (UsageSum::default(), BTreeSet::new());
     for answer in tract_import::usage(repo).await? {
-        let TokenTotals { input, output, cache_read, cache_write, .. } = answer.tokens;
-        let amounts = TokenAmounts { input, output, cache_read, cache_write };
-        let cost = answer.model.as_ref().and_then(|model| prices.cost(model, &amounts));
+        let TokenTotals { input, output, cache_read, cache_write, cache_write_1h, .. } =
+            answer.tokens;
+        let amounts = TokenAmounts {
+            input,
+            output,
+            cache_read,
+            cache_write,
+            cache_write_1h,
+            requests: answer.requests,
+        };
+        let cost = answer.model.as_ref().and_then(|model| prices.cost(model, &amounts, answer.at));
         if cost.is_none() {
             unpriced_models.insert(answer.model.clone().unwrap_or_else(|| "unknown".to_owned()));
         }

@@ -53,7 +53,7 @@ pub(crate) fn conversations(
                     @for (dated, line) in page {
                         tr {
                             td { a href=(format!("/transcript?rev={}", query(&dated.branch.name))) { (visible(&dated.branch.name)) } }
-                            td { (dated.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
+                            td .time { (dated.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
                             @if let Some(usage) = &dated.usage {
                                 td .number { (number(usage.all_tokens())) }
                                 td .number { (cost(usage)) }

@@ -56,8 +56,8 @@ pub(crate) fn tools(
                 tbody {
                     @for change in changes {
                         tr {
-                            td { (change.commit.id().short()) }
-                            td { (change.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
+                            td .id { (change.commit.id().short()) }
+                            td .time { (change.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
                             td .wide { (names("added", &change.added)) (names("changed", &change.changed)) (names("removed", &change.removed)) }
                             td {
                                 a href=(format!("/tools?rev={}", change.commit.id())) { "after" } " "

@@ -41,7 +41,7 @@ pub(crate) fn usage(report: &UsageReport) -> Markup {
                 (head(&["day", "model"]))
                 tbody {
                     @for (day, model, sum) in report.days.iter().take(MOST) {
-                        tr { td { (name(day.as_deref())) } td { (name(model.as_deref())) } (cells(sum)) }
+                        tr { td .time { (name(day.as_deref())) } td { (name(model.as_deref())) } (cells(sum)) }
                     }
                 }
             }

@@ -63,7 +63,7 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
                 tbody {
                     @for mark in window.marks.iter().rev().take(LISTED) {
                         tr {
-                            td { (mark.commit.short()) }
+                            td .id { (mark.commit.short()) }
                             td { span class=(format!("key mark-{}", mark.kind)) {} " " (mark.kind) }
                             td {
                                 a href=(format!("/transcript?rev={}", mark.commit)) { "after" } " "

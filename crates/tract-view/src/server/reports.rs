@@ -1,7 +1,7 @@
 //! Pages about a whole repository, or a whole branch.
 
 use axum::extract::{Form, Query, State};
-use axum::response::{Html, Redirect};
+use axum::response::Redirect;
 use serde::Deserialize;
 
 use super::{Page, RevisionQuery, Served};
@@ -11,13 +11,13 @@ use crate::{load, pages};
 /// Tokens and cost, by model and day.
 pub(super) async fn usage(State(shared): Served) -> Page {
     let report = load::usage(&shared.repo).await?;
-    Ok(Html(pages::page("usage", None, &pages::usage(&report)).into_string()))
+    Ok(shared.page("usage", None, &pages::usage(&report)))
 }
 
 /// What waits for a decision.
 pub(super) async fn pending(State(shared): Served) -> Page {
     let pending = shared.repo.pending().await?;
-    Ok(Html(pages::page("pending", None, &pages::pending(&pending, shared.decides)).into_string()))
+    Ok(shared.page("pending", None, &pages::pending(&pending, shared.decides)))
 }
 
 #[derive(Deserialize)]
@@ -57,20 +57,20 @@ pub(super) struct SearchQuery {
 /// Messages that fit some words.
 pub(super) async fn search(State(shared): Served, Query(params): Query<SearchQuery>) -> Page {
     let found = load::search(&shared.repo, &params.words, pages::HITS).await?;
-    Ok(Html(pages::page("search", None, &pages::search(&params.words, &found)).into_string()))
+    Ok(shared.page("search", None, &pages::search(&params.words, &found)))
 }
 
 /// The tokens of a context over time.
 pub(super) async fn window(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
     let context = load::readable_context(&shared.repo, &params.rev).await?;
     let window = load::window(&shared.repo, context.head).await?;
-    Ok(Html(pages::page("window", None, &pages::window(&context, &window)).into_string()))
+    Ok(shared.page("window", None, &pages::window(&context, &window)))
 }
 
 /// The graph of the commits behind a revision.
 pub(super) async fn history(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
-    let (head, all) = (shared.repo.resolve(&params.rev).await?, params.all == 1);
+    let (head, all) = (shared.repo.resolve_position(&params.rev).await?, params.all == 1);
     let history = load::history(&shared.repo, head, all, params.from, pages::HISTORY).await?;
     let main = pages::history(&params.rev, all, params.from, &history);
-    Ok(Html(pages::page("history", None, &main).into_string()))
+    Ok(shared.page("history", None, &main))
 }

@@ -14,6 +14,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::render::count;
+use crate::shell;
 
 /// Reads the word for a format.
 pub(super) fn format() -> impl TypedValueParser<Value = SessionFormat> {
@@ -54,7 +55,7 @@ pub(super) async fn run(
             return Err(Failure::usage(what));
         }
     };
-    let head = tract.resolve(revision).await?;
+    let head = tract.resolve_position(revision).await?;
     let branch = branch_of(tract, revision, head).await?;
     let exported = export_session(tract.repo(), head, branch.as_deref(), format).await;
     let session = exported.map_err(tract::Error::from)?;
@@ -95,7 +96,7 @@ pub(super) async fn run(
     context.out.line(format_args!("{messages} in {}", escape::line(&name)))?;
     match format {
         SessionFormat::ClaudeCode => {
-            let id = escape::line(&session.session).to_string();
+            let id = shell::quoted(&session.session);
             context.out.say(format_args!(
                 "put it into the project's folder below ~/.claude/projects, then: claude --resume {id}"
             ));

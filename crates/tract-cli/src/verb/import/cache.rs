@@ -56,20 +56,7 @@ fn path_of(url: &str, repo: &str) -> Option<PathBuf> {
     }
     // The url without its password names the store.
     let name = short(digits(&format!("{}\n{repo}", tract::store::hide_passwords(url))));
-    Some(caches()?.join("tract").join(format!("{name}.imports")))
-}
-
-/// The user's folder for caches.
-fn caches() -> Option<PathBuf> {
-    let set =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if cfg!(windows) {
-        return set("LOCALAPPDATA");
-    }
-    set("XDG_CACHE_HOME").or_else(|| {
-        let below = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
-        Some(std::env::home_dir()?.join(below))
-    })
+    Some(crate::caches::folder()?.join("tract").join(format!("{name}.imports")))
 }
 
 /// Names this build: what is read by another one may be read differently.

@@ -76,6 +76,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
         options: sessions::recording_options(import),
         lists: import.anomalies,
         orphans: BTreeSet::new(),
+        damage: BTreeMap::new(),
         totals: Totals::default(),
     };
     let count_of = first.len();
@@ -157,6 +158,8 @@ struct Follower<'a, 'b> {
     lists: bool,
     /// Subagents whose call no session had yet.
     orphans: BTreeSet<PathBuf>,
+    /// The anomalies of each conversation that were reported.
+    damage: BTreeMap<(PathBuf, String), BTreeMap<AnomalyKind, usize>>,
     totals: Totals,
 }
 
@@ -234,10 +237,20 @@ impl Follower<'_, '_> {
         };
         let changed = report.branches.iter().filter(|branch| {
             branch.new > 0
-                || matches!(branch.status, ImportStatus::Created | ImportStatus::Forwarded)
+                || matches!(
+                    branch.status,
+                    ImportStatus::Created | ImportStatus::Forwarded | ImportStatus::Moved
+                )
         });
         let changed: Vec<_> = changed.collect();
-        let Some(first) = changed.first() else { return Ok(()) };
+        let damage = self.new_damage(&path, report);
+        let Some(first) = changed.first() else {
+            if !damage.is_empty() {
+                sessions::tell(self.context, &path, report, self.lists)?;
+                self.tell_damage(&path, &damage)?;
+            }
+            return Ok(());
+        };
         let new = report.branches.iter().map(|branch| branch.new).sum();
         self.totals.new += new;
         let secrets = report.redacted.values().sum();
@@ -256,7 +269,38 @@ impl Follower<'_, '_> {
             Styled(REF, &branch),
             count(new, "new commit"),
             Styled(DIM, escape::line(&file)),
-        ))
+        ))?;
+        self.tell_damage(&path, &damage)
+    }
+
+    /// Returns the anomalies of a conversation that are more than when it was imported before. Those
+    /// that the next line may resolve do not count.
+    fn new_damage(&mut self, path: &Path, report: &SessionReport) -> BTreeMap<AnomalyKind, usize> {
+        const PASSING: [AnomalyKind; 3] =
+            [AnomalyKind::TornLine, AnomalyKind::Unanswered, AnomalyKind::UnknownCaller];
+        let key = (path.to_owned(), report.session.clone());
+        let known = self.damage.entry(key).or_default();
+        let counts = report.anomalies.counts.iter();
+        let mut new = BTreeMap::new();
+        for (kind, count) in counts.filter(|(kind, _)| !PASSING.contains(kind)) {
+            let before = known.insert(*kind, *count).unwrap_or_default();
+            if *count > before {
+                new.insert(*kind, count - before);
+            }
+        }
+        new
+    }
+
+    fn tell_damage(&mut self, path: &Path, damage: &BTreeMap<AnomalyKind, usize>) -> Outcome<()> {
+        if damage.is_empty() || self.context.out.is_json() {
+            return Ok(());
+        }
+        let kinds: Vec<String> =
+            damage.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let file = path.display().to_string();
+        let what = format!("unusual: {}; --anomalies lists them", kinds.join(", "));
+        let file = Styled(DIM, escape::line(&file));
+        self.context.out.line(format_args!("{}  {file}", Styled(WARN, what)))
     }
 
     fn end(mut self) -> Outcome<()> {

@@ -1,14 +1,15 @@
 //! `tract import TOOL`, and files of agent tools that show what they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use tract::Tract;
 use tract::import::{
-    self, Anomalies, BranchStart, ImportStatus, RecordedBranch, RecordingAnomaly, RecordingOptions,
-    SessionFile, SessionFilter, SessionReport, Source, TokenTotals,
+    self, Anomalies, BranchStart, FileKind, ImportStatus, RecordedBranch, RecordingAnomaly,
+    RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, TokenTotals, UnknownFile,
 };
 use tract::store::hide_passwords;
 
@@ -61,11 +62,19 @@ pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
                 .note("a database is imported as a whole"));
         }
         if import.files.is_empty() {
-            return Ok(databases);
+            let with = |file: SessionFile| file.with_channels(&import.channel);
+            return Ok(databases.into_iter().map(with).collect());
         }
     }
     let mut found = found(import, source, is_filtered, &filter)?;
     found.extend(databases);
+    if !import.channel.is_empty() {
+        if found.iter().any(|file| file.source() != Source::LangGraph) {
+            return Err(Failure::usage("--channel reads channels of LangGraph")
+                .note("name its databases: `tract import langgraph FILE --channel NAME`"));
+        }
+        found = found.into_iter().map(|file| file.with_channels(&import.channel)).collect();
+    }
     Ok(found)
 }
 
@@ -125,22 +134,26 @@ fn found(
     Ok(files)
 }
 
-/// Takes out the files that show which tool wrote them.
+/// Takes out the files that show which tool wrote them, and those that no reader takes.
 fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionFile>> {
     let mut files = Vec::new();
     for path in std::mem::take(&mut import.files) {
-        let source = match input::is_stdin(&path) {
-            true => None,
-            // A file that cannot be read is reported where it is opened.
-            false => import::detect_source(&path).unwrap_or_default(),
-        };
-        match source {
-            Some(source) => {
+        if input::is_stdin(&path) {
+            import.files.push(path);
+            continue;
+        }
+        match import::recognize(&path) {
+            Ok(FileKind::Source(source)) => {
                 let found = import::session_files(source, &[path], filter)
                     .map_err(|(path, error)| Failure::file(&path, &error))?;
                 files.extend(found);
             }
-            None => import.files.push(path),
+            Ok(FileKind::Unknown(UnknownFile { what, notes, .. })) => {
+                let what = format!("{} is not read: it is {what}", path.display());
+                import.unknown.push((path, Failure::no("unknown_format", what).notes(notes)));
+            }
+            // A file that cannot be read is reported where it is opened.
+            Ok(_) | Err(_) => import.files.push(path),
         }
     }
     Ok(files)
@@ -199,13 +212,16 @@ struct BranchLine<'a> {
     start: &'static str,
     commits: usize,
     new: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_from: Option<&'a str>,
 }
 
 impl<'a> BranchLine<'a> {
     fn of(branch: &'a RecordedBranch) -> Self {
-        let RecordedBranch { branch: name, status, start, commits, new, .. } = branch;
+        let RecordedBranch { branch: name, status, start, commits, new, moved_from, .. } = branch;
         let (status, start) = (status.as_str(), start.as_str());
-        Self { branch: name, status, start, commits: *commits, new: *new }
+        let (commits, new, moved_from) = (*commits, *new, moved_from.as_deref());
+        Self { branch: name, status, start, commits, new, moved_from }
     }
 }
 
@@ -245,6 +261,18 @@ struct Totals {
     has_prompts: bool,
     #[serde(skip)]
     longest: Option<(usize, String)>,
+    /// Threads without messages, and the channels that they have.
+    #[serde(skip_serializing_if = "is_zero")]
+    without_messages: usize,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    channels: BTreeSet<String>,
+    /// The branches of the sessions.
+    #[serde(skip)]
+    placed: HashSet<String>,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Totals {
@@ -259,25 +287,49 @@ impl Totals {
             *self.branches.entry(branch.status.as_str()).or_default() += 1;
             self.rewinds += usize::from(branch.start == BranchStart::Rewind);
             self.new += branch.new;
+            self.placed.insert(branch.branch.clone());
             let is_longer = self.longest.as_ref().is_none_or(|(most, _)| branch.commits > *most);
-            if is_longer && branch.status != ImportStatus::Diverged {
+            let is_conversation =
+                matches!(branch.start, BranchStart::Conversation | BranchStart::Subagent);
+            if is_longer && is_conversation && branch.status != ImportStatus::Diverged {
                 self.longest = Some((branch.commits, branch.branch.clone()));
             }
         }
+        self.without_messages += usize::from(!report.channels.is_empty());
+        self.channels.extend(report.channels.iter().cloned());
         self.messages += report.messages;
         self.pairs += report.pairs;
         self.compactions += report.compactions;
         self.hidden += report.hidden;
         self.repeated += report.repeated;
-        add_counts(&mut self.models, &report.models);
         add_counts(&mut self.skipped, &report.skipped);
         for (kind, count) in &report.redacted {
             *self.redacted.entry(kind).or_default() += count;
         }
+        add_counts(&mut self.models, &report.models);
         self.tokens.add(&report.tokens);
         for (kind, count) in counts(&report.anomalies) {
             *self.anomalies.entry(kind).or_default() += count;
         }
+    }
+}
+
+impl Totals {
+    /// Counts the answers of the branches, as `tract usage` does: each once, however many of the
+    /// sessions have it.
+    async fn count_answers(&mut self, tract: &Tract) -> Outcome<()> {
+        let (mut tokens, mut models) = (TokenTotals::default(), BTreeMap::new());
+        for answer in import::branch_usage(tract.repo(), &self.placed).await? {
+            tokens.add(&answer.tokens);
+            let model = answer.model.unwrap_or_else(|| "unknown".to_owned());
+            let requests = usize::try_from(answer.requests).unwrap_or(usize::MAX);
+            *models.entry(model).or_default() += requests;
+        }
+        // The sessions also count answers without tokens, which the store does not tell apart.
+        if tokens != self.tokens {
+            (self.tokens, self.models) = (tokens, models);
+        }
+        Ok(())
     }
 }
 
@@ -339,10 +391,17 @@ pub(super) async fn run(
     cached.iter_mut().for_each(CacheFile::save);
     bar.finish_and_clear();
     failed?;
-    let unread = totals.unread;
+    let (unread, found) = (totals.unread, totals.sessions + totals.subagents);
+    totals.count_answers(&tract).await?;
     summary(context, totals)?;
+    if found == 0 && unread == 0 {
+        let files: Vec<String> =
+            files.iter().map(|file| file.path().display().to_string()).collect();
+        let what = format!("no conversation in {}", escape::line(&files.join(", ")));
+        context.out.say(Styled(BAD, what));
+    }
     context.out.flush()?;
-    Failure::unless(unread == 0)
+    Failure::unless(unread == 0 && found > 0)
 }
 
 pub(super) fn tell(
@@ -373,6 +432,15 @@ pub(super) fn tell(
             anomalies: counts(&report.anomalies),
             listed: lists.then_some(&report.anomalies.listed),
         });
+    }
+    for branch in &report.branches {
+        if let Some(earlier) = &branch.moved_from {
+            let (branch, earlier) = (escape::line(&branch.branch), escape::line(earlier));
+            context.out.line(format_args!(
+                "{branch} moved to what the session continues after a rewind; {earlier} has the \
+                 abandoned messages"
+            ))?;
+        }
     }
     if lists {
         for RecordingAnomaly { line, kind, what, .. } in &report.anomalies.listed {
@@ -465,6 +533,17 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
         let skipped: usize = totals.skipped.values().sum();
         let of = most(strings(&totals.skipped));
         lines.push(format!("skipped {} that no model saw: {of}", count(skipped, "line")));
+    }
+    if totals.without_messages > 0 {
+        let have = if totals.without_messages == 1 { "has" } else { "have" };
+        let threads = count(totals.without_messages, "thread");
+        let names: Vec<_> = totals.channels.iter().map(|name| escape::line(name)).collect();
+        let what = format!("{threads} {have} no messages; channels: {}", names.join(", "));
+        lines.push(Styled(WARN, what).to_string());
+        lines.push(
+            "--channel NAME[:ROLE] reads a channel as the messages of a user or an assistant"
+                .to_owned(),
+        );
     }
     if !totals.anomalies.is_empty() {
         let of = most(totals.anomalies.iter().map(|(kind, n)| (*kind, *n)));

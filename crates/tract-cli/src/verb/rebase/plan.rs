@@ -77,8 +77,8 @@ pub(super) async fn read(tract: &Tract, path: &Path) -> Outcome<Vec<RebaseStep>>
             "pick" | "drop" if word.is_empty() => {
                 return Err(bad(format!("{step:?} needs a commit")));
             }
-            "pick" => RebaseStep::Pick(tract.resolve(word).await?),
-            "drop" => RebaseStep::Drop(tract.resolve(word).await?),
+            "pick" => RebaseStep::Pick(tract.resolve_position(word).await?),
+            "drop" => RebaseStep::Drop(tract.drop_target(word).await?),
             "insert" => {
                 let kind = MessageKind::from_str(word, false)
                     .map_err(|_| bad(format!("unknown kind of message {word:?}")))?;

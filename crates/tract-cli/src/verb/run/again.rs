@@ -2,7 +2,11 @@
 
 use clap::ValueEnum;
 use tract::Tract;
+#[cfg(feature = "mcp")]
+use tract::store::hide_passwords;
 
+#[cfg(feature = "mcp")]
+use super::super::ask::without_query;
 use super::{Approve, Plan, Resume, Run};
 use crate::args::Global;
 
@@ -28,7 +32,11 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
     }
     #[cfg(feature = "mcp")]
     {
-        run.mcp.iter().for_each(|server| add("--mcp", server));
+        for server in &run.mcp {
+            let is_url = server.starts_with("http://") || server.starts_with("https://");
+            let shown = is_url.then(|| hide_passwords(&without_query(server)));
+            add("--mcp", shown.as_deref().unwrap_or(server));
+        }
         for variable in &run.mcp_env {
             // A value may be a secret: without it the variable is taken from the environment.
             add("--mcp-env", variable.split_once('=').map_or(variable, |(name, _)| name));

@@ -154,7 +154,11 @@ impl Printer {
         report: &Report,
         again: &str,
     ) -> Outcome<()> {
-        let (message, notes) = stop_text(report, again);
+        let (message, mut notes) = stop_text(report, again);
+        if report.estimated_tokens > 0 {
+            let tokens = number(report.estimated_tokens);
+            notes.push(format!("the server does not report all tokens: {tokens} were estimated"));
+        }
         if out.is_json() {
             return out.json(&json!({
                 "stop": report.stop.code(),

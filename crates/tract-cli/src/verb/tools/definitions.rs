@@ -1,4 +1,4 @@
-//! `tract tools lint` and `tract tools translate`: definitions in files.
+//! `tract tools hash`, `tract tools lint` and `tract tools translate`: definitions in files.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tract::schema::{Level, LintOptions, Loss, Target, ToolView};
 
-use crate::definitions;
+use crate::definitions::{self, DefinitionText};
 use crate::escape;
-use crate::failure::{Failure, Outcome, note_line};
+use crate::failure::{Failure, Outcome, RefusedLine, note_line};
 use crate::out::Output;
 use crate::render::count;
-use crate::style::{BAD, BOLD, DIM, Styled};
+use crate::style::{BAD, BOLD, DIM, ID, Styled};
 
 #[derive(Serialize)]
 struct TranslateLine<'a> {
@@ -24,13 +24,32 @@ struct TranslateLine<'a> {
     losses: &'a [Loss],
 }
 
+pub(super) fn hash(out: &mut Output, file: &Path) -> Outcome<()> {
+    let mut refused = 0;
+    for definition in definitions::texts(file)? {
+        let line = definition.line;
+        match definition.parse() {
+            Ok(schema) => {
+                let name = escape::line(schema.name());
+                let shown = format_args!("{}  {name}", Styled(ID, schema.id()));
+                out.item(&json!({ "line": line, "hash": schema.id() }), shown)?;
+            }
+            Err(failure) => {
+                refused += 1;
+                out.refuse(&RefusedLine::new(line, &failure))?;
+            }
+        }
+    }
+    Failure::unless(refused == 0)
+}
+
 pub(super) fn lint(out: &mut Output, file: &Path, own: bool) -> Outcome<()> {
     let mut options = LintOptions::default();
     if own {
         options = options.own();
     }
     let (mut tools, mut errors, mut others) = (0, 0, 0);
-    for (line, text) in definitions::texts(file)? {
+    for DefinitionText { line, text, .. } in definitions::texts(file)? {
         let findings = tract::schema::lint_with(&text, &options);
         let name = ToolView::parse(&text).map(|view| view.name).unwrap_or_default();
         tools += 1;
@@ -70,7 +89,7 @@ pub(super) fn lint(out: &mut Output, file: &Path, own: bool) -> Outcome<()> {
 
 pub(super) fn translate(out: &mut Output, file: &Path, to: Target, strict: bool) -> Outcome<()> {
     let mut refused = 0;
-    for (line, text) in definitions::texts(file)? {
+    for DefinitionText { line, text, .. } in definitions::texts(file)? {
         let made = tract::schema::translate(&text, to, strict)?;
         refused += usize::from(made.text.is_none());
         let tool = made.text.as_deref();

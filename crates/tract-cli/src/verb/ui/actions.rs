@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tract::core::{Summarizer as _, SummaryRequest};
-use tract::engine::{NewContent, Request, Selection};
+use tract::engine::{NewContent, PickTarget, Rebase, Request, Selection};
 use tract::forms::{Form, FormOptions, compile_form};
 use tract::{Body, CommitId, Content};
 
@@ -35,7 +35,10 @@ impl App {
     pub(super) async fn make_branch(&mut self, name: &str) -> Outcome<String> {
         let of_message = self.message().filter(|_| self.focus != Pane::Branches);
         let from = match of_message {
-            Some(message) => message.commit,
+            Some(message) => {
+                let slot = message.slot;
+                self.tract.repo().position_of(self.shown_head()?, slot).await?
+            }
             None => self.head()?,
         };
         let at = self.tract.branches().create(name, from).await?;
@@ -49,6 +52,11 @@ impl App {
             Failure::no("no_commits", "the branch has no commits yet")
                 .note("`tract commit user TEXT`, or `tract import FILE`")
         })
+    }
+
+    /// The commit whose context is shown.
+    fn shown_head(&self) -> Outcome<CommitId> {
+        self.conversation.head.map_or_else(|| self.head(), Ok)
     }
 
     /// The commit of the message at the cursor.
@@ -128,13 +136,17 @@ impl App {
 
     /// Copies the marked messages onto the branch that is checked out.
     pub(super) async fn cherry_pick(&mut self) -> Outcome<String> {
-        let commits = self.marked_commits()?;
+        self.commit()?;
+        let head = self.shown_head()?;
+        let slots = self.messages.items.get(self.marked()).unwrap_or_default();
+        let targets = slots.iter().map(|slot| PickTarget::Message { slot: *slot, head }).collect();
         let onto = self.tract.branch_name().to_owned();
         if self.shown_branch() == onto {
             return Err(Failure::no("same_branch", format!("{onto} has these messages already"))
                 .note("show another branch, then c copies from it onto the current one"));
         }
-        let picked = self.tract.cherry_pick(commits).await?;
+        let pick = Rebase::Pick { targets, from: None };
+        let picked = self.tract.repo().rebase(self.tract.branch(), &pick).await?;
         self.refresh().await?;
         let made = count(picked.made.len(), "commit");
         Ok(format!("{made} copied onto {onto}; z undoes it when {onto} is shown"))

@@ -102,10 +102,8 @@ fn shortened(name: &str, room: usize) -> String {
     if escape::width(&name) <= room {
         return name.into_owned();
     }
-    let kept = room.saturating_sub(1) / 2;
-    let end: String = name.chars().rev().take(kept).collect();
-    let end: String = end.chars().rev().collect();
-    escape::cut(&name, room.saturating_sub(escape::width(&end))) + &end
+    let end = escape::end(&name, room.saturating_sub(1) / 2);
+    escape::cut(&name, room.saturating_sub(escape::width(end))) + end
 }
 
 /// Marks the line at the cursor.

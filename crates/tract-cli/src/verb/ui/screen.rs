@@ -15,7 +15,7 @@ use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 #[cfg(unix)]
-use signal_hook::consts::SIGHUP;
+use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::app::App;
@@ -31,6 +31,10 @@ pub(super) struct Screen {
     theme: Theme,
     /// Whether the process was told to end.
     ended: Arc<AtomicBool>,
+    /// Whether the process was told to stop until it is continued.
+    stopped: Arc<AtomicBool>,
+    /// Whether another program has the terminal.
+    is_away: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -46,8 +50,19 @@ impl Screen {
             SIGTERM,
             #[cfg(unix)]
             SIGHUP,
+            #[cfg(unix)]
+            SIGQUIT,
         ] {
             signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
+        }
+        let (stopped, is_away) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        #[cfg(unix)]
+        {
+            use signal_hook::flag::{register, register_conditional_default};
+            // An editor that is stopped stops its whole group, which the shell waits for.
+            register_conditional_default(SIGTSTP, Arc::clone(&is_away)).map_err(failed)?;
+            register(SIGTSTP, Arc::clone(&stopped)).map_err(failed)?;
         }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
@@ -57,7 +72,8 @@ impl Screen {
             }
             before(panic);
         }));
-        let screen = Self { terminal: terminal()?, theme: Theme { colors }, ended };
+        let theme = Theme { colors };
+        let screen = Self { terminal: terminal()?, theme, ended, stopped, is_away };
         enter().map_err(failed)?;
         Ok(screen)
     }
@@ -97,11 +113,41 @@ impl Screen {
     /// `terminal` when it cannot be given away or claimed again.
     pub(super) fn leave_to<T>(&mut self, work: impl FnOnce() -> T) -> Outcome<T> {
         leave().map_err(failed)?;
+        self.is_away.store(true, Ordering::Relaxed);
         let done = work();
+        self.is_away.store(false, Ordering::Relaxed);
+        self.stopped.store(false, Ordering::Relaxed);
         enter().map_err(failed)?;
         // One that knows nothing of what is shown draws everything.
         self.terminal = terminal()?;
         Ok(done)
+    }
+
+    /// Stops the process as another one asked it to.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    pub(super) fn stop_if_told(&mut self) -> Outcome<()> {
+        if self.stopped.swap(false, Ordering::Relaxed) { self.stop() } else { Ok(()) }
+    }
+
+    /// Gives the terminal back to the shell and stops, as Ctrl-Z does elsewhere; returns when the process is
+    /// continued. Where no shell would continue it, nothing happens.
+    ///
+    /// # Errors
+    /// As [`leave_to`](Self::leave_to).
+    pub(super) fn stop(&mut self) -> Outcome<()> {
+        #[cfg(unix)]
+        {
+            use rustix::process::{Signal, getpid, kill_process};
+
+            if !has_job_control() {
+                return Ok(());
+            }
+            let stopped = self.leave_to(|| kill_process(getpid(), Signal::STOP))?;
+            stopped.map_err(|error| failed(error.into()))?;
+        }
+        Ok(())
     }
 
     /// Sends a text to the clipboard of the terminal (OSC 52), which works through SSH as well.
@@ -139,6 +185,23 @@ fn leave() -> io::Result<()> {
     // The cursor is hidden while pages are drawn.
     execute!(io::stdout(), ratatui::crossterm::cursor::Show)?;
     disable_raw_mode()
+}
+
+/// Returns whether the parent is a shell that continues what is stopped: one of the same session and of
+/// another group. The system does not stop other processes at Ctrl-Z either.
+#[cfg(unix)]
+fn has_job_control() -> bool {
+    use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
+
+    // In a container, a parent, a session or a group from outside has the number 0, which is no process.
+    let parent = getppid();
+    let (Ok(session), Ok(of_parent), Ok(group)) =
+        (getsid(None), getsid(Some(parent)), getpgid(Some(parent)))
+    else {
+        return false;
+    };
+    let outside = Pid::from_raw(0);
+    parent != outside && session != outside && session == of_parent && group != getpgrp()
 }
 
 /// Waits until the terminal has something to read, or the process a signal. It is asked here because

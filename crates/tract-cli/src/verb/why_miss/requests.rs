@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tract::engine::{CacheMiss, CacheUse, RankedCause, cache_use, rank_misses};
-use tract::prices::PriceTable;
+use tract::prices::{PriceBasis, PriceTable, TokenAmounts};
 use tract::{CommitId, Tract};
 
 use crate::context::Context;
@@ -83,7 +83,7 @@ pub(super) async fn turns(
     revision: &str,
     prices: &PriceTable,
 ) -> Outcome<()> {
-    let head = tract.repo().resolve(revision).await?;
+    let head = tract.repo().resolve_position(revision).await?;
     let requests = cache_use(tract.repo(), &[(revision.to_owned(), head)]).await?;
     if context.out.is_json() {
         for request in &requests {
@@ -247,7 +247,13 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
 /// What the tokens that were sent again cost more than from the cache.
 fn cost(request: &CacheUse, prices: &PriceTable) -> Option<f64> {
     let model = request.model.as_deref()?;
-    prices.cost_of_miss(model, request.again, request.written.unwrap_or_default())
+    let written = TokenAmounts {
+        cache_write: request.written.unwrap_or_default(),
+        cache_write_1h: request.written_1h,
+        ..TokenAmounts::default()
+    };
+    let basis = PriceBasis { at: request.at, request: request.prompt };
+    prices.cost_of_miss(model, request.again, &written, basis)
 }
 
 fn total(requests: &[CacheUse], prices: &PriceTable) -> Total {

@@ -11,9 +11,9 @@ use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 use crate::store::{
     BlobKey, BlockingStore, Capabilities, CommitRepository, Damage, DerivedRepository, LogQuery,
-    ObjectListing, ObjectPage, ObjectRepository, RefRepository, RepackPage, RepackStep,
-    SpaceRelease, Store, StoreResult, StoreStats, Sweep, SweepAnswer, ToolRepository, Walk,
-    WalkPage, WipeReport, WritePosition,
+    ObjectCopies, ObjectListing, ObjectPage, ObjectRepository, RefRepository, RepackPage,
+    RepackStep, SpaceRelease, Store, StoreResult, StoreStats, Sweep, SweepAnswer, ToolRepository,
+    Walk, WalkPage, WipeReport, WritePosition,
 };
 
 #[async_trait]
@@ -143,6 +143,11 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>> {
         let _writing = self.shared.lock();
         self.store().check(repo, repair)
+    }
+
+    async fn restore(&self, repo: &RepoName, copies: ObjectCopies) -> StoreResult<Vec<ObjectId>> {
+        let _writing = self.shared.lock();
+        self.store().restore(repo, &copies)
     }
 
     async fn list_objects(

@@ -77,7 +77,7 @@ impl WriteTarget<'_> {
                 let mut record = source.record(self.repo, "summarize");
                 record.instructions = instructions;
                 record.note = Some(format!("as it came: {error}"));
-                draft.origin.triggered_by = source.handler;
+                draft.origin.triggered_by = Some(source.event.to_owned());
                 draft.origin.detail = record.after(draft.origin.detail.as_ref()).to_json();
                 Ok(Some(Box::new(Request::Append(*draft))))
             }

@@ -55,6 +55,20 @@ proptest! {
                 shown.iter().map(|turn| (turn.call, turn.result_ids())).collect();
             prop_assert_eq!(shown, seen(repo, *head), "at {}", head);
         }
+        for head in heads {
+            // Each by a handle that has read nothing.
+            let ends = run.desk().cold().repo;
+            let whole = block_on(repo.line(Some(*head))).unwrap();
+            prop_assert_eq!(block_on(ends.counts(Some(*head))).unwrap(), whole.counts());
+            let shown = whole.view().rows().filter(|row| {
+                whole.fact(row.slot).is_some_and(|fact| fact.is_shown())
+            });
+            let numbers: BTreeMap<_, _> =
+                shown.zip(1..).map(|(row, number)| (row.version, number)).collect();
+            for (version, number) in block_on(ends.recent_numbers(*head)).unwrap() {
+                prop_assert_eq!(numbers.get(&version), Some(&number), "at {}", head);
+            }
+        }
         let report = block_on(tract_engine::verify(repo, &Default::default())).unwrap();
         prop_assert!(report.clean, "{:?}", report.damage);
         block_on(repo.store().drop_derived(repo.name())).unwrap();

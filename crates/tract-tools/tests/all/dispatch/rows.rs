@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tract_core::block_on;
+use tract_core::{ToolTraits, block_on};
 use tract_tools::dispatch::{DispatchOptions, DispatchStage, Dispatched, Outcome, TurnError};
 use tract_tools::typed::ClosureTool;
 use tract_tools::{Call, Dispatcher, Registry, ToolResult, ToolSpec, Turn};
@@ -59,15 +59,15 @@ fn an_error_of_a_tool_is_a_failed_result_that_rolls_back() {
     assert!(turn.ended.is_none());
     assert_eq!(turn.answers[1].invoked.stage, Some(DispatchStage::Handler));
     // A type error names the tool; the cause of any other, and what a panic said, is for the operator.
-    let promises =
-        "tool \"act\" gave something other than it promises: expected a number, found text";
-    let (other, panic) =
-        ("tool \"act\" failed: it did not work", "tool \"act\" failed: it broke down");
+    let unknown = |reason: &str| ToolTraits::new().unanswered("act", reason, None);
+    let promises = &unknown("gave something other than it promises: expected a number, found text");
+    let other = "tool \"act\" failed: it did not work";
+    let panic = &unknown("failed: it broke down");
     let cause = "other: it did not work; caused by: the secret reason";
     for (act, outcome, text, operator) in [
-        (Act::Type, Outcome::Failed, promises, None),
+        (Act::Type, Outcome::Failed, promises.as_str(), None),
         (Act::Other, Outcome::Failed, other, Some(cause)),
-        (Act::Panic, Outcome::Panicked, panic, Some("panicked: the secret reason")),
+        (Act::Panic, Outcome::Panicked, panic.as_str(), Some("panicked: the secret reason")),
     ] {
         let turn = row("act", &act, outcome, text);
         assert_eq!((turn.ended.is_none(), turn.answers[1].operator.as_deref()), (true, operator));
@@ -81,7 +81,7 @@ fn an_error_that_ends_the_evaluation_ends_the_turn_as_it_is() {
         panic!("it was not passed on")
     };
     assert_eq!((sections, source.code()), (vec!["rules".to_owned()], "visibility_expansion"));
-    let late = "tool \"act\" did not end: no time left";
+    let late = &ToolTraits::new().unanswered("act", "did not end: no time left", None);
     for (act, outcome, text, code) in [
         (Act::Evaluation, Outcome::Failed, "nothing can continue", "evaluation"),
         (Act::Deadline, Outcome::TimedOut, late, "deadline_exceeded"),
@@ -148,7 +148,7 @@ fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
 
 #[test]
 fn a_tools_own_time_is_a_failed_result_and_the_turn_continues() {
-    let text = "tool \"hurry\" did not answer within 2ms\nnote: ask for less in one call";
+    let text = &ToolTraits::new().unanswered("hurry", "did not answer within 2ms", None);
     let turn = row("hurry", &Act::Hang, Outcome::TimedOut, text);
     assert!(turn.ended.is_none());
     // Also where the tool itself looked at the time.
@@ -167,7 +167,9 @@ fn the_turns_own_time_ends_it_before_and_while_a_handler_runs() {
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     assert_eq!(outcomes(&done), [Outcome::TimedOut, Outcome::NotExecuted]);
     assert_eq!(done.ended.unwrap().code(), "deadline_exceeded");
-    assert_eq!(done.answers[0].text, "tool \"act\" did not end: the turn ran out of time");
+    let late = ToolTraits::new().unanswered("act", "did not end: the turn ran out of time", None);
+    assert_eq!(done.answers[0].text, late);
+    assert!(done.answers[0].invoked.outcome_unknown);
 
     host.clock.advance(Duration::from_secs(1));
     let done = block_on(host.dispatcher().run(calls, &turn));

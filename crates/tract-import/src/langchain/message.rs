@@ -10,7 +10,8 @@ use crate::report::TokenTotals;
 use crate::values::{Metadata, model_config, parts, recorded};
 
 /// Whether a value is the dump of a message.
-pub(super) fn is_message(value: &Value) -> bool {
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
+pub(crate) fn is_message(value: &Value) -> bool {
     kind(value).is_some()
 }
 
@@ -29,7 +30,7 @@ fn kind(value: &Value) -> Option<&str> {
     }
 }
 
-pub(super) fn messages(
+pub(crate) fn messages(
     list: &[Value],
     line: usize,
     at: Option<i64>,
@@ -65,12 +66,17 @@ fn usage(fields: &Value) -> Option<TokenTotals> {
     let usage = fields.get("usage_metadata").filter(|usage| usage.is_object())?;
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let details = usage.get("input_token_details").unwrap_or(&Value::Null);
-    let (cached, written) = (number(details, "cache_read"), number(details, "cache_creation"));
+    let cached = number(details, "cache_read");
+    // The sum is 0 where the lifetimes are reported.
+    let hour = number(details, "ephemeral_1h_input_tokens");
+    let split = number(details, "ephemeral_5m_input_tokens").saturating_add(hour);
+    let written = number(details, "cache_creation").max(split);
     Some(TokenTotals {
         input: number(usage, "input_tokens").saturating_sub(cached).saturating_sub(written),
         output: number(usage, "output_tokens"),
         cache_read: cached,
         cache_write: written,
+        cache_write_1h: hour,
     })
 }
 

@@ -1,8 +1,7 @@
 //! Values that a tool definition can be made of.
 
-use tract_core::ToolSchema;
-
-use crate::error::Result;
+use crate::json::JsonError;
+use crate::schema::ToolSchema;
 
 /// A value that a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's
 /// shape, as text or as a value.
@@ -12,42 +11,42 @@ pub trait IntoSchema {
     /// Makes the definition.
     ///
     /// # Errors
-    /// [`Error::Json`](crate::Error::Json) when it is no JSON object.
-    fn into_schema(self) -> Result<ToolSchema>;
+    /// [`JsonError`] when it is not a JSON object.
+    fn into_schema(self) -> Result<ToolSchema, JsonError>;
 }
 
 impl IntoSchema for ToolSchema {
-    fn into_schema(self) -> Result<ToolSchema> {
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
         Ok(self)
     }
 }
 
 impl IntoSchema for &ToolSchema {
-    fn into_schema(self) -> Result<ToolSchema> {
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
         Ok(self.clone())
     }
 }
 
 impl IntoSchema for &str {
-    fn into_schema(self) -> Result<ToolSchema> {
-        Ok(ToolSchema::parse(self)?)
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
+        ToolSchema::parse(self)
     }
 }
 
 impl IntoSchema for String {
-    fn into_schema(self) -> Result<ToolSchema> {
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
         self.as_str().into_schema()
     }
 }
 
 impl IntoSchema for serde_json::Value {
-    fn into_schema(self) -> Result<ToolSchema> {
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
         (&self).into_schema()
     }
 }
 
 impl IntoSchema for &serde_json::Value {
-    fn into_schema(self) -> Result<ToolSchema> {
+    fn into_schema(self) -> Result<ToolSchema, JsonError> {
         self.to_string().into_schema()
     }
 }
@@ -56,6 +55,8 @@ impl IntoSchema for &serde_json::Value {
 ///
 /// # Errors
 /// As [`IntoSchema::into_schema`], for the first that fails.
-pub fn into_schemas<T: IntoSchema>(tools: impl IntoIterator<Item = T>) -> Result<Vec<ToolSchema>> {
+pub fn into_schemas<T: IntoSchema>(
+    tools: impl IntoIterator<Item = T>,
+) -> Result<Vec<ToolSchema>, JsonError> {
     tools.into_iter().map(IntoSchema::into_schema).collect()
 }

@@ -1,0 +1,435 @@
+//! Recorded requests: with the answers next to them, sent again as they were, and put right where a
+//! provider would reject them.
+
+use serde_json::{Value, json};
+
+use crate::support::{RunOutput, Workspace, data, text};
+
+/// Imports a document, and returns the branch that it became.
+fn import(place: &Workspace, file: &str, document: &Value) -> String {
+    place.write(file, document.to_string());
+    let lines = place.json(&["import", "--json", file]);
+    lines[0]["branch"].as_str().expect("a branch").to_owned()
+}
+
+fn compiled(place: &Workspace, revision: &str, form: &str) -> (Value, RunOutput) {
+    let output = place.run(&["compile", revision, "--to", form]).expect(0);
+    (serde_json::from_str(&output.stdout).expect("a body"), output)
+}
+
+#[test]
+fn a_recorded_request_goes_back_to_its_provider_member_for_member() {
+    let tool = json!({"name": "tide", "parameters": {"type": "object", "properties": {}}});
+    let requests = [
+        (
+            "openai-params",
+            json!({
+                "model": "gpt-4o", "temperature": 0.2, "seed": 7, "tool_choice": "auto", "stream": true,
+                "parallel_tool_calls": false, "stop": null, "user": "ada", "response_format": {"type": "json_object"},
+                "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "High water?"}],
+                "tools": [{"type": "function", "function": tool}],
+            }),
+        ),
+        (
+            "openai-params",
+            json!({
+                "model": "o3", "max_tokens": 5, "functions": [tool], "function_call": {"name": "tide"},
+                "messages": [{"role": "user", "content": "High water?"}],
+            }),
+        ),
+        (
+            "openai-params",
+            json!({
+                "model": "gpt-4o", "tools": [], "messages": [{"role": "user", "content": "High water?"}],
+            }),
+        ),
+        (
+            "anthropic-params",
+            json!({
+                "model": "claude-opus-4-7", "max_tokens": 1024, "temperature": 0.2, "system": "Be brief.",
+                "messages": [{"role": "user", "content": "High water?"}], "top_k": 3,
+                "thinking": {"type": "enabled", "budget_tokens": 2048}, "tool_choice": {"type": "auto"},
+                "tools": [{"name": "tide", "input_schema": {"type": "object", "properties": {}}}],
+                "metadata": {"user_id": "u", "other": 1},
+            }),
+        ),
+        (
+            "responses-params",
+            json!({
+                "model": "gpt-5", "instructions": "Be brief.", "store": false, "reasoning": {"effort": "high"},
+                "input": [{"role": "user", "content": "High water?"}], "include": ["reasoning.encrypted_content"],
+                "tools": [{"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}}],
+            }),
+        ),
+        (
+            "ollama-params",
+            json!({
+                "model": "llama3.2", "messages": [{"role": "user", "content": "High water?"}], "stream": false,
+                "options": {"temperature": 0.5, "num_ctx": 4096}, "keep_alive": "5m", "think": true,
+            }),
+        ),
+        (
+            "gemini-params",
+            json!({
+                "contents": [{"role": "user", "parts": [{"text": "High water?"}]}],
+                "generationConfig": {"temperature": 0.5, "thinkingConfig": {"thinkingBudget": 5}},
+                "safetySettings": [], "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
+            }),
+        ),
+    ];
+    let place = Workspace::new();
+    for (n, (form, request)) in requests.iter().enumerate() {
+        let branch = import(&place, &format!("r{n}.json"), request);
+        let (body, output) = compiled(&place, &branch, form);
+        assert_eq!(body, *request, "{form}");
+        assert!(!output.stderr.contains("repair:"), "{output:?}");
+        // For another provider, the parameters are not in its words.
+        let other = if *form == "gemini-params" { "anthropic-params" } else { "gemini-params" };
+        assert!(compiled(&place, &branch, other).0.get("seed").is_none());
+    }
+    // A longer version of the conversation continues the branch.
+    let longer = |more: &[&str]| {
+        let messages: Vec<Value> =
+            more.iter().map(|text| json!({"role": "user", "content": text})).collect();
+        json!({"model": "gpt-4o", "temperature": 0.2, "messages": messages})
+    };
+    import(&place, "grows.json", &longer(&["One"]));
+    place.write("grows.json", longer(&["One", "Two"]).to_string());
+    let lines = place.json(&["import", "--json", "grows.json"]);
+    assert_eq!(lines[0]["status"], "forwarded");
+    assert_eq!(compiled(&place, "grows-1", "openai-params").0, longer(&["One", "Two"]));
+}
+
+#[test]
+fn the_answer_next_to_a_request_is_its_last_message() {
+    let question = json!({"role": "user", "content": "Is the quay wet?"});
+    let completion = json!({
+        "id": "chatcmpl-9", "object": "chat.completion", "model": "gpt-4o-mini",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes."}}],
+        "usage": {"prompt_tokens": 12, "completion_tokens": 5, "total_tokens": 17},
+    });
+    let stream: String = [
+        "{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Ye\"}}]}",
+        "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"s.\"},\"finish_reason\":\"stop\"}]}",
+        "[DONE]",
+    ]
+    .iter()
+    .map(|data| format!("data: {data}\n\n"))
+    .collect();
+    let message = json!({
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5",
+        "content": [{"type": "text", "text": "Yes."}], "stop_reason": "end_turn",
+        "usage": {"input_tokens": 12, "output_tokens": 5},
+    });
+    let anthropic = json!({"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [question]});
+    let openai = json!({"model": "gpt-4o-mini", "temperature": 0.5, "messages": [question]});
+    let recordings = [
+        json!({"request": openai, "response": completion}),
+        json!({"model": "gpt-4o-mini", "messages": [question], "response": completion, "cost": 0.001, "call_type": "x"}),
+        json!({"custom_id": "b1", "method": "POST", "url": "/v1/chat/completions", "body": openai, "response": completion}),
+        json!({"request": anthropic, "response": message}),
+        json!({"request": openai, "response": stream}),
+    ];
+    for (n, recording) in recordings.iter().enumerate() {
+        let place = Workspace::new();
+        let branch = import(&place, "one.json", recording);
+        let shown = place.ok(&["cat", &branch]);
+        assert!(shown.contains("Is the quay wet?") && shown.contains("Yes."), "{n}: {shown}");
+        let usage = place.json(&["usage", "--json"]);
+        if n < 4 {
+            let total = &usage.last().expect("a total")["total"];
+            assert_eq!(
+                (&total["tokens"]["input"], &total["tokens"]["output"]),
+                (&json!(12), &json!(5)),
+                "{n}"
+            );
+            assert_eq!(total["unpriced"], 0, "{n}");
+        }
+        // The request is the context before the answer.
+        let form = if n == 3 { "anthropic-params" } else { "openai-params" };
+        let (body, _) = compiled(&place, &format!("{branch}~1"), form);
+        let request = ["request", "body"].iter().find_map(|key| recording.get(*key)).cloned();
+        let request =
+            request.unwrap_or_else(|| json!({"model": "gpt-4o-mini", "messages": [question]}));
+        assert_eq!(body, request, "{n}");
+        if n == 1 {
+            let shown = place.json(&["show", &branch, "--json"]);
+            assert_eq!(shown[0]["record"]["metadata"]["cost"], 0.001);
+        }
+    }
+    // What is not an answer is reported.
+    let place = Workspace::new();
+    place.write(
+        "bad.json",
+        json!({"request": openai, "response": {"error": {"message": "no"}}}).to_string(),
+    );
+    let lines = place.json(&["import", "--json", "bad.json"]);
+    assert!(lines[0]["anomalies"][0].as_str().expect("one").starts_with("response: "), "{lines:?}");
+}
+
+#[test]
+fn a_batch_is_read_with_its_requests() {
+    let place = Workspace::new();
+    let line = |id: &str| {
+        let body = json!({"model": "gpt-4o-mini", "messages": [{"role": "user", "content": id}]});
+        json!({"custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body})
+            .to_string()
+    };
+    place.write("batch.jsonl", format!("{}\n{}\n", line("one"), line("two")));
+    let params = json!({"max_tokens": 5, "model": "claude-haiku-4-5", "messages": [{"role": "user", "content": "Hi"}]});
+    place.write("params.jsonl", json!({"custom_id": "three", "params": params}).to_string());
+    place.ok(&["import", "batch.jsonl", "params.jsonl"]);
+    assert_eq!(compiled(&place, "one", "openai-params").0["messages"][0]["content"], "one");
+    assert_eq!(compiled(&place, "three", "anthropic-params").0, params);
+}
+
+#[test]
+fn reasoning_is_not_blank() {
+    let place = Workspace::new();
+    let items = json!({"model": "gpt-5", "input": [
+        {"role": "user", "content": "Count."},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Forty and one."}]},
+        {"role": "user", "content": "And the pears?"},
+        {"type": "reasoning", "summary": [], "encrypted_content": "abc"},
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": "41"},
+    ]});
+    let branch = import(&place, "r.json", &items);
+    let log = place.ok(&["log", &branch]);
+    assert!(
+        log.contains("(reasoning) Forty and one.") && log.contains("(reasoning, encrypted)"),
+        "{log}"
+    );
+    assert!(
+        !log.contains("Forty and one.")
+            || !log.lines().any(|line| line.contains("Forty") && line.contains(" 0 tok")),
+        "{log}"
+    );
+    let cat = place.ok(&["cat", &branch]);
+    assert!(cat.contains("(reasoning) Forty and one.") && cat.contains("(reasoning, encrypted)"));
+    let messages = place.json(&["cat", &branch, "--json"]);
+    assert_eq!(messages[1]["reasoning"], "Forty and one.");
+    assert_eq!(messages[3]["encrypted"], true);
+    for message in messages.iter().filter(|message| message["kind"] == "reasoning") {
+        assert_eq!(message["text"], message["reasoning"]);
+    }
+}
+
+/// A conversation with a call, in Chat's form.
+fn with_call(result: &str) -> Value {
+    json!({"messages": [
+        {"role": "user", "content": "Count."},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "count", "arguments": "{}"}},
+            {"id": "c2", "type": "function", "function": {"name": "count", "arguments": "{}"}},
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+        {"role": "tool", "tool_call_id": "c2", "content": "19"},
+    ]})
+}
+
+#[test]
+fn for_gemini_calls_are_signed_and_references_are_texts() {
+    let place = Workspace::new();
+    let schema = r##"{"properties":{"p":{"$ref":"#/$defs/a"}}}"##;
+    let branch = import(&place, "one.json", &with_call(schema));
+    let (body, output) = compiled(&place, &branch, "gemini-params");
+    let parts = &body["contents"][1]["parts"];
+    assert_eq!(parts[0]["thoughtSignature"], "skip_thought_signature_validator");
+    assert_eq!(parts[1].get("thoughtSignature"), None);
+    let result = &body["contents"][2]["parts"][0]["functionResponse"]["response"];
+    assert_eq!(*result, json!({"output": schema}));
+    assert!(output.stderr.contains("$ref"), "{output:?}");
+    // A result without a reference stays an object.
+    let branch = import(&place, "two.json", &with_call(r#"{"trees":41,"note":"see $ref"}"#));
+    let (body, _) = compiled(&place, &branch, "gemini-params");
+    let result = &body["contents"][2]["parts"][0]["functionResponse"]["response"];
+    assert_eq!(result["trees"], 41);
+}
+
+#[test]
+fn a_picture_that_no_provider_accepts_is_a_text_for_each() {
+    let place = Workspace::new();
+    let picture = |url: &str| json!({"type": "input_image", "image_url": url});
+    let items = json!({"model": "gpt-5", "input": [
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "What is this?"}, picture("data:image;base64,iVBORw0KGgo="),
+            picture("data:image/png;base64,iVBORw0KGgo="), picture("data:image/png;base64,Done\n iVBORw0KGgo="),
+        ]},
+    ]});
+    let branch = import(&place, "one.json", &items);
+    for form in
+        ["openai-params", "responses-params", "anthropic-params", "ollama-params", "gemini-params"]
+    {
+        let (body, output) = compiled(&place, &branch, form);
+        let body = body.to_string();
+        assert_eq!(body.matches("[image left out").count(), 2, "{form}: {body}");
+        assert_eq!(body.matches("iVBORw0KGgo=").count(), 1, "{form}: {body}");
+        assert_eq!(output.stderr.matches("an image is replaced").count(), 2, "{form}: {output:?}");
+    }
+}
+
+#[test]
+fn requests_that_anthropic_refuses_are_repaired() {
+    let place = Workspace::new();
+    let thinking = json!({"type": "thinking", "thinking": "Hm."});
+    let request = json!({"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [
+        {"role": "assistant", "content": [thinking, {"type": "text", "text": "Hello."}]},
+        {"role": "user", "content": "Hi"},
+    ]});
+    let branch = import(&place, "one.json", &request);
+    let (body, output) = compiled(&place, &branch, "anthropic-params");
+    assert_eq!(body["messages"][0]["role"], "user");
+    assert_eq!(body["messages"][1]["content"], json!([{"type": "text", "text": "Hello."}]));
+    for repair in ["begins with the assistant", "thinking without a signature"] {
+        assert!(output.stderr.contains(repair), "{output:?}");
+    }
+    // Reasoning that nothing follows, and the content of another.
+    let items = json!({"model": "gpt-5", "input": [
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "x"}]},
+        {"role": "assistant", "content": "Hello."},
+        {"type": "reasoning", "summary": []},
+        {"role": "user", "content": "Hi"},
+    ]});
+    let branch = import(&place, "two.json", &items);
+    place.ok(&["annotate", "--help"]);
+    let (body, _) = compiled(&place, &branch, "responses-params");
+    assert!(!body.to_string().contains("reasoning_text"), "{body}");
+}
+
+#[test]
+fn tools_without_parameters_get_what_providers_require() {
+    let place = Workspace::new();
+    let tools = json!([
+        {"name": "none", "description": "d", "inputSchema": {}},
+        {"name": "typeless", "description": "d", "inputSchema": {"properties": {"a": {"type": "string"}}}},
+        {"name": "bare", "description": "d", "inputSchema": {"type": "object"}},
+    ]);
+    place.write("tools.json", tools.to_string());
+    let lint = place.run(&["tools", "lint", "tools.json"]);
+    assert_eq!(lint.stdout.matches("no_properties").count(), 2, "{lint:?}");
+    assert!(lint.stdout.contains("missing_type"), "{lint:?}");
+    for provider in ["openai", "responses", "anthropic", "gemini", "ollama"] {
+        let shown = place.run(&["tools", "translate", "tools.json", "--to", provider]);
+        assert_eq!(shown.stdout.matches("\"type\":\"object\"").count(), 3, "{provider}: {shown:?}");
+        assert_eq!(shown.stdout.matches("\"properties\":").count(), 3, "{provider}: {shown:?}");
+    }
+}
+
+/// Inputs that were made after public reports of lost data and of requests that were rejected.
+#[test]
+fn reported_requests_are_read_and_accepted() {
+    if tract_testkit::data::full("reports").is_none() {
+        return;
+    }
+    let file = |name: &str| data(&format!("reports/{name}"));
+    let read = |name: &str| -> Value {
+        serde_json::from_str(&std::fs::read_to_string(file(name)).expect("it is read"))
+            .expect("JSON")
+    };
+    let place = Workspace::new();
+    for (name, form) in [
+        ("an", "anthropic-params"),
+        ("oa", "openai-params"),
+        ("re", "responses-params"),
+        ("fn", "openai-params"),
+    ] {
+        let name = format!("files/{name}.json");
+        let lines = place.json(&["import", "--json", text(&file(&name))]);
+        let branch = lines[0]["branch"].as_str().expect("a branch");
+        assert_eq!(compiled(&place, branch, form).0, read(&name), "{name}");
+    }
+    for (name, says) in [("lite", "Yes, since nine."), ("rr", "Yes, it rained.")] {
+        let place = Workspace::new();
+        let lines = place.json(&["import", "--json", text(&file(&format!("files/{name}.json")))]);
+        let branch = lines[0]["branch"].as_str().expect("a branch");
+        assert!(place.ok(&["cat", branch]).contains(says));
+        let usage = place.json(&["usage", "--json"]);
+        let total = &usage.last().expect("a total")["total"];
+        assert_eq!(total["tokens"]["output"], 5, "{name}");
+    }
+    let place = Workspace::new();
+    place.ok(&["import", text(&file("files/quay.traj"))]);
+    let usage = place.json(&["usage", "--json"]);
+    assert_eq!(usage[0]["name"], "gpt-4o");
+    assert_eq!(
+        (&usage[0]["tokens"]["input"], &usage[0]["tokens"]["output"]),
+        (&json!(1000), &json!(50))
+    );
+    for order in [["a", "b"], ["b", "a"]] {
+        let place = Workspace::new();
+        let files = order.map(|name| file(&format!("files/inspect-one-run/{name}.eval")));
+        let files: Vec<&str> = files.iter().map(|path| text(path)).collect();
+        let lines = place.json(&[&["import", "--json"], &files[..]].concat());
+        let summary = &lines.last().expect("a summary")["summary"];
+        assert_eq!(summary["branches"], json!({"created": 2}));
+        assert!(place.ok(&["branch"]).contains("inspect/E1.1_epoch_1"));
+    }
+    let place = Workspace::new();
+    place.ok(&["import", "codex", text(&file("codex-bad-image"))]);
+    let branches = place.json(&["branch", "--json"]);
+    let branch = branches[0]["branch"].as_str().expect("a branch");
+    for form in
+        ["openai-params", "responses-params", "anthropic-params", "ollama-params", "gemini-params"]
+    {
+        let body = compiled(&place, branch, form).0.to_string();
+        assert_eq!(body.matches("[image left out").count(), 2, "{form}: {body}");
+    }
+    let lines = place.json(&["import", "--json", text(&file("schema-in-result/conv.json"))]);
+    let branch = lines[0]["branch"].as_str().expect("a branch");
+    let (body, _) = compiled(&place, branch, "gemini-params");
+    assert!(!body["contents"].to_string().contains("\"$ref\":"), "{body}");
+    let lines = place.json(&["import", "--json", text(&file("gemini3-signatures/conv.json"))]);
+    let branch = lines[0]["branch"].as_str().expect("a branch");
+    let (body, _) = compiled(&place, branch, "gemini-params");
+    let signature = &body["contents"][1]["parts"][0]["thoughtSignature"];
+    assert_eq!(signature, "skip_thought_signature_validator");
+}
+
+#[test]
+fn an_answer_goes_back_without_the_members_that_requests_do_not_have() {
+    let place = Workspace::new();
+    let call =
+        json!({"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}});
+    let mut streamed = call.clone();
+    streamed["index"] = json!(0);
+    let question = json!({"role": "user", "content": "High water?"});
+    let exchange = |message: &Value| {
+        json!({
+            "request": {"model": "gpt-4o", "messages": [question]},
+            "response": {
+                "id": "r1", "model": "gpt-4o",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            },
+        })
+    };
+    let answers = [
+        (
+            json!({"role": "assistant", "content": "At 6.", "refusal": null, "annotations": []}),
+            json!({"role": "assistant", "content": "At 6.", "refusal": null}),
+        ),
+        (
+            json!({"role": "assistant", "content": "At 6.", "tool_calls": null, "reasoning": "Spring."}),
+            json!({"role": "assistant", "content": "At 6.", "reasoning": "Spring."}),
+        ),
+        (
+            json!({"role": "assistant", "content": null, "tool_calls": [streamed]}),
+            json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        ),
+        (
+            json!({"role": "assistant", "content": null,
+                   "audio": {"id": "au", "data": "AAAA", "expires_at": 1, "transcript": "At 6."}}),
+            json!({"role": "assistant", "content": null, "audio": {"id": "au"}}),
+        ),
+    ];
+    for (n, (received, sent)) in answers.iter().enumerate() {
+        let branch = import(&place, &format!("exchange-{n}.json"), &exchange(received));
+        let (body, _) = compiled(&place, &branch, "openai-params");
+        assert_eq!(body["messages"][1], *sent);
+        // A recorded request is sent as its client sent it.
+        let request = json!({"model": "gpt-4o", "messages": [question, received, question]});
+        let branch = import(&place, &format!("request-{n}.json"), &request);
+        let (body, _) = compiled(&place, &branch, "openai-params");
+        assert_eq!(body["messages"][1], *received);
+    }
+}

@@ -1,0 +1,386 @@
+//! One store file regardless of the path, and the files that tract writes next to it.
+
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::support::{RunOutput, Workspace, in_store};
+
+const SECRET: &str = "hunter2-and-a-long-tail-of-a-password";
+
+/// The engines that keep a store in one file.
+const FILES: [&str; 2] = ["sqlite", "redb"];
+
+/// A workspace with `data/agent.db` in it, of some engine.
+struct Files {
+    engine: &'static str,
+    place: Workspace,
+}
+
+impl Files {
+    fn new(engine: &'static str) -> Self {
+        let files = Self { engine, place: Workspace::empty() };
+        std::fs::create_dir_all(files.place.path("data/deep")).expect("folders");
+        files
+    }
+
+    fn at(&self, path: &str) -> Vec<String> {
+        vec![format!("{}:{}", self.engine, self.place.path(path).display())]
+    }
+
+    /// Runs on the store at a path.
+    fn run(&self, path: &str, arguments: &[&str]) -> RunOutput {
+        let url = &self.at(path)[0];
+        self.place.run(&in_store(url, arguments))
+    }
+
+    #[track_caller]
+    fn ok(&self, path: &str, arguments: &[&str]) -> String {
+        self.run(path, arguments).expect(0).stdout
+    }
+
+    fn link(&self, target: impl AsRef<Path>, name: &str) {
+        symlink(target, self.place.path(name)).expect("a link");
+    }
+
+    /// Names the files below the workspace that contain some bytes; links are not followed.
+    fn holding(&self, bytes: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.place.path("")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder") {
+                let entry = entry.expect("an entry");
+                let kind = entry.file_type().expect("a kind");
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() {
+                    let content = std::fs::read(entry.path()).expect("it reads");
+                    let holds = content.windows(bytes.len()).any(|part| part == bytes.as_bytes());
+                    found.extend(holds.then(|| entry.path().display().to_string()));
+                }
+            }
+        }
+        found
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.place.path(folder)).expect("a folder");
+        let name = |entry: std::io::Result<std::fs::DirEntry>| {
+            entry.expect("an entry").file_name().into_string().expect("a name")
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// Stores messages one by one in a process that is killed then.
+    fn killed_while_applying(&self, path: &str, messages: usize) {
+        let url = &self.at(path)[0];
+        let mut child = self
+            .place
+            .command(&in_store(url, &["apply", "--json", "--batch", "1", "-"]))
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut input = child.stdin.take().expect("a pipe");
+        let mut answers = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+        for n in 0..messages {
+            let text = format!("message {n} {}", "x".repeat(200));
+            writeln!(input, "{}", serde_json::json!({"op": "user", "text": text})).expect("sent");
+            let mut answer = String::new();
+            std::io::BufRead::read_line(&mut answers, &mut answer).expect("an answer");
+            assert!(!answer.is_empty(), "message {n} is acknowledged");
+        }
+        child.kill().expect("it is killed");
+        child.wait().expect("it ended");
+    }
+}
+
+/// Paths that lead to `data/agent.db`.
+const PATHS: [&str; 6] = [
+    "data/agent.db",
+    "relative.db",
+    "absolute.db",
+    "chain.db",
+    "folder/agent.db",
+    "data/deep/../agent.db",
+];
+
+fn linked(engine: &'static str) -> Files {
+    let files = Files::new(engine);
+    files.link("data/agent.db", "relative.db");
+    files.link(files.place.path("data/agent.db"), "absolute.db");
+    files.link("relative.db", "chain.db");
+    files.link("data", "folder");
+    files
+}
+
+#[test]
+fn every_path_to_a_file_is_the_same_store() {
+    for engine in ["sqlite", "redb", "sled"] {
+        if engine == "sled" && !cfg!(feature = "sled") {
+            continue;
+        }
+        let files = linked(engine);
+        // The link leads to a file that is still to be created.
+        files.ok("chain.db", &["init"]);
+        for path in PATHS {
+            files.ok(path, &["commit", "user", &format!("written through {path}")]);
+        }
+        for path in PATHS {
+            let log = files.ok(path, &["log", "--limit", "0"]);
+            assert_eq!(log.lines().count(), PATHS.len(), "{engine} {path}: {log}");
+        }
+        let own = ["agent.db", "agent.db-shm", "agent.db-wal", "deep"];
+        let names = files.names("data");
+        assert!(names.iter().all(|name| own.contains(&name.as_str())), "{engine}: {names:?}");
+        assert_eq!(files.names("").len(), 5, "nothing is next to a link: {:?}", files.names(""));
+    }
+}
+
+#[test]
+fn an_erasure_through_a_link_wipes_the_file_that_it_leads_to() {
+    for engine in FILES {
+        for path in PATHS {
+            let files = linked(engine);
+            files.ok("data/agent.db", &["init"]);
+            files.ok(path, &["commit", "user", SECRET]);
+            files.ok(path, &["commit", "assistant", "ok"]);
+            files.ok(path, &["erase", "HEAD~1", "--reason", "leaked", "--yes"]);
+            assert_eq!(files.holding(SECRET), Vec::<String>::new(), "{engine} {path}");
+            for path in PATHS {
+                files.ok(path, &["commit", "user", path]);
+            }
+            let log = files.ok("data/agent.db", &["log", "--limit", "0"]);
+            let written = PATHS.iter().filter(|path| log.contains(**path)).count();
+            assert_eq!(written, PATHS.len(), "{engine} {path}: one store: {log}");
+            files.ok(path, &["repack"]);
+            files.ok(path, &["verify"]);
+            assert!(files.place.path("relative.db").is_symlink(), "the link is left as it is");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_log_is_reported_through_every_path() {
+    for path in PATHS {
+        let files = linked("sqlite");
+        files.ok("data/agent.db", &["init"]);
+        files.killed_while_applying(path, 20);
+        let log = files.place.path("data/agent.db-wal");
+        let mut bytes = std::fs::read(&log).expect("the log is next to the file");
+        let middle = bytes.len() / 3;
+        bytes[middle] ^= 0x55;
+        std::fs::write(&log, bytes).expect("it is damaged");
+        let ran = files.run(path, &["log"]);
+        assert!(
+            ran.code == Some(3) && ran.stderr.contains("acknowledged writes"),
+            "{path}: {ran:?}"
+        );
+        assert!(files.names("data").contains(&"agent.db-wal.damaged".to_owned()), "{path}");
+        let verified = files.run(path, &["verify"]);
+        assert!(verified.stdout.contains("damaged log"), "{path}: {verified:?}");
+    }
+}
+
+#[test]
+fn a_file_with_several_hard_links_is_not_written() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        files.ok("data/agent.db", &["init"]);
+        files.ok("data/agent.db", &["commit", "user", "the first"]);
+        let (file, other) = (files.place.path("data/agent.db"), files.place.path("other.db"));
+        std::fs::hard_link(&file, &other).expect("a hard link");
+        let before = std::fs::read(&file).expect("it reads");
+        for path in ["data/agent.db", "other.db"] {
+            for verb in [&["commit", "user", "lost"][..], &["branch", "lost"]] {
+                let ran = files.run(path, verb);
+                assert_eq!(ran.code, Some(3), "{engine} {path} {verb:?}: {ran:?}");
+                assert!(ran.stderr.contains("has 2 hard links"), "{engine} {path}: {ran:?}");
+            }
+        }
+        assert!(std::fs::read(&file).expect("it reads") == before, "{engine}: nothing was written");
+        std::fs::remove_file(&other).expect("the link is removed");
+        files.ok("data/agent.db", &["commit", "user", "the second"]);
+        assert_eq!(files.ok("data/agent.db", &["log"]).lines().count(), 2);
+    }
+}
+
+#[test]
+fn a_file_that_is_linked_or_moved_while_it_is_open_is_not_written_any_more() {
+    type Change = fn(&Path, &Path) -> std::io::Result<()>;
+    let changes: [(Change, &str); 2] = [
+        (|file, other| std::fs::hard_link(file, other), "hard links"),
+        (|file, other| std::fs::rename(file, other), "was moved"),
+    ];
+    for engine in FILES {
+        for (change, says) in changes {
+            let files = Files::new(engine);
+            files.ok("data/agent.db", &["init"]);
+            let url = &files.at("data/agent.db")[0];
+            let mut child = files
+                .place
+                .command(&in_store(url, &["apply", "--json", "--batch", "1", "-"]))
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped())
+                .spawn()
+                .expect("it starts");
+            let mut input = child.stdin.take().expect("a pipe");
+            let mut answers = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
+            let mut answer = String::new();
+            writeln!(input, r#"{{"op":"user","text":"acknowledged"}}"#).expect("sent");
+            std::io::BufRead::read_line(&mut answers, &mut answer).expect("an answer");
+            assert!(answer.contains("commit"), "{answer}");
+            change(&files.place.path("data/agent.db"), &files.place.path("other.db"))
+                .expect("it is changed");
+            writeln!(input, r#"{{"op":"user","text":"refused"}}"#).expect("sent");
+            drop(input);
+            let mut left = String::new();
+            std::io::Read::read_to_string(&mut answers, &mut left).expect("it ends");
+            let ran = child.wait_with_output().expect("it ends");
+            let text = format!("{left}{}", String::from_utf8_lossy(&ran.stderr));
+            assert!(!ran.status.success() && text.contains(says), "{engine}: {text}");
+        }
+    }
+}
+
+/// Mounts a file over another for as long as it lives; `None` where that is not permitted.
+struct Mount(std::path::PathBuf);
+
+impl Mount {
+    fn bind(from: &Path, to: &Path) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        let output = mount.arg("--bind").arg(from).arg(to).output().ok()?;
+        output.status.success().then(|| Self(to.to_owned()))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg(&self.0).output();
+        drop(unmounted); // the folder stays when it fails
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_that_is_mounted_by_itself_is_not_written_and_a_mounted_folder_is() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        files.ok("data/agent.db", &["init"]);
+        std::fs::write(files.place.path("a file.db"), "").expect("a file");
+        std::fs::create_dir(files.place.path("mounted")).expect("a folder");
+        let bind =
+            |from: &str, to: &str| Mount::bind(&files.place.path(from), &files.place.path(to));
+        let Some(_file) = bind("data/agent.db", "a file.db") else {
+            println!("left out: mounting is not permitted");
+            return;
+        };
+        let ran = files.run("a file.db", &["commit", "user", "lost"]);
+        assert_eq!(ran.code, Some(3), "{engine}: {ran:?}");
+        assert!(ran.stderr.contains("is a mount point"), "{engine}: {ran:?}");
+        let _folder = bind("data", "mounted").expect("a second mount");
+        for path in ["mounted/agent.db", "data/agent.db", "mounted/agent.db"] {
+            files.ok(path, &["commit", "user", path]);
+        }
+        assert_eq!(files.ok("data/agent.db", &["log"]).lines().count(), 3, "{engine}");
+    }
+}
+
+#[test]
+fn an_erasure_deletes_the_copies_that_tract_made_and_names_them() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        files.ok("data/agent.db", &["init"]);
+        files.ok("data/agent.db", &["commit", "user", SECRET]);
+        files.ok("data/agent.db", &["commit", "assistant", "ok"]);
+        let copies = ["agent.db.format-1", "agent.db-wal.damaged", "agent.db.99999999.new"];
+        for copy in copies {
+            files.place.write(&format!("data/{copy}"), SECRET);
+        }
+        files.place.write("data/agent.db.mine", SECRET);
+        let ran = files.run("data/agent.db", &["erase", "HEAD~1", "--reason", "x", "--yes"]);
+        let ran = ran.expect(0);
+        for copy in ["agent.db.format-1", "agent.db-wal.damaged"] {
+            let text = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(text.contains(copy), "{engine}: {text}");
+        }
+        let mine = files.place.path("data/agent.db.mine").display().to_string();
+        assert_eq!(files.holding(SECRET), [mine], "{engine}");
+    }
+}
+
+#[test]
+fn a_command_that_writes_removes_what_killed_commands_left() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        files.ok("data/agent.db", &["init"]);
+        for name in ["agent.db.4194305.new", "agent.db.format-1.4194305.part"] {
+            files.place.write(&format!("data/{name}"), SECRET);
+        }
+        files.ok("data/agent.db", &["commit", "user", "hello"]);
+        assert_eq!(files.holding(SECRET), Vec::<String>::new(), "{engine}");
+    }
+}
+
+#[test]
+fn every_exit_writes_the_log_back() {
+    let files = Files::new("sqlite");
+    let path = "data/agent.db";
+    files.ok(path, &["init"]);
+    files.ok(path, &["commit", "user", "the first"]);
+    let url = &files.at(path)[0];
+    let feed = |arguments: &[&str], input: &str| {
+        files.place.feed(&in_store(url, arguments), input.as_bytes())
+    };
+    let messages = |count: usize| -> String {
+        (0..count).map(|n| format!("{{\"op\":\"user\",\"text\":\"word{n}\"}}\n")).collect()
+    };
+    let whole = |what: &str| {
+        let log = std::fs::metadata(files.place.path("data/agent.db-wal"));
+        assert!(log.map_or(0, |log| log.len()) == 0, "after {what}");
+    };
+    let refused = format!("{}{{\"op\":\"nonsense\"}}\n", messages(1));
+    assert_eq!(feed(&["apply", "-"], &refused).code, Some(1));
+    whole("an apply with a rejected line");
+    feed(&["apply", "-"], &messages(600)).expect(0);
+    whole("an apply");
+    for arguments in [
+        &["search", "word5"][..],
+        &["search", "word7", "--json"],
+        &["turns"],
+        &["log"],
+        &["verify"],
+        &["merge", "nowhere"],
+        &["import", "nothing"],
+        &["compile"],
+        &["cat"],
+        &["branch", "other"],
+        &["checkout", "nowhere"],
+        &["undo"],
+        &["erase", "HEAD", "--reason", "x", "--yes"],
+        &["gc"],
+    ] {
+        files.run(path, arguments);
+        whole(&format!("{arguments:?}"));
+    }
+}
+
+#[test]
+fn the_password_of_a_removed_remote_is_in_no_file_after_gc() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        let path = "data/agent.db";
+        files.ok(path, &["init"]);
+        files.ok(path, &["commit", "user", "hello"]);
+        let url = format!("postgres://ada:{SECRET}@127.0.0.1:1/team");
+        files.ok(path, &["remote", "add", "team", &url]);
+        files.ok(path, &["remote", "add", "other", "sqlite:other.db"]);
+        files.ok(path, &["commit", "user", "more"]);
+        files.ok(path, &["remote", "remove", "team"]);
+        files.ok(path, &["gc", "--keep", "0s"]);
+        assert_eq!(files.holding(SECRET), Vec::<String>::new(), "{engine}");
+    }
+}

@@ -1,0 +1,80 @@
+//! The process that holds a lease, so that a collector on the same machine sees when it is gone.
+
+use serde::{Deserialize, Serialize};
+
+/// A process. Ids of processes are given out again, and containers count by themselves, so it is
+/// known by its start and by the namespace that its id belongs to as well.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Process {
+    /// The machine since its start, the namespace of its processes, and the user.
+    space: String,
+    id: u32,
+    /// When it was started, as the system counts.
+    started: u64,
+}
+
+impl Process {
+    /// Returns this process; `None` where the system does not tell others about it.
+    pub(super) fn of_this() -> Option<Self> {
+        let id = std::process::id();
+        Some(Self { space: system::space()?, id, started: system::started(id)? })
+    }
+
+    /// Whether the process is known to have ended. Of another machine, container or user nothing is
+    /// known.
+    pub(super) fn is_gone(&self) -> bool {
+        system::space().is_some_and(|space| space == self.space)
+            && system::started(self.id) != Some(self.started)
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt as _;
+
+    pub(super) fn space() -> Option<String> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+        // Processes of other users may be hidden.
+        let user = fs::metadata("/proc/self").ok()?.uid();
+        Some(format!("{} {} {user}", boot.trim(), namespace.display()))
+    }
+
+    /// Returns when a process was started; `None` when it has ended.
+    pub(super) fn started(id: u32) -> Option<u64> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name, in parentheses, may contain anything.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace();
+        let has_ended = matches!(fields.next()?, "Z" | "X");
+        let started = fields.nth(18)?.parse().ok()?;
+        (!has_ended).then_some(started)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub(super) fn space() -> Option<String> {
+        None
+    }
+
+    pub(super) fn started(_id: u32) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_gone_when_another_has_its_id_or_none() {
+        let this = Process::of_this().expect("Linux tells");
+        assert!(!this.is_gone());
+        assert!(Process { started: this.started + 1, ..this.clone() }.is_gone());
+        assert!(Process { id: u32::MAX, ..this.clone() }.is_gone());
+        let elsewhere = Process { space: "another machine".to_owned(), id: u32::MAX, ..this };
+        assert!(!elsewhere.is_gone());
+    }
+}

@@ -1,0 +1,265 @@
+//! Histories of Aider: a file of Markdown with all chats of a folder.
+//!
+//! A chat begins with a heading that has its time. A line with `####` is what a user typed, a line with
+//! `>` is what Aider printed, and all else is what the model said.
+
+use tract_core::{Draft, JsonText, Priority};
+
+use crate::document::{Conversation, Document};
+use crate::recording::RecordedNote;
+use crate::report::{AnomalyKind, TokenTotals};
+use crate::values::{self, Metadata, model_config, recorded};
+
+/// The beginning of the first line of a chat.
+const CHAT: &str = "# aider chat started at ";
+/// Commands that ask the model; other commands of the user are for Aider.
+const ASKING: [&str; 4] = ["/ask", "/code", "/architect", "/context"];
+
+/// Whether a text is such a file.
+pub(crate) fn is_one(head: &str) -> bool {
+    head.lines().map(str::trim).find(|line| !line.is_empty()).is_some_and(|l| l.starts_with(CHAT))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BlockKind {
+    User,
+    Printed,
+    Said,
+}
+
+/// Lines of one kind.
+struct Block {
+    kind: BlockKind,
+    line: usize,
+    text: String,
+}
+
+pub(crate) fn read(text: &str) -> Document {
+    let lines: Vec<&str> = text.lines().collect();
+    let fenced = fenced(&lines);
+    let mut all = Document::new();
+    let mut chat = Chat::default();
+    let mut block: Option<Block> = None;
+    for (n, line) in lines.iter().enumerate() {
+        let is_fenced = fenced.get(n).copied().unwrap_or_default();
+        if let Some(at) = line.strip_prefix(CHAT).filter(|_| !is_fenced) {
+            chat.end_block(block.take());
+            all.extend(std::mem::replace(&mut chat, Chat::begin(at.trim())).end());
+            continue;
+        }
+        let (kind, text) = match () {
+            () if is_fenced => (BlockKind::Said, *line),
+            () if *line == "####" => (BlockKind::User, ""),
+            () if line.starts_with("#### ") => (BlockKind::User, line.get(5..).unwrap_or_default()),
+            () if *line == ">" => (BlockKind::Printed, ""),
+            () if line.starts_with("> ") => (BlockKind::Printed, line.get(2..).unwrap_or_default()),
+            () if line.trim().is_empty()
+                && block.as_ref().is_none_or(|b| b.kind != BlockKind::Said) =>
+            {
+                // A blank line ends what a user typed or Aider printed.
+                chat.end_block(block.take());
+                continue;
+            }
+            () => (BlockKind::Said, *line),
+        };
+        let text = if kind == BlockKind::Said { text } else { text.trim_end() };
+        match &mut block {
+            Some(open) if open.kind == kind => {
+                open.text.push('\n');
+                open.text.push_str(text);
+            }
+            _ => {
+                chat.end_block(block.take());
+                block = Some(Block { kind, line: n + 1, text: text.to_owned() });
+            }
+        }
+    }
+    // The tool writes whole lines: a part of one is the rest of what is written right now.
+    let is_torn = !text.is_empty() && !text.ends_with('\n');
+    match block {
+        Some(block) if is_torn => {
+            let what = "the file ends within a line; the message is read when it is complete";
+            chat.conversation.recording.odd(block.line, AnomalyKind::TornLine, what);
+        }
+        block => chat.end_block(block),
+    }
+    all.extend(chat.end());
+    all
+}
+
+/// Marks the lines that are within a block of code. A fence that is not closed before the next chat, or before
+/// another one is opened, is none.
+fn fenced(lines: &[&str]) -> Vec<bool> {
+    let mut fenced = vec![false; lines.len()];
+    let mut open: Option<(usize, String)> = None;
+    for (n, line) in lines.iter().enumerate() {
+        if line.starts_with(CHAT) {
+            open = None;
+            continue;
+        }
+        let ticks = line.chars().take_while(|letter| *letter == '`').count();
+        if ticks < 3 {
+            continue;
+        }
+        let (fence, info) = line.split_at(ticks);
+        match &open {
+            Some((from, opened)) if info.trim().is_empty() && fence.len() >= opened.len() => {
+                for is_fenced in fenced.get_mut(*from..=n).into_iter().flatten() {
+                    *is_fenced = true;
+                }
+                open = None;
+            }
+            _ => open = Some((n, fence.to_owned())),
+        }
+    }
+    fenced
+}
+
+/// A chat while its blocks are read.
+#[derive(Default)]
+struct Chat {
+    conversation: Conversation,
+    at: Option<i64>,
+    model: Option<String>,
+    /// A command that no answer followed so far.
+    command: Option<(usize, String)>,
+    has_begun: bool,
+}
+
+impl Chat {
+    fn begin(at: &str) -> Self {
+        let mut chat = Self { at: values::time(Some(at)), has_begun: true, ..Self::default() };
+        let recording = &mut chat.conversation.recording;
+        if chat.at.is_none() {
+            recording.odd(0, AnomalyKind::NoTime, "a chat without a readable time");
+        }
+        chat.conversation.facts.session = Some(at.replacen(' ', "T", 1).replace(':', "-"));
+        chat
+    }
+
+    fn end(mut self) -> Option<Conversation> {
+        self.end_command(true);
+        let is_empty = self.conversation.cursor.entries().is_empty();
+        let has_more = self.conversation.recording.report.anomalies.count() > 0;
+        (self.has_begun || !is_empty || has_more).then_some(self.conversation)
+    }
+
+    fn end_block(&mut self, block: Option<Block>) {
+        let Some(Block { kind, line, text }) = block else { return };
+        let text = text.trim().to_owned();
+        if text.is_empty() {
+            return;
+        }
+        self.conversation.recording.report.lines += 1;
+        match kind {
+            BlockKind::User => {
+                self.end_command(true);
+                let word = text.split_whitespace().next().unwrap_or_default();
+                let is_command = text.starts_with(['/', '!']) && !ASKING.contains(&word);
+                if is_command {
+                    self.command = Some((line, text));
+                } else {
+                    self.say(line, Draft::user(text));
+                }
+            }
+            BlockKind::Printed => self.printed(line, text),
+            BlockKind::Said => {
+                self.end_command(false);
+                let recording = &mut self.conversation.recording;
+                recording.end_answer(&self.conversation.cursor);
+                recording.answer(self.model.as_deref(), None);
+                let mut draft = Draft::assistant(text);
+                draft.generation_config = model_config(self.model.as_deref());
+                self.say(line, draft);
+            }
+        }
+    }
+
+    /// Says a command. One that no answer follows was not sent to the model.
+    fn end_command(&mut self, is_skipped: bool) {
+        let Some((line, text)) = self.command.take() else { return };
+        let draft = Draft::user(text);
+        self.say(line, if is_skipped { draft.priority(Priority::Skip) } else { draft });
+    }
+
+    fn say(&mut self, line: usize, draft: Draft) {
+        self.conversation.say(None, line, recorded(draft, None, self.at));
+    }
+
+    fn printed(&mut self, line: usize, text: String) {
+        for printed in text.lines() {
+            let named = printed.strip_prefix("Main model: ").or(printed.strip_prefix("Model: "));
+            let named = named.or(printed.strip_prefix("Models: "));
+            if let Some(rest) = named {
+                let model = rest.split(" with ").next().unwrap_or(rest);
+                self.model = Some(model.trim().to_owned());
+            }
+        }
+        let tokens = text.lines().find_map(tokens);
+        let mut metadata = Metadata::default();
+        if let Some((usage, cost)) = &tokens {
+            self.conversation.recording.report.tokens.add(usage);
+            metadata.usage(usage);
+            metadata.set_some("cost", *cost);
+            metadata.set_some("model", self.model.as_deref());
+        }
+        // Aider prints the result of a command after it.
+        self.end_command(true);
+        if self.conversation.cursor.entries().is_empty() {
+            return self.conversation.recording.skip("printed before the first message");
+        }
+        let Ok(content) = JsonText::of(&serde_json::json!({ "printed": text })) else { return };
+        let message = match tokens {
+            Some(_) => "Aider: tokens of the answer",
+            None => "Aider: printed",
+        };
+        let note = RecordedNote {
+            message: message.to_owned(),
+            content,
+            metadata: metadata.json(),
+            at: self.at,
+        };
+        self.conversation.recording.note(&mut self.conversation.cursor, line, note);
+    }
+}
+
+/// The tokens and the cost of an answer, in USD, as Aider prints them: rounded.
+fn tokens(line: &str) -> Option<(TokenTotals, Option<f64>)> {
+    let rest = line.strip_prefix("Tokens: ")?;
+    let (counts, cost) = match rest.split_once(" Cost: ") {
+        Some((counts, cost)) => (counts, Some(cost)),
+        None => (rest, None),
+    };
+    let mut usage = TokenTotals::default();
+    for part in counts.trim_end_matches('.').split(", ") {
+        let (number, what) = part.trim().split_once(' ')?;
+        let number = count(number)?;
+        match what {
+            "sent" => usage.input = number,
+            "received" => usage.output = number,
+            "cache write" => usage.cache_write = number,
+            "cache hit" => usage.cache_read = number,
+            _ => {}
+        }
+    }
+    usage.input = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
+    let cost = cost.and_then(|cost| {
+        let first = cost.split(',').next()?;
+        first.trim().strip_prefix('$')?.split_whitespace().next()?.parse().ok()
+    });
+    Some((usage, cost))
+}
+
+/// Reads a count such as `950`, `1.2k` or `1.5M`.
+fn count(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix('k') {
+        Some(number) => (number, 1e3),
+        None => match text.strip_suffix('M') {
+            Some(number) => (number, 1e6),
+            None => (text, 1.0),
+        },
+    };
+    let number: f64 = number.replace(',', "").parse().ok()?;
+    let tokens = (number * unit).round();
+    (0.0..9e15).contains(&tokens).then_some(tokens as u64)
+}

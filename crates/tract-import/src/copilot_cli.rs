@@ -1,0 +1,205 @@
+//! Sessions of GitHub Copilot CLI: JSONL files of events.
+
+use std::collections::HashMap;
+
+use tract_core::{Body, Content, Draft, JsonText, Part, ToolAnswer};
+
+use crate::facts::Facts;
+use crate::import::LineReader;
+use crate::object::Object;
+use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
+use crate::report::TokenTotals;
+use crate::values::{Metadata, canonical, has_members, model_config, recorded, shown};
+
+/// Whether an object is an event.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let kind = members.text("type").unwrap_or_default();
+    let is_first = kind == "session.start" || kind == "user.message";
+    is_first && members.has_all(&["type", "data", "id", "timestamp", "parentId"])
+}
+
+#[derive(Default)]
+pub(crate) struct CopilotReader {
+    recording: Recording,
+    cursor: Cursor,
+    facts: Facts,
+    model: Option<String>,
+    /// Tokens of the answers of each model since the tool was started.
+    outputs: HashMap<String, u64>,
+}
+
+impl LineReader for CopilotReader {
+    fn recording(&mut self) -> &mut Recording {
+        &mut self.recording
+    }
+
+    fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
+        let raw: &serde_json::value::RawValue = serde_json::from_slice(bytes)?;
+        match Object::of(Some(raw)) {
+            Some(event) => self.event(number, &event),
+            None => self.recording.unreadable(number, "a line that is not an event"),
+        }
+        Ok(())
+    }
+
+    fn is_record(text: &str) -> bool {
+        has_members(text, &["type", "data", "id", "timestamp"])
+    }
+
+    fn finish(&mut self) -> Facts {
+        std::mem::take(&mut self.facts)
+    }
+}
+
+impl CopilotReader {
+    fn event(&mut self, number: usize, event: &Object<'_>) {
+        let kind = event.text("type").unwrap_or_else(|| "untyped".to_owned());
+        let data = event.object("data").unwrap_or_default();
+        let at = event.time("timestamp");
+        let id = event.text("id");
+        let draft = match kind.as_str() {
+            "session.start" | "session.resume" => {
+                self.recording.skip(kind);
+                return self.session(&data);
+            }
+            "session.model_change" => {
+                self.model = data.text("newModel").or_else(|| self.model.take());
+                return self.recording.skip(kind);
+            }
+            "user.message" => Draft::user(data.text("content").unwrap_or_default()),
+            "system.message" => Draft::system(data.text("content").unwrap_or_default()),
+            "assistant.message" => return self.answer(number, id.as_deref(), &data, at),
+            "tool.execution_complete" => {
+                let Some(draft) = result(&data) else {
+                    return self.recording.unreadable(number, "a result without its call's id");
+                };
+                draft
+            }
+            "session.shutdown" => return self.shutdown(number, &data, at),
+            "session.compaction_complete" if data.has("summaryContent") => {
+                self.recording.skip(kind);
+                return self.compaction(number, id, &data, at);
+            }
+            // Events for the interface, and repetitions of messages.
+            _ => return self.recording.skip(kind),
+        };
+        let draft = recorded(draft, id.as_deref(), at);
+        self.recording.append(&mut self.cursor, RecordedMessage { id, line: number, draft });
+    }
+
+    fn session(&mut self, data: &Object<'_>) {
+        let context = data.object("context").unwrap_or_default();
+        let facts = &mut self.facts;
+        facts.session = facts.session.take().or_else(|| data.filled("sessionId"));
+        facts.version = data.filled("copilotVersion").or_else(|| facts.version.take());
+        facts.cwd = context.filled("cwd").or_else(|| facts.cwd.take());
+        facts.git_branch = context.filled("branch").or_else(|| facts.git_branch.take());
+        self.model = data.filled("selectedModel").or_else(|| self.model.take());
+    }
+
+    fn answer(&mut self, number: usize, id: Option<&str>, data: &Object<'_>, at: Option<i64>) {
+        let mut draft = Draft::assistant("");
+        let text = data.filled("reasoningText");
+        let encrypted = data.filled("reasoningOpaque");
+        if text.is_some() || encrypted.is_some() {
+            let text = text.unwrap_or_default();
+            draft = draft.part(Part::Reasoning { text, signature: None, encrypted });
+        }
+        if let Some(text) = data.filled("content") {
+            draft = draft.part(Part::text(text));
+        }
+        for raw in data.list("toolRequests") {
+            let call = Object::of(Some(raw)).unwrap_or_default();
+            let arguments = call.text("arguments");
+            let arguments = arguments.or_else(|| call.raw("arguments").map(canonical));
+            let (id, name) = (call.text("toolCallId"), call.text("name"));
+            let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
+            draft = draft.call(id.unwrap_or_default(), name.unwrap_or_default(), arguments);
+        }
+        if draft.content.parts().is_empty() {
+            return self.recording.skip("assistant.message:empty");
+        }
+        let model = data.filled("model").or_else(|| self.model.clone());
+        let output = data.count("outputTokens");
+        let usage = output.map(|output| TokenTotals { output, ..TokenTotals::default() });
+        if let (Some(model), Some(output)) = (&model, output) {
+            let sum = self.outputs.entry(model.clone()).or_default();
+            *sum = sum.saturating_add(output);
+        }
+        let mut metadata = Metadata::default();
+        metadata.set_some("message_id", data.text("messageId"));
+        if let Some(usage) = &usage {
+            metadata.usage(usage);
+        }
+        draft.metadata = metadata.json();
+        draft.generation_config = model_config(model.as_deref());
+        self.recording.end_answer(&self.cursor);
+        self.recording.answer(model.as_deref(), usage.as_ref());
+        let message = RecordedMessage {
+            id: id.map(str::to_owned),
+            line: number,
+            draft: recorded(draft, id, at),
+        };
+        self.recording.append(&mut self.cursor, message);
+    }
+
+    /// Notes the tokens of a run of the tool, which are stated at its end for each model. Those of the
+    /// answers are in the messages, so that a note has what is left.
+    fn shutdown(&mut self, number: usize, data: &Object<'_>, at: Option<i64>) {
+        self.recording.skip("session.shutdown");
+        let metrics = data.object("modelMetrics").unwrap_or_default();
+        let counted = std::mem::take(&mut self.outputs);
+        for model in metrics.names() {
+            let usage = metrics.object(model).and_then(|metrics| metrics.object("usage"));
+            let Some(usage) = usage else { continue };
+            let count = |name: &str| usage.count(name).unwrap_or_default();
+            let (cache_read, cache_write) = (count("cacheReadTokens"), count("cacheWriteTokens"));
+            let input = count("inputTokens");
+            let output = count("outputTokens");
+            let usage = TokenTotals {
+                input: input.saturating_sub(cache_read).saturating_sub(cache_write),
+                output: output.saturating_sub(counted.get(model).copied().unwrap_or_default()),
+                cache_read,
+                cache_write,
+                ..TokenTotals::default()
+            };
+            if self.cursor.entries().is_empty() || usage == TokenTotals::default() {
+                continue;
+            }
+            self.recording.report.tokens.add(&usage);
+            let mut metadata = Metadata::default();
+            metadata.usage(&usage);
+            metadata.set("model", model);
+            let Ok(content) = JsonText::new(r#"{"type":"session.shutdown"}"#) else { continue };
+            let message = "Copilot CLI: tokens of the requests".to_owned();
+            let note = RecordedNote { message, content, metadata: metadata.json(), at };
+            self.recording.note(&mut self.cursor, number, note);
+        }
+    }
+
+    fn compaction(
+        &mut self,
+        number: usize,
+        id: Option<String>,
+        data: &Object<'_>,
+        at: Option<i64>,
+    ) {
+        let text = data.text("summaryContent").unwrap_or_default();
+        let body = Body { parts: vec![Part::text(text)], name: None };
+        let draft = recorded(Draft::new(Content::User(body)), id.as_deref(), at);
+        let summary = RecordedMessage { id, line: number, draft };
+        self.recording.summarize(&mut self.cursor, Vec::new(), summary);
+    }
+}
+
+fn result(data: &Object<'_>) -> Option<Draft> {
+    let call_id = data.filled("toolCallId")?;
+    let is_error = data.has("success") && !data.is_true("success");
+    let result = data.object("result").unwrap_or_default();
+    let error = data.object("error").unwrap_or_default();
+    let text = result.raw("content").map(shown);
+    let text = text.or_else(|| data.raw("result").filter(|_| !result.has("content")).map(shown));
+    let text = text.or_else(|| error.text("message")).or_else(|| data.raw("error").map(shown));
+    let (name, parts) = (data.text("toolName"), vec![Part::text(text.unwrap_or_default())]);
+    Some(Draft::new(Content::ToolResult(ToolAnswer { call_id, name, is_error, parts })))
+}

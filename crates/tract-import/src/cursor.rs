@@ -1,0 +1,248 @@
+//! Chats of Cursor: a database of keys and values, of which some have the chats, and their messages.
+//!
+//! The format is not documented and changes. Messages with their calls are read; what a message has
+//! elsewhere is reported.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, Part, ToolAnswer};
+
+use crate::damage::decode_noting;
+use crate::document::Conversation;
+use crate::object::Object;
+use crate::report::{AnomalyKind, TokenTotals};
+use crate::sqlite::{failure, open_database, tables};
+use crate::values::{Metadata, canonical, model_config, recorded};
+
+/// The table of the keys.
+const TABLE: &str = "cursorDiskKV";
+/// The beginning of the keys of chats.
+const CHAT: &str = "composerData:";
+
+/// Whether a database has the table of Cursor.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let Ok(database) = open_database(path) else { return false };
+    tables(&database).is_ok_and(|tables| tables.iter().any(|(name, _)| name == TABLE))
+}
+
+/// Reads the chats, one after the other.
+pub(crate) fn read<E: From<io::Error>>(
+    path: &Path,
+    mut each: impl FnMut(Conversation) -> Result<(), E>,
+) -> Result<(), E> {
+    let database = open_database(path)?;
+    let found = tables(&database).map_err(failure)?;
+    if !found.iter().any(|(name, _)| name == TABLE) {
+        return Err(failure("no chats of Cursor").into());
+    }
+    let keys = keys(&database).map_err(failure)?;
+    let mut count = 0;
+    for key in &keys {
+        let mut damage = Vec::new();
+        let text = value(&database, key, &mut damage).map_err(failure)?;
+        let Some(text) = text else { continue };
+        let id = key.strip_prefix(CHAT).unwrap_or_default();
+        let Some(chat) = Object::parse(&text) else {
+            let mut conversation = Conversation::default();
+            conversation.facts.session = Some(id.to_owned());
+            conversation.recording.odds(0, damage);
+            conversation.recording.unreadable(0, "a chat that is not an object in JSON");
+            each(conversation)?;
+            continue;
+        };
+        if let Some(mut conversation) = conversation(&database, id, &chat).map_err(failure)? {
+            conversation.recording.odds(0, damage);
+            count += 1;
+            each(conversation)?;
+        }
+    }
+    if count == 0 {
+        // A workspace's database has the prompts and settings alone.
+        let what = "it has no chats; those are in globalStorage/state.vscdb";
+        return Err(failure(what).into());
+    }
+    Ok(())
+}
+
+fn keys(database: &Connection) -> rusqlite::Result<Vec<String>> {
+    let query = format!("SELECT key FROM {TABLE} WHERE key >= ?1 AND key < ?2 ORDER BY key");
+    let mut statement = database.prepare(&query)?;
+    // The range of all keys with this beginning: `;` follows `:`.
+    let rows = statement.query_map([CHAT, "composerData;"], |row| row.get(0))?;
+    rows.collect()
+}
+
+fn value(
+    database: &Connection,
+    key: &str,
+    damage: &mut Vec<(AnomalyKind, String)>,
+) -> rusqlite::Result<Option<String>> {
+    let query = format!("SELECT value FROM {TABLE} WHERE key = ?1");
+    let mut statement = database.prepare_cached(&query)?;
+    let mut rows = statement.query([key])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(match row.get_ref(0)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(decode_noting(bytes, damage)),
+        _ => None,
+    })
+}
+
+fn conversation(
+    database: &Connection,
+    id: &str,
+    chat: &Object<'_>,
+) -> rusqlite::Result<Option<Conversation>> {
+    let mut conversation = Conversation::default();
+    conversation.facts.session = Some(id.to_owned());
+    conversation.facts.title = chat.filled("name");
+    let config = chat.object("modelConfig").unwrap_or_default();
+    let mut reader = Reader {
+        conversation,
+        model: config.filled("modelName"),
+        at: chat.time("createdAt"),
+        line: 0,
+    };
+    // Older chats have their messages in them.
+    let inner = chat.list("conversation");
+    let map = chat.object("conversationMap").unwrap_or_default();
+    let headers = chat.list("fullConversationHeadersOnly");
+    if inner.is_empty() && headers.is_empty() {
+        return Ok(None);
+    }
+    for raw in &inner {
+        reader.bubble(raw);
+    }
+    let headers = if inner.is_empty() { headers } else { Vec::new() };
+    for raw in headers {
+        let header = Object::of(Some(raw)).unwrap_or_default();
+        let bubble = header.text("bubbleId").unwrap_or_default();
+        let mut damage = Vec::new();
+        let text = value(database, &format!("bubbleId:{id}:{bubble}"), &mut damage)?;
+        reader.conversation.recording.odds(reader.line + 1, damage);
+        let known = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+        match known.or_else(|| map.raw(&bubble)) {
+            Some(raw) => reader.bubble(raw),
+            None => {
+                reader.line += 1;
+                let what = format!("the message {bubble:?} is not in the database");
+                reader.conversation.recording.unreadable(reader.line, what);
+            }
+        }
+    }
+    Ok(Some(reader.conversation))
+}
+
+struct Reader {
+    conversation: Conversation,
+    model: Option<String>,
+    at: Option<i64>,
+    line: usize,
+}
+
+impl Reader {
+    fn bubble(&mut self, raw: &RawValue) {
+        self.line += 1;
+        self.conversation.recording.report.lines += 1;
+        let Some(bubble) = Object::of(Some(raw)) else {
+            let what = "a message that is not an object";
+            return self.conversation.recording.unreadable(self.line, what);
+        };
+        let id = bubble.filled("bubbleId");
+        self.at = bubble.time("createdAt").or(self.at);
+        let text = bubble.filled("text");
+        let images = bubble.list("images").len();
+        if images > 0 {
+            let what = format!("{images} pictures of the message are not read");
+            self.conversation.recording.unreadable(self.line, what);
+        }
+        match bubble.count("type") {
+            Some(1) => match text {
+                Some(text) => self.say(id.as_deref(), 0, Draft::user(text)),
+                None => self.conversation.recording.skip("empty message"),
+            },
+            Some(2) => self.answer(id.as_deref(), text, &bubble),
+            kind => {
+                let what = format!("a message of the unknown type {}", kind.unwrap_or_default());
+                self.conversation.recording.unreadable(self.line, what);
+            }
+        }
+    }
+
+    fn answer(&mut self, id: Option<&str>, text: Option<String>, bubble: &Object<'_>) {
+        let mut draft = Draft::assistant("");
+        if let Some(thinking) = bubble.object("thinking") {
+            draft = draft.part(Part::Reasoning {
+                text: thinking.text("text").unwrap_or_default(),
+                signature: thinking.filled("signature"),
+                encrypted: None,
+            });
+        }
+        draft = text.into_iter().map(Part::text).fold(draft, Draft::part);
+        let tool = bubble
+            .object("toolFormerData")
+            .filter(|tool| tool.has("name") || tool.has("toolCallId"));
+        let mut result = None;
+        if let Some(tool) = &tool {
+            let call_id = tool.filled("toolCallId");
+            let call_id = call_id.unwrap_or_else(|| id.unwrap_or("call").to_owned());
+            let name = tool.text("name").unwrap_or_default();
+            let arguments = ["rawArgs", "params"].iter().find_map(|name| {
+                let text = tool.text(name).filter(|text| Object::parse(text).is_some());
+                text.or_else(|| {
+                    Object::of(tool.raw(name)).and_then(|_| tool.raw(name)).map(canonical)
+                })
+            });
+            if arguments.is_none() {
+                let what = format!("the call of {name:?} has no arguments that are read");
+                self.conversation.recording.unreadable(self.line, what);
+            }
+            draft = draft.call(&call_id, &name, arguments.unwrap_or_else(|| "{}".to_owned()));
+            let status = tool.text("status").unwrap_or_default();
+            let is_error = matches!(status.as_str(), "error" | "cancelled" | "rejected");
+            let output = tool.first(&["result", "error"]).map(crate::values::shown);
+            let denied = (status == "rejected").then(|| "The user rejected the call.".to_owned());
+            if let Some(text) = output.or(denied) {
+                let (name, parts) = (Some(name), vec![Part::text(text)]);
+                let answer = ToolAnswer { call_id, name, is_error, parts };
+                result = Some(Draft::new(Content::ToolResult(answer)));
+            }
+        }
+        if draft.content.parts().is_empty() {
+            return self.conversation.recording.skip("empty message");
+        }
+        let info = bubble.object("modelInfo").unwrap_or_default();
+        let model = info.filled("modelName").or_else(|| self.model.clone());
+        let usage = bubble.object("tokenCount").map(|tokens| {
+            let count = |name: &str| tokens.count(name).unwrap_or_default();
+            TokenTotals {
+                input: count("inputTokens"),
+                output: count("outputTokens"),
+                ..TokenTotals::default()
+            }
+        });
+        // Newer versions write zeros.
+        let usage = usage.filter(|usage| *usage != TokenTotals::default());
+        let mut metadata = Metadata::default();
+        metadata.set_some("message_id", id);
+        if let Some(usage) = &usage {
+            metadata.usage(usage);
+        }
+        draft.metadata = metadata.json();
+        draft.generation_config = model_config(model.as_deref());
+        let recording = &mut self.conversation.recording;
+        recording.end_answer(&self.conversation.cursor);
+        recording.answer(model.as_deref(), usage.as_ref());
+        self.say(id, 0, draft);
+        result.into_iter().for_each(|draft| self.say(id, 1, draft));
+    }
+
+    fn say(&mut self, id: Option<&str>, n: usize, draft: Draft) {
+        let own = id.map(|id| if n == 0 { id.to_owned() } else { format!("{id}#{n}") });
+        let draft = recorded(draft, id, self.at);
+        self.conversation.say(own.as_deref(), self.line, draft);
+    }
+}

@@ -1,0 +1,263 @@
+//! Damaged lines, and the whole records that they contain.
+
+use std::io;
+
+use serde::de::IgnoredAny;
+use tract_core::json::{self, DecodedText};
+
+use crate::report::AnomalyKind;
+use crate::values::has_members;
+
+/// How often the bytes of a line are read at most in search of records.
+const MAX_PASSES: usize = 16;
+
+/// The records of a damaged line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recovered<'a> {
+    pub(crate) records: Vec<&'a str>,
+    /// Bytes that are part of no record.
+    pub(crate) lost: usize,
+    /// Whether the file ends within the last record.
+    pub(crate) is_torn: bool,
+}
+
+impl Recovered<'_> {
+    /// Describes the damage.
+    pub(crate) fn describe(&self) -> String {
+        let records = match self.records.len() {
+            0 => "no record in the line".to_owned(),
+            1 => "1 record in the line".to_owned(),
+            count => format!("{count} records in one line"),
+        };
+        match self.lost {
+            0 => records,
+            lost => format!("{records}, {lost} bytes that are part of none"),
+        }
+    }
+}
+
+/// Finds the whole records of a line that is not one record: two in one line, one after a record that
+/// breaks off. After damage only an object that `is_record` accepts counts, which must end where the
+/// line ends or another object begins: a value within a broken record is not a record. `ended` says
+/// whether the line has its end; without it, the rest may still be written.
+///
+/// # Complexity
+/// Linear in the length of the line.
+pub(crate) fn recover(text: &str, ended: bool, is_record: impl Fn(&str) -> bool) -> Recovered<'_> {
+    let mut recovered = Recovered::default();
+    let mut budget = text.len().saturating_mul(MAX_PASSES);
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        if rest.starts_with('{') {
+            match value_end(rest, &mut budget) {
+                Ok(end) => {
+                    let (record, after) = rest.split_at(end);
+                    recovered.records.push(record);
+                    rest = after.trim_start();
+                    continue;
+                }
+                Err(is_eof) if is_eof && !ended => {
+                    recovered.is_torn = true;
+                    return recovered;
+                }
+                Err(_) => {}
+            }
+        }
+        let next = next_record(rest, &mut budget, &is_record);
+        recovered.lost += next.unwrap_or(rest.len());
+        rest = next.and_then(|next| rest.get(next..)).unwrap_or_default();
+    }
+    recovered
+}
+
+/// Where the value at the beginning of a text ends; otherwise, whether the text ends too early.
+fn value_end(text: &str, budget: &mut usize) -> Result<usize, bool> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    let value = values.next();
+    let read = values.byte_offset();
+    match value {
+        Some(Ok(_)) => {
+            *budget = budget.saturating_sub(read);
+            Ok(read)
+        }
+        Some(Err(error)) => {
+            // Lines are without line ends, so the column is how far it was read.
+            *budget = budget.saturating_sub(error.column());
+            Err(error.is_eof())
+        }
+        None => Err(true),
+    }
+}
+
+/// Where the next record of a text begins, after its first byte.
+fn next_record(text: &str, budget: &mut usize, is_record: impl Fn(&str) -> bool) -> Option<usize> {
+    let starts = text.match_indices("{\"").map(|(at, _)| at).filter(|at| *at > 0);
+    for at in starts {
+        if *budget == 0 {
+            return None;
+        }
+        let candidate = text.get(at..)?;
+        let Ok(end) = value_end(candidate, budget) else { continue };
+        let (record, after) = candidate.split_at(end);
+        let after = after.trim_start();
+        if (after.is_empty() || after.starts_with('{')) && is_record(record) {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Finds the requests and conversations of a line that is not one JSON value, such as two records
+/// without a line end between them, and describes the damage. `None` where the line has none.
+///
+/// # Complexity
+/// Linear in the length of the line.
+///
+/// ```
+/// # use tract_import::records_of_line;
+/// let (records, damage) = records_of_line(r#"{"messages":[]} {"messages":[1]} {"mess"#).unwrap();
+/// assert_eq!(records, [r#"{"messages":[]}"#, r#"{"messages":[1]}"#]);
+/// assert_eq!(damage, "2 records in one line, 6 bytes that are part of none");
+/// ```
+pub fn records_of_line(line: &str) -> Option<(Vec<&str>, String)> {
+    const MEMBERS: [&str; 5] = ["messages", "request", "contents", "input", "conversations"];
+    let is_record = |text: &str| MEMBERS.iter().any(|member| has_members(text, &[member]));
+    let recovered = recover(line.trim_end(), true, is_record);
+    let is_whole = recovered.records.len() == 1 && recovered.lost == 0;
+    let has_record = !recovered.records.is_empty() && !is_whole;
+    has_record.then(|| (recovered.records.clone(), recovered.describe()))
+}
+
+/// The rules of a format for its lines.
+pub(crate) struct LineRules<T> {
+    /// Takes a record.
+    pub(crate) line: fn(&mut T, usize, &[u8]) -> Result<(), serde_json::Error>,
+    /// Notes an anomaly of a line.
+    pub(crate) odd: fn(&mut T, usize, AnomalyKind, String),
+    /// Whether an object is a record, by its members.
+    pub(crate) is_record: fn(&str) -> bool,
+}
+
+/// Reads a line. Damage to its characters is replaced, and of a damaged line the whole records are
+/// read; both are noted.
+pub(crate) fn read_line<T>(
+    reader: &mut T,
+    number: usize,
+    bytes: &[u8],
+    ended: bool,
+    rules: LineRules<T>,
+) {
+    let LineRules { line, odd, is_record } = rules;
+    let decoded = json::decode(bytes);
+    for (kind, what) in replacements(&decoded) {
+        odd(reader, number, kind, what);
+    }
+    let text: &str = &decoded.text;
+    if text.trim().is_empty() {
+        return;
+    }
+    let Err(error) = line(reader, number, text.as_bytes()) else { return };
+    let recovered = recover(text, ended, is_record);
+    let is_whole = recovered.records.len() == 1 && recovered.lost == 0 && !recovered.is_torn;
+    if recovered.records.is_empty() || is_whole {
+        let (kind, what) = problem(&error, ended);
+        return odd(reader, number, kind, what);
+    }
+    for record in &recovered.records {
+        if let Err(error) = line(reader, number, record.as_bytes()) {
+            let (kind, what) = problem(&error, true);
+            odd(reader, number, kind, what);
+        }
+    }
+    odd(reader, number, AnomalyKind::DamagedLine, recovered.describe());
+    if recovered.is_torn {
+        odd(reader, number, AnomalyKind::TornLine, TORN.to_owned());
+    }
+}
+
+const TORN: &str = "the file ends in the middle of a line";
+
+/// Describes the error of a line. serde's own text may quote the line.
+fn problem(error: &serde_json::Error, ended: bool) -> (AnomalyKind, String) {
+    if !ended && error.is_eof() {
+        return (AnomalyKind::TornLine, TORN.to_owned());
+    }
+    (AnomalyKind::UnreadableLine, format!("no line of the format: column {}", error.column()))
+}
+
+/// Lists the places of a text that were replaced, each with its member.
+pub(crate) fn replacements(decoded: &DecodedText<'_>) -> Vec<(AnomalyKind, String)> {
+    let mut what: Vec<String> = decoded.replaced.iter().map(ToString::to_string).collect();
+    if decoded.count > what.len() {
+        what.push(format!("{} more places were replaced", decoded.count - what.len()));
+    }
+    what.into_iter().map(|what| (AnomalyKind::ReplacedText, what)).collect()
+}
+
+/// Decodes bytes of JSON, and adds what was replaced to `damage`.
+pub(crate) fn decode_noting(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)>) -> String {
+    let decoded = json::decode(bytes);
+    damage.extend(replacements(&decoded));
+    decoded.text.into_owned()
+}
+
+/// Rejects a file in UTF-16, as the programs of Windows write it, by its first bytes.
+///
+/// # Errors
+/// With the format and a remedy.
+pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
+    let name = match start {
+        [0xff, 0xfe, ..] => "UTF-16 (little endian)",
+        [0xfe, 0xff, ..] => "UTF-16 (big endian)",
+        [b'{' | b'[', 0, ..] => "UTF-16 (little endian) without a byte order mark",
+        [0, b'{' | b'[', ..] => "UTF-16 (big endian) without a byte order mark",
+        _ => return Ok(()),
+    };
+    let what = format!("the file is {name}, not UTF-8: convert it, such as with `iconv -t utf-8`");
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_record(text: &str) -> bool {
+        text.contains("\"id\"")
+    }
+
+    #[track_caller]
+    fn check(text: &str, ended: bool, records: &[&str], lost: usize, is_torn: bool) {
+        let expected = Recovered { records: records.to_vec(), lost, is_torn };
+        assert_eq!(recover(text, ended, is_record), expected, "{text}");
+    }
+
+    #[test]
+    fn whole_records_are_found_in_a_damaged_line() {
+        let (a, b) = (r#"{"id":1,"x":{"n":2}}"#, r#"{"id":3}"#);
+        check(&format!("{a}{b}"), true, &[a, b], 0, false);
+        check(&format!("  {a} {b}"), true, &[a, b], 0, false);
+        check(&format!("xx{a}"), true, &[a], 2, false);
+        check(&format!("{}{b}", &a[..15]), true, &[b], 15, false);
+        check(&format!(r#"{{"id":1,"t":"cut of{b}{a}"#), true, &[b, a], 19, false);
+        // A value within a record that breaks off is not a record.
+        check(&a[..19], true, &[], 19, false);
+        check(r#"{"id":1,"x":{"id":2},"y""#, true, &[], 24, false);
+        check(&format!("{a}{}", &b[..4]), false, &[a], 0, true);
+        check(&format!("{a}{}", &b[..4]), true, &[a], 4, false);
+    }
+
+    #[test]
+    fn a_line_made_of_beginnings_costs_a_bounded_time() {
+        let text = r#"{"a":["#.repeat(200_000);
+        assert_eq!(recover(&text, true, is_record).records.len(), 0);
+    }
+
+    #[test]
+    fn utf_16_is_rejected_by_name() {
+        for start in [&b"\xff\xfe{\0"[..], b"\xfe\xff\0{", b"{\0\"\0", b"\0[\0\""] {
+            let error = reject_utf16(start).expect_err("it is UTF-16").to_string();
+            assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
+        }
+        assert!(reject_utf16(b"\xef\xbb\xbf{}").is_ok() && reject_utf16(b"\0\0{}").is_ok());
+    }
+}

@@ -1,0 +1,329 @@
+//! Datasets of conversations: ShareGPT's `conversations` of `from` and `value`, messages whose tools
+//! are a text of JSON, and the queries with answers of xLAM. A file is a list, or has one on each line.
+
+use std::collections::VecDeque;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tract_core::{Body, Content, Draft, ToolAnswer, ToolSchema};
+use tract_providers::{Dialect, ProviderConversation};
+
+use crate::document::{Conversation, Document, Values};
+use crate::object::Object;
+use crate::recording::Recording;
+use crate::report::AnomalyKind;
+use crate::values::{self, Metadata, Raw, canonical, lenient, recorded};
+
+/// Members that have the turns of ShareGPT.
+const TURNS: [&str; 2] = ["conversations", "conversation"];
+
+/// Whether an object is a conversation of a dataset.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let turns = TURNS.iter().find_map(|name| members.list(name).first().copied());
+    let first = turns.and_then(|raw| Object::of(Some(raw)));
+    let has_turns = first.is_some_and(|turn| turn.has_all(&["from", "value"]));
+    let has_text_tools = members.text("tools").is_some_and(|tools| is_list(&tools));
+    has_turns
+        || (has_text_tools && (members.has("messages") || members.has_all(&["query", "answers"])))
+}
+
+fn is_list(text: &str) -> bool {
+    serde_json::from_str::<Vec<&RawValue>>(text).is_ok()
+}
+
+pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Error> {
+    let Values { values, unreadable } = Values::read(bytes)?;
+    let mut all = Document::with_capacity(values.len());
+    for (line, raw) in values {
+        let mut conversation = Conversation::default();
+        let members = Object::of(Some(raw)).unwrap_or_default();
+        // A number is a place in the file and says nothing without its name.
+        let id = members.filled("id").filter(|id| id.parse::<u64>().is_err());
+        let number = members.id("id").unwrap_or_else(|| line.to_string());
+        conversation.facts.session = Some(id.unwrap_or_else(|| format!("{stem}-{number}")));
+        conversation.recording.report.lines = 1;
+        let mut reader =
+            Reader { conversation: &mut conversation, line, calls: VecDeque::new(), count: 0 };
+        if members.has_all(&["query", "answers"]) {
+            reader.query(&members);
+        } else if let Some(name) = TURNS.iter().find(|name| members.has(name)) {
+            reader.turns(&members, name);
+        } else if members.has("messages") {
+            reader.messages(&members);
+        } else {
+            let what = format!("no conversation; members: {}", members.names().join(", "));
+            conversation.recording.unreadable(line, what);
+        }
+        all.push(conversation);
+    }
+    if let Some(first) = all.first_mut() {
+        for line in unreadable {
+            first.recording.odd(line, AnomalyKind::UnreadableLine, "a line that is not JSON");
+        }
+    }
+    Ok(all)
+}
+
+struct Reader<'a> {
+    conversation: &'a mut Conversation,
+    line: usize,
+    /// The calls without a result, oldest first: these datasets have no ids.
+    calls: VecDeque<(String, String)>,
+    count: usize,
+}
+
+impl Reader<'_> {
+    fn say(&mut self, draft: Draft) {
+        self.conversation.say(None, self.line, recorded(draft, None, None));
+    }
+
+    fn unreadable(&mut self, what: impl Into<String>) {
+        self.conversation.recording.unreadable(self.line, what);
+    }
+
+    fn turns(&mut self, members: &Object<'_>, name: &str) {
+        let mut tools = self.tools(members.raw("tools"));
+        if let Some(system) = members.filled("system") {
+            let mut draft = Draft::system(system);
+            draft.tools = tools.take();
+            self.say(draft);
+        }
+        for raw in members.list(name) {
+            let turn = Object::of(Some(raw)).unwrap_or_default();
+            let Some(mut draft) = self.turn(&turn) else { continue };
+            draft.tools = tools.take();
+            self.say(draft);
+        }
+        for kept in ["rejected", "chosen"] {
+            if members.has(kept) {
+                self.conversation.recording.skip(kept);
+            }
+        }
+    }
+
+    fn turn(&mut self, turn: &Object<'_>) -> Option<Draft> {
+        let value = turn.first(&["value", "content"]);
+        let (Some(from), Some(value)) = (turn.text("from").or_else(|| turn.text("role")), value)
+        else {
+            self.unreadable("a turn without the members \"from\" and \"value\"");
+            return None;
+        };
+        let text = || values::text(Some(value)).unwrap_or_else(|| canonical(value));
+        let body = || Body { parts: values::message_parts(Some(value)), name: None };
+        Some(match from.as_str() {
+            "system" => Draft::new(Content::System(body())),
+            "human" | "user" => Draft::new(Content::User(body())),
+            "gpt" | "assistant" | "chatgpt" | "bard" | "bing" | "model" => {
+                self.answer();
+                body().parts.into_iter().fold(Draft::assistant(""), Draft::part)
+            }
+            "function_call" => {
+                self.answer();
+                self.function_call(&text())
+            }
+            "observation" | "tool" | "function_response" | "function-response"
+            | "tool_response" => {
+                let parts = body().parts;
+                match self.calls.pop_front() {
+                    Some((call_id, name)) => {
+                        let (name, is_error) = (Some(name), false);
+                        Draft::new(Content::ToolResult(ToolAnswer {
+                            call_id,
+                            name,
+                            is_error,
+                            parts,
+                        }))
+                    }
+                    // The call is in the model's text.
+                    None => {
+                        let mut metadata = Metadata::default();
+                        metadata.set("injected", from.as_str());
+                        let mut draft = Draft::new(Content::User(Body { parts, name: None }));
+                        draft.metadata = metadata.json();
+                        draft
+                    }
+                }
+            }
+            other => {
+                self.unreadable(format!("a turn of the unknown speaker {other:?}"));
+                return None;
+            }
+        })
+    }
+
+    fn answer(&mut self) {
+        self.conversation.recording.end_answer(&self.conversation.cursor);
+        self.conversation.recording.answer(None, None);
+    }
+
+    /// Calls in a text of JSON: one, or a list. Any other text is kept as it is.
+    fn function_call(&mut self, text: &str) -> Draft {
+        let list: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
+        let list = list.or_else(|| Some(vec![serde_json::from_str(text).ok()?]));
+        let calls: Option<Vec<(String, String)>> = list.and_then(|list| {
+            let call = |raw: &RawValue| {
+                let call = Object::of(Some(raw))?;
+                Some((call.text("name")?, arguments(call.first(&["arguments", "parameters"]))))
+            };
+            list.into_iter().map(call).collect()
+        });
+        let Some(calls) = calls.filter(|calls| !calls.is_empty()) else {
+            return Draft::assistant(text);
+        };
+        let mut draft = Draft::assistant("");
+        for (name, arguments) in calls {
+            self.count += 1;
+            let id = format!("call-{}", self.count);
+            draft = draft.call(&id, &name, arguments);
+            self.calls.push_back((id, name));
+        }
+        draft
+    }
+
+    fn query(&mut self, members: &Object<'_>) {
+        let mut draft = Draft::user(members.text("query").unwrap_or_default());
+        draft.tools = self.tools(members.raw("tools"));
+        self.say(draft);
+        let answers = members.raw("answers");
+        let text = values::text(answers).or_else(|| answers.map(canonical)).unwrap_or_default();
+        self.answer();
+        let draft = self.function_call(&text);
+        if draft.content.calls().next().is_none() {
+            self.unreadable("answers that are not a list of calls, kept as a text");
+        }
+        self.say(draft);
+    }
+
+    /// Messages in a provider's shape, next to tools that are a text of JSON.
+    fn messages(&mut self, members: &Object<'_>) {
+        let mut tools = self.tools(members.raw("tools"));
+        let mut request = Map::new();
+        let messages = members.raw("messages").and_then(|raw| lenient::<Value>(Some(raw)));
+        request.insert("messages".to_owned(), messages.unwrap_or_default());
+        let text = Value::Object(request).to_string();
+        let read = match ProviderConversation::read(&text, None) {
+            Ok(read) => read,
+            Err(error) => match ProviderConversation::read(&text, Some(Dialect::OpenAi)) {
+                Ok(read) => read,
+                Err(_) => return self.unreadable(format!("messages of no provider: {error}")),
+            },
+        };
+        for anomaly in read.imported.anomalies {
+            self.unreadable(anomaly.to_string());
+        }
+        for mut draft in read.imported.drafts {
+            if matches!(draft.content, Content::Assistant(_)) {
+                self.conversation.recording.answer(None, None);
+            }
+            draft.tools = tools.take();
+            self.say(draft);
+        }
+    }
+
+    /// The definitions of tools, which may be a text of JSON, in any of the shapes in use.
+    fn tools(&mut self, raw: Raw<'_>) -> Option<Vec<ToolSchema>> {
+        let raw = raw?;
+        let text = values::text(Some(raw));
+        let text = text.as_deref().unwrap_or(raw.get());
+        if text.trim().is_empty() {
+            return None;
+        }
+        let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else {
+            self.unreadable("tools that are not a list in JSON");
+            return None;
+        };
+        let mut tools = Vec::with_capacity(list.len());
+        for definition in list {
+            let schema = definition_of(definition, &mut self.conversation.recording, self.line);
+            match schema.as_deref().and_then(|text| ToolSchema::parse(text).ok()) {
+                Some(tool) => tools.push(tool),
+                None => self.unreadable("a tool in no known shape"),
+            }
+        }
+        Some(tools)
+    }
+}
+
+/// The arguments of a call: a text is what the model wrote, a value was read from it.
+fn arguments(raw: Raw<'_>) -> String {
+    let Some(raw) = raw else { return "{}".to_owned() };
+    match values::text(Some(raw)) {
+        Some(text) if Object::parse(&text).is_some() => text,
+        _ => canonical(raw),
+    }
+}
+
+/// A definition in OpenAI's shape. xLAM lists the parameters by name, without a schema around them.
+fn definition_of(raw: &RawValue, recording: &mut Recording, line: usize) -> Option<String> {
+    let members = Object::of(Some(raw))?;
+    let function = members.object("function").unwrap_or_else(|| members.clone());
+    let name = function.text("name")?;
+    let parameters = function.raw("parameters");
+    let listed = Object::of(parameters).unwrap_or_default();
+    let is_schema = listed.text("type").is_some() || listed.has("properties") || listed.has("$ref");
+    if is_schema || parameters.is_none() || listed.names().is_empty() {
+        if members.has("function") {
+            return Some(canonical(raw));
+        }
+        let function: Value = lenient(Some(raw))?;
+        return Some(json!({ "type": "function", "function": function }).to_string());
+    }
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for parameter in listed.names() {
+        let Some(Value::Object(mut schema)) =
+            listed.raw(parameter).and_then(|raw| lenient::<Value>(Some(raw)))
+        else {
+            recording.unreadable(
+                line,
+                format!("the parameter {parameter:?} of {name:?} is not an object"),
+            );
+            continue;
+        };
+        let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_optional = kind.contains("optional") || schema.contains_key("default");
+        let base = kind.split(',').next().unwrap_or_default();
+        match json_type(base) {
+            Some(known) => drop(schema.insert("type".to_owned(), json!(known))),
+            None => {
+                schema.remove("type");
+                let what = format!("the type {kind:?} of the parameter {parameter:?} is not known");
+                recording.unreadable(line, what);
+            }
+        }
+        if !is_optional {
+            required.push(parameter.to_owned());
+        }
+        properties.insert(parameter.to_owned(), Value::Object(schema));
+    }
+    let parameters = json!({ "type": "object", "properties": properties, "required": required });
+    let description = function.text("description").unwrap_or_default();
+    let function = json!({ "name": name, "description": description, "parameters": parameters });
+    Some(json!({ "type": "function", "function": function }).to_string())
+}
+
+/// The type of JSON for a type of Python.
+fn json_type(python: &str) -> Option<&'static str> {
+    let base = python.split('[').next().unwrap_or_default().trim();
+    Some(match base.to_ascii_lowercase().as_str() {
+        "str" | "string" => "string",
+        "int" | "integer" => "integer",
+        "float" | "number" => "number",
+        "bool" | "boolean" => "boolean",
+        "list" | "array" | "tuple" | "set" => "array",
+        "dict" | "object" => "object",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_python_are_types_of_json() {
+        assert_eq!(json_type("List[int]"), Some("array"));
+        assert_eq!(json_type("str"), Some("string"));
+        assert_eq!(json_type("Callable"), None);
+    }
+}

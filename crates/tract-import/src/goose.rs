@@ -1,0 +1,171 @@
+//! Sessions of Goose: tables in SQLite, and the JSONL files of before.
+
+#[cfg(feature = "databases")]
+pub(crate) mod sqlite;
+
+use serde_json::value::RawValue;
+use tract_core::{Body, Content, Draft, Part, ToolAnswer};
+
+use crate::facts::Facts;
+use crate::import::LineReader;
+use crate::object::Object;
+use crate::recording::{Cursor, RecordedMessage, Recording};
+use crate::values::{self, Metadata, canonical, has_members, model_config, recorded, shown};
+
+/// Whether an object is the first line of a session, or a message with calls as Goose has them.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    if members.has_all(&["working_dir", "message_count"])
+        || members.has_all(&["working_dir", "description"])
+    {
+        return true;
+    }
+    members.has_all(&["role", "created", "content"])
+        && members.list("content").into_iter().any(|raw| {
+            let kind = Object::of(Some(raw)).and_then(|part| part.text("type"));
+            kind.is_some_and(|kind| kind == "toolRequest" || kind == "toolResponse")
+        })
+}
+
+#[derive(Default)]
+pub(crate) struct GooseReader {
+    pub(crate) recording: Recording,
+    cursor: Cursor,
+    pub(crate) facts: Facts,
+    pub(crate) model: Option<String>,
+}
+
+impl LineReader for GooseReader {
+    fn recording(&mut self) -> &mut Recording {
+        &mut self.recording
+    }
+
+    fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
+        let raw: &RawValue = serde_json::from_slice(bytes)?;
+        let line = Object::of(Some(raw)).unwrap_or_default();
+        if line.has("role") {
+            self.message(number, &line, &line.list("content"));
+        } else if line.has("working_dir") {
+            self.facts.cwd = line.filled("working_dir");
+            self.facts.title = line.filled("description");
+            self.recording.skip("session");
+        } else {
+            self.recording.unreadable(number, "a line in no known shape");
+        }
+        Ok(())
+    }
+
+    fn is_record(text: &str) -> bool {
+        has_members(text, &["role", "content"]) || has_members(text, &["working_dir"])
+    }
+
+    fn finish(&mut self) -> Facts {
+        std::mem::take(&mut self.facts)
+    }
+}
+
+impl GooseReader {
+    /// Takes a message with the parts of its content.
+    pub(crate) fn message(&mut self, number: usize, message: &Object<'_>, content: &[&RawValue]) {
+        let at = message.time("created").or_else(|| message.time("created_timestamp"));
+        let id = message.id("id");
+        let is_user = match message.text("role").as_deref() {
+            Some("user") => true,
+            Some("assistant") => false,
+            role => {
+                let what = format!("a message of the unknown role {:?}", role.unwrap_or(""));
+                return self.recording.unreadable(number, what);
+            }
+        };
+        let mut drafts = Vec::new();
+        let mut parts = Vec::new();
+        for raw in content {
+            let part = Object::of(Some(raw)).unwrap_or_default();
+            match part.text("type").unwrap_or_default().as_str() {
+                "text" => parts.extend(part.filled("text").map(Part::text)),
+                "image" => {
+                    let media_type = part.text("mimeType");
+                    parts.extend(part.text("data").map(|data| values::image(data, media_type)));
+                }
+                "thinking" => parts.push(Part::Reasoning {
+                    text: part.text("thinking").unwrap_or_default(),
+                    signature: part.text("signature"),
+                    encrypted: None,
+                }),
+                "redactedThinking" => parts.push(Part::Reasoning {
+                    text: String::new(),
+                    signature: None,
+                    encrypted: part.text("data"),
+                }),
+                "toolRequest" | "frontendToolRequest" => parts.push(call(&part)),
+                "toolResponse" => drafts.push(result(&part)),
+                kind @ ("summarizationRequested"
+                | "contextLengthExceeded"
+                | "toolConfirmationRequest"
+                | "systemNotification"
+                | "conversationCompacted"
+                | "actionRequired") => self.recording.skip(kind),
+                kind => {
+                    let what = format!("a part of the unknown type {kind:?}, kept as its JSON");
+                    self.recording.unreadable(number, what);
+                    parts.push(Part::text(canonical(raw)));
+                }
+            }
+        }
+        if !parts.is_empty() {
+            let mut draft = match is_user {
+                true => Draft::new(Content::User(Body { parts, name: None })),
+                false => parts.into_iter().fold(Draft::assistant(""), Draft::part),
+            };
+            let mut metadata = Metadata::default();
+            if !is_user {
+                draft.generation_config = model_config(self.model.as_deref());
+                metadata.set_some("message_id", id.as_deref());
+                self.recording.end_answer(&self.cursor);
+                self.recording.answer(self.model.as_deref(), None);
+            }
+            // Goose itself says some things that the model alone sees.
+            let facts = message.object("metadata").unwrap_or_default();
+            if is_user && facts.has("userVisible") && !facts.is_true("userVisible") {
+                metadata.set("injected", "agent");
+            }
+            draft.metadata = metadata.json();
+            drafts.push(draft);
+        } else if drafts.is_empty() {
+            return self.recording.skip("empty message");
+        }
+        for (n, draft) in drafts.into_iter().enumerate() {
+            let own = id.as_ref().map(|id| format!("{id}#{n}"));
+            let draft = recorded(draft, id.as_deref(), at);
+            let message = RecordedMessage { id: own, line: number, draft };
+            self.recording.append(&mut self.cursor, message);
+        }
+    }
+}
+
+fn call(part: &Object<'_>) -> Part {
+    let call = part.object("toolCall").unwrap_or_default();
+    let value = call.object("value").unwrap_or_else(|| call.clone());
+    let arguments = value.raw("arguments").map_or_else(|| "{}".to_owned(), canonical);
+    let name = value.text("name").unwrap_or_default();
+    Part::call(part.text("id").unwrap_or_default(), name, arguments)
+}
+
+fn result(part: &Object<'_>) -> Draft {
+    let result = part.object("toolResult").unwrap_or_default();
+    let value = result.raw("value");
+    // Newer versions have an object with the content in it.
+    let inner = Object::of(value).unwrap_or_default();
+    let content = inner.raw("content").or(value);
+    let failed = result.text("status").is_some_and(|status| status == "error");
+    let mut parts = values::content_parts(content);
+    if parts.is_empty() {
+        let text = result.text("error").or_else(|| content.map(shown));
+        parts.push(Part::text(text.unwrap_or_default()));
+    }
+    Draft::new(Content::ToolResult(ToolAnswer {
+        call_id: part.text("id").unwrap_or_default(),
+        name: None,
+        is_error: failed || inner.is_true("isError"),
+        parts,
+    }))
+}

@@ -1,0 +1,144 @@
+//! Messages of LangChain in JSON: the dumps of their classes, what `messages_to_dict` writes, their
+//! members alone, and the runs of a model that LangSmith exports.
+
+pub(crate) mod message;
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::document::{Conversation, Document, Values};
+use crate::object::Object;
+use crate::report::AnomalyKind;
+use crate::values::lenient;
+
+/// Whether an object is a message in one of the shapes.
+pub(crate) fn is_message(members: &Object<'_>) -> bool {
+    const KINDS: [&str; 6] = ["human", "ai", "system", "tool", "function", "chat"];
+    if members.has_all(&["lc", "kwargs"]) {
+        return true;
+    }
+    let kind = members.text("type").unwrap_or_default();
+    let is_kind = KINDS.contains(&kind.as_str()) || kind.ends_with("MessageChunk");
+    let data = members.object("data");
+    is_kind
+        && (data.is_some_and(|data| data.has_all(&["content"]))
+            || members.has_all(&["content", "additional_kwargs"]))
+}
+
+/// Whether an object is a run of a model that LangSmith exports.
+pub(crate) fn is_run(members: &Object<'_>) -> bool {
+    members.has_all(&["run_type", "inputs"]) && !run(members).is_empty()
+}
+
+/// Whether an object or a list has such messages.
+pub(crate) fn is_one(raw: &RawValue) -> bool {
+    if let Some(members) = Object::of(Some(raw)) {
+        return is_message(&members) || is_run(&members) || first_message(members.list("messages"));
+    }
+    let list: Vec<&RawValue> = lenient(Some(raw)).unwrap_or_default();
+    let first = list.first().and_then(|first| lenient::<Vec<&RawValue>>(Some(first)));
+    first_message(list) || first.is_some_and(first_message)
+}
+
+fn first_message(list: Vec<&RawValue>) -> bool {
+    let first = list.first().and_then(|raw| Object::of(Some(raw)));
+    first.is_some_and(|members| is_message(&members))
+}
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let Values { values, unreadable } = Values::read(bytes)?;
+    let mut all = Document::new();
+    let is_turn = |raw: &RawValue| Object::of(Some(raw)).is_some_and(|turn| is_message(&turn));
+    // The messages of one conversation, or a conversation each.
+    if values.iter().any(|(_, raw)| is_turn(raw)) {
+        let mut conversation = Conversation::default();
+        say(&mut conversation, &values);
+        all.push(conversation);
+    } else {
+        let count = values.len();
+        for (line, raw) in values {
+            let mut conversation = Conversation::default();
+            let name = (count > 1).then(|| format!("conversation-{line}"));
+            conversation.facts.session = name;
+            let messages = match Object::of(Some(raw)) {
+                Some(members) => {
+                    if let Some(id) = members.id("id").or_else(|| members.id("session_id")) {
+                        conversation.facts.session = Some(id);
+                    }
+                    conversation.facts.title = members.filled("name");
+                    match members.list("messages") {
+                        list if list.is_empty() => run(&members),
+                        list => list,
+                    }
+                }
+                None => lenient(Some(raw)).unwrap_or_default(),
+            };
+            if messages.is_empty() {
+                conversation.recording.unreadable(line, "a value without messages");
+            }
+            let messages: Vec<(usize, &RawValue)> =
+                messages.into_iter().map(|raw| (line, raw)).collect();
+            say(&mut conversation, &messages);
+            all.push(conversation);
+        }
+    }
+    if let Some(first) = all.first_mut() {
+        for line in unreadable {
+            first.recording.odd(line, AnomalyKind::UnreadableLine, "a line that is not JSON");
+        }
+    }
+    Ok(all)
+}
+
+/// The messages of a run: what the model was sent, and what it answered.
+fn run<'a>(members: &Object<'a>) -> Vec<&'a RawValue> {
+    let inputs = members.object("inputs").unwrap_or_default();
+    let mut messages = inputs.list("messages");
+    // A list of requests, of which there is one.
+    if let Some(first) = messages.first().and_then(|raw| lenient::<Vec<&RawValue>>(Some(raw))) {
+        messages = first;
+    }
+    if !first_message(messages.clone()) {
+        return Vec::new();
+    }
+    let outputs = members.object("outputs").unwrap_or_default();
+    let batches = outputs.list("generations").into_iter();
+    for raw in batches.flat_map(|raw| lenient::<Vec<&RawValue>>(Some(raw)).unwrap_or_default()) {
+        messages.extend(Object::of(Some(raw)).and_then(|answer| answer.raw("message")));
+    }
+    messages
+}
+
+fn say(conversation: &mut Conversation, messages: &[(usize, &RawValue)]) {
+    conversation.recording.report.lines = messages.len();
+    let mut answers = HashSet::new();
+    for (line, raw) in messages {
+        let Some(value) = lenient::<Value>(Some(raw)).and_then(dump) else {
+            conversation.recording.unreadable(*line, "a message in no known shape");
+            continue;
+        };
+        let value = [value];
+        let read =
+            message::messages(&value, *line, None, &mut conversation.recording, &mut answers);
+        conversation.recording.end_answer(&conversation.cursor);
+        for message in read {
+            conversation.recording.append(&mut conversation.cursor, message);
+        }
+    }
+}
+
+/// A message in the shape of a dump of its class.
+fn dump(mut value: Value) -> Option<Value> {
+    if value.get("kwargs").is_some() {
+        return Some(value);
+    }
+    let kind = value.get("type")?.clone();
+    let mut fields = match value.get_mut("data") {
+        Some(data) => data.take(),
+        None => value,
+    };
+    fields.as_object_mut()?.insert("type".to_owned(), kind);
+    Some(json!({ "kwargs": fields }))
+}

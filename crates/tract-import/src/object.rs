@@ -1,0 +1,111 @@
+//! A JSON object whose members are read one by one, each as it is written.
+
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
+use crate::values::{self, Raw, given, lenient};
+
+/// The members of an object. A member of another type than the one asked for is absent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object<'a>(HashMap<String, &'a RawValue>);
+
+impl<'a> Object<'a> {
+    /// Reads an object; `None` for any other value.
+    pub(crate) fn of(raw: Raw<'a>) -> Option<Self> {
+        lenient(raw).map(Self)
+    }
+
+    /// Reads the object of a text.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        serde_json::from_str(text).ok().map(Self)
+    }
+
+    /// Returns a member that is not null, as it is written.
+    pub(crate) fn raw(&self, name: &str) -> Raw<'a> {
+        given(self.0.get(name).copied())
+    }
+
+    /// Returns the first of these members that is there and not null.
+    pub(crate) fn first(&self, names: &[&str]) -> Raw<'a> {
+        names.iter().find_map(|name| self.raw(name))
+    }
+
+    /// Sets a member that is kept elsewhere.
+    #[cfg(feature = "databases")]
+    pub(crate) fn set(&mut self, name: &str, raw: &'a RawValue) {
+        self.0.insert(name.to_owned(), raw);
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+
+    pub(crate) fn has_all(&self, names: &[&str]) -> bool {
+        names.iter().all(|name| self.0.contains_key(*name))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        values::text(self.raw(name))
+    }
+
+    /// Returns a text that is not empty.
+    pub(crate) fn filled(&self, name: &str) -> Option<String> {
+        self.text(name).filter(|text| !text.is_empty())
+    }
+
+    pub(crate) fn object(&self, name: &str) -> Option<Self> {
+        Self::of(self.raw(name))
+    }
+
+    /// Returns the elements of a list; none where the member is not a list.
+    pub(crate) fn list(&self, name: &str) -> Vec<&'a RawValue> {
+        lenient(self.raw(name)).unwrap_or_default()
+    }
+
+    /// Returns a count. One that is written as a fraction, such as `12.0`, is one too.
+    pub(crate) fn count(&self, name: &str) -> Option<u64> {
+        let raw = self.raw(name);
+        lenient(raw).or_else(|| {
+            let number: f64 = lenient(raw)?;
+            let is_count = number >= 0.0 && number.fract() == 0.0 && number < 9e15;
+            is_count.then_some(number as u64)
+        })
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
+        lenient(self.raw(name))
+    }
+
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        lenient(self.raw(name)) == Some(true)
+    }
+
+    /// Returns a text, or the text of a number, as ids may be either.
+    pub(crate) fn id(&self, name: &str) -> Option<String> {
+        self.text(name).or_else(|| lenient::<i64>(self.raw(name)).map(|id| id.to_string()))
+    }
+
+    /// Reads a time: RFC 3339, or a number of seconds or milliseconds since 1970. Tools use both; a
+    /// number of seconds is below 100 billion until the year 5138.
+    pub(crate) fn time(&self, name: &str) -> Option<i64> {
+        if let Some(text) = self.text(name) {
+            return values::time(Some(&text));
+        }
+        time_of(self.number(name)?)
+    }
+
+    /// Names of the members, in alphabetical order.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// A time in microseconds since 1970, from seconds or milliseconds.
+pub(crate) fn time_of(number: f64) -> Option<i64> {
+    const MOST_SECONDS: f64 = 1e11;
+    let micros = if number.abs() < MOST_SECONDS { number * 1e6 } else { number * 1e3 };
+    (micros.abs() < 9e18).then_some(micros.round() as i64)
+}

@@ -1,0 +1,367 @@
+//! Chats of VS Code: a JSON document for each, and the JSONL files of newer versions, whose lines change
+//! the document of the first one.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tract_core::{Content, Draft, Part, ToolAnswer};
+
+use crate::document::{Conversation, Document};
+use crate::object::Object;
+use crate::recording::Recording;
+use crate::report::AnomalyKind;
+use crate::values::{self, Metadata, canonical, lenient, model_config, recorded, shown};
+
+/// Whether an object is a chat, or the first line of one.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let first = members.object("v").filter(|_| members.count("kind") == Some(0));
+    let chat = first.as_ref().unwrap_or(members);
+    chat.has_all(&["requests"])
+        && (chat.has_all(&["sessionId", "creationDate"])
+            || chat.has_all(&["requesterUsername", "responderUsername"]))
+}
+
+/// Places in a list that a change may be at, so that a damaged line does not fill the memory.
+const MAX_PLACES: usize = 100_000;
+
+pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let mut conversation = Conversation::default();
+    let document: Value = match serde_json::from_slice(bytes) {
+        Ok(document) => document,
+        Err(error) => replayed(bytes, &mut conversation.recording).ok_or(error)?,
+    };
+    let document = match document.get("kind").and_then(Value::as_u64) {
+        // A file of one line, which has the document.
+        Some(0) => document.get("v").cloned().unwrap_or_default(),
+        _ => document,
+    };
+    let text = document.to_string();
+    let chat = Object::parse(&text).unwrap_or_default();
+    conversation.facts.session = chat.filled("sessionId");
+    conversation.facts.title = chat.filled("customTitle");
+    let requests = chat.list("requests");
+    conversation.recording.report.lines = requests.len();
+    for (n, raw) in requests.into_iter().enumerate() {
+        match Object::of(Some(raw)) {
+            Some(request) => exchange(&mut conversation, n + 1, &request),
+            None => conversation.recording.unreadable(n + 1, "a request that is not an object"),
+        }
+    }
+    Ok(conversation.into())
+}
+
+/// Replays the lines of a file: a document, and changes of it.
+fn replayed(bytes: &[u8], recording: &mut Recording) -> Option<Value> {
+    let mut document: Option<Value> = None;
+    for (n, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let (number, line) = (n + 1, line.trim_ascii());
+        if line.is_empty() {
+            continue;
+        }
+        let Ok(mut change) = serde_json::from_slice::<Value>(line) else {
+            recording.odd(number, AnomalyKind::UnreadableLine, "a line that is not JSON");
+            continue;
+        };
+        let kind = change.get("kind").and_then(Value::as_u64);
+        let value = change.get_mut("v").map(Value::take);
+        if kind == Some(0) {
+            document = value;
+            continue;
+        }
+        let path = change.get("k").and_then(Value::as_array).cloned().unwrap_or_default();
+        let from = change.get("i").and_then(Value::as_u64);
+        let place = document.as_mut().and_then(|document| place(document, &path));
+        let done = match (kind, place) {
+            (Some(1), Some(place)) => {
+                *place = value.unwrap_or_default();
+                true
+            }
+            (Some(2), Some(place)) => append(place, from, value),
+            (Some(3), Some(place)) => {
+                *place = Value::Null;
+                true
+            }
+            _ => false,
+        };
+        if !done {
+            let what = "a change of a place that the document does not have";
+            recording.odd(number, AnomalyKind::UnreadableLine, what);
+        }
+    }
+    document
+}
+
+/// The place in a document that a path of names and numbers leads to; it is made where it is not there.
+fn place<'a>(document: &'a mut Value, path: &[Value]) -> Option<&'a mut Value> {
+    let mut at = document;
+    for step in path {
+        at = match step {
+            Value::String(name) => {
+                if at.is_null() {
+                    *at = Value::Object(serde_json::Map::new());
+                }
+                at.as_object_mut()?.entry(name.clone()).or_insert(Value::Null)
+            }
+            Value::Number(number) => {
+                let number = usize::try_from(number.as_u64()?).ok().filter(|n| *n < MAX_PLACES)?;
+                if at.is_null() {
+                    *at = Value::Array(Vec::new());
+                }
+                let list = at.as_array_mut()?;
+                if list.len() <= number {
+                    list.resize(number + 1, Value::Null);
+                }
+                list.get_mut(number)?
+            }
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+/// Adds values to a list; with a place, what was there from it on is replaced.
+fn append(list: &mut Value, from: Option<u64>, values: Option<Value>) -> bool {
+    if list.is_null() {
+        *list = Value::Array(Vec::new());
+    }
+    let Some(list) = list.as_array_mut() else { return false };
+    if let Some(from) = from.and_then(|from| usize::try_from(from).ok()) {
+        list.truncate(from);
+    }
+    match values {
+        Some(Value::Array(values)) => list.extend(values),
+        Some(Value::Null) | None => {}
+        Some(_) => return false,
+    }
+    true
+}
+
+/// A request of the user and the answer to it.
+fn exchange(conversation: &mut Conversation, line: usize, request: &Object<'_>) {
+    let at = request.time("timestamp");
+    let id = request.text("requestId");
+    let message = request.object("message").unwrap_or_default();
+    let text = message.text("text").or_else(|| request.text("message"));
+    let Some(text) = text else {
+        let what = format!("a request without a text; members: {}", request.names().join(", "));
+        return conversation.recording.unreadable(line, what);
+    };
+    conversation.say(id.as_deref(), line, recorded(Draft::user(text), id.as_deref(), at));
+    let variables = request.object("variableData").unwrap_or_default();
+    for _ in variables.list("variables") {
+        conversation.recording.skip("variable");
+    }
+    let result = request.object("result").unwrap_or_default();
+    let metadata = result.object("metadata").unwrap_or_default();
+    let model = request.filled("modelId").or_else(|| metadata.filled("modelMessageId"));
+    let model = model.map(|model| model.strip_prefix("copilot/").unwrap_or(&model).to_owned());
+    let own = request.text("responseId").or_else(|| id.map(|id| format!("{id}#answer")));
+    let mut answer = Answer {
+        conversation: &mut *conversation,
+        line,
+        at,
+        id: own,
+        model: model.as_deref(),
+        count: 0,
+    };
+    let rounds = metadata.list("toolCallRounds");
+    if rounds.is_empty() {
+        answer.shown(&request.list("response"));
+    } else {
+        answer.rounds(&rounds, &metadata);
+        // The last text is shown, and in older files no round has it.
+        if !answer.ends_with_text(&rounds) {
+            answer.last_text(&request.list("response"));
+        }
+    }
+    if let Some(error) = result.object("errorDetails") {
+        let code = error.text("code").unwrap_or_else(|| "other".to_owned());
+        conversation.recording.skip(format!("error:{code}"));
+    }
+}
+
+struct Answer<'a> {
+    conversation: &'a mut Conversation,
+    line: usize,
+    at: Option<i64>,
+    id: Option<String>,
+    model: Option<&'a str>,
+    count: usize,
+}
+
+impl Answer<'_> {
+    fn say(&mut self, mut draft: Draft) {
+        if matches!(draft.content, Content::Assistant(_)) {
+            if draft.content.parts().is_empty() {
+                return;
+            }
+            draft.generation_config = model_config(self.model);
+            let mut metadata = Metadata::default();
+            metadata
+                .set_some("message_id", self.id.as_ref().map(|id| format!("{id}#{}", self.count)));
+            draft.metadata = metadata.json();
+            let recording = &mut self.conversation.recording;
+            recording.end_answer(&self.conversation.cursor);
+            recording.answer(self.model, None);
+        }
+        let own = self.id.as_ref().map(|id| format!("{id}#{}", self.count));
+        self.count += 1;
+        let draft = recorded(draft, self.id.as_deref(), self.at);
+        self.conversation.say(own.as_deref(), self.line, draft);
+    }
+
+    /// The rounds that the model was asked in: texts, calls, and the results of these.
+    fn rounds(&mut self, rounds: &[&RawValue], metadata: &Object<'_>) {
+        let results = metadata.object("toolCallResults").unwrap_or_default();
+        for raw in rounds {
+            let round = Object::of(Some(raw)).unwrap_or_default();
+            let mut draft = Draft::assistant("");
+            if let Some(thinking) = round.object("thinking") {
+                let list: Option<Vec<String>> = lenient(thinking.raw("text"));
+                let text = list.map(|texts| texts.join("")).or_else(|| thinking.text("text"));
+                draft = draft.part(Part::Reasoning {
+                    text: text.unwrap_or_default(),
+                    signature: None,
+                    encrypted: thinking.text("encrypted"),
+                });
+            }
+            if let Some(text) = round.filled("response") {
+                draft = draft.part(Part::text(text));
+            }
+            let mut answered = Vec::new();
+            for raw in round.list("toolCalls") {
+                let call = Object::of(Some(raw)).unwrap_or_default();
+                let arguments = call.text("arguments");
+                let arguments = arguments.or_else(|| call.raw("arguments").map(canonical));
+                let arguments = arguments.filter(|text| !text.is_empty());
+                let id = call.text("id").unwrap_or_default();
+                let name = call.text("name").unwrap_or_default();
+                let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
+                draft = draft.call(&id, &name, arguments);
+                answered.extend(results.object(&id).map(|result| (id, name, result)));
+            }
+            self.say(draft);
+            for (call_id, name, result) in answered {
+                let (name, is_error) = (Some(name), result.is_true("isError"));
+                let parts = vec![Part::text(texts(&result))];
+                let answer = ToolAnswer { call_id, name, is_error, parts };
+                self.say(Draft::new(Content::ToolResult(answer)));
+            }
+        }
+    }
+
+    fn ends_with_text(&self, rounds: &[&RawValue]) -> bool {
+        let last = rounds.last().and_then(|raw| Object::of(Some(raw))).unwrap_or_default();
+        last.has("response") && last.list("toolCalls").is_empty()
+    }
+
+    /// The text after the last call of what is shown.
+    fn last_text(&mut self, response: &[&RawValue]) {
+        let parts = response.iter().rev();
+        let after = parts.take_while(|raw| {
+            let part = Object::of(Some(raw)).unwrap_or_default();
+            !part.text("kind").is_some_and(|kind| kind.starts_with("toolInvocation"))
+        });
+        let mut after: Vec<&RawValue> = after.copied().collect();
+        after.reverse();
+        let draft = after
+            .into_iter()
+            .filter_map(|raw| markdown(&Object::of(Some(raw)).unwrap_or_default()))
+            .fold(String::new(), |mut all, text| {
+                all.push_str(&text);
+                all
+            });
+        self.say(Draft::assistant(draft));
+    }
+
+    /// An answer without rounds: what the interface shows of it. Calls are there by their words alone.
+    fn shown(&mut self, response: &[&RawValue]) {
+        let mut answer = String::new();
+        let mut thought = String::new();
+        let mut skipped: HashSet<String> = HashSet::new();
+        for raw in response {
+            let part = Object::of(Some(raw)).unwrap_or_default();
+            match part.text("kind").as_deref() {
+                None | Some("markdownContent" | "markdownVuln" | "inlineReference") => {
+                    answer.extend(markdown(&part));
+                }
+                Some("thinking") => {
+                    let list: Option<Vec<String>> = lenient(part.raw("value"));
+                    let text = list.map(|texts| texts.join("")).or_else(|| part.text("value"));
+                    thought.extend(text);
+                }
+                Some(kind @ ("toolInvocation" | "toolInvocationSerialized")) => {
+                    let name = part.text("toolId").unwrap_or_default();
+                    let what = format!("the call of {name:?} is shown without its arguments");
+                    self.conversation.recording.unreadable(self.line, what);
+                    skipped.insert(kind.to_owned());
+                }
+                Some(kind) => self.conversation.recording.skip(kind),
+            }
+        }
+        for kind in skipped {
+            self.conversation.recording.skip(kind);
+        }
+        let mut draft = Draft::assistant("");
+        if !thought.is_empty() {
+            let (signature, encrypted) = (None, None);
+            draft = draft.part(Part::Reasoning { text: thought, signature, encrypted });
+        }
+        if !answer.is_empty() {
+            draft = draft.part(Part::text(answer));
+        }
+        self.say(draft);
+    }
+}
+
+/// The text of a part that is shown as Markdown.
+fn markdown(part: &Object<'_>) -> Option<String> {
+    if part.text("kind").as_deref() == Some("inlineReference") {
+        let name = part.text("name").or_else(|| {
+            let reference = part.object("inlineReference")?;
+            let place = reference.object("location").and_then(|place| place.object("uri"));
+            place.unwrap_or(reference).text("path")
+        });
+        return name.map(|name| format!("`{name}`"));
+    }
+    if part.has("kind") && !part.text("kind").is_some_and(|kind| kind.starts_with("markdown")) {
+        return None;
+    }
+    let content = part.object("content").and_then(|content| content.text("value"));
+    part.text("value").or(content)
+}
+
+/// The texts of a result, which may be elements of a prompt.
+fn texts(result: &Object<'_>) -> String {
+    let content = result.list("content");
+    let texts = content.into_iter().map(|raw| {
+        let part = Object::of(Some(raw)).unwrap_or_default();
+        match part.raw("value") {
+            Some(value) => values::text(Some(value)).unwrap_or_else(|| prompt(value)),
+            None => shown(raw),
+        }
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The texts of a tree of a prompt, or its JSON where it has none.
+fn prompt(raw: &RawValue) -> String {
+    fn collect(value: &Value, texts: &mut String) {
+        if let Some(text) = value.get("text").and_then(Value::as_str) {
+            texts.push_str(text);
+        }
+        let inner = [value.get("node"), value.get("children")].into_iter().flatten();
+        for inner in inner {
+            match inner {
+                Value::Array(list) => list.iter().for_each(|value| collect(value, texts)),
+                value => collect(value, texts),
+            }
+        }
+    }
+    let mut texts = String::new();
+    if let Some(value) = lenient::<Value>(Some(raw)) {
+        collect(&value, &mut texts);
+    }
+    if texts.is_empty() { canonical(raw) } else { texts }
+}

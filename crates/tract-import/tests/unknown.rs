@@ -1,0 +1,156 @@
+//! Files that no reader takes: each is described in one message.
+
+mod support;
+
+use std::path::Path;
+
+use serde_json::json;
+use tract_import::{AnomalyKind, FileKind, Source, UnknownFile, recognize};
+use tract_testkit::data;
+
+use self::support::{bundled, files, import, new_repo};
+
+fn unknown(path: &Path) -> UnknownFile {
+    match recognize(path).expect("it reads") {
+        FileKind::Unknown(unknown) => unknown,
+        kind => panic!("{} is {kind:?}", path.display()),
+    }
+}
+
+#[test]
+fn a_file_that_no_reader_takes_is_described() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let many: serde_json::Map<_, _> = (0..30).map(|n| (format!("m{n:02}"), json!(n))).collect();
+    let cases = [
+        (
+            "parts.json",
+            json!([{"parts": [{"kind": "boat"}]}]),
+            "first element has the member \"parts\"",
+        ),
+        (
+            "blocks.json",
+            json!([{"role": "user", "additional_kwargs": {}, "blocks": []}]),
+            "LlamaIndex",
+        ),
+        ("spans.json", json!({"resourceSpans": []}), "OpenTelemetry"),
+        (
+            "traces.json",
+            json!([{"id": 1, "timestamp": "", "input": 1, "observations": []}]),
+            "Langfuse",
+        ),
+        (
+            "prices.json",
+            json!({"m-1": {"input_cost": 1}, "m-2": {}}),
+            "the members \"m-1\", \"m-2\"",
+        ),
+        ("many.json", json!(many), "and 22 more"),
+        ("numbers.json", json!([1, 2]), "not an object"),
+        ("empty.json", json!({}), "no members"),
+    ];
+    for (name, value, expected) in cases {
+        for (name, text) in [
+            (name.to_owned(), value.to_string()),
+            (format!("pretty-{name}"), serde_json::to_string_pretty(&value).expect("JSON")),
+            (format!("{name}l"), format!("{value}\n{value}\n")),
+        ] {
+            std::fs::write(at(&name), text).expect("it is written");
+            let unknown = unknown(&at(&name));
+            assert!(unknown.what.contains(expected), "{name}: {}", unknown.what);
+            assert!(unknown.notes[0].contains("claude-code"), "{name}: {:?}", unknown.notes);
+        }
+    }
+    std::fs::write(at("a.txt"), "Dear Ada,\n\nhello.\n").expect("it is written");
+    assert_eq!(unknown(&at("a.txt")).what, "a text that is not JSON");
+    std::fs::write(at("b.gz"), b"\x1f\x8b\x08\x00").expect("it is written");
+    assert_eq!(unknown(&at("b.gz")).what, "a gzip file");
+    std::fs::write(at("c.zip"), b"PK\x03\x04....").expect("it is written");
+    assert_eq!(unknown(&at("c.zip")).what, "a zip file");
+    std::fs::write(at("d.png"), b"\x89PNG\r\n\x1a\n\0\0\0").expect("it is written");
+    assert!(unknown(&at("d.png")).what.contains("binary"));
+}
+
+#[test]
+fn a_database_is_described_by_its_tables_and_a_folder_by_its_tools() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cookies.db");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    database.execute_batch("CREATE TABLE jar(a); CREATE TABLE meta(b);").expect("tables");
+    drop(database);
+    let described = unknown(&path);
+    assert!(described.what.contains("the tables \"jar\", \"meta\""), "{}", described.what);
+    let described = unknown(folder.path());
+    assert!(described.notes[0].contains("claude-code"), "{described:?}");
+    let described = unknown(&bundled("codex"));
+    assert!(described.what.contains("1 of Codex CLI"), "{}", described.what);
+    assert!(described.notes[0].starts_with("tract import codex "), "{:?}", described.notes);
+}
+
+#[test]
+fn requests_of_providers_are_conversations_with_and_without_damage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let message = r#"{"messages":[{"role":"user","content":"Hi"}]}"#;
+    let contents = r#"[{"role":"user","parts":[{"text":"Hi"}]}]"#;
+    for (name, text) in [
+        ("a.jsonl", format!("{message}\n{message}\n")),
+        ("b.jsonl", format!("{{\"odd\":1}}\n{message}\n")),
+        ("c.jsonl", format!("{{\"torn\n{message}\n")),
+        ("d.json", contents.to_owned()),
+        (
+            "e.json",
+            r#"[{"role":"user","content":[{"type":"text","text":"Hi"}],"ts":1}]"#.to_owned(),
+        ),
+        ("f.jsonl", String::new()),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("it is written");
+        assert_eq!(recognize(&path).expect("it reads"), FileKind::Conversations, "{name}");
+    }
+}
+
+/// Inputs made after public reports: read whole, or refused with what they seem to be.
+#[test]
+fn inputs_of_reports_are_read_or_described() {
+    let Some(folder) = data::full("reports") else { return };
+    let kinds = [
+        ("files/pyai.json", Source::PydanticAi),
+        ("pydantic-ai-history/history.json", Source::PydanticAi),
+        ("files/oc.json", Source::OpenCode),
+        ("files/aider.md", Source::Aider),
+        ("files/chatgpt.json", Source::ChatGpt),
+        ("files/claudeai.json", Source::ClaudeAi),
+        ("files/sharegpt.json", Source::Dataset),
+        ("files/xlam.json", Source::Dataset),
+        ("files/langsmith.jsonl", Source::LangChain),
+        ("files/mini.traj.json", Source::MiniSweAgent),
+        ("files/state.sqlite", Source::LangGraph),
+    ];
+    for (name, source) in kinds {
+        let path = folder.join(name);
+        assert_eq!(recognize(&path).expect("it reads"), FileKind::Source(source), "{name}");
+        if name.ends_with("state.sqlite") {
+            continue;
+        }
+        let repo = new_repo();
+        let reports = import(&repo, &files(source, &path));
+        for report in &reports {
+            // Queries of xLAM end with calls.
+            let mut odd = report.anomalies.counts.clone();
+            odd.remove(&AnomalyKind::Unanswered);
+            assert!(odd.is_empty(), "{name}: {report:?}");
+            assert!(!report.branches.is_empty(), "{name}: {report:?}");
+        }
+        let messages: usize = reports.iter().map(|report| report.messages).sum();
+        assert!(messages >= 2, "{name}: {messages}");
+    }
+    for name in ["files/parts.json", "files/langfuse.json", "files/otel.json", "files/lp.json"] {
+        unknown(&folder.join(name));
+    }
+    assert!(unknown(&folder.join("llamaindex-history/history.json")).what.contains("LlamaIndex"));
+    for name in
+        ["files/cline.json", "files/an.json", "files/lite.json", "unknown-members/conv.json"]
+    {
+        let kind = recognize(&folder.join(name)).expect("it reads");
+        assert_eq!(kind, FileKind::Conversations, "{name}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Exchanges with providers in HAR files, which browsers and proxies write.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::detect::of_path;
+use crate::raw::{self, Node, Object};
+
+#[derive(Deserialize)]
+struct File {
+    log: Log,
+}
+
+#[derive(Deserialize)]
+struct Log {
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    started_date_time: Option<String>,
+    request: Request,
+    response: Option<Response>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    url: String,
+    post_data: Option<Content>,
+}
+
+#[derive(Deserialize)]
+struct Response {
+    content: Option<Content>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    text: Option<String>,
+    encoding: Option<String>,
+}
+
+/// The exchanges of a HAR file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HarExchanges {
+    /// Each as a line that [`ProviderConversation::read`](crate::ProviderConversation::read) takes.
+    pub lines: Vec<String>,
+    /// Entries that are not requests to a model.
+    pub others: usize,
+}
+
+/// Reads the exchanges of a HAR file; `None` where a text is something else.
+pub fn har_exchanges(text: &str) -> Option<HarExchanges> {
+    // Most texts are no HAR file, and reading one as such costs as much as reading it.
+    let has_log = Node::root(text).object().ok()?.get("log")?.object().ok()?.has("entries");
+    let file: File = has_log.then(|| serde_json::from_str(text).ok())??;
+    let mut exchanges = HarExchanges::default();
+    for entry in file.log.entries {
+        match line(entry) {
+            Some(line) => exchanges.lines.push(line),
+            None => exchanges.others += 1,
+        }
+    }
+    Some(exchanges)
+}
+
+fn line(entry: Entry) -> Option<String> {
+    let path = entry.request.url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    of_path(&path)?;
+    let request = body(entry.request.post_data?)?;
+    if !raw::is_object(request.trim()) {
+        return None;
+    }
+    let mut out = Object::new();
+    out.text("path", &path);
+    if let Some(at) = &entry.started_date_time {
+        out.text("at", at);
+    }
+    out.raw("request", request.trim());
+    let answer = entry.response.and_then(|response| body(response.content?));
+    if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty()) {
+        match raw::is_object(answer.trim()) {
+            true => out.raw("response", answer.trim()),
+            false => out.text("response", &answer),
+        };
+    }
+    Some(out.end())
+}
+
+fn body(content: Content) -> Option<String> {
+    let text = content.text?;
+    match content.encoding.as_deref() {
+        Some("base64") => {
+            let bytes = STANDARD.decode(text.as_bytes()).ok()?;
+            Some(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        _ => Some(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProviderConversation;
+
+    #[test]
+    fn exchanges_with_models_are_read_and_others_are_counted() {
+        let request = r#"{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"Hi"}]}"#;
+        let stream = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"a\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{\"input_tokens\":1}}}\n\nevent: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\nevent: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Yes\"}}\n\nevent: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+        let entry = |url: &str, answer: serde_json::Value| {
+            serde_json::json!({
+                "startedDateTime": "2026-01-01T00:00:00Z",
+                "request": {"method": "POST", "url": url, "postData": {"text": request}},
+                "response": {"status": 200, "content": answer},
+            })
+        };
+        let file = serde_json::json!({"log": {"version": "1.2", "entries": [
+            entry("https://api.anthropic.com/v1/messages?beta=true", serde_json::json!({"text": stream})),
+            entry("https://api.anthropic.com/v1/messages", serde_json::json!({
+                "text": STANDARD.encode(stream), "encoding": "base64",
+            })),
+            entry("https://example.com/track", serde_json::json!({"text": "ok"})),
+        ]}});
+        let exchanges = har_exchanges(&file.to_string()).expect("a HAR file");
+        assert_eq!((exchanges.lines.len(), exchanges.others), (2, 1));
+        for line in &exchanges.lines {
+            let read = ProviderConversation::read(line, None).expect("it is read");
+            assert!(read.is_answered, "{:?}", read.imported.anomalies);
+            let texts: Vec<String> =
+                read.imported.drafts.iter().map(|draft| draft.content.text()).collect();
+            assert_eq!(texts, ["Hi", "Yes"]);
+        }
+        assert_eq!(har_exchanges(r#"{"log":{}}"#), None);
+        assert_eq!(har_exchanges(request), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! The shapes of price tables: the built-in one, one by name, and LiteLLM's.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::PriceError;
+use super::names;
+
+/// Microseconds of a minute.
+const MINUTE_US: i64 = 60_000_000;
+/// Minutes of a day.
+const DAY: i64 = 24 * 60;
+
+/// What tokens of a model cost. Where a cache has no price, its tokens cost what the input does;
+/// what is written for an hour costs twice the input where writing has a price.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Price {
+    pub(super) input: f64,
+    pub(super) output: f64,
+    pub(super) cache_read: f64,
+    pub(super) cache_write: f64,
+    pub(super) cache_write_1h: f64,
+}
+
+impl Price {
+    fn of(input: f64, output: f64, caches: [Option<f64>; 3]) -> Self {
+        let [read, write, write_1h] = caches;
+        let hour = write_1h.or(write.map(|_| 2.0 * input)).unwrap_or(input);
+        Self {
+            input,
+            output,
+            cache_read: read.unwrap_or(input),
+            cache_write: write.unwrap_or(input),
+            cache_write_1h: hour,
+        }
+    }
+
+    /// Reads a list of prices in the order of the fields.
+    fn listed(prices: &[Option<f64>]) -> Self {
+        let at = |place: usize| prices.get(place).copied().flatten();
+        Self::of(at(0).unwrap_or_default(), at(1).unwrap_or_default(), [at(2), at(3), at(4)])
+    }
+}
+
+/// Prices of a time, by the size of the request.
+#[derive(Clone, Debug, PartialEq)]
+struct Period {
+    /// The first day, in microseconds since 1970.
+    from: Option<i64>,
+    /// Minutes of a day in UTC between which they apply.
+    hours: Option<(i64, i64)>,
+    base: Price,
+    /// Prices of requests with more than this number of tokens; the largest number is last.
+    above: Vec<(u64, Price)>,
+}
+
+impl Period {
+    fn always(base: Price, above: Vec<(u64, Price)>) -> Self {
+        Self { from: None, hours: None, base, above }
+    }
+
+    fn applies(&self, at: i64) -> bool {
+        let minute = at.div_euclid(MINUTE_US).rem_euclid(DAY);
+        let is_hour = self.hours.is_none_or(|(start, end)| match start <= end {
+            true => (start..end).contains(&minute),
+            false => minute >= start || minute < end,
+        });
+        is_hour && self.from.is_none_or(|from| at >= from)
+    }
+}
+
+/// The prices of a model over time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct History(Vec<Period>);
+
+impl History {
+    /// Returns the prices at a time, of a request with this number of tokens.
+    pub(super) fn at(&self, at: i64, request: u64) -> Option<Price> {
+        // The last one that applies counts, else the first.
+        let period = self.0.iter().rev().find(|period| period.applies(at)).or(self.0.first())?;
+        let tier = period.above.iter().rev().find(|(start, _)| request > *start);
+        Some(tier.map_or(period.base, |(_, price)| *price))
+    }
+}
+
+/// Prices by the names of models.
+#[derive(Clone, Debug)]
+pub(super) enum Models {
+    /// Names as they are written, and each without what hosts add to it.
+    Named(BTreeMap<String, History>),
+    /// Providers with patterns of names.
+    Matched(Vec<Provider>),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Provider {
+    id: String,
+    is_vendor: bool,
+    /// Patterns that a space separates, and the prices of the models that they match.
+    models: Vec<(String, History)>,
+}
+
+impl Provider {
+    fn find(&self, name: &str) -> Option<&History> {
+        let is_match = |patterns: &str| patterns.split(' ').any(|glob| names::matches(glob, name));
+        self.models.iter().find(|(patterns, _)| is_match(patterns)).map(|(_, prices)| prices)
+    }
+}
+
+impl Models {
+    /// Finds the prices of a model; the name is in lower case.
+    pub(super) fn find(&self, name: &str) -> Option<&History> {
+        let variants = names::variants(name);
+        let providers = match self {
+            Self::Named(models) => {
+                let exact = models.get(name);
+                return exact.or_else(|| variants.iter().find_map(|name| models.get(name)));
+            }
+            Self::Matched(providers) => providers,
+        };
+        let hosts = || providers.iter().filter(|provider| !provider.is_vendor);
+        // A name that begins with a host has the prices of the host.
+        if let Some((first, tail)) = name.split_once('/')
+            && let Some(host) = hosts().find(|host| names::is_host(first, &host.id))
+            && let Some(prices) = host.find(tail)
+        {
+            return Some(prices);
+        }
+        let vendors = || providers.iter().filter(|provider| provider.is_vendor);
+        let of_vendor =
+            variants.iter().find_map(|name| vendors().find_map(|vendor| vendor.find(name)));
+        of_vendor.or_else(|| {
+            // `amazon.nova-lite-v1:0` is a name of a host, and so is `qwen/qwen3-coder`.
+            let last = name.rsplit('/').next().unwrap_or(name);
+            let of_host = |id: &str, name: &str| hosts().find(|host| host.id == id)?.find(name);
+            let cloud = last.contains('.').then(|| of_host("aws", last)).flatten();
+            cloud.or_else(|| name.contains('/').then(|| of_host("openrouter", name)).flatten())
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Builtin<'a> {
+    date: String,
+    currency: String,
+    per: f64,
+    #[serde(borrow)]
+    providers: Vec<BuiltinProvider<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BuiltinProvider<'a> {
+    id: &'a str,
+    kind: &'a str,
+    #[serde(borrow)]
+    models: Vec<(Cow<'a, str>, Vec<BuiltinPeriod<'a>>)>,
+}
+
+#[derive(Deserialize)]
+struct BuiltinPeriod<'a> {
+    prices: Vec<Option<f64>>,
+    #[serde(default)]
+    above: Vec<Vec<Option<f64>>>,
+    from: Option<&'a str>,
+    hours: Option<(i64, i64)>,
+}
+
+impl From<BuiltinPeriod<'_>> for Period {
+    fn from(period: BuiltinPeriod<'_>) -> Self {
+        let tier = |tier: &Vec<Option<f64>>| {
+            let (start, prices) = tier.split_first()?;
+            Some(((*start)? as u64, Price::listed(prices)))
+        };
+        Self {
+            from: period.from.and_then(day),
+            hours: period.hours,
+            base: Price::listed(&period.prices),
+            above: period.above.iter().filter_map(tier).collect(),
+        }
+    }
+}
+
+/// Returns the first microsecond of a day such as `2026-01-31`.
+pub(super) fn day(text: &str) -> Option<i64> {
+    tract_core::time::parse_rfc3339(&format!("{text}T00:00:00Z")).ok()
+}
+
+/// What a table is of: the day, the currency, and the number of tokens that a price is for.
+pub(super) struct Parsed {
+    pub(super) date: String,
+    pub(super) currency: String,
+    pub(super) per: f64,
+    pub(super) models: Models,
+}
+
+/// Reads the table that comes with tract.
+pub(super) fn builtin(text: &str) -> Result<Parsed, serde_json::Error> {
+    let table: Builtin<'_> = serde_json::from_str(text)?;
+    let providers = table.providers.into_iter().map(|provider| Provider {
+        id: provider.id.to_owned(),
+        is_vendor: provider.kind == "vendor",
+        models: provider
+            .models
+            .into_iter()
+            .map(|(names, periods)| {
+                (names.into_owned(), History(periods.into_iter().map(Period::from).collect()))
+            })
+            .collect(),
+    });
+    let models = Models::Matched(providers.collect());
+    Ok(Parsed { date: table.date, currency: table.currency, per: table.per, models })
+}
+
+#[derive(Deserialize)]
+struct Named {
+    date: String,
+    #[serde(default = "dollars")]
+    currency: String,
+    #[serde(default = "million")]
+    per: f64,
+    models: BTreeMap<String, NamedPrice>,
+}
+
+fn dollars() -> String {
+    "USD".to_owned()
+}
+
+fn million() -> f64 {
+    1e6
+}
+
+#[derive(Deserialize)]
+struct NamedPrice {
+    input: f64,
+    output: f64,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+    cache_write_1h: Option<f64>,
+}
+
+/// Reads a table of `--prices`: one by name, or LiteLLM's.
+pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
+    let error = match serde_json::from_str::<Named>(text) {
+        Ok(Named { date, currency, per, models }) => {
+            let price = |model: NamedPrice| {
+                let caches = [model.cache_read, model.cache_write, model.cache_write_1h];
+                Period::always(Price::of(model.input, model.output, caches), Vec::new())
+            };
+            let models = models.into_iter().map(|(name, model)| (name, price(model)));
+            return Ok(Parsed { date, currency, per, models: named(models) });
+        }
+        Err(error) => error,
+    };
+    // The other shape is an object for each model; its own example of all members is not a model.
+    let entries: BTreeMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(text) {
+        Ok(entries) => entries,
+        Err(error) => return Err(PriceError { line: error.line(), column: error.column() }),
+    };
+    let models = entries.iter().filter(|(name, _)| *name != "sample_spec");
+    let models: Vec<_> =
+        models.filter_map(|(name, raw)| Some((name.to_string(), litellm(raw)?))).collect();
+    if models.is_empty() {
+        return Err(PriceError { line: error.line(), column: error.column() });
+    }
+    let models = named(models.into_iter());
+    Ok(Parsed { date: "LiteLLM".to_owned(), currency: dollars(), per: 1.0, models })
+}
+
+/// Files prices under their names, and under the names without what hosts add, where those are free.
+fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
+    let given: Vec<_> =
+        models.map(|(name, period)| (names::lower(&name), History(vec![period]))).collect();
+    let mut by_name: BTreeMap<String, History> = given.iter().cloned().collect();
+    for (name, prices) in given {
+        for name in names::variants(&name) {
+            by_name.entry(name).or_insert_with(|| prices.clone());
+        }
+    }
+    Models::Named(by_name)
+}
+
+/// Reads the prices of a model in LiteLLM's table, which are for one token. Models that are not
+/// priced by the token are left out.
+fn litellm(raw: &RawValue) -> Option<Period> {
+    let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(raw.get()).ok()?;
+    let price = |name: &str| -> Option<f64> {
+        // Some of its numbers are texts.
+        let raw = members.get(name)?.get();
+        raw.trim_matches('"').parse().ok()
+    };
+    let prices = |end: &str, base: Option<&Price>| {
+        let at = |name: &str| price(&format!("{name}{end}"));
+        let input = at("input_cost_per_token").or(base.map(|base| base.input))?;
+        let output = at("output_cost_per_token").or(base.map(|base| base.output));
+        // A tier may leave out what stays the same.
+        let cache = |name: &str, of: fn(&Price) -> f64, has: bool| {
+            at(name).or_else(|| base.filter(|_| has).map(of))
+        };
+        let has = |name: &str| members.contains_key(name);
+        let read = "cache_read_input_token_cost";
+        let write = "cache_creation_input_token_cost";
+        let hour = "cache_creation_input_token_cost_above_1hr";
+        let caches = [
+            cache(read, |base| base.cache_read, has(read)),
+            cache(write, |base| base.cache_write, has(write)),
+            cache(hour, |base| base.cache_write_1h, has(hour)),
+        ];
+        Some(Price::of(input, output.unwrap_or_default(), caches))
+    };
+    let base = prices("", None)?;
+    let starts = members.keys().filter_map(|name| {
+        let start = name.strip_prefix("input_cost_per_token_above_")?.strip_suffix("k_tokens")?;
+        start.parse::<u64>().ok()
+    });
+    let mut above: Vec<(u64, Price)> = starts
+        .filter_map(|start| {
+            let price = prices(&format!("_above_{start}k_tokens"), Some(&base))?;
+            Some((start.saturating_mul(1000), price))
+        })
+        .collect();
+    above.sort_by_key(|(start, _)| *start);
+    Some(Period::always(base, above))
+}
