@@ -1,4 +1,4 @@
-//! What summaries and edits of a write were decided on, when the write is carried out again.
+//! The targets that summaries and edits of a write were first planned for, kept across retries.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,29 @@ use tract_core::{Change, Changes, Commit, CommitId, CommitRef, Op};
 
 use crate::plan::{Request, Selection};
 
-/// The messages that summaries were first planned for. A summary that is planned again after a
-/// lost race is of the same ones, so it hides nothing that arrived since. Likewise the versions that
-/// edits were first planned to replace. Requests are named by their places in the write.
+/// The messages that each summary was first planned for, and the versions that each edit was first
+/// planned to replace. A summary that is retried after a lost race covers the same messages, so it
+/// hides nothing that arrived since. The versions show whether a message changed after a handler
+/// decided on its edit. Requests are identified by their position in the write.
+///
+/// A target may be a commit of the same write, whose id changes when the write is planned again on
+/// another head. `now` maps it to the new id through its position.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedTargets {
     messages: HashMap<usize, Vec<CommitId>>,
     replaced: HashMap<usize, CommitId>,
-    /// The commits that were made this time.
+    /// The commits of this try, by position.
     made: HashMap<usize, CommitId>,
-    /// The places of commits that were made at earlier times, and are not stored.
+    /// The positions of commits of earlier tries, which were not stored.
     places: HashMap<CommitId, usize>,
 }
 
 impl PlannedTargets {
-    /// Takes in what a request made.
+    /// Records the commit made for a request.
     pub(crate) fn made(&mut self, place: usize, commit: &Commit) {
         self.made.insert(place, commit.id());
         if let Op::Compress { targets } = &commit.op {
-            // What it was first planned for counts.
+            // Only the first plan counts.
             self.messages.entry(place).or_insert_with(|| targets.clone());
         }
         if let (Op::Edit { .. }, Changes::List(changes)) = (&commit.op, &commit.changes)
@@ -34,13 +38,13 @@ impl PlannedTargets {
         }
     }
 
-    /// Takes in that nothing of the write is stored.
+    /// Starts another try: none of the commits made so far is stored.
     pub(crate) fn roll_back(&mut self) {
         self.places.extend(self.made.drain().map(|(place, commit)| (commit, place)));
     }
 
-    /// Returns the request for the messages that its summary was first planned for; `None` when it
-    /// is to be planned as it is.
+    /// Returns the request restricted to the messages of its first plan; `None` if it is planned
+    /// for the first time or is not a summary.
     pub(crate) fn again(&self, place: usize, request: &Request) -> Option<Request> {
         let messages = self.messages.get(&place)?;
         let mut exactly = request.clone();
@@ -54,7 +58,7 @@ impl PlannedTargets {
         self.replaced.get(&place).map(|version| self.now(*version))
     }
 
-    /// Returns what a commit of an earlier time is this time.
+    /// Returns the id that a commit of an earlier try has in this one.
     fn now(&self, commit: CommitId) -> CommitId {
         let place = self.places.get(&commit);
         place.and_then(|place| self.made.get(place)).copied().unwrap_or(commit)

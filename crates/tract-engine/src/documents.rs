@@ -10,7 +10,8 @@ impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
     ///
     /// # Errors
-    /// What the store says; a document whose blob is missing is damage.
+    /// [`Error::Missing`](crate::Error::Missing) for a blob that is not stored; when the store
+    /// fails.
     pub async fn documents(&self, prefix: &str) -> Result<Vec<(RefName, Blob)>> {
         let mut found = Vec::new();
         for (name, target) in self.store().list_refs(self.name(), prefix).await? {
@@ -21,11 +22,12 @@ impl Repo {
         Ok(found)
     }
 
-    /// Writes documents, all or none, and says `what` in the ref log. One that says the same
-    /// already is left alone; when all do, nothing is written.
+    /// Writes documents, all or none, and notes `what` in the ref log. Unchanged documents are
+    /// skipped; if none changed, nothing is written.
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) when one moved meanwhile; what the store says.
+    /// [`Error::Conflict`](crate::Error::Conflict) when a document was moved since it was read;
+    /// when the store fails.
     pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
         let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
         let targets = self.store().refs(self.name(), &names).await?;

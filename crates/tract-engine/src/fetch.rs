@@ -1,4 +1,4 @@
-//! Reading what a planner asks for, in as few store calls as there are sorts of things.
+//! Reads the records that a planner asks for, with one store call per kind of record.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::plan::{MissingRecords, Plan, Records, Stop};
 use crate::repo::Repo;
 
 impl Repo {
-    /// Calls a planner until it has seen all that it asks for. `head` is what it plans on.
+    /// Calls a planner until it has all the records that it asks for. `head` is the commit it plans
+    /// on.
     ///
     /// # Errors
     /// [`Error::Refused`] when it refuses, [`Error::Missing`] when something that a commit links
@@ -25,7 +26,7 @@ impl Repo {
         loop {
             match planner(records) {
                 Ok(planned) => return Ok(planned),
-                // What was read is in `records` from then on, so a planner never asks for it again.
+                // Records that were read stay in `records`, so a planner never asks for them again.
                 Err(Stop::Needs(needs)) => match Box::pin(self.read(head, &needs, records)).await {
                     Err(Error::Missing(ObjectId::Blob(blob))) => {
                         return Err(self.absent_blob(blob).await);
@@ -99,7 +100,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Reads first parents until there are `wanted`, and as many again.
+    /// Reads first parents until `wanted` are loaded, doubling the number with each read.
     async fn read_chain(
         &self,
         head: Option<CommitId>,

@@ -1,11 +1,20 @@
-//! What this handle knows of its branches: where its writes leave them, which of these are under
-//! way, and which write plans next. It spares a write the reading of the head, and a plain message
-//! the fold of its line.
+//! The branch heads that this handle assumes: where its writes leave each branch, how many of them
+//! are in flight, and which write plans next. With it a write does not have to read the head, and a
+//! plain message does not have to fold the history.
 //!
-//! Writes of one branch plan in order of arrival, each on top of the one before it as soon as that
-//! one is with the store, so that the store can make many of them durable with one flush. The
-//! store decides whether a guess holds, by the compare-and-swap that every write ends in; nothing
-//! here is needed for a write to be right, so what makes no progress is passed over.
+//! - Turns. Writes of one branch plan in order of arrival. A [`Turn`] is held from the start of
+//!   planning until the batch is with the store, then passed on, so each write plans on top of the
+//!   one before it and the store can make many of them durable with one flush.
+//! - Epochs. A [`SubmittedWrite`] belongs to the tip of its epoch. When a write fails or conflicts,
+//!   or a write without a turn moves the branch, the tip is replaced and a new epoch begins, with
+//!   no writes in flight. Answers to writes of an earlier epoch are then ignored.
+//! - Patience. A caller may stop polling its future without dropping it, and a store may never
+//!   answer. A writer that sees no progress for `PATIENCE` takes the turn, or drops the assumed
+//!   tip.
+//!
+//! Nothing here is needed for correctness: every write ends in a compare-and-swap of the branch,
+//! and a wrong assumption makes it lose that and plan again. This is why a stuck write may simply
+//! be overtaken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::{pending, poll_fn};
@@ -18,33 +27,36 @@ use tract_hooks::wait::within;
 
 use crate::plan::BranchTip;
 
-/// The branches that this handle wrote last. Bounded.
+/// The branches that this handle wrote last. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heads(Arc<Mutex<HashMap<RefName, Branch>>>);
 
-/// A handle that writes to more branches than this forgets those that are at rest.
+/// Number of branches after which idle ones are forgotten. Branches with a write in flight or in
+/// the queue are kept, so there may be more.
 const BRANCHES: usize = 256;
 
-/// How long a write waits for another one of its handle that makes no progress: a future that is
-/// neither polled nor dropped, or a store that does not answer.
+/// Time without progress after which a write stops waiting for other writes of its handle. Long
+/// enough for a slow flush, so that in normal use only a future that is no longer polled, or a
+/// store that does not answer, is overtaken.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct Branch {
-    /// Where the writes of this handle leave it, those under way included; `None` when not known.
+    /// Where the writes of this handle leave the branch, including those in flight; `None` if
+    /// unknown.
     tip: Option<BranchTip>,
-    /// The writes under way that the tip includes.
+    /// Number of writes in flight that the tip includes.
     under_way: usize,
-    /// Rises when the tip becomes something that those under way do not lead to.
+    /// Incremented when the tip is replaced by one that the writes in flight do not lead to.
     epoch: u64,
-    /// Writes that wait until none is under way.
+    /// Wakers of writes that wait until none is in flight.
     settling: Vec<Waker>,
-    /// The write that plans now.
+    /// Ticket of the write that is planning.
     planning: Option<u64>,
-    /// The writes that wait to plan, in order of arrival.
+    /// Writes waiting to plan, by ticket, in order of arrival.
     waiting: BTreeMap<u64, Waker>,
     next_ticket: u64,
-    /// How often the turn was given on.
+    /// Number of times the turn changed hands. If it does not change, there is no progress.
     turns: u64,
 }
 
@@ -53,7 +65,7 @@ impl Branch {
         self.under_way == 0 && self.planning.is_none() && self.waiting.is_empty()
     }
 
-    /// Sets the tip to what the writes under way do not lead to. Returns who has to be woken.
+    /// Replaces the tip and starts a new epoch. Returns the wakers to call.
     fn reset(&mut self, tip: Option<BranchTip>) -> Vec<Waker> {
         self.tip = tip;
         self.epoch += 1;
@@ -61,7 +73,7 @@ impl Branch {
         std::mem::take(&mut self.settling)
     }
 
-    /// Lets the next write plan. Returns who has to be woken.
+    /// Gives the turn to the next write. Returns the waker to call.
     fn give_turn(&mut self) -> Option<Waker> {
         self.turns += 1;
         let (next, waker) = self.waiting.pop_first().unzip();
@@ -73,14 +85,14 @@ impl Branch {
 /// Where the writes of a handle leave a branch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalTip {
-    /// `None` when it is not known.
+    /// `None` if unknown.
     pub(crate) tip: Option<BranchTip>,
-    /// Whether all of these writes are answered.
+    /// Whether the store has answered all of these writes.
     pub(crate) settled: bool,
 }
 
 impl LocalTip {
-    /// The commit that the branch points to, where that is known.
+    /// The commit that the branch points to, if known. `Some(None)` means that it has no commit.
     pub(crate) fn head(&self) -> Option<Option<CommitId>> {
         self.tip.map(|tip| tip.head)
     }
@@ -91,7 +103,7 @@ impl Heads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known of a branch; wakes, once the lock is free, whom that returns.
+    /// Changes the state of a branch. Calls the returned wakers after the lock is released.
     fn change<W: IntoIterator<Item = Waker>>(
         &self,
         name: &RefName,
@@ -119,7 +131,7 @@ impl Heads {
         }
     }
 
-    /// Takes in where a write that took no turn left a branch; `None` when that is not known.
+    /// Sets the tip after a write without a turn; `None` if it is unknown.
     pub(crate) fn keep(&self, name: &RefName, tip: Option<BranchTip>) {
         match tip {
             Some(_) => self.change(name, |branch| branch.reset(tip)),
@@ -132,8 +144,8 @@ impl Heads {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// Waits until the writes under way are answered. When that takes too long, nothing is taken to
-    /// be known of the branch.
+    /// Waits until the writes in flight are answered. If their number stops falling, drops the
+    /// assumed tip of the branch.
     pub(crate) async fn settle(&self, name: &RefName) {
         let mut left = usize::MAX;
         loop {
@@ -160,7 +172,7 @@ impl Heads {
 
     /// Waits until the writes that came earlier have planned.
     ///
-    /// Dropping the future gives up its place; dropping the turn gives it on.
+    /// Dropping the future leaves the queue; dropping the turn wakes the next writer.
     pub(crate) async fn turn(&self, name: &RefName) -> Turn {
         let mut ticket = 0;
         self.change(name, |branch| {
@@ -226,8 +238,7 @@ impl Turn {
         });
     }
 
-    /// Gives the turn on once the write is with the store: the next one plans on top of where it
-    /// leaves the branch.
+    /// Passes the turn on once the batch is with the store. The next write plans on top of `tip`.
     pub(crate) fn pass_on(self, tip: Option<BranchTip>) -> SubmittedWrite {
         let mut epoch = 0;
         self.heads.change(&self.name, |branch| {
@@ -249,8 +260,8 @@ impl Drop for Turn {
     }
 }
 
-/// A write that is with the store. When it ends in any other way than by [`done`](Self::done),
-/// nothing is known of the branch.
+/// A write that is with the store. Dropping it before [`done`](Self::done) makes the tip unknown:
+/// the write failed, conflicted or was cancelled, and later writes may be planned on top of it.
 #[derive(Debug)]
 pub(crate) struct SubmittedWrite {
     heads: Heads,
@@ -260,7 +271,7 @@ pub(crate) struct SubmittedWrite {
 }
 
 impl SubmittedWrite {
-    /// Takes in that the write is stored.
+    /// Marks the write as stored.
     pub(crate) fn done(mut self) {
         self.done = true;
     }
@@ -269,8 +280,8 @@ impl SubmittedWrite {
 impl Drop for SubmittedWrite {
     fn drop(&mut self) {
         self.heads.change(&self.name, |branch| {
-            // The tip was replaced since, and the count of writes under way begun again without
-            // this one: counting it down would settle the branch too early.
+            // The tip was replaced since, and the count of writes in flight restarted without this
+            // one. Counting it down would report the branch as settled too early.
             if branch.epoch != self.epoch {
                 return Vec::new();
             }
@@ -286,7 +297,7 @@ impl Drop for SubmittedWrite {
     }
 }
 
-/// Waits for a time, without a runtime.
+/// Sleeps without a runtime.
 pub(crate) async fn sleep(time: Duration) {
     within(Some(time), pending::<()>()).await;
 }

@@ -21,33 +21,33 @@ use tract_core::{
 
 use crate::txn::{apply_to_store_once, ref_edit};
 
-/// What is held back.
+/// The objects and ref moves that are held back.
 #[derive(Debug, Default)]
 struct Pending {
     blobs: HashMap<BlobId, Blob>,
     toolsets: HashMap<ToolsetId, Toolset>,
     commits: HashMap<CommitId, Commit>,
-    /// The commits in the order in which they came: parents first.
+    /// The commits in order of arrival, parents first.
     order: Vec<CommitId>,
     tools: Vec<ToolRow>,
     derived: HashMap<(DerivedKind, CommitId), Bytes>,
-    /// What each ref that was moved has become.
+    /// The current target of each ref that was moved here.
     refs: BTreeMap<RefName, Option<RefTarget>>,
-    /// What refs were in the store below when they were first read. Others may move them meanwhile:
-    /// only the flush finds out.
+    /// The target of each ref when it was first read from the store below. Reads repeat it, and the
+    /// flush expects it: a move by another writer in between is a conflict of the flush.
     seen: HashMap<RefName, Option<RefTarget>>,
-    /// The first batch, and whether there were others.
+    /// The id and note of the first batch, and whether more batches followed.
     first: Option<(BatchId, LogNote)>,
     several: bool,
-    /// About how much memory the objects take.
+    /// Approximate size of the objects in memory, in bytes.
     bytes: usize,
 }
 
-/// What a commit and its entries take in memory, about, in addition to the blobs.
+/// Approximate size of a commit and its entries in memory, in bytes, without its blobs.
 const COMMIT_BYTES: usize = 1 << 10;
 
 impl Pending {
-    /// Puts the objects into a batch, parents before their children.
+    /// Adds the objects to a batch, parents before their children.
     fn objects(&self, batch: &mut Batch) {
         batch.blobs.extend(self.blobs.values().cloned());
         batch.toolsets.extend(self.toolsets.values().cloned());
@@ -62,8 +62,11 @@ impl Pending {
     }
 }
 
-/// One repository of a store, with writes that are held back on top: only those who read through it
-/// see them. [`flush`](Self::flush) writes them as one batch.
+/// A repository of a store with uncommitted writes on top. Only readers of this overlay see them.
+/// [`flush`](Self::flush) writes them as one batch.
+///
+/// Nothing may be written to the overlay while a flush or a stage is in progress: both take a copy
+/// of what is held back, and drop all of it once the store has answered.
 ///
 /// The ref log shows moves only once they are written.
 #[derive(Debug)]
@@ -78,17 +81,17 @@ impl Overlay {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        // Nothing under the lock panics half way through a change.
+        // No code panics in the middle of a change under this lock, so the state is consistent.
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what is held back.
+    /// Drops all writes that are held back.
     pub(crate) fn clear(&self) {
         *self.pending() = Pending::default();
     }
 
-    /// Writes what is held back as one batch, with this note where it was more than one; forgets
-    /// it when it went through.
+    /// Writes everything that is held back as one batch and drops it, unless the store fails or
+    /// reports a conflict. `note` is used for several batches; a single one keeps its own.
     pub(crate) async fn flush(
         &self,
         repo: &RepoName,
@@ -100,7 +103,8 @@ impl Overlay {
             self.clear();
             return Ok((Applied::Done, None));
         };
-        // Lines that bring commits come before those that say where refs point.
+        // Streams may bring commits before the lines that move refs to them. A lease keeps such
+        // commits from garbage collection.
         let cover = batch.stores_ahead().then(|| lease.cover(&mut batch, &[]));
         let applied = apply_to_store_once(self.below.as_ref(), repo, &batch).await?;
         if !matches!(applied, Applied::Conflict(_)) {
@@ -111,7 +115,7 @@ impl Overlay {
         Ok((applied, Some(batch.id)))
     }
 
-    /// Replaces what is stored and damaged by the objects that are held back; returns how many.
+    /// Replaces damaged objects in the store with those that are held back. Returns their number.
     pub(crate) async fn restore_held(&self, repo: &RepoName) -> Result<usize> {
         if !self.below.capabilities().restores {
             return Ok(0);
@@ -127,14 +131,14 @@ impl Overlay {
         Ok(self.below.restore(repo, copies).await?.len())
     }
 
-    /// About how many bytes the objects take that are held back.
+    /// Returns the approximate size of the objects that are held back, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.pending().bytes
     }
 
-    /// Writes the objects that are held back, and lets them go. No ref leads to them before the
-    /// [`flush`](Self::flush), which is what makes them part of the repository; the rows of the
-    /// tool index, which are found without a ref, wait for it too.
+    /// Writes the objects that are held back, and drops them from memory. They become part of the
+    /// repository when the [`flush`](Self::flush) moves refs to them; until then the lease keeps
+    /// them. The rows of the tool index stay behind: readers would find them without a ref.
     pub(crate) async fn stage(
         &self,
         note: LogNote,
@@ -147,7 +151,7 @@ impl Overlay {
             return Err(conflict.into());
         }
         let mut pending = self.pending();
-        // The flush is a batch of its own, even if little is left for it.
+        // The objects are stored under an id of their own, so the flush counts as a further batch.
         let Pending { tools, refs, seen, first, .. } = std::mem::take(&mut *pending);
         *pending = Pending { tools, refs, seen, first, several: true, ..Pending::default() };
         Ok(())
@@ -157,7 +161,8 @@ impl Overlay {
         let pending = self.pending();
         let (id, note) = match &pending.first {
             None => return Ok(None),
-            // A retry of another writer looks for the id that the commits have.
+            // Commits name the id of their batch, and a retry by another writer looks for it in the
+            // ref log. So a single batch keeps its id.
             Some((id, own)) if !pending.several => {
                 (*id, LogNote { operation: operation.id(), ..own.clone() })
             }
@@ -172,13 +177,14 @@ impl Overlay {
                 batch.refs.push(ref_edit(name.clone(), before, after.clone()));
             }
         }
-        // What was written ahead was in no ref's reach until now.
+        // Staged objects were not reachable from a ref until now, so the batch requires those that
+        // refs will point to: garbage collection may have deleted them.
         batch.require_targets();
         Ok(Some(batch))
     }
 }
 
-/// Answers each id from what is held back, else from below.
+/// Looks each id up in the pending objects, then the remaining ones in the store below.
 pub(crate) async fn both<K: Copy, T, F>(
     ids: &[K],
     held: impl Fn(&K) -> Option<T>,
@@ -246,6 +252,8 @@ impl CommitRepository for Overlay {
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage> {
         let mut page = WalkPage::default();
         let mut next = Some(walk.head);
+        // A stored commit never has a parent that is held back: the store below has checked its
+        // links. So once the walk has left the pending commits it stays in the store below.
         {
             let pending = self.pending();
             while let Some(id) = next.filter(|id| Some(*id) != walk.until) {
@@ -278,7 +286,7 @@ impl CommitRepository for Overlay {
     }
 }
 
-/// Adds what is held back to a definition from below.
+/// Adds the pending rows of a tool to its stored definition.
 fn define(known: Option<ToolDefinition>, rows: &[ToolRow], id: ToolId) -> Option<ToolDefinition> {
     rows.iter().filter(|row| row.id == id).fold(known, |known, row| match known {
         None => Some(ToolDefinition {
@@ -334,8 +342,8 @@ impl ToolRepository for Overlay {
 
 #[async_trait]
 impl RefRepository for Overlay {
-    /// Reads refs with what is held back: each once from the store below, so that all who read
-    /// through here see one state.
+    /// Reads refs, pending moves included. Each ref is read once from the store below, so that all
+    /// readers of this overlay see one state.
     async fn refs(
         &self,
         repo: &RepoName,

@@ -1,4 +1,4 @@
-//! Races that a write loses to other writers: how often and for how long it plans again.
+//! Retries after races that a write lost to other writers.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -9,13 +9,14 @@ use crate::error::{Error, Result};
 use crate::heads::sleep;
 use crate::repo::Repo;
 
-/// The longest pause before the second try after a lost one, and the longest of all. A pause lasts a
-/// random part of it, so that writers that collided do not do so again.
+/// Upper bound of the first pause, after the second lost race. It doubles with each loss, up to
+/// `LONGEST_PAUSE`. Each pause lasts a random part of its bound, so that writers that collided once
+/// do not collide again.
 const PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The races that one write lost. What bounds them is time: how often others win meanwhile says
-/// nothing about the next try.
+/// The races that one write lost. Retries are bounded by time, not by number: the number of losses
+/// depends on how busy the branch is, and does not predict the next try.
 #[derive(Debug)]
 pub struct Races {
     limit: Duration,
@@ -24,24 +25,24 @@ pub struct Races {
 }
 
 impl Repo {
-    /// Starts to count the races of a write.
+    /// Starts counting the lost races of a write.
     pub fn races(&self) -> Races {
         Races { limit: self.retry_for(), first: None, lost: 0 }
     }
 }
 
 impl Races {
-    /// How many were lost.
+    /// Returns the number of lost races.
     pub(crate) fn lost(&self) -> usize {
         self.lost
     }
 
-    /// Whether the time for further tries is up.
+    /// Returns whether the time for retries is up.
     pub(crate) fn is_over(&self) -> bool {
         self.first.is_some_and(|first| first.elapsed() >= self.limit)
     }
 
-    /// Counts a lost race, and waits until the next try: not at all after the first.
+    /// Counts a lost race and pauses before the next try. There is no pause after the first loss.
     ///
     /// # Errors
     /// [`Error::KeptMoving`] when the time is up.

@@ -1,4 +1,4 @@
-//! Large contents go while a write is with the store, which needs their canonical text alone.
+//! Releases large contents while a write is with the store, which needs only their canonical text.
 
 use tract_core::{Blob, Commit, Content, Kind};
 
@@ -6,16 +6,16 @@ use crate::error::Result;
 use crate::plan::Request;
 use crate::txn::Txn;
 
-/// What may stay in memory twice, in bytes.
+/// Contents above this size, in bytes, are not kept in memory twice.
 const LARGE: usize = 1 << 20;
 
-/// The contents that requests let go, each as the blob that was made of it.
+/// Released contents: the position of the request, the kind, and the blob made of the content.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedContents(Vec<(usize, Kind, Blob)>);
 
 impl ReleasedContents {
-    /// Takes the large contents out of requests, once commits are sealed of them. A request that a
-    /// handler replaced was no commit, and keeps what it says.
+    /// Takes the large contents out of requests whose commits are sealed. A request that a handler
+    /// replaced keeps its content: the sealed blob is that of the replacement.
     pub(crate) fn of(
         requests: &mut [Request],
         commits: &[Commit],
@@ -35,7 +35,7 @@ impl ReleasedContents {
         Self(gone)
     }
 
-    /// Reads the contents again, for requests that must be planned again.
+    /// Restores the contents, for requests that must be planned again.
     pub(crate) fn give_back(self, requests: &mut [Request]) -> Result<()> {
         for (place, kind, blob) in self.0 {
             if let (Some(Request::Append(draft)), Some(text)) =

@@ -1,4 +1,25 @@
-//! The write path: plan, ask the hooks, seal, and one batch for all of it.
+//! The write path of one branch.
+//!
+//! A write goes through five steps:
+//! 1. Assume the tip. `Heads` caches where the writes of this handle leave the branch, including
+//!    those that are still in flight. The write waits for its turn and takes that tip without
+//!    reading the head.
+//! 2. Plan. The planner turns each request into a record on top of the tip; [`Txn`] reads the
+//!    records that it asks for.
+//! 3. Seal. The hooks decide about each planned request, limits and shape are checked, and the
+//!    commits and their blobs are added to one batch.
+//! 4. Submit. The store is polled once with the batch, which fixes its place in the store's order.
+//! 5. Pass the turn on. The next write plans on top of this one before this one is durable, so the
+//!    store can flush both together. Then this write waits for the store's answer.
+//!
+//! The assumed tip is only a guess. The batch expects the branch to be there, so a wrong guess ends
+//! in [`Applied::Conflict`], never in a wrong write. A guess is dropped when a write of this handle
+//! conflicts, fails or is cancelled, when a write without a turn moves the branch, and when the
+//! writes in flight do not finish within the patience of `heads`. The requests are then planned
+//! again on the head that the store has.
+//!
+//! A write with [`WriteOptions::expect`] reads the head and takes no turn. A write that may call
+//! handlers plans first, on a settled tip, and takes its turn only for the steps after that.
 
 use std::borrow::Cow;
 
@@ -12,27 +33,30 @@ use crate::repo::Repo;
 use crate::spare::ReleasedContents;
 use crate::txn::{Txn, WriteOptions};
 
-/// How many races a write may lose before it follows no write that is under way: where the store
-/// writes in another order than it is given batches, that one may come too late every time.
+/// Number of lost races after which a write no longer plans on top of a write in flight. The first
+/// loss is usually another handle that moved the branch, and the second one an unlucky retry. A
+/// store that applies batches in another order than they are submitted would make the write lose
+/// every time: its predecessor would always arrive too late.
 const UNSETTLED: usize = 2;
 
 impl Repo {
-    /// Carries out requests on a branch, in order: all of them in one durable write, or none.
-    /// A branch that has no commit yet begins with the first.
+    /// Carries out requests on a branch, in order: all of them in one durable write, or none. The
+    /// first write to a branch creates it.
     ///
     /// # Behavior
-    /// - Writes of one handle (and its clones) that expect nothing of the branch plan one after
-    ///   another, in order of arrival, each on top of the one before it, and share flushes: none of
-    ///   them is refused for another's sake. Dropping the future gives up its place.
-    /// - When another handle or process moves the branch meanwhile, the write plans again on what
-    ///   is there, for as long as [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says.
+    /// - Writes of one handle (and its clones) that set no [`WriteOptions::expect`] plan one after
+    ///   another, in order of arrival, each on top of the one before it. They share flushes and
+    ///   never conflict with each other. Dropping the future leaves the queue.
+    /// - When another handle or process moves the branch, the write plans again on the new head,
+    ///   for up to [`RepoOptions::retry_for`](crate::RepoOptions::retry_for).
     ///
-    /// Requests that are given away need less memory: what they say goes once it is sealed, and is
-    /// read again from there after a lost race.
+    /// Owned requests use less memory: large contents are dropped once they are in the batch, and
+    /// recovered from it if the write has to be retried.
     ///
     /// # Errors
-    /// [`Error::Refused`] when a planner refuses; [`Error::Conflict`] when the branch is not
-    /// where [`WriteOptions::expect`] says; [`Error::KeptMoving`] when others won all that time.
+    /// [`Error::Refused`] when a planner refuses; [`Error::Conflict`] when the branch does not
+    /// point to [`WriteOptions::expect`]; [`Error::KeptMoving`] when every try within that time
+    /// lost a race.
     pub fn write<'a>(
         &'a self,
         branch: &'a RefName,
@@ -49,14 +73,15 @@ impl Repo {
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
         let mut races = self.races();
-        // Handlers are asked about a request once, however often the race is lost.
+        // Handlers are asked once per request, even if the write is retried.
         let mut requested = Vec::with_capacity(requests.len());
         let mut chosen = PlannedTargets::default();
         loop {
             chosen.roll_back();
             let mut txn = Txn::within(self, options.operation.as_ref())?;
             txn.reserve(requests.len());
-            // A handler may take long, and may write to the branch itself: no turn is held meanwhile.
+            // A handler may be slow, and may itself write to this branch: holding the turn while it
+            // runs would block that write until its patience ends.
             let asks = requested.len() < requests.len() && self.may_ask(&requests);
             let mut turn = if options.expect.is_none() && !asks {
                 Some(self.heads().turn(branch).await)
@@ -68,7 +93,8 @@ impl Repo {
                     txn.expect(branch, expected.map(RefTarget::Commit)).await?;
                     None
                 }
-                // Where this handle left the branch: the store says whether it is still there.
+                // The tip where this handle left the branch. The store checks it when the batch is
+                // applied.
                 None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
             };
             if let Some(tip) = guess {
@@ -80,9 +106,10 @@ impl Repo {
             };
             let commits = match added {
                 Ok(commits) => commits,
-                // A handler's decision holds wherever the branch is.
+                // A handler's decision does not depend on the head.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
-                // What is refused on a head that was only believed in may be right on another.
+                // A refusal planned on a stale cached head may not hold on the current one, so
+                // retry. Without a guess the head was read, and the refusal stands.
                 Err(error) => {
                     if races.is_over() || !self.has_moved(branch, guess).await? {
                         return Err(error);
@@ -95,7 +122,8 @@ impl Repo {
             if options.expect.is_none() && turn.is_none() {
                 let come = self.heads().turn(branch).await;
                 if self.heads().tip(branch).head() != guess.map(|tip| tip.head) {
-                    // Others wrote while handlers were asked. They are not asked again.
+                    // Another write took the branch while handlers ran. The answers are kept in
+                    // `requested`, so the handlers are not called again.
                     continue;
                 }
                 turn = Some(come);
@@ -103,7 +131,7 @@ impl Repo {
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
             let let_go = match &mut requests {
-                // The caller gave them up, so their contents can be moved out.
+                // The requests are owned, so their contents can be moved out.
                 Cow::Owned(requests) => {
                     let replaced = |place| requested.get(place).is_some_and(Option::is_some);
                     ReleasedContents::of(requests, &commits, replaced, &txn)
@@ -126,7 +154,8 @@ impl Repo {
         }
     }
 
-    /// Checks that edits replace what their messages say now, where that is asked for.
+    /// Checks that every edit replaces the current version of its message, if the options require
+    /// it.
     async fn check_versions(
         &self,
         txn: &mut Txn<'_>,
@@ -147,7 +176,7 @@ impl Repo {
         Ok(())
     }
 
-    /// Whether handlers, or a summarizer, may be asked about requests.
+    /// Returns whether the write may call handlers or a summarizer.
     fn may_ask(&self, requests: &[Request]) -> bool {
         let hooks = self.hooks();
         let is_result = |request: &Request| {
@@ -160,9 +189,9 @@ impl Repo {
                 && (hooks.has_handler::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
     }
 
-    /// Returns what requests may be planned on without reading the head. Only plain messages may
-    /// follow a write that is under way, for nothing of it can be read yet; what else there is
-    /// waits for its answer.
+    /// Returns the tip to plan on without reading the head; `None` to read the head. Only plain
+    /// messages may follow a write in flight, since they need no record of it; all other requests
+    /// wait until the pending writes are acknowledged.
     async fn guess(
         &self,
         branch: &RefName,
@@ -171,8 +200,8 @@ impl Repo {
     ) -> Option<BranchTip> {
         let tip = self.heads().tip(branch);
         if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
-            // A summary is planned once, on what the store has: a guess may lack messages that
-            // the summary was made of.
+            // A summary keeps the messages of its first plan, even when it is retried. A guess may
+            // lack some of them, so plan on the stored head.
             self.heads().settle(branch).await;
             return None;
         }
@@ -181,6 +210,9 @@ impl Repo {
                 Request::Append(draft) | Request::Import(draft) => is_plain(draft),
                 _ => false,
             };
+            // A plain message is planned from the tip alone. That no longer works when a snapshot
+            // may be due (`room`), or a row of the turn index (`no_row`): both read commits that a
+            // write in flight may not have stored yet.
             let (every, made) = (self.turn_rows_every(), requests.len() as u64);
             let no_row = tip.silence.is_some() || tip.commits % every + made < every;
             tip.room > made && no_row && requests.iter().all(plain)
@@ -193,7 +225,7 @@ impl Repo {
         tip.tip.filter(|_| tip.settled)
     }
 
-    /// Whether a branch is no longer where it was believed to be; then nothing is believed of it.
+    /// Returns whether the assumed tip is stale. If so, drops it from the cache.
     async fn has_moved(&self, branch: &RefName, guess: Option<BranchTip>) -> Result<bool> {
         let Some(guess) = guess else { return Ok(false) };
         let moved = self.ref_target(branch).await? != guess.head.map(RefTarget::Commit);
@@ -212,7 +244,7 @@ impl Repo {
         branch: &RefName,
         request: Request,
     ) -> impl Future<Output = Result<Commit>> {
-        // A request is large, and a future that contains it would be moved with it.
+        // Boxed in a vector: a request is large, and would be moved with the future that holds it.
         let requests = vec![request];
         async move {
             let commits = self.write(branch, requests, &WriteOptions::default()).await?;
@@ -267,7 +299,7 @@ impl Repo {
         self.write_one(branch, Request::annotate(targets, priority)).await
     }
 
-    /// Puts a summary in the place of messages.
+    /// Replaces messages with a summary.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -280,7 +312,7 @@ impl Repo {
         self.write_one(branch, Request::compress(select, summary)).await
     }
 
-    /// Takes commits back, by a commit.
+    /// Reverts commits with a new commit.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -288,7 +320,7 @@ impl Repo {
         self.write_one(branch, Request::revert(targets)).await
     }
 
-    /// Sets the tools in force from here on; an empty list means that there are none.
+    /// Sets the tools in force from here on; an empty list removes all of them.
     ///
     /// # Errors
     /// As [`write`](Self::write); [`Error::TooLarge`] for too many tools, or one too large;
@@ -299,8 +331,8 @@ impl Repo {
     }
 }
 
-/// Adds requests to a write; `asked` holds, for those that handlers were asked about already, what
-/// is written instead.
+/// Adds requests to a write. `requested` has an entry for each request that handlers were already
+/// asked about: the replacement, or `None` to use the request unchanged.
 async fn add_all(
     txn: &mut Txn<'_>,
     branch: &RefName,
@@ -333,7 +365,7 @@ async fn add_all(
     Ok(commits)
 }
 
-/// Checks that a message still says what it said when an edit of it was decided on.
+/// Checks that a message still has the version that its edit was decided on.
 pub(crate) async fn check_decided_edit(
     txn: &mut Txn<'_>,
     branch: &RefName,
