@@ -1,139 +1,108 @@
 //! Planners and the write path: git's verbs over contexts.
+//!
+//! The modules are listed from the lowest to the highest: each uses only those above it in this list.
 #![forbid(unsafe_code)]
 
-mod answer_facts;
-mod apply;
-mod blame;
-mod branch;
-mod bundle;
-mod cache_use;
-mod carry;
-mod chat;
-mod chosen;
-mod conflicts;
-mod copy;
-mod counts;
-mod diff;
-mod diff_line;
-mod documents;
-mod erase;
-mod error;
-mod export;
-mod fetch;
-mod gc;
-pub mod graph;
-mod grep;
-mod heads;
-mod import;
-mod lease;
-mod log;
-mod lost;
-mod merge;
-mod normal;
-mod operation;
-mod overlay;
-mod pending;
+// Planners: from a request and a folded history to a record, or a refusal. Pure.
 pub mod plan;
-mod prune;
-mod question;
-mod races;
-mod reach;
-mod rebase;
-mod received;
-mod redact;
-mod remote;
-mod repack;
-mod reply;
+// The repository handle, errors, and what every other module builds on.
 mod repo;
-mod restore;
-mod revision;
-mod search;
-mod signatures;
-mod spare;
-mod stats;
-mod summarize;
-mod time;
-mod tools;
-mod turns;
-mod txn;
-mod undo;
-mod verify;
-mod wire;
+// Reading history: log, diff, blame, turns, cache use, reachability.
+mod history;
+// The write path: requests, transactions, races between writers.
 mod write;
+// Ranked search and grep.
+mod search;
+// Operations on branches: merge, rebase, undo, summaries, approvals, chat.
+mod verbs;
+// Maintenance: gc, prune, erase, verify, repack.
+mod upkeep;
+// Remotes, bundles, copies, exports, imports, streams.
+mod sync;
 
-pub use crate::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
-pub use crate::apply::{
-    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
-    read_lines,
-};
-pub use crate::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
-pub use crate::branch::{Branch, FIRST_BRANCH};
-pub use crate::bundle::{
-    ApplyBundleOptions, Bundle, BundleError, BundleLines, BundleOptions, BundleReport,
-    apply_bundle, create_bundle,
-};
-pub use crate::cache_use::{
-    CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, cache_use, rank_misses,
-};
-pub use crate::carry::Attempts;
-pub use crate::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
-pub use crate::conflicts::{ConflictSide, DescribedConflict};
-pub use crate::copy::{CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy};
-pub use crate::diff::{ConfigChange, Diff, MessageChange, diff, plain};
-pub use crate::diff_line::{DiffLine, DiffLineKind};
 /// Patterns of keys and passwords, for [`redact_content`] and [`EraseRequest::secrets`].
 pub use tract_secrets as secrets;
 
-pub use crate::erase::{
+pub use crate::plan::Refusal;
+
+pub use crate::repo::error::{Error, Result};
+pub use crate::repo::operation::Operation;
+pub use crate::repo::stats::{Stats, stats};
+pub use crate::repo::{Repo, RepoOptions};
+
+pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
+pub use crate::history::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
+pub use crate::history::cache_use::{
+    CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, cache_use, rank_misses,
+};
+pub use crate::history::diff::{ConfigChange, Diff, MessageChange, diff, plain};
+pub use crate::history::diff_line::{DiffLine, DiffLineKind};
+pub use crate::history::graph;
+pub use crate::history::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
+pub use crate::history::lost::{LostEntry, LostItem, LostKind, lost};
+pub use crate::history::question::{open_calls, unanswered};
+pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
+pub use crate::history::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
+
+pub use crate::write::races::Races;
+pub use crate::write::txn::{Txn, WriteOptions};
+
+pub use crate::search::grep::{
+    Grep, GrepHit, GrepLine, GrepOptions, GrepPattern, GrepPatternBuilder, GrepStream, grep,
+};
+pub use crate::search::ranked::{
+    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
+    search,
+};
+
+pub use crate::verbs::branch::{Branch, FIRST_BRANCH};
+pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
+pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
+pub use crate::verbs::merge::{KeptConflict, KeptMerge, MergeOptions, MergeProgress, Merged};
+pub use crate::verbs::pending::{
+    BatchAttachment, DeferredCall, DeferredOperation, Pending, PendingRequest, RecordedDecision,
+    Rejected, TurnAnswer, TurnRecord, TurnRecorded,
+};
+pub use crate::verbs::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
+pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
+pub use crate::verbs::revision::{Marks, NamedMessage};
+pub use crate::verbs::signatures::{SIGNATURE_NAMESPACE, SignedTag};
+pub use crate::verbs::summarize::{
+    CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
+};
+pub use crate::verbs::undo::{RefMove, UndoConflict, UndoReport};
+
+pub use crate::upkeep::erase::{
     CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
     ErasedBlob, Erasure, erase, erasures, finish_erasures, is_erased, lift_erasure,
     pending_erasures,
 };
-pub use crate::error::{Error, Result};
-pub use crate::export::{Export, ExportOptions, export};
-pub use crate::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
-pub use crate::grep::{
-    Grep, GrepHit, GrepLine, GrepOptions, GrepPattern, GrepPatternBuilder, GrepStream, grep,
+pub use crate::upkeep::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
+pub use crate::upkeep::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
+pub use crate::upkeep::redact::{RedactedContent, redact_content, redact_with};
+pub use crate::upkeep::repack::{OnRepack, RepackProgress, RepackReport, repack};
+pub use crate::upkeep::verify::{
+    OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify, verify_from, verify_from_bundle,
 };
-pub use crate::import::{
+
+pub use crate::sync::apply::{
+    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
+    read_lines,
+};
+pub use crate::sync::bundle::{
+    ApplyBundleOptions, Bundle, BundleError, BundleLines, BundleOptions, BundleReport,
+    apply_bundle, create_bundle,
+};
+pub use crate::sync::carry::Attempts;
+pub use crate::sync::copy::{
+    CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy,
+};
+pub use crate::sync::export::{Export, ExportOptions, export};
+pub use crate::sync::import::{
     ImportAnomaly, ImportAnomalyKind, ImportConversation, ImportOptions, ImportStatus, Imported,
     Importer, import,
 };
-pub use crate::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
-pub use crate::lost::{LostEntry, LostItem, LostKind, lost};
-pub use crate::merge::{KeptConflict, KeptMerge, MergeOptions, MergeProgress, Merged};
-pub use crate::operation::Operation;
-pub use crate::pending::{
-    BatchAttachment, DeferredCall, DeferredOperation, Pending, PendingRequest, RecordedDecision,
-    Rejected, TurnAnswer, TurnRecord, TurnRecorded,
-};
-pub use crate::plan::Refusal;
-pub use crate::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
-pub use crate::question::{open_calls, unanswered};
-pub use crate::races::Races;
-pub use crate::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
-pub use crate::redact::{RedactedContent, redact_content, redact_with};
-pub use crate::remote::{
+pub use crate::sync::remote::{
     AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
     Tracking, TransferStatus, TransferredRef, fetch, fetch_bundle, push,
-};
-pub use crate::repack::{OnRepack, RepackProgress, RepackReport, repack};
-pub use crate::reply::{broken_off, generation_config, reply_draft};
-pub use crate::repo::{Repo, RepoOptions};
-pub use crate::revision::{Marks, NamedMessage};
-pub use crate::search::{
-    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
-    search,
-};
-pub use crate::signatures::{SIGNATURE_NAMESPACE, SignedTag};
-pub use crate::stats::{Stats, stats};
-pub use crate::summarize::{
-    CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
-};
-pub use crate::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
-pub use crate::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
-pub use crate::txn::{Txn, WriteOptions};
-pub use crate::undo::{RefMove, UndoConflict, UndoReport};
-pub use crate::verify::{
-    OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify, verify_from, verify_from_bundle,
 };

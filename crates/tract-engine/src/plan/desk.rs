@@ -6,7 +6,7 @@ use tract_core::{CommitId, RefName, block_on};
 
 use super::Request;
 use crate::repo::{Repo, RepoOptions};
-use crate::txn::WriteOptions;
+use crate::write::txn::WriteOptions;
 
 /// A repository in memory, and the branch that a test works on.
 pub(super) struct Fixture {

@@ -5,7 +5,7 @@ use tract_core::{AuthorKind, CommitId, CommitRef, Content, JsonText, Op, Part, T
 
 use super::work::{set_version, shown};
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
-use crate::redact::json_string;
+use crate::upkeep::redact::json_string;
 
 /// Plans to replace what a message says. Kind, role, the ids of calls, the call that a result
 /// answers and whether it failed stay; provider's bytes do not.

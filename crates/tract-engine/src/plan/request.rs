@@ -9,7 +9,7 @@ use tract_core::{
 };
 
 use super::Line;
-use crate::pending::{blobs, tool_texts};
+use crate::verbs::pending::{blobs, tool_texts};
 
 /// Fields that any commit may have in addition to its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

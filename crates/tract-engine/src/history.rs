@@ -1,0 +1,19 @@
+//! Reading history: walks over commits, and what they say about messages, tools and answers.
+//!
+//! The log, diffs, blame, tool turns, cache use and reachability. Everything here is computed from
+//! stored objects; nothing moves a ref.
+
+pub(crate) mod answer_facts;
+pub(crate) mod blame;
+pub(crate) mod cache_use;
+pub(crate) mod counts;
+pub(crate) mod diff;
+pub(crate) mod diff_line;
+pub mod graph;
+pub(crate) mod log;
+pub(crate) mod lost;
+pub(crate) mod question;
+pub(crate) mod reach;
+pub(crate) mod received;
+pub(crate) mod tools;
+pub(crate) mod turns;

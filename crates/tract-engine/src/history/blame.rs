@@ -1,0 +1,179 @@
+//! Blame: which commits made each message of a context what it is.
+
+use tract_compile::{IdMap, IdSet, appended, resolved};
+use tract_core::store::Walk;
+use tract_core::{Change, Commit, CommitId, Kind, Op};
+
+use crate::plan::{Refusal, own_slot};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+
+/// A message of a context, and the commits that shaped it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlameEntry {
+    /// The message's number in the context, from 1: the `n` of `#n` in a revision.
+    pub number: usize,
+    /// The message's slot: its lasting name.
+    pub slot: CommitId,
+    /// The commit whose content is shown.
+    pub version: CommitId,
+    /// The kind of that content.
+    pub kind: Option<Kind>,
+    /// The commits that changed it, oldest first.
+    pub commits: Vec<BlameCommit>,
+}
+
+/// A commit that changed a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlameCommit {
+    /// The commit; its origin names the author.
+    pub commit: Commit,
+    /// Its action.
+    pub action: BlameAction,
+}
+
+/// The action of a commit on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BlameAction {
+    /// It recorded the message.
+    Added,
+    /// It replaced what the message says.
+    Edited,
+    /// It set how much the message matters.
+    Marked,
+    /// It wrote the message as a summary, or hid it under one.
+    Summarized,
+    /// It reverted what another commit did to the message.
+    Reverted,
+    /// It merged what another branch did to the message.
+    Merged,
+    /// Something that a later version of tract knows.
+    Other,
+}
+
+impl BlameAction {
+    /// Returns the stable code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Edited => "edited",
+            Self::Marked => "marked",
+            Self::Summarized => "summarized",
+            Self::Reverted => "reverted",
+            Self::Merged => "merged",
+            Self::Other => "other",
+        }
+    }
+
+    fn of(commit: &Commit) -> Self {
+        match &commit.op {
+            Op::Append { .. } => Self::Added,
+            Op::Edit { .. } => Self::Edited,
+            Op::Annotate { .. } => Self::Marked,
+            Op::Compress { .. } => Self::Summarized,
+            Op::Revert { .. } => Self::Reverted,
+            Op::Merge { .. } => Self::Merged,
+            Op::Tools | Op::Note | Op::Unknown { .. } => Self::Other,
+        }
+    }
+}
+
+/// Finds the commits that made each message of a context what it is: those along first parents
+/// that concern it, and of a message that a merge brought, the commits that added and last edited
+/// and marked it on the other branch.
+///
+/// # Errors
+/// When a commit is not stored, or the store fails.
+///
+/// # Complexity
+/// Linear in the commits since the oldest message of the context.
+pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
+    let line = repo.line(Some(head)).await?;
+    let rows: Vec<_> = line
+        .view()
+        .rows()
+        .filter_map(|row| Some((row, line.fact(row.slot).filter(|fact| fact.is_shown())?)))
+        .collect();
+    let mut concerning: IdMap<CommitId, Vec<BlameCommit>> =
+        rows.iter().map(|(row, _)| (row.slot, Vec::new())).collect();
+    let mut unmade = concerning.len();
+    let mut next = Some(head);
+    while let Some(at) = next.filter(|_| unmade > 0) {
+        let page = repo.store().walk(repo.name(), Walk { limit: 1024, ..Walk::from(at) }).await?;
+        next = page.next;
+        for commit in page.steps.into_iter().map(|entry| entry.commit) {
+            for slot in slots(repo, &commit).await? {
+                if let Some(commits) = concerning.get_mut(&slot) {
+                    unmade -= usize::from(slot == commit.id());
+                    let action = BlameAction::of(&commit);
+                    commits.push(BlameCommit { commit: commit.clone(), action });
+                }
+            }
+        }
+    }
+    let mut entries = Vec::with_capacity(rows.len());
+    for (place, (row, fact)) in rows.into_iter().enumerate() {
+        let mut commits = concerning.remove(&row.slot).unwrap_or_default();
+        commits.reverse();
+        let mut named = vec![row.slot];
+        named.extend([Some(row.version), row.mark].into_iter().flatten());
+        let mut seen: IdSet<CommitId> = commits.iter().map(|known| known.commit.id()).collect();
+        named.retain(|id| seen.insert(*id));
+        if !named.is_empty() {
+            // A slot is a name: its commit need not be stored.
+            let elsewhere = repo.store().commits(repo.name(), &named).await?;
+            let elsewhere = elsewhere.into_iter().flatten().map(|commit| {
+                let action = BlameAction::of(&commit);
+                BlameCommit { commit, action }
+            });
+            commits.splice(0..0, elsewhere.collect::<Vec<_>>());
+        }
+        entries.push(BlameEntry {
+            number: place + 1,
+            slot: row.slot,
+            version: row.version,
+            kind: fact.kind.clone(),
+            commits,
+        });
+    }
+    Ok(entries)
+}
+
+/// Returns the lasting name of the message that a commit added, edited or wrote as a summary.
+///
+/// # Errors
+/// [`Refusal::NoMessage`] when it did none of these; when it is not stored, or the store fails.
+pub async fn slot_of(repo: &Repo, version: CommitId) -> Result<CommitId> {
+    let commit = repo.require_commit(version).await?;
+    own_slot(version, &changes(repo, &commit).await?).ok_or_else(|| {
+        Refusal::NoMessage { target: version, op: commit.op.name().to_owned() }.into()
+    })
+}
+
+/// Returns whether a commit changes something about a message.
+///
+/// # Errors
+/// When its list of changes cannot be read.
+pub async fn concerns(repo: &Repo, commit: &Commit, slot: CommitId) -> Result<bool> {
+    Ok(slots(repo, commit).await?.contains(&slot))
+}
+
+/// Returns the messages that a commit changes, each once.
+async fn slots(repo: &Repo, commit: &Commit) -> Result<Vec<CommitId>> {
+    let changes = changes(repo, commit).await?;
+    let mut seen = IdSet::default();
+    let slots = changes.iter().map(|change| change.slot().resolve(commit.id()));
+    Ok(slots.filter(|slot| seen.insert(*slot)).collect())
+}
+
+/// Returns what a commit changes, with its own id for `.`; an append adds a row.
+async fn changes(repo: &Repo, commit: &Commit) -> Result<Vec<Change>> {
+    // Where the row is does not matter here.
+    let mut changes: Vec<Change> =
+        appended(&tract_compile::View::empty(), commit).into_iter().collect();
+    changes.extend(repo.changes(commit).await?);
+    Ok(changes.iter().map(|change| resolved(change, commit.id())).collect())
+}

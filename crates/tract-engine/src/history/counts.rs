@@ -1,0 +1,421 @@
+//! What a line has, without a look at its rows: from the nearest row of the turn index, which keeps
+//! counts, and the commits since. So verbs that touch few rows cost the same on a line of any length.
+
+use std::collections::HashMap;
+
+use tract_compile::{LineCounts, Row, View, fold, stated_priority};
+use tract_core::store::Walk;
+use tract_core::{Change, Changes, Commit, CommitId, DerivedKind, Kind, Op, Priority, ToolsetId};
+
+use crate::history::turns::counted_row;
+use crate::plan::{BranchTip, Line};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+
+/// How many commits are read at most to come to a row that has counts: rows are some 1,024 commits
+/// apart. A line without them, as older versions wrote, is folded.
+const NEAR: usize = 16 << 10;
+/// Commits at the end of a line whose messages are found, numbered and changed without the rest.
+const END: usize = 1024;
+/// Commits that are walked rather than leapt over.
+const STEPS: u64 = 4096;
+
+/// The newest commits of a line, and what it has before and after them.
+pub(crate) struct RecentCommits {
+    /// Oldest first; the last is the head.
+    pub(crate) commits: Vec<Commit>,
+    /// What the line has before the first of them.
+    pub(crate) before: LineCounts,
+    /// What it has at the head.
+    pub(crate) counts: LineCounts,
+    /// The commit before the first of them, with the row that has the counts.
+    pub(crate) row: Option<CommitId>,
+}
+
+impl Repo {
+    /// Returns how much a line has at a commit: how many commits, rows and messages.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line).
+    ///
+    /// # Complexity
+    /// Some thousand commits at most are read, except where the line has no rows of the turn index
+    /// that keep counts, as older versions wrote it: then it is folded.
+    pub async fn counts(&self, head: Option<CommitId>) -> Result<LineCounts> {
+        let Some(head) = head else { return Ok(LineCounts::default()) };
+        if let Some(line) = self.compiler().cached_line(head) {
+            return Ok(line.counts());
+        }
+        match self.recent_commits(head, 0).await? {
+            Some(recent) => Ok(recent.counts),
+            None => Ok(self.line(Some(head)).await?.counts()),
+        }
+    }
+
+    /// Returns which messages of the context the newest commits of a line say: the numbers, from 1, by
+    /// the commit whose content is shown. Empty where that would take a look at older rows.
+    ///
+    /// # Errors
+    /// As [`counts`](Self::counts).
+    pub async fn recent_numbers(&self, head: CommitId) -> Result<HashMap<CommitId, u64>> {
+        let Some(recent) = self.recent_commits(head, END).await? else { return Ok(HashMap::new()) };
+        let newest = self.recent_view(&recent).await?;
+        // Rows before the newest commits are as they were, so what follows them is counted on.
+        let numbers = recent.before.shown + 1..;
+        let shown = newest.into_iter().flat_map(|newest| newest.shown);
+        Ok(shown.map(|row| row.version).zip(numbers).collect())
+    }
+
+    /// Finds the row of the n-th message shown at a head among the newest rows; `None` where it is
+    /// not among them.
+    pub(crate) async fn recent_row(&self, head: CommitId, n: u64) -> Result<Option<(View, Row)>> {
+        let Some(recent) = self.recent_commits(head, END).await? else { return Ok(None) };
+        let Some(place) = n.checked_sub(recent.before.shown + 1) else { return Ok(None) };
+        let Some(newest) = self.recent_view(&recent).await? else { return Ok(None) };
+        let row = usize::try_from(place).ok().and_then(|place| newest.shown.get(place)).copied();
+        Ok(row.map(|row| (newest.view, row)))
+    }
+
+    /// Returns what a plan for the end of a line has to know of it.
+    pub(crate) async fn tip_of(&self, head: CommitId) -> Result<BranchTip> {
+        if let Some(line) = self.compiler().cached_line(head) {
+            return Ok(BranchTip::from(&line));
+        }
+        if let Some(recent) = self.recent_commits(head, 0).await?
+            && let Some(last) = recent.commits.last()
+            && let room @ 1.. = recent.counts.room()
+        {
+            return Ok(BranchTip {
+                head: Some(head),
+                toolset: last.toolset,
+                active: last.active_toolset(),
+                tools_set: recent.counts.tools_set,
+                room,
+                commits: recent.counts.commits,
+                counts: Some(recent.counts),
+                silence: None,
+            });
+        }
+        Ok(BranchTip::from(&self.line(Some(head)).await?))
+    }
+
+    /// Returns a line of which only the newest rows are known; `None` where they cannot be told from the
+    /// newest commits, or where a snapshot may be due.
+    pub(crate) async fn recent_line(&self, head: CommitId) -> Result<Option<Line>> {
+        match self.recent_commits(head, END).await? {
+            Some(recent) => self.fold_recent(recent).await,
+            None => Ok(None),
+        }
+    }
+
+    /// As [`recent_line`](Self::recent_line), of a commit and of heads that continue it. All of them
+    /// lack the same rows.
+    pub(crate) async fn recent_lines<const N: usize>(
+        &self,
+        base: CommitId,
+        heads: [CommitId; N],
+    ) -> Result<Option<(Line, [Line; N])>> {
+        let Some(below) = self.recent_commits(base, END).await? else { return Ok(None) };
+        let mut lines = Vec::with_capacity(N);
+        for head in heads {
+            let walk = Walk { until: Some(base), limit: 2 * END, ..Walk::from(head) };
+            let page = self.store().walk(self.name(), walk).await?;
+            let mut newer: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+            newer.reverse();
+            let continues = newer.first().and_then(|first| first.parent()) == Some(base);
+            if page.next.is_some() || !continues {
+                return Ok(None);
+            }
+            let Some(counts) = advance(self, below.counts, &newer).await? else { return Ok(None) };
+            let commits = below.commits.iter().cloned().chain(newer).collect();
+            let recent = RecentCommits { commits, counts, ..below };
+            let Some(line) = self.fold_recent(recent).await? else { return Ok(None) };
+            lines.push(line);
+        }
+        let base = self.fold_recent(below).await?;
+        Ok(base.zip(lines.try_into().ok()))
+    }
+
+    async fn fold_recent(&self, recent: RecentCommits) -> Result<Option<Line>> {
+        if recent.counts.room() == 0 {
+            return Ok(None);
+        }
+        let Some(view) = self.recent_view(&recent).await? else { return Ok(None) };
+        let last = recent.commits.into_iter().next_back();
+        Ok(last.map(|last| Line::recent(last, view.view, recent.before.next, recent.counts)))
+    }
+
+    /// Finds the commit `back` commits before a head, by the rows that keep counts; the number that
+    /// are left to go from there.
+    pub(crate) async fn leap_back(&self, head: CommitId, back: u64) -> Result<(CommitId, u64)> {
+        let mut at = (head, back);
+        if back <= STEPS {
+            return Ok(at);
+        }
+        let Some(recent) = self.recent_commits(head, 0).await? else { return Ok(at) };
+        let Some(wanted) = recent.counts.commits.checked_sub(back) else { return Ok(at) };
+        let mut next = recent.row;
+        while let Some(id) = next {
+            let Some(row) = counted_row(self, id).await? else { break };
+            if row.counts.commits < wanted {
+                break;
+            }
+            at = (id, row.counts.commits - wanted);
+            next = row.previous.filter(|previous| *previous != id);
+        }
+        Ok(at)
+    }
+
+    /// Reads the newest commits of a line, `at_least` so many where there are, back to a row with
+    /// counts; `None` where there is none near.
+    async fn recent_commits(
+        &self,
+        head: CommitId,
+        at_least: usize,
+    ) -> Result<Option<RecentCommits>> {
+        let mut commits = Vec::new();
+        // The rows come to, each with how many commits are newer.
+        let mut found: Option<(usize, CommitId, LineCounts)> = None;
+        let mut next = Some(head);
+        while let Some(at) = next {
+            if commits.len() >= NEAR {
+                break;
+            }
+            let stop_at = Some(DerivedKind::Turn);
+            let walk = Walk { limit: 2048, stop_at, ..Walk::from(at) };
+            let page = self.store().walk(self.name(), walk).await?;
+            commits.extend(page.steps.into_iter().map(|step| step.commit));
+            next = page.next;
+            if let Some((id, _)) = page.stopped {
+                // The head is wanted even where it has a row.
+                if !commits.is_empty() {
+                    let Some(row) = counted_row(self, id).await? else { break };
+                    found = Some((commits.len(), id, row.counts));
+                    if commits.len() >= at_least {
+                        break;
+                    }
+                }
+                let commit = self.require_commit(id).await?;
+                next = commit.parent();
+                commits.push(commit);
+            }
+        }
+        let is_whole = next.is_none() && commits.last().is_some_and(|last| last.parent().is_none());
+        let (before, row) = match found {
+            _ if is_whole => (LineCounts::default(), None),
+            Some((newer, id, counts)) => {
+                commits.truncate(newer);
+                (counts, Some(id))
+            }
+            None => return Ok(None),
+        };
+        commits.reverse();
+        let counts = advance(self, before, &commits).await?;
+        Ok(counts.map(|counts| RecentCommits { commits, before, counts, row }))
+    }
+
+    /// Folds the newest commits on their own; `None` where one of them concerns an older row.
+    async fn recent_view(&self, recent: &RecentCommits) -> Result<Option<RecentView>> {
+        let before = recent.before;
+        let mut view = View::from_parts([], None, before.next);
+        for commit in &recent.commits {
+            let changes = self.changes(commit).await?;
+            let is_older = |change: &Change| match change {
+                Change::Add { row, .. } | Change::Remove { row, .. } => row.key < before.next,
+                Change::Version { slot, .. } | Change::Mark { slot, .. } => {
+                    !view.contains(slot.resolve(commit.id()))
+                }
+            };
+            let is_named = matches!(&commit.op, Op::Append { slot: Some(_), .. });
+            if is_named || changes.iter().any(is_older) {
+                return Ok(None);
+            }
+            match fold(&view, commit, &changes) {
+                Ok(folded) => view = folded,
+                Err(_) => return Ok(None),
+            }
+        }
+        let versions = view.rows().flat_map(|row| [Some(row.version), row.mark]);
+        let wanted: Vec<CommitId> = versions.flatten().collect();
+        let Some(records) = Records::read(self, &recent.commits, wanted).await? else {
+            return Ok(None);
+        };
+        let is_shown = |row: &&Row| records.is_shown(row.version, row.mark) == Some(true);
+        let shown = view.rows().filter(is_shown).copied().collect();
+        Ok(Some(RecentView { view, shown }))
+    }
+}
+
+/// The newest rows of a line.
+struct RecentView {
+    view: View,
+    /// Those that are shown, in order.
+    shown: Vec<Row>,
+}
+
+/// The records that say whether rows are shown.
+struct Records<'a> {
+    at_hand: HashMap<CommitId, &'a Commit>,
+    read: HashMap<CommitId, Commit>,
+}
+
+impl<'a> Records<'a> {
+    /// Reads records; `None` where one is not stored.
+    async fn read(
+        repo: &Repo,
+        commits: &'a [Commit],
+        wanted: Vec<CommitId>,
+    ) -> Result<Option<Self>> {
+        let at_hand: HashMap<CommitId, &Commit> =
+            commits.iter().map(|commit| (commit.id(), commit)).collect();
+        let mut missing: Vec<CommitId> =
+            wanted.into_iter().filter(|id| !at_hand.contains_key(id)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        let mut read = HashMap::new();
+        if !missing.is_empty() {
+            let found = repo.store().commits(repo.name(), &missing).await?;
+            read.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
+        }
+        let is_whole = missing.iter().all(|id| read.contains_key(id));
+        Ok(is_whole.then_some(Self { at_hand, read }))
+    }
+
+    fn get(&self, id: CommitId) -> Option<&Commit> {
+        self.at_hand.get(&id).copied().or_else(|| self.read.get(&id))
+    }
+
+    fn kind(&self, id: CommitId) -> Option<&Kind> {
+        self.get(id)?.kind.as_ref()
+    }
+
+    /// Whether a row with this version and mark is shown; `None` where a record is missing.
+    fn is_shown(&self, version: CommitId, mark: Option<CommitId>) -> Option<bool> {
+        let kind = self.get(version)?.kind.as_ref();
+        let marked = match mark {
+            Some(mark) => stated_priority(self.get(mark)?),
+            None => None,
+        };
+        let by_kind = kind.map_or(Priority::Skip, Kind::default_priority);
+        Some(marked.unwrap_or(by_kind) > Priority::Skip)
+    }
+}
+
+/// Adds to the counts of a line what commits change that follow it, oldest first. `None` where that
+/// cannot be told from their records.
+pub(crate) async fn advance(
+    repo: &Repo,
+    mut counts: LineCounts,
+    commits: &[Commit],
+) -> Result<Option<LineCounts>> {
+    let mut lists = Vec::new();
+    let mut wanted = Vec::new();
+    for commit in commits {
+        let changes = match &commit.changes {
+            Changes::List(list) if list.is_empty() => continue,
+            _ => repo.changes(commit).await?,
+        };
+        let id = commit.id();
+        for change in &changes {
+            let slot = change.slot().resolve(id);
+            match change {
+                Change::Add { row, .. } | Change::Remove { row, .. } => {
+                    wanted.push(row.version.resolve(id));
+                    wanted.extend(row.mark.map(|mark| mark.resolve(id)));
+                }
+                Change::Version { from, to, .. } => {
+                    wanted.extend([from.resolve(id), to.resolve(id)]);
+                }
+                Change::Mark { from, to, .. } => {
+                    wanted.push(slot);
+                    wanted.extend([*from, *to].into_iter().flatten().map(|mark| mark.resolve(id)));
+                }
+            }
+        }
+        lists.push((id, changes));
+    }
+    let Some(records) = Records::read(repo, commits, wanted).await? else { return Ok(None) };
+    let mut lists = lists.into_iter().peekable();
+    let mut active: Option<Option<ToolsetId>> = None;
+    for commit in commits {
+        let id = commit.id();
+        match &commit.op {
+            Op::Append { .. } => count_append(&mut counts, is_shown_alone(commit)),
+            _ => counts.commits += 1,
+        }
+        if let Some((_, changes)) = lists.next_if(|(at, _)| *at == id) {
+            for change in &changes {
+                if count_change(&mut counts, id, change, &records).is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+        // Tools that a merge brings in were set to stay on the other side.
+        if !counts.tools_set && matches!(commit.op, Op::Merge { .. }) {
+            let before = match (active, commit.parent()) {
+                (Some(before), _) => before,
+                (None, Some(parent)) => repo.require_commit(parent).await?.active_toolset(),
+                (None, None) => None,
+            };
+            counts.tools_set = commit.active_toolset() != before;
+        }
+        counts.tools_set |= matches!(commit.op, Op::Tools) || commit.active.is_some();
+        active = Some(commit.active_toolset());
+    }
+    Ok(Some(counts))
+}
+
+/// Whether a message that was added and not changed since is shown.
+pub(crate) fn is_shown_alone(message: &Commit) -> bool {
+    let by_kind = message.kind.as_ref().map_or(Priority::Skip, Kind::default_priority);
+    stated_priority(message).unwrap_or(by_kind) > Priority::Skip
+}
+
+/// Counts a commit that appends a row.
+pub(crate) fn count_append(counts: &mut LineCounts, is_shown: bool) {
+    counts.commits += 1;
+    counts.rows += 1;
+    counts.shown += u64::from(is_shown);
+    counts.next = counts.next.saturating_add(1);
+}
+
+fn count_change(
+    counts: &mut LineCounts,
+    id: CommitId,
+    change: &Change,
+    records: &Records<'_>,
+) -> Option<()> {
+    let is_default_shown = |version: CommitId| {
+        let kind = records.kind(version);
+        kind.map_or(Priority::Skip, Kind::default_priority) > Priority::Skip
+    };
+    match change {
+        Change::Add { row, .. } => {
+            let mark = row.mark.map(|mark| mark.resolve(id));
+            counts.rows += 1;
+            counts.shown += u64::from(records.is_shown(row.version.resolve(id), mark)?);
+            counts.next = counts.next.max(row.key.saturating_add(1));
+        }
+        Change::Remove { row, .. } => {
+            let mark = row.mark.map(|mark| mark.resolve(id));
+            let shown = u64::from(records.is_shown(row.version.resolve(id), mark)?);
+            counts.rows = counts.rows.checked_sub(1)?;
+            counts.shown = counts.shown.checked_sub(shown)?;
+        }
+        Change::Version { from, to, .. } => {
+            // The row's mark is not known here: it matters only where the kind changes.
+            let (from, to) = (from.resolve(id), to.resolve(id));
+            if is_default_shown(from) != is_default_shown(to) {
+                return None;
+            }
+        }
+        Change::Mark { slot, from, to } => {
+            // Versions of one message are of one kind.
+            let slot = slot.resolve(id);
+            let before = u64::from(records.is_shown(slot, from.map(|mark| mark.resolve(id)))?);
+            let after = u64::from(records.is_shown(slot, to.map(|mark| mark.resolve(id)))?);
+            counts.shown = (counts.shown + after).checked_sub(before)?;
+        }
+    }
+    Some(())
+}

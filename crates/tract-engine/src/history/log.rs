@@ -1,0 +1,179 @@
+//! The log: which commits a head has behind it, and what each of them says in a line.
+
+mod describe;
+
+use std::collections::HashMap;
+
+use tract_core::store::Walk;
+use tract_core::{Commit, CommitId};
+
+pub use self::describe::{LogLine, describe, one_line};
+use crate::history::graph::order;
+use crate::repo::Repo;
+use crate::repo::error::Result;
+
+/// A page of a log.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LogPage {
+    /// The commits, newest first.
+    pub commits: Vec<Commit>,
+    /// Where the next page starts; `None` at the end.
+    pub next: Option<CommitId>,
+}
+
+/// Reads at most `limit` commits of a line, first parents only, newest first. Every commit is
+/// shown, skipped or summarized messages' too.
+///
+/// # Errors
+/// When the head is not stored, or the store fails.
+pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
+    let mut page = LogPage { commits: Vec::new(), next: Some(head) };
+    while let Some(head) = page.next
+        && page.commits.len() < limit
+    {
+        let left = (limit - page.commits.len()).min(4096);
+        let walked =
+            repo.store().walk(repo.name(), Walk { limit: left, ..Walk::from(head) }).await?;
+        page.commits.extend(walked.steps.into_iter().map(|step| step.commit));
+        page.next = walked.next;
+    }
+    Ok(page)
+}
+
+/// Reads at most `limit` commits that several heads lead to, over all parents: every child
+/// before its parents, one line after the other, as [`graph::layout`](crate::graph::layout) draws
+/// them. The head with the latest time comes first.
+///
+/// # Errors
+/// When a head is not stored, or the store fails.
+///
+/// # Complexity
+/// Linear in the history of the heads, as which commit comes next depends on all of it; for one
+/// head whose last `limit` commits merge nothing, linear in `limit`.
+pub async fn log_all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Vec<Commit>> {
+    let mut pages = LogPages::all(repo, heads, limit).await?;
+    let mut commits = Vec::new();
+    while let Some(page) = pages.next_page().await? {
+        commits.extend(page);
+    }
+    Ok(commits)
+}
+
+/// Commits that are read together.
+const PAGE: usize = 512;
+
+/// A log that is read page by page, so that memory holds one page of commits however long it is.
+#[derive(Debug)]
+pub struct LogPages {
+    repo: Repo,
+    left: usize,
+    source: LogSource,
+}
+
+#[derive(Debug)]
+enum LogSource {
+    /// First parents from here on.
+    Line(Option<CommitId>),
+    /// Commits that were read already.
+    Read(Vec<Commit>),
+    /// These, in this order.
+    Ids(std::vec::IntoIter<CommitId>),
+}
+
+impl LogPages {
+    /// Begins the log of a line: what [`log`] reads.
+    pub fn line(repo: &Repo, head: CommitId, limit: usize) -> Self {
+        Self { repo: repo.clone(), left: limit, source: LogSource::Line(Some(head)) }
+    }
+
+    /// Begins the log of several heads: what [`log_all`] reads.
+    ///
+    /// # Errors
+    /// As [`log_all`].
+    ///
+    /// # Complexity
+    /// As [`log_all`]; memory for the ids of the history, some hundred bytes each, since the order
+    /// depends on all of it.
+    pub async fn all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Self> {
+        let of = |source| Self { repo: repo.clone(), left: limit, source };
+        if let ([head], true) = (heads, limit <= 8 * PAGE) {
+            let page = log(repo, *head, limit).await?;
+            if page.commits.iter().all(|commit| commit.parents.len() < 2) {
+                return Ok(of(LogSource::Read(page.commits)));
+            }
+        }
+        let known = explore(repo, heads).await?;
+        let mut heads = heads.to_vec();
+        // Stable: heads of one time stay in the order given.
+        heads.sort_by_cached_key(|head| std::cmp::Reverse(made(&known, *head)));
+        let parents = known.into_iter().map(|(id, (parents, _))| (id, parents)).collect();
+        let mut ids = order(&heads, &parents);
+        ids.truncate(limit);
+        Ok(of(LogSource::Ids(ids.into_iter())))
+    }
+
+    /// Reads the next commits; `None` at the end.
+    ///
+    /// # Errors
+    /// When a commit is not stored, or the store fails.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Commit>>> {
+        let most = self.left.min(PAGE);
+        let commits = match &mut self.source {
+            LogSource::Line(next) => match *next {
+                Some(head) if most > 0 => {
+                    let page = log(&self.repo, head, most).await?;
+                    *next = page.next;
+                    page.commits
+                }
+                Some(_) | None => Vec::new(),
+            },
+            LogSource::Read(commits) => std::mem::take(commits),
+            LogSource::Ids(ids) => {
+                let ids: Vec<CommitId> = ids.take(most).collect();
+                self.repo.require_commits(&ids).await?
+            }
+        };
+        self.left -= commits.len().min(self.left);
+        Ok((!commits.is_empty()).then_some(commits))
+    }
+}
+
+/// A commit's parents, and its time where it states one.
+type KnownCommits = HashMap<CommitId, (Vec<CommitId>, Option<i64>)>;
+
+async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
+    let mut known = KnownCommits::new();
+    let mut open: Vec<CommitId> = heads.to_vec();
+    while let Some(head) = open.pop() {
+        let (mut next, mut limit) = (Some(head), 32);
+        while let Some(at) = next.filter(|id| !known.contains_key(id)) {
+            let walk = Walk { limit, ..Walk::from(at) };
+            let page = repo.store().walk(repo.name(), walk).await?;
+            next = page.next;
+            for step in page.steps {
+                let commit = step.commit;
+                if known.contains_key(&commit.id()) {
+                    next = None;
+                    break;
+                }
+                open.extend(commit.parents.iter().skip(1));
+                known.insert(commit.id(), (commit.parents.clone(), commit.created_at));
+            }
+            limit = (limit * 4).min(4096);
+        }
+    }
+    Ok(known)
+}
+
+/// When a commit counts as made: as its parent where it does not say, 0 at a root.
+fn made(known: &KnownCommits, mut id: CommitId) -> i64 {
+    while let Some((parents, at)) = known.get(&id) {
+        match (at, parents.first()) {
+            (Some(at), _) => return *at,
+            (None, Some(parent)) => id = *parent,
+            (None, None) => return 0,
+        }
+    }
+    0
+}

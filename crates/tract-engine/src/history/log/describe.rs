@@ -1,0 +1,316 @@
+//! What a commit says in one line.
+
+use std::collections::HashMap;
+
+use tract_core::store::BlobKey;
+use tract_core::{
+    ActiveTool, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, Part, StoreError,
+    StoreErrorKind, ToolCall, json,
+};
+
+use crate::history::reach::each;
+use crate::history::tools::{ToolChange, no_schema_diff, tool_diff};
+use crate::plan::edited_slot;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+
+/// One line of a log: a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogLine {
+    /// The commit.
+    pub commit: CommitId,
+    /// One word for what it is: `user`, `assistant`, `result`, `edit`, `tools`…
+    pub label: String,
+    /// Its text, on one line and cut at 200 characters. Not escaped for terminals.
+    pub text: String,
+    /// The commit's own message, else the default one, which is derived and never stored:
+    /// `tool result: NAME` of a result and of its edits, else the text. On one line, cut and not
+    /// escaped, as the text.
+    pub message: String,
+    /// Tokens of its content; `None` when it has none.
+    pub token_count: Option<u64>,
+    /// The tools that its message calls, in order, or the one whose result it is.
+    pub tool_names: Vec<String>,
+}
+
+/// Characters of a line's text.
+const MAX_CHARS: usize = 200;
+/// Tools that a line names one by one.
+const MAX_TOOLS: usize = 6;
+
+/// Says of each commit what it is in one line: its own message, else one derived from
+/// its content and operation.
+///
+/// # Errors
+/// When the store fails. Content that is damaged or missing is said to be so in the line.
+pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
+    let contents = contents(repo, commits).await?;
+    let calls = calls(repo, commits).await?;
+    let mut erased = HashMap::new();
+    for (id, _) in contents.iter().filter(|(_, content)| content.is_none()) {
+        let erasure = repo.erasure_of(*id).await?;
+        erased.extend(erasure.map(|erasure| (*id, erasure.reason)));
+    }
+    let mut lines = Vec::with_capacity(commits.len());
+    for commit in commits {
+        let content = commit.content.and_then(|id| contents.get(&id)).cloned().flatten();
+        let call = calls.get(&commit.id()).map(|call| call.name.as_str());
+        let text = match (&commit.message, &commit.op) {
+            (Some(message), _) => one_line(message, MAX_CHARS),
+            (None, Op::Tools) => match tools(repo, commit).await {
+                Err(Error::Erased(_)) => "(a definition was erased)".to_owned(),
+                Err(Error::Store(error)) if is_damage(&error) => {
+                    "(a definition cannot be read)".to_owned()
+                }
+                text => text?,
+            },
+            (None, Op::Append { .. }) => match commit.content.and_then(|id| erased.get(&id)) {
+                Some(reason) => one_line(&format!("[erased: {reason}]"), MAX_CHARS),
+                None => one_line(&describe_content(commit, content.as_ref(), call), MAX_CHARS),
+            },
+            (None, _) => one_line(&describe_request(commit, content.as_ref()), MAX_CHARS),
+        };
+        let message = match (&commit.message, &content) {
+            (None, Some(Content::ToolResult(answer))) => {
+                let name = answer.name.as_deref().or(call).unwrap_or(&answer.call_id);
+                one_line(&format!("tool result: {name}"), MAX_CHARS)
+            }
+            (_, _) => text.clone(),
+        };
+        lines.push(LogLine {
+            commit: commit.id(),
+            label: label(commit).to_owned(),
+            text,
+            message,
+            token_count: content.as_ref().map(|content| repo.count(&counted(content))),
+            tool_names: content.map(|content| tool_names(&content, call)).unwrap_or_default(),
+        });
+    }
+    Ok(lines)
+}
+
+fn tool_names(content: &Content, answered: Option<&str>) -> Vec<String> {
+    match content {
+        Content::ToolResult(answer) => {
+            answer.name.as_deref().or(answered).map(str::to_owned).into_iter().collect()
+        }
+        _ => content.calls().map(|call| call.name.clone()).collect(),
+    }
+}
+
+fn label(commit: &Commit) -> &str {
+    match (&commit.op, &commit.kind) {
+        (Op::Append { .. }, Some(Kind::ToolResult)) => "result",
+        (Op::Append { .. }, Some(kind)) => kind.as_str(),
+        (op, _) => op.name(),
+    }
+}
+
+/// Reads the contents of commits, in bulk; `None` for one that cannot be read as its kind.
+async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Option<Content>>> {
+    let bearing: Vec<(BlobId, &Kind)> = commits
+        .iter()
+        .filter_map(|commit| Some((commit.content?, commit.kind.as_ref()?)))
+        .collect();
+    let keys: Vec<BlobKey> = bearing.iter().map(|(id, _)| (*id).into()).collect();
+    let read = |keys: Vec<BlobKey>| async move { repo.store().blobs(repo.name(), &keys).await };
+    let failed = |_: &BlobKey, error| if is_damage(&error) { Ok(()) } else { Err(error) };
+    let blobs = each(&keys, read, failed).await?;
+    let read = bearing.into_iter().zip(blobs).map(|((id, kind), blob)| {
+        let content = blob.and_then(|blob| Content::from_blob(kind, blob.text()?).ok());
+        (id, content)
+    });
+    Ok(read.collect())
+}
+
+fn is_damage(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::Corrupt { .. })
+}
+
+/// Reads the calls that results among these commits answer, also where they are edits; by the
+/// commits.
+async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, ToolCall>> {
+    let mut answered: Vec<(CommitId, CallRef)> = Vec::new();
+    let mut edits: Vec<(CommitId, CommitId)> = Vec::new();
+    for commit in commits.iter().filter(|commit| commit.kind == Some(Kind::ToolResult)) {
+        match &commit.op {
+            Op::Append { answers, .. } => {
+                answered.extend(answers.map(|call| (commit.id(), call)));
+            }
+            Op::Edit { .. } => {
+                // An edit changes one message: its changes are never so many that they are a blob.
+                if let Changes::List(changes) = &commit.changes {
+                    let slot = edited_slot(commit.id(), changes);
+                    edits.extend(slot.map(|slot| (commit.id(), slot)));
+                }
+            }
+            _ => {}
+        }
+    }
+    let slots: Vec<CommitId> = edits.iter().map(|(_, slot)| *slot).collect();
+    let firsts = repo.store().commits(repo.name(), &slots).await?;
+    for ((edit, _), first) in edits.iter().zip(firsts) {
+        // A slot is a name: its commit need not be stored.
+        if let Some(Op::Append { answers: Some(call), .. }) = first.as_ref().map(|first| &first.op)
+        {
+            answered.push((*edit, *call));
+        }
+    }
+    let slots: Vec<CommitId> = answered.iter().map(|(_, call)| call.slot).collect();
+    let bearing: Vec<Commit> =
+        repo.store().commits(repo.name(), &slots).await?.into_iter().flatten().collect();
+    let contents = contents(repo, &bearing).await?;
+    let by_commit: HashMap<CommitId, &Content> = bearing
+        .iter()
+        .filter_map(|commit| Some((commit.id(), contents.get(&commit.content?)?.as_ref()?)))
+        .collect();
+    let call = |(id, call): (CommitId, CallRef)| {
+        let content = by_commit.get(&call.slot)?;
+        Some((id, content.calls().nth(usize::try_from(call.index).ok()?)?.clone()))
+    };
+    Ok(answered.into_iter().filter_map(call).collect())
+}
+
+fn describe_content(commit: &Commit, content: Option<&Content>, answered: Option<&str>) -> String {
+    let Some(content) = content else {
+        return match commit.content {
+            Some(id) => format!("(content {} cannot be read)", id.short()),
+            None => String::new(),
+        };
+    };
+    let Content::ToolResult(answer) = content else { return text(content) };
+    let failed = if answer.is_error { "error: " } else { "" };
+    let text = content.text();
+    match answer.name.as_deref().or(answered) {
+        Some(name) => format!("{name} → {failed}{text}"),
+        None => format!("{} → {failed}{text}", answer.call_id),
+    }
+}
+
+/// What a content says, its calls as `name(key=value)`.
+fn text(content: &Content) -> String {
+    let mut out = content.text();
+    for call in content.calls() {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&format!("{}({})", call.name, arguments(&call.arguments)));
+    }
+    // A message of reasoning alone is not a blank line.
+    if out.is_empty() && content.parts().iter().any(|part| matches!(part, Part::Reasoning { .. })) {
+        out = match content.reasoning() {
+            text if text.is_empty() => "(reasoning, encrypted)".to_owned(),
+            text => format!("(reasoning) {text}"),
+        };
+    }
+    out
+}
+
+fn arguments(text: &str) -> String {
+    match json::split_object(text) {
+        Ok(members) => {
+            let members = members.into_iter().map(|(key, value)| format!("{key}={value}"));
+            members.collect::<Vec<_>>().join(", ")
+        }
+        Err(_) => text.to_owned(),
+    }
+}
+
+fn counted(content: &Content) -> String {
+    let mut out = content.text();
+    out.push_str(&content.reasoning());
+    for call in content.calls() {
+        out.push_str(&call.name);
+        out.push_str(&call.arguments);
+    }
+    out
+}
+
+/// What was asked, for operations that name other commits.
+fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
+    let body = content.map(text).unwrap_or_default();
+    let with = |head: String| if body.is_empty() { head } else { format!("{head}: {body}") };
+    match &commit.op {
+        Op::Edit { target } => with(format!("of {}", target.short())),
+        Op::Annotate { targets, priority, reason, .. } => {
+            let reason = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("{} {priority}{reason}", names(targets))
+        }
+        Op::Compress { targets } => with(format!("of {}", names(targets))),
+        Op::Revert { targets, .. } => format!("of {}", names(targets)),
+        Op::Merge { sources } => format!("of {}", names(sources)),
+        Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => body,
+    }
+}
+
+fn names(ids: &[CommitId]) -> String {
+    match ids {
+        [one] => one.short(),
+        [one, two] => format!("{}, {}", one.short(), two.short()),
+        [first, .., last] => format!("{}…{} ({})", first.short(), last.short(), ids.len()),
+        [] => "nothing".to_owned(),
+    }
+}
+
+/// What a change of tools changed.
+async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
+    let before = match commit.parent() {
+        Some(parent) => repo.tools_of(parent).await?,
+        None => Vec::new(),
+    };
+    let after: Vec<ActiveTool> = repo.tools_of(commit.id()).await?;
+    if after.is_empty() {
+        return Ok("none from here on".to_owned());
+    }
+    let diff = tool_diff(&before, &after, &no_schema_diff);
+    let sign = |change: &ToolChange| match change {
+        ToolChange::Added { .. } => '+',
+        ToolChange::Removed { .. } => '-',
+        ToolChange::Changed { .. } => '~',
+        ToolChange::Respelled { .. } => '=',
+    };
+    if diff.changes.len() > MAX_TOOLS {
+        let count = |signs: &str| diff.changes.iter().filter(|c| signs.contains(sign(c))).count();
+        let counts = [('+', count("+")), ('-', count("-")), ('~', count("~="))];
+        let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(sign, n)| format!("{sign}{n}"));
+        return Ok(format!("{} ({})", after.len(), counts.collect::<Vec<_>>().join(" ")));
+    }
+    let change = |change: &ToolChange| format!("{} {}", sign(change), one_line(change.name(), 80));
+    let changes: Vec<String> = diff.changes.iter().map(change).collect();
+    Ok(match changes.is_empty() {
+        true if diff.reordered => "in another order".to_owned(),
+        true => "unchanged".to_owned(),
+        false => changes.join("  "),
+    })
+}
+
+/// Puts a text on one line: white space becomes one space, what is longer is cut with `…`.
+///
+/// ```
+/// use tract_engine::one_line;
+/// assert_eq!(one_line("  one\n\n two ", 20), "one two");
+/// assert_eq!(one_line("one two three", 8), "one two…");
+/// ```
+pub fn one_line(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    let mut count = 0;
+    for word in text.split_whitespace() {
+        if count > 0 {
+            out.push(' ');
+            count += 1;
+        }
+        for character in word.chars() {
+            if count >= most {
+                // The last character gives way, with the space before it.
+                out.pop();
+                out.truncate(out.trim_end().len());
+                out.push('…');
+                return out;
+            }
+            out.push(character);
+            count += 1;
+        }
+    }
+    out
+}

@@ -1,0 +1,356 @@
+//! Tool turns: which calls a line has, which results answer them.
+
+mod check;
+mod drop_failed;
+mod entry;
+mod index;
+mod row;
+
+use std::collections::HashMap;
+
+use tract_core::{CallRef, CommitId};
+
+pub(crate) use self::check::{TurnsSinceRow, entries_of, is_sound};
+pub use self::drop_failed::DroppedTurns;
+pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
+pub(crate) use self::index::{EVERY, NewRow, catch_up, counted_row, due, rebuild_all, silent_row};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+
+/// A message with calls, and the results that answer them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolTurn {
+    /// The message: the commit that added it, regardless of later edits.
+    pub call: CommitId,
+    /// The results, in the order of the calls. A call without an answer has none here.
+    pub results: Vec<FoundResult>,
+    /// The names of the tools called: one for each call, repeats kept.
+    pub tool_names: Vec<String>,
+    /// How many tokens the message takes as it reads now.
+    pub call_tokens: u64,
+}
+
+impl ToolTurn {
+    /// Returns the ids of the message and of its results.
+    pub fn ids(&self) -> Vec<CommitId> {
+        let results = self.results.iter().map(|result| result.id);
+        std::iter::once(self.call).chain(results).collect()
+    }
+
+    /// Returns the ids of the results.
+    pub fn result_ids(&self) -> Vec<CommitId> {
+        self.results.iter().map(|result| result.id).collect()
+    }
+
+    /// Returns how many tokens the message and its results take as they read now.
+    pub fn total_tokens(&self) -> u64 {
+        self.call_tokens + self.results.iter().map(|result| result.tokens).sum::<u64>()
+    }
+
+    /// Returns how many of its calls nothing has answered.
+    pub fn open_calls(&self) -> usize {
+        self.tool_names.len().saturating_sub(self.results.len())
+    }
+
+    /// Returns whether a result says that its tool failed.
+    pub fn is_failed(&self) -> bool {
+        self.results.iter().any(|result| result.is_error)
+    }
+}
+
+/// The result of a tool call, as a query finds it. Edits of it are no further results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundResult {
+    /// The result: the commit that added it.
+    pub id: CommitId,
+    /// The commit whose content shows: itself, or its last edit.
+    pub version: CommitId,
+    /// The tool's name: as the result tells it, else as the call did.
+    pub name: Option<String>,
+    /// The call that it answers; none for an orphan of an import.
+    pub call: Option<CallRef>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+    /// How many tokens it takes as it reads now.
+    pub tokens: u64,
+}
+
+/// A message with tool calls, as a query finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundCall {
+    /// The message: the commit that added it.
+    pub id: CommitId,
+    /// The commit whose content shows: itself, or its last edit.
+    pub version: CommitId,
+    /// The names of the tools called: one for each call, repeats kept.
+    pub tool_names: Vec<String>,
+    /// How many tokens it takes as it reads now.
+    pub tokens: u64,
+}
+
+/// Which turns, calls or results are wanted; all that are rows of the view by default.
+///
+/// ```
+/// use tract_engine::ToolQuery;
+/// let query = ToolQuery::new().name("grep").name("find");
+/// assert_eq!(query.names, ["grep", "find"]);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolQuery {
+    /// The tools; all when empty. A turn is wanted whole when one of its calls is of such a tool.
+    pub names: Vec<String>,
+    /// Only what came after this commit of the line.
+    pub after: Option<CommitId>,
+    /// Whether to find as well what is not a row any more: what lies under a summary, or was
+    /// reverted.
+    pub hidden: bool,
+}
+
+impl ToolQuery {
+    /// Asks for all that are rows of the view.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool to those that are wanted.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.names.push(name.into());
+        self
+    }
+
+    /// Asks only for what came after this commit of the line, which may be any commit.
+    #[must_use]
+    pub fn after(mut self, commit: CommitId) -> Self {
+        self.after = Some(commit);
+        self
+    }
+
+    /// Asks as well for what is not a row any more.
+    #[must_use]
+    pub fn hidden(mut self, hidden: bool) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// Something found, page by page: all of it is reached, none is left out in silence.
+#[derive(Clone, Debug)]
+pub struct Pages<T> {
+    rest: std::vec::IntoIter<T>,
+}
+
+impl<T> Pages<T> {
+    fn of(found: Vec<T>) -> Self {
+        Self { rest: found.into_iter() }
+    }
+
+    /// Returns the next so many; an empty page is the end.
+    pub fn next_page(&mut self, limit: usize) -> Vec<T> {
+        self.rest.by_ref().take(limit).collect()
+    }
+}
+
+impl<T> Iterator for Pages<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.rest.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rest.size_hint()
+    }
+}
+
+impl<T> ExactSizeIterator for Pages<T> {}
+
+impl Repo {
+    /// Finds the tool turns of a line, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not among the commits of the line; when the
+    /// store fails.
+    pub async fn find_tool_turns(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<ToolTurn>> {
+        let found = TurnMessages::read(self, head, query).await?;
+        let turns = found.turns(query).into_iter();
+        let wanted =
+            turns.filter(|turn| turn.tool_names.iter().any(|name| query.wants(name))).collect();
+        Ok(Pages::of(wanted))
+    }
+
+    /// Finds the results of a line, oldest first: those of tools of these names.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_results(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundResult>> {
+        let mut found = TurnMessages::read(self, head, query).await?;
+        found.name_results(self).await?;
+        let results = found.results.iter().filter(|result| result.shows(query));
+        let results = results.map(|result| found.named(&result.message));
+        let all = query.names.is_empty();
+        let wanted = |result: &FoundResult| {
+            all || result.name.as_deref().is_some_and(|name| query.wants(name))
+        };
+        Ok(Pages::of(results.filter(wanted).collect()))
+    }
+
+    /// Finds the messages with tool calls of a line, oldest first: those with a call of a tool of
+    /// these names.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_calls(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundCall>> {
+        let found = TurnMessages::read(self, head, query).await?;
+        let calls = found.calls.into_iter().filter(|call| {
+            call.shows(query) && call.message.tool_names.iter().any(|name| query.wants(name))
+        });
+        Ok(Pages::of(calls.map(|call| call.message).collect()))
+    }
+}
+
+/// Calls and results as the entries of a line leave them, in order of first sight.
+struct TurnMessages {
+    calls: Vec<TurnMessage<FoundCall>>,
+    /// By the names that they tell themselves.
+    results: Vec<TurnMessage<FoundResult>>,
+    /// The names that calls give, by the slots of their messages.
+    names: HashMap<CommitId, Vec<String>>,
+}
+
+/// Messages of one sort as they are read, with their places by slot.
+struct MessageList<T>(Vec<TurnMessage<T>>, HashMap<CommitId, usize>);
+
+impl<T> MessageList<T> {
+    fn add(&mut self, slot: CommitId, message: T) {
+        let place = *self.1.entry(slot).or_insert(self.0.len());
+        let message = TurnMessage { message, is_row: true };
+        match self.0.get_mut(place) {
+            Some(was) => *was = message,
+            None => self.0.push(message),
+        }
+    }
+
+    fn change(&mut self, slot: CommitId, change: impl FnOnce(&mut TurnMessage<T>)) {
+        let place = self.1.get(&slot);
+        place.and_then(|place| self.0.get_mut(*place)).map(change);
+    }
+}
+
+struct TurnMessage<T> {
+    message: T,
+    is_row: bool,
+}
+
+impl<T> TurnMessage<T> {
+    fn shows(&self, query: &ToolQuery) -> bool {
+        self.is_row || query.hidden
+    }
+}
+
+impl TurnMessages {
+    async fn read(repo: &Repo, head: Option<CommitId>, query: &ToolQuery) -> Result<Self> {
+        let entries = match (head, query.after) {
+            (Some(head), None) => index::of_line(repo, head).await?,
+            (Some(head), after @ Some(_)) => index::after(repo, head, after).await?,
+            (None, None) => Vec::new(),
+            (None, Some(commit)) => return Err(Error::NotOnLine { commit, head: commit }),
+        };
+        Ok(Self::of(entries))
+    }
+
+    fn of(entries: Vec<TurnEntry>) -> Self {
+        let mut calls = MessageList(Vec::new(), HashMap::new());
+        let mut results = MessageList(Vec::new(), HashMap::new());
+        for entry in entries {
+            match entry {
+                TurnEntry::Calls(call) => calls.add(call.id, call),
+                TurnEntry::Answer(result) => results.add(result.id, result),
+                TurnEntry::NewCalls(new) => calls.change(new.id, |call| call.message = new),
+                TurnEntry::NewAnswer(new) => results.change(new.id, |result| {
+                    result.message = FoundResult { call: result.message.call, ..new };
+                }),
+                TurnEntry::Gone(slot) => {
+                    calls.change(slot, |call| call.is_row = false);
+                    results.change(slot, |result| result.is_row = false);
+                }
+            }
+        }
+        let (mut calls, results) = (calls.0, results.0);
+        // An erased message that no later version gives calls.
+        calls.retain(|call| !call.message.tool_names.is_empty());
+        let names = calls.iter().map(|call| (call.message.id, call.message.tool_names.clone()));
+        Self { names: names.collect(), calls, results }
+    }
+
+    /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
+    async fn name_results(&mut self, repo: &Repo) -> Result<()> {
+        for TurnMessage { message: result, .. } in &self.results {
+            let Some(call) = result.call.filter(|_| result.name.is_none()) else { continue };
+            if self.names.contains_key(&call.slot) {
+                continue;
+            }
+            // A slot is a name: its commit need not be stored.
+            if repo.commit(call.slot).await?.is_some() {
+                let names = match repo.content_of(call.slot).await {
+                    Ok(content) => content.calls().map(|call| call.name.clone()).collect(),
+                    Err(Error::Erased(_)) => Vec::new(),
+                    Err(error) => return Err(error),
+                };
+                self.names.insert(call.slot, names);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a result by the name of its tool: as the result tells it, else as the call did.
+    fn named(&self, result: &FoundResult) -> FoundResult {
+        let called = || {
+            let call = result.call?;
+            self.names.get(&call.slot)?.get(usize::try_from(call.index).ok()?).cloned()
+        };
+        let mut named = result.clone();
+        named.name = named.name.or_else(called);
+        named
+    }
+
+    fn turns(&self, query: &ToolQuery) -> Vec<ToolTurn> {
+        let mut answers: HashMap<CommitId, Vec<FoundResult>> = HashMap::new();
+        for result in self.results.iter().filter(|result| result.shows(query)) {
+            if let Some(call) = result.message.call {
+                answers.entry(call.slot).or_default().push(self.named(&result.message));
+            }
+        }
+        let turn = |TurnMessage { message: call, .. }: &TurnMessage<FoundCall>| {
+            let mut results = answers.remove(&call.id).unwrap_or_default();
+            results.sort_by_key(|result| result.call.map(|call| call.index));
+            ToolTurn {
+                call: call.id,
+                results,
+                tool_names: call.tool_names.clone(),
+                call_tokens: call.tokens,
+            }
+        };
+        self.calls.iter().filter(|call| call.shows(query)).map(turn).collect()
+    }
+}

@@ -1,0 +1,107 @@
+//! Leaving failed turns out of what is compiled.
+
+use std::collections::BTreeSet;
+
+use tract_core::{Commit, CommitId, Kind, Priority, RefName};
+
+use super::ToolQuery;
+use crate::plan::{Details, Request};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::write::txn::WriteOptions;
+
+/// Which failed turns were dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DroppedTurns {
+    /// The commit that did it; none when there was nothing to drop.
+    pub commit: Option<Commit>,
+    /// How many turns.
+    pub turns_dropped: usize,
+    /// How many messages are skipped by it.
+    pub commits_skipped: usize,
+    /// How many tokens they took.
+    pub tokens_freed: u64,
+    /// The tools of these turns, sorted, each once.
+    pub tool_names: BTreeSet<String>,
+}
+
+impl Repo {
+    /// Skips the turns in which a tool failed: the calls and all their results. One commit, which a
+    /// revert undoes.
+    ///
+    /// # Behavior
+    /// - A turn that is skipped already is not counted again, so a second call finds nothing.
+    /// - A turn with a pinned message stays, and so does one with a call that nothing has answered.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn drop_failed_tool_turns(
+        &self,
+        branch: &RefName,
+        query: &ToolQuery,
+    ) -> Result<DroppedTurns> {
+        let mut races = self.races();
+        loop {
+            let head = self.head_of(branch).await?;
+            let (mut dropped, targets) = self.failed_turns(head, query).await?;
+            if targets.is_empty() {
+                return Ok(dropped);
+            }
+            let request = Request::Annotate {
+                targets,
+                priority: Priority::Skip,
+                reason: Some("a tool failed".to_owned()),
+                retention: None,
+                details: Details::default(),
+            };
+            let options = WriteOptions::new().expect(head).what("drop failed turns");
+            match self.write(branch, &[request], &options).await {
+                Ok(made) => {
+                    dropped.commit = made.into_iter().next();
+                    return Ok(dropped);
+                }
+                Err(Error::Conflict { .. }) => races.lose().await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn failed_turns(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<(DroppedTurns, Vec<CommitId>)> {
+        let line = self.line(head).await?;
+        let priority = |slot: CommitId| {
+            let shown = line.fact(slot).map(|fact| fact.priority);
+            // Of what was skipped before the last snapshot no fact is known.
+            shown.unwrap_or_else(|| match line.view().get(slot) {
+                Some(_) => Priority::Skip,
+                None => Kind::ToolResult.default_priority(),
+            })
+        };
+        let (mut dropped, mut targets) = (DroppedTurns::default(), Vec::new());
+        let query = ToolQuery { hidden: false, ..query.clone() };
+        for turn in self.find_tool_turns(head, &query).await? {
+            let ids = turn.ids();
+            let is_pinned = ids.iter().any(|id| priority(*id) == Priority::Pinned);
+            if !turn.is_failed() || turn.open_calls() > 0 || is_pinned {
+                continue;
+            }
+            let tokens = std::iter::once((turn.call, turn.call_tokens))
+                .chain(turn.results.iter().map(|result| (result.id, result.tokens)));
+            let shown: Vec<(CommitId, u64)> =
+                tokens.filter(|(id, _)| priority(*id) > Priority::Skip).collect();
+            if shown.is_empty() {
+                continue;
+            }
+            dropped.turns_dropped += 1;
+            dropped.commits_skipped += shown.len();
+            dropped.tokens_freed += shown.iter().map(|(_, tokens)| tokens).sum::<u64>();
+            dropped.tool_names.extend(turn.tool_names);
+            targets.extend(shown.into_iter().map(|(id, _)| id));
+        }
+        Ok((dropped, targets))
+    }
+}

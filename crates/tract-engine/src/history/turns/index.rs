@@ -1,0 +1,267 @@
+//! The turn index: rows kept with commits, so that a query reads turns and not the whole history.
+//!
+//! A row belongs to a commit and says what the commits since the row that it names say of tool
+//! turns. It is a function of its commit's line, so it serves every branch that has the commit.
+//! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
+//! between: each row is right by itself.
+
+use tract_compile::LineCounts;
+use tract_core::store::Walk;
+use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
+
+use super::entry::{LoadedObjects, TurnEntry, entries};
+use super::row::{CountedLine, TurnRow};
+use crate::history::counts;
+use crate::plan::TurnIndexGap;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::upkeep::erase::ErasureMark;
+use crate::write::txn::store_derived;
+
+/// After how many commits of a line a row is written.
+pub(crate) const EVERY: u64 = 1024;
+
+/// Reads all that a line says of tool turns, oldest first.
+pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry>> {
+    let mut parts: Vec<Vec<TurnEntry>> = Vec::new();
+    let mut next = Some(head);
+    while let Some(at) = next {
+        let (since, row) = since_row(repo, at).await?;
+        parts.push(since);
+        let mut row = row;
+        next = None;
+        while let Some((_, found)) = row.take() {
+            let found = counted(repo, found).await?;
+            parts.push(found.entries);
+            let Some(before) = found.before else { break };
+            let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[before]).await?;
+            let bytes = read.into_iter().flatten().next();
+            row = bytes.and_then(|bytes| Some((before, TurnRow::decode(before, &bytes)?)));
+            // A missing or damaged row only makes the query slower: the commits are read instead.
+            next = row.is_none().then_some(before);
+        }
+    }
+    parts.reverse();
+    Ok(parts.concat())
+}
+
+/// Reads what the commits of a line after `after`, or from its root on, say of tool turns, oldest
+/// first.
+///
+/// # Errors
+/// [`Error::NotOnLine`] when `after` is not among them.
+pub(crate) async fn after(
+    repo: &Repo,
+    head: CommitId,
+    after: Option<CommitId>,
+) -> Result<Vec<TurnEntry>> {
+    let mut next = Some(head).filter(|head| Some(*head) != after);
+    let mut parts = Vec::new();
+    while let Some(at) = next {
+        let walk = Walk { until: after, ..Walk::from(at) };
+        let page = repo.store().walk(repo.name(), walk).await?;
+        let commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        next = page.next;
+        let oldest = commits.last().map(|commit| commit.parent());
+        parts.push(oldest_first(repo, commits).await?);
+        if let (None, Some(commit)) = (next, after)
+            && oldest != Some(after)
+        {
+            return Err(Error::NotOnLine { commit, head });
+        }
+    }
+    parts.reverse();
+    Ok(parts.concat())
+}
+
+/// A walk from a head back to the nearest row, page by page.
+struct WalkToRow {
+    next: Option<CommitId>,
+    row: Option<(CommitId, TurnRow)>,
+}
+
+impl WalkToRow {
+    fn new(head: CommitId) -> Self {
+        Self { next: Some(head), row: None }
+    }
+
+    /// Reads the next commits, newest first; `None` behind the last, when the row is known.
+    async fn page(&mut self, repo: &Repo) -> Result<Option<Vec<Commit>>> {
+        let Some(at) = self.next else { return Ok(None) };
+        let stop_at = Some(DerivedKind::Turn);
+        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
+        let mut commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        self.next = page.next;
+        if let Some((id, bytes)) = page.stopped {
+            self.row = TurnRow::decode(id, &bytes).map(|row| (id, row));
+            self.next = None;
+            if self.row.is_none() {
+                let commit = repo.require_commit(id).await?;
+                self.next = commit.parent();
+                commits.push(commit);
+            }
+        }
+        Ok(Some(commits))
+    }
+}
+
+/// Reads what the commits since the nearest row say, oldest first, and that row.
+async fn since_row(
+    repo: &Repo,
+    head: CommitId,
+) -> Result<(Vec<TurnEntry>, Option<(CommitId, TurnRow)>)> {
+    let (mut parts, mut walk) = (Vec::new(), WalkToRow::new(head));
+    while let Some(commits) = walk.page(repo).await? {
+        parts.push(oldest_first(repo, commits).await?);
+    }
+    parts.reverse();
+    Ok((parts.concat(), walk.row))
+}
+
+async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<TurnEntry>> {
+    let mut found = entries(repo, &newest_first, &mut LoadedObjects::default()).await?;
+    found.reverse();
+    Ok(found.concat())
+}
+
+/// Counts the tokens of a row again where another counter counted them.
+pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
+    if row.counter == repo.counter().name() {
+        return Ok(row);
+    }
+    for entry in &mut row.entries {
+        let (version, tokens) = match entry {
+            TurnEntry::Calls(call) | TurnEntry::NewCalls(call) => (call.version, &mut call.tokens),
+            TurnEntry::Answer(result) | TurnEntry::NewAnswer(result) => {
+                (result.version, &mut result.tokens)
+            }
+            TurnEntry::Gone(_) => continue,
+        };
+        *tokens = match repo.content_of(version).await {
+            Ok(content) => tract_compile::count_content(&content, repo.counter()),
+            Err(Error::Erased(_)) => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    row.counter = repo.counter().name().to_owned();
+    Ok(row)
+}
+
+/// A row that a write brings along.
+pub(crate) struct NewRow {
+    /// The commit that it belongs to.
+    pub(crate) at: CommitId,
+    /// The row as it is stored.
+    pub(crate) row: DerivedRow,
+    /// The nearest commit, this one included, whose row has entries.
+    spoken: Option<CommitId>,
+}
+
+impl NewRow {
+    fn new(at: CommitId, row: &TurnRow) -> Self {
+        Self { at, row: row.encode(at), spoken: row.spoken(at) }
+    }
+
+    /// What is known of the line right after it.
+    pub(crate) fn silence(&self) -> TurnIndexGap {
+        TurnIndexGap { before: self.spoken, previous: Some(self.at) }
+    }
+}
+
+/// Reads what the row of a commit says that its line has; `None` where there is no such row.
+pub(crate) async fn counted_row(repo: &Repo, commit: CommitId) -> Result<Option<CountedLine>> {
+    let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
+    let bytes = read.into_iter().flatten().next();
+    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)?.line))
+}
+
+/// Makes the row that is due at a head, where it is known that nothing was said since the last.
+pub(crate) fn silent_row(
+    repo: &Repo,
+    head: CommitId,
+    silence: TurnIndexGap,
+    counts: Option<LineCounts>,
+) -> NewRow {
+    let row = TurnRow::new(repo, silence.before, Vec::new());
+    NewRow::new(head, &row.counted(counts, silence.previous))
+}
+
+/// Makes the row that is due at a head: `made` are the commits that a write adds, newest first,
+/// down to the first that is stored.
+pub(crate) async fn due(
+    repo: &Repo,
+    head: CommitId,
+    made: Vec<Commit>,
+    counts: Option<LineCounts>,
+    hand: &mut LoadedObjects,
+) -> Result<NewRow> {
+    let stored = made.last().map_or(Some(head), |oldest| oldest.parent());
+    let mut new = entries(repo, &made, hand).await?;
+    new.reverse();
+    let (mut all, row) = match stored {
+        Some(stored) => since_row(repo, stored).await?,
+        None => (Vec::new(), None),
+    };
+    all.extend(new.concat());
+    let previous = row.as_ref().map(|(at, _)| *at);
+    let before = row.and_then(|(at, row)| row.spoken(at));
+    Ok(NewRow::new(head, &TurnRow::new(repo, before, all).counted(counts, previous)))
+}
+
+/// Whether a row says what its commit's line says, read from the row before it or the root on.
+pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
+    match after(repo, commit, row.before).await {
+        Err(Error::NotOnLine { .. }) => Ok(false),
+        since => Ok(since? == row.entries),
+    }
+}
+
+/// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
+/// brought none. Where that fails, queries do without.
+pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
+    let _left_away = add_rows(repo, head).await;
+}
+
+async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
+    let (mut ids, mut walk) = (Vec::new(), WalkToRow::new(head));
+    while let Some(commits) = walk.page(repo).await? {
+        ids.extend(commits.iter().map(Commit::id));
+    }
+    ids.reverse();
+    let mut previous = walk.row.as_ref().map(|(at, _)| *at);
+    let mut counts = match &walk.row {
+        Some((_, row)) => row.line.map(|line| line.counts),
+        None => Some(LineCounts::default()),
+    };
+    let mut before = walk.row.and_then(|(at, row)| row.spoken(at));
+    let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);
+    // Thousands of short branches call for no row at all.
+    if ids.len() < every {
+        return Ok(());
+    }
+    // Before anything is read that a row says.
+    let mark = ErasureMark::read(repo).await?;
+    let mut rows = Vec::with_capacity(ids.len() / every);
+    for chunk in ids.chunks_exact(every) {
+        let Some(at) = chunk.last().copied() else { continue };
+        let found = repo.store().commits(repo.name(), chunk).await?;
+        let commits: Vec<Commit> = found.into_iter().flatten().collect();
+        let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
+        if let Some(known) = counts {
+            counts = counts::advance(repo, known, &commits).await?;
+        }
+        let row = TurnRow::new(repo, before, entries).counted(counts, previous);
+        rows.push(row.encode(at));
+        (before, previous) = (row.spoken(at), Some(at));
+    }
+    store_derived(repo, &mark, rows).await
+}
+
+/// Builds the rows of all branches once they were dropped. What branches share is read for the first
+/// of them only: the others come to its rows.
+pub(crate) async fn rebuild_all(repo: &Repo) -> Result<()> {
+    for branch in repo.branches().await? {
+        catch_up(repo, branch.head).await;
+    }
+    Ok(())
+}

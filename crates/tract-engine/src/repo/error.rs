@@ -1,0 +1,503 @@
+//! What can go wrong in the engine.
+
+use tract_compile::{BadShape, CompileError};
+use tract_core::json::JsonError;
+use tract_core::step::StreamOpError;
+use tract_core::store::Damage;
+use tract_core::text::count;
+use tract_core::{
+    BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,
+    StoreError, StoreErrorKind, TooLarge, ToolNameError,
+};
+
+use tract_hooks::{HookError, SummaryError};
+
+use crate::plan::{MergeConflict, Refusal, ResolutionKind};
+use crate::sync::bundle::BundleError;
+use crate::upkeep::erase::Erasure;
+use crate::verbs::pending::{DeferredOperation, Rejected};
+use crate::verbs::undo::UndoConflict;
+
+/// The result type of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error type of this crate. Unless a variant says otherwise, nothing was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A planner refuses the request.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// A ref is not where the caller expected it, or kept moving while this write was tried.
+    #[error("{} moved: expected {}, found {}", .name.describe(), expected_text(.expected), found_text(.found.as_ref()))]
+    Conflict {
+        /// The ref.
+        name: RefName,
+        /// Where it was expected.
+        expected: Expect,
+        /// Where it is.
+        found: Option<RefTarget>,
+    },
+    /// A revision names nothing.
+    #[error("unknown revision {text:?}")]
+    UnknownRevision {
+        /// The revision as it was given.
+        text: String,
+        /// Names that are like it.
+        nearest: Vec<String>,
+    },
+    /// A prefix fits several commits.
+    #[error("ambiguous revision {text:?}: {} start with it", count(.ids.len(), "commit"))]
+    Ambiguous {
+        /// The revision as it was given.
+        text: String,
+        /// The commits, at most 20.
+        ids: Vec<CommitId>,
+    },
+    /// A revision that breaks the rules of writing one, or goes beyond what is there.
+    #[error("bad revision {text:?}: {what}")]
+    BadRevision {
+        /// The revision as it was given.
+        text: String,
+        /// What does not fit.
+        what: String,
+    },
+    /// A pattern that is not a regular expression, or too large a one.
+    #[error("bad pattern {text:?}: {what}")]
+    BadPattern {
+        /// The pattern as it was given.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A commit is not among those of a line.
+    #[error("commit {} is not in the history of {}", .commit.short(), .head.short())]
+    NotOnLine {
+        /// The commit.
+        commit: CommitId,
+        /// The head of the line.
+        head: CommitId,
+    },
+    /// There is no branch of this name.
+    #[error("unknown branch {name:?}")]
+    UnknownBranch {
+        /// The name.
+        name: String,
+        /// Branches that are like it.
+        nearest: Vec<String>,
+    },
+    /// A branch or tag of this name is there already.
+    #[error("{} already exists at {}", .name.describe(), found_text(Some(.at)))]
+    Exists {
+        /// The ref.
+        name: RefName,
+        /// Where it points.
+        at: RefTarget,
+    },
+    /// There is no tag of this name.
+    #[error("unknown tag {name:?}")]
+    UnknownTag {
+        /// The name.
+        name: String,
+        /// A tag that is like it.
+        nearest: Vec<String>,
+    },
+    /// A branch that cannot be renamed, since pending approvals name it.
+    #[error("branch {name:?} has pending approvals: {count}")]
+    HasPending {
+        /// The branch.
+        name: String,
+        /// How many.
+        count: usize,
+    },
+    /// A branch that cannot be deleted, since `HEAD` points to it.
+    #[error("branch {name:?} is checked out")]
+    CheckedOut {
+        /// The name.
+        name: String,
+    },
+    /// There is no operation on this ref to undo or redo.
+    #[error("nothing to {what} on {}", .name.branch_name().unwrap_or(.name.as_str()))]
+    NothingToUndo {
+        /// `undo` or `redo`.
+        what: &'static str,
+        /// The ref.
+        name: RefName,
+    },
+    /// There is no remote of this name; or none was named, and which is meant is not clear.
+    #[error("{}", unknown_remote(.name.as_deref(), .known))]
+    UnknownRemote {
+        /// The name, where one was given.
+        name: Option<String>,
+        /// A remote that is like it.
+        nearest: Option<String>,
+        /// The remotes that there are.
+        known: Vec<String>,
+    },
+    /// A remote of this name is there already.
+    #[error("remote {name:?} already exists")]
+    RemoteExists {
+        /// The name.
+        name: String,
+    },
+    /// A file is no bundle that can be taken here.
+    #[error("{0}")]
+    Bundle(#[from] BundleError),
+    /// An operation cannot be undone or redone, since a ref that it moved was moved since.
+    #[error("{0}")]
+    MovedSince(Box<UndoConflict>),
+    /// A hook refuses, or asks for something that is not carried out here.
+    #[error("{0}")]
+    Hook(#[from] HookError),
+    /// A handler refused it; nothing but the record of that was written.
+    #[error("handler {:?} rejected {}: {}", .0.handler, .0.event, .0.reason)]
+    Rejected(Box<Rejected>),
+    /// A handler deferred it: it is a pending approval, and nothing was committed.
+    #[error("pending approval {}: handler {:?} asks for a decision: {}", .0.id, .0.handler, .0.reason)]
+    Deferred(Box<DeferredOperation>),
+    /// There is no pending approval of this name.
+    #[error("no pending approval {id:?}")]
+    UnknownPending {
+        /// The name that was given.
+        id: String,
+        /// What waits.
+        waiting: Vec<String>,
+    },
+    /// The operation was decided before.
+    #[error("{id} was decided already: {action}")]
+    AlreadyDecided {
+        /// Its name.
+        id: String,
+        /// What was decided.
+        action: String,
+        /// When: microseconds since 1970, UTC.
+        at_us: i64,
+    },
+    /// What waits, or waited, is not a merge.
+    #[error("{id} is not a merge")]
+    NotMerge {
+        /// Its name.
+        id: String,
+    },
+    /// Another one decided a conflict of a kept merge, differently, while this decision was made.
+    #[error("{id}: {conflict} was resolved meanwhile: {resolution}")]
+    DecidedMeanwhile {
+        /// The name of the merge.
+        id: String,
+        /// The conflict.
+        conflict: Box<MergeConflict>,
+        /// How it was resolved.
+        resolution: ResolutionKind,
+    },
+    /// What waits has no text that could be replaced.
+    #[error("it has no text to replace")]
+    NoText,
+    /// A commit that is neither a result of a tool nor a message with answered calls on this line.
+    #[error("commit {} is not a tool result of this history", .commit.short())]
+    NoToolResult {
+        /// The commit.
+        commit: CommitId,
+    },
+    /// There is no summary that does.
+    #[error("{0}")]
+    Summary(#[from] SummaryError),
+    /// Something exceeds a limit.
+    #[error("{0}")]
+    TooLarge(#[from] TooLarge),
+    /// A tool that models could not name is to be set.
+    #[error("{0}")]
+    ToolName(#[from] ToolNameError),
+    /// A name breaks the rules.
+    #[error("{0}")]
+    BadName(#[from] BadName),
+    /// A record that breaks a limit or a rule of the format.
+    #[error("{0}")]
+    Record(#[from] RecordError),
+    /// A commit that changes what its operation may not change.
+    #[error("{0}")]
+    Shape(#[from] BadShape),
+    /// A content blob that is not what its kind requires.
+    #[error("{0}")]
+    Content(#[from] ContentError),
+    /// A text that is no JSON, or has no canonical form.
+    #[error("{0}")]
+    Json(#[from] JsonError),
+    /// Something that the repository needs is not in the store.
+    #[error("{0} is not stored")]
+    Missing(ObjectId),
+    /// A commit that the ref log names was deleted by garbage collection.
+    #[error("commit {} was deleted by gc", .commit.short())]
+    Collected {
+        /// The commit.
+        commit: CommitId,
+    },
+    /// What is needed was erased.
+    #[error("{0}")]
+    Erased(Box<Erasure>),
+    /// What was to be erased cannot be.
+    #[error("cannot erase: {what}")]
+    BadErase {
+        /// Why not.
+        what: String,
+    },
+    /// Something that was to be read is damaged.
+    #[error("{}{what}", damaged_text(.object))]
+    Damaged {
+        /// The object, where it is one.
+        object: Option<ObjectId>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Refs kept moving while a write was tried again and again.
+    #[error("refs kept moving: the write lost {}", count(*.attempts, "race"))]
+    KeptMoving {
+        /// How often it was tried.
+        attempts: usize,
+    },
+    /// A line of a stream that is not a step.
+    #[error("{0}")]
+    Step(#[from] StreamOpError),
+    /// A failure while a line or a context was put together.
+    #[error("{0}")]
+    Compile(#[from] CompileError),
+    /// A failure of the store.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The operating system has no randomness to give.
+    #[error("no randomness from the operating system: {0}")]
+    Random(#[source] std::io::Error),
+}
+
+fn unknown_remote(name: Option<&str>, known: &[String]) -> String {
+    match (name, known) {
+        (Some(name), _) => format!("unknown remote {name:?}"),
+        (None, []) => "this repository has no remote".to_owned(),
+        (None, _) => format!("which remote: there are {}", known.join(", ")),
+    }
+}
+
+fn damaged_text(object: &Option<ObjectId>) -> String {
+    object.map_or_else(String::new, |object| format!("{object}: "))
+}
+
+impl From<Damage> for Error {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged { object: damage.object, what: damage.what }
+    }
+}
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        let Conflict { name, expected, found } = conflict;
+        Self::Conflict { name, expected, found }
+    }
+}
+
+fn expected_text(expected: &Expect) -> String {
+    match expected {
+        Expect::Any => "anything".to_owned(),
+        Expect::Absent => found_text(None),
+        Expect::Is(target) => found_text(Some(target)),
+    }
+}
+
+fn found_text(target: Option<&RefTarget>) -> String {
+    match target {
+        Some(RefTarget::Commit(id)) => id.short(),
+        Some(RefTarget::Blob(id)) => id.short(),
+        Some(RefTarget::Ref(name)) => name.describe(),
+        None => "nothing".to_owned(),
+    }
+}
+
+impl Error {
+    /// Returns the stable code, which the command line prints too.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::Conflict { .. } => "conflict",
+            Self::UnknownRevision { .. } => "unknown_revision",
+            Self::Ambiguous { .. } => "ambiguous_revision",
+            Self::BadRevision { .. } => "bad_revision",
+            Self::BadPattern { .. } => "bad_pattern",
+            Self::UnknownBranch { .. } => "unknown_branch",
+            Self::NotOnLine { .. } => "not_on_line",
+            Self::Exists { .. } => "exists",
+            Self::CheckedOut { .. } => "checked_out",
+            Self::UnknownTag { .. } => "unknown_tag",
+            Self::HasPending { .. } => "has_pending",
+            Self::UnknownRemote { .. } => "unknown_remote",
+            Self::RemoteExists { .. } => "remote_exists",
+            Self::Bundle(error) => error.code(),
+            Self::NothingToUndo { .. } => "nothing_to_undo",
+            Self::MovedSince(_) => "conflict",
+            Self::Hook(error) => error.code(),
+            Self::Rejected(_) => "rejected_by_hook",
+            Self::Deferred(_) => "deferred",
+            Self::UnknownPending { .. } => "unknown_pending",
+            Self::AlreadyDecided { .. } => "already_decided",
+            Self::NotMerge { .. } => "not_a_merge",
+            Self::DecidedMeanwhile { .. } => "conflict",
+            Self::NoText => "no_text",
+            Self::NoToolResult { .. } => "no_tool_result",
+            Self::Summary(error) => error.code(),
+            Self::TooLarge(_) => "too_large",
+            Self::ToolName(error) => error.code(),
+            Self::BadName(_) => "bad_name",
+            Self::Record(_) => "bad_record",
+            Self::Shape(_) => "bad_shape",
+            Self::Content(_) => "bad_content",
+            Self::Json(_) => "invalid_json",
+            Self::Missing(_) => "missing_object",
+            Self::Collected { .. } => "collected",
+            Self::Erased(_) => "erased",
+            Self::BadErase { .. } => "bad_erase",
+            Self::Damaged { .. } => "corrupt",
+            Self::KeptMoving { .. } => "conflict",
+            Self::Step(error) => error.code(),
+            Self::Compile(error) => error.code(),
+            Self::Store(error) => error.kind.code(),
+            Self::Random(_) => "no_randomness",
+        }
+    }
+
+    /// Returns whether the store failed, rather than the request.
+    pub fn is_store_failure(&self) -> bool {
+        match self {
+            Self::Missing(_) | Self::Shape(_) | Self::Damaged { .. } => true,
+            Self::Store(error) | Self::Compile(CompileError::Store(error)) => !matches!(
+                error.kind,
+                StoreErrorKind::TooLarge
+                    | StoreErrorKind::Invalid
+                    | StoreErrorKind::Unsupported
+                    | StoreErrorKind::Erased { .. }
+            ),
+            Self::Compile(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns hints about what to do; empty when there are none.
+    pub fn notes(&self) -> Vec<String> {
+        let note: String = match self {
+            Self::Refused(refusal) => return refusal.notes(),
+            Self::Bundle(error) => return error.notes(),
+            Self::Step(error) => return error.notes(),
+            Self::Hook(error) => return error.notes(),
+            Self::Summary(error) => return error.notes(),
+            Self::Compile(CompileError::Store(error)) | Self::Store(error)
+                if !matches!(error.kind, StoreErrorKind::Missing { .. }) =>
+            {
+                return error.notes();
+            }
+            Self::Conflict { .. } => {
+                "compile again and answer the new head, or keep the answer on its own branch".into()
+            }
+            Self::UnknownBranch { nearest, .. } if nearest.is_empty() => {
+                "`tract branch` lists the branches".into()
+            }
+            Self::UnknownTag { nearest, .. } if nearest.is_empty() => {
+                "`tract tag` lists the tags".into()
+            }
+            Self::UnknownRevision { nearest, .. } if nearest.is_empty() => {
+                "`tract branch`, `tract tag` and `tract log` list what a revision can name".into()
+            }
+            Self::UnknownRevision { nearest, .. }
+            | Self::UnknownBranch { nearest, .. }
+            | Self::UnknownTag { nearest, .. } => {
+                return nearest.iter().map(|name| format!("did you mean {name:?}?")).collect();
+            }
+            Self::UnknownRemote { nearest: Some(name), .. } => format!("did you mean {name:?}?"),
+            Self::UnknownRemote { known, .. } if known.is_empty() => {
+                "`tract remote add NAME URL` adds one".into()
+            }
+            Self::UnknownRemote { .. } => "`tract remote list` lists them".into(),
+            Self::RemoteExists { .. } => {
+                "choose another name, or `tract remote remove` it first".into()
+            }
+            Self::Ambiguous { ids, .. } => {
+                let ids: Vec<String> =
+                    ids.iter().map(|id| id.to_hex().chars().take(12).collect()).collect();
+                format!("use more digits: {}", ids.join(", "))
+            }
+            Self::BadRevision { .. } => {
+                "a revision is a branch, a tag or an id of 4 digits or more; then ~n, #n, @{n} or \
+                 @{time}"
+                    .into()
+            }
+            Self::BadPattern { .. } => "`tract grep -F` searches for plain text".into(),
+            Self::NotOnLine { .. } => "`tract log` lists the commits of a history".into(),
+            Self::Exists { name, .. } => match name.tag_name() {
+                Some(_) => "tags never move; choose another name".into(),
+                None => "choose another name, or check that one out".into(),
+            },
+            Self::CheckedOut { .. } => "check out another branch first".into(),
+            Self::HasPending { .. } => "`tract pending` lists them; decide them first".into(),
+            Self::KeptMoving { .. } => "try again when fewer writers are active".into(),
+            Self::Collected { .. } => {
+                return vec![
+                    "the ref log still names it; `tract gc --keep` sets how long commits that only \
+                     the log names are kept"
+                        .to_owned(),
+                    "a copy, an export or a remote that has it brings it back".to_owned(),
+                ];
+            }
+            Self::Erased(_) => {
+                return vec![
+                    "the bytes are gone; the branch's head shows what is left".to_owned(),
+                    "`tract copy` moves a repository with what was erased in it".to_owned(),
+                ];
+            }
+            Self::Damaged { .. } => {
+                "`tract verify` lists all damage, and `tract verify --repair --from STORE` \
+                 replaces it from a copy or a bundle"
+                    .into()
+            }
+            Self::MovedSince(moved) => match moved.name.branch_name() {
+                Some(branch) => format!(
+                    "`tract log {branch}` shows the later commits; `tract revert` reverts single \
+                     commits"
+                ),
+                None => "revert the later commits first".into(),
+            },
+            Self::Rejected(rejected) => {
+                format!("the rejected content is kept: `tract pending show {}`", rejected.decision)
+            }
+            Self::Deferred(deferred) => {
+                format!("`tract pending approve {}`, or reject, edit, summarize", deferred.id)
+            }
+            Self::UnknownPending { waiting, .. } if waiting.is_empty() => {
+                "there are no pending approvals".into()
+            }
+            Self::UnknownPending { waiting, .. } => format!("pending: {}", waiting.join(", ")),
+            Self::AlreadyDecided { id, .. } => {
+                format!("`tract pending show {id}` shows who decided, and why")
+            }
+            Self::NotMerge { id } => format!("`tract pending show {id}` shows what it is"),
+            Self::DecidedMeanwhile { id, .. } => {
+                format!("`tract merge show {id}` shows the decisions")
+            }
+            Self::ToolName(error) => error.note().into(),
+            Self::NoToolResult { .. } => "`tract turns` lists calls and results".into(),
+            Self::NothingToUndo { .. } => {
+                "to undo on another branch, first `tract checkout BRANCH`".into()
+            }
+            Self::Missing(_) | Self::Store(_) => {
+                "`tract verify` lists what is missing or damaged".into()
+            }
+            Self::BadErase { .. } => {
+                "`tract cat` lists the messages, and `tract erase --help` what can be erased".into()
+            }
+            Self::NoText
+            | Self::TooLarge(_)
+            | Self::BadName(_)
+            | Self::Record(_)
+            | Self::Shape(_)
+            | Self::Compile(_)
+            | Self::Content(_)
+            | Self::Json(_)
+            | Self::Random(_) => return Vec::new(),
+        };
+        vec![note]
+    }
+}

@@ -1,0 +1,418 @@
+//! A repository in a store: what all verbs are functions over.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tract_compile::{CompileError, Compiled, Compiler, Unreadable};
+use tract_core::{
+    ApproxCounter, Batch, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, LogNote,
+    ObjectId, OperationId, RefName, RefTarget, RepoName, Store, StoreExt, SystemClock,
+    TokenCounter, Toolset, ToolsetId,
+};
+use tract_hooks::{BeforeCompile, Hooks};
+
+use crate::plan::Line;
+use crate::repo::error::{Error, Result};
+use crate::repo::heads::Heads;
+use crate::repo::operation::Operation;
+
+/// Options of a repository handle.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct RepoOptions {
+    /// The repository's name in the store; `default` by default.
+    pub name: RepoName,
+    /// The clock; that of the operating system by default.
+    pub clock: Arc<dyn Clock>,
+    /// Counts tokens; about four characters a token by default.
+    pub counter: Arc<dyn TokenCounter>,
+    /// The handlers that run before a write; none by default.
+    pub hooks: Hooks,
+    /// Limits that are checked before a write.
+    pub limits: Limits,
+    /// The author in the ref log; empty by default.
+    pub who: String,
+    /// After how many commits of a line a row of the turn index is written; 1,024 by default.
+    /// Fewer make queries of turns cheaper and the index larger.
+    pub turn_rows_every: u64,
+    /// For how long a write plans again when others keep moving its refs; 30 seconds by default.
+    pub retry_for: Duration,
+}
+
+impl Default for RepoOptions {
+    fn default() -> Self {
+        Self {
+            name: RepoName::default(),
+            clock: Arc::new(SystemClock),
+            counter: Arc::new(ApproxCounter),
+            hooks: Hooks::default(),
+            limits: Limits::default(),
+            who: String::new(),
+            turn_rows_every: crate::history::turns::EVERY,
+            retry_for: Duration::from_secs(30),
+        }
+    }
+}
+
+impl RepoOptions {
+    /// Starts from the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the repository's name.
+    #[must_use]
+    pub fn name(mut self, name: RepoName) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the token counter.
+    #[must_use]
+    pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
+        self.counter = counter;
+        self
+    }
+
+    /// Sets the handlers that run before a write.
+    #[must_use]
+    pub fn hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets after how many commits of a line a row of the turn index is written; at least 1.
+    #[must_use]
+    pub fn turn_rows_every(mut self, commits: u64) -> Self {
+        self.turn_rows_every = commits.max(1);
+        self
+    }
+
+    /// Sets for how long a write plans again when others keep moving its refs.
+    #[must_use]
+    pub fn retry_for(mut self, time: Duration) -> Self {
+        self.retry_for = time;
+        self
+    }
+
+    /// Sets the author in the ref log.
+    #[must_use]
+    pub fn who(mut self, who: impl Into<String>) -> Self {
+        self.who = who.into();
+        self
+    }
+}
+
+impl fmt::Debug for RepoOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RepoOptions")
+            .field("name", &self.name)
+            .field("limits", &self.limits)
+            .field("who", &self.who)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A named repository in a store. It has no position: verbs name a branch or a head. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct Repo {
+    store: Arc<dyn Store>,
+    options: Arc<RepoOptions>,
+    compiler: Compiler,
+    heads: Heads,
+    operation: Option<Operation>,
+}
+
+impl fmt::Debug for Repo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repo")
+            .field("store", &self.store.backend())
+            .field("name", &self.options.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Repo {
+    /// Names a repository in a store. Nothing is read or written.
+    pub fn new(store: Arc<dyn Store>, options: RepoOptions) -> Self {
+        let RepoOptions { name, counter, .. } = &options;
+        let compiler = Compiler::new(store.clone(), name.clone(), counter.clone());
+        Self {
+            store,
+            options: Arc::new(options),
+            compiler,
+            heads: Heads::default(),
+            operation: None,
+        }
+    }
+
+    /// Returns the same repository in another store, with caches of its own.
+    pub(crate) fn over(&self, store: Arc<dyn Store>) -> Self {
+        Self::new(store, RepoOptions::clone(&self.options))
+    }
+
+    /// Returns the same repository for one operation: one [`undo`](Self::undo) reverts all that is
+    /// written through it. Caches are shared.
+    ///
+    /// ```
+    /// # tract_core::block_on(async {
+    /// # use tract_core::{Draft, RefName};
+    /// # use tract_engine::{Operation, Repo, RepoOptions};
+    /// let repo = Repo::new(std::sync::Arc::new(tract_kv::memory()), RepoOptions::new());
+    /// let main = RefName::branch("main")?;
+    /// let command = repo.within(Operation::begin()?);
+    /// command.append(&main, Draft::user("one")).await?;
+    /// command.append(&main, Draft::user("two")).await?;
+    /// repo.undo(&main).await?;
+    /// assert_eq!(repo.head_of(&main).await?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn within(&self, operation: Operation) -> Self {
+        Self { operation: Some(operation), ..self.clone() }
+    }
+
+    /// Returns the operation that this handle's writes belong to; `None` when each is one of its
+    /// own.
+    pub fn operation(&self) -> Option<&Operation> {
+        self.operation.as_ref()
+    }
+
+    /// Returns the operation that a write belongs to: the chosen one, else this handle's, else a new
+    /// one.
+    pub(crate) fn operation_or_new(&self, chosen: Option<&Operation>) -> Result<Operation> {
+        chosen.or(self.operation()).cloned().map_or_else(Operation::begin, Ok)
+    }
+
+    /// Returns what the ref log says of a write.
+    pub(crate) fn log_note(&self, operation: OperationId, what: &str) -> LogNote {
+        LogNote {
+            operation,
+            what: what.to_owned(),
+            who: self.who().to_owned(),
+            why: None,
+            undoes: None,
+            at: self.now_us(),
+        }
+    }
+
+    /// Returns an empty batch, the next one of an operation.
+    pub(crate) fn batch(&self, operation: &Operation, what: &str) -> Result<Batch> {
+        Ok(Batch::new(operation.next_batch()?, self.log_note(operation.id(), what)))
+    }
+
+    /// Returns another repository of the same store, with the options of this one.
+    #[must_use]
+    pub fn sibling(&self, name: RepoName) -> Self {
+        let options = RepoOptions { name, ..RepoOptions::clone(&self.options) };
+        Self::new(Arc::clone(&self.store), options)
+    }
+
+    /// Returns the same repository with other handlers; caches are shared.
+    #[must_use]
+    pub fn with_hooks(&self, hooks: Hooks) -> Self {
+        let options = RepoOptions { hooks, ..RepoOptions::clone(&self.options) };
+        Self { options: Arc::new(options), ..self.clone() }
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Returns the repository's name.
+    pub fn name(&self) -> &RepoName {
+        &self.options.name
+    }
+
+    /// Returns the compiler of this repository.
+    pub fn compiler(&self) -> &Compiler {
+        &self.compiler
+    }
+
+    /// Returns the handlers that run before a write.
+    pub fn hooks(&self) -> &Hooks {
+        &self.options.hooks
+    }
+
+    /// Counts the tokens of a text.
+    pub fn count(&self, text: &str) -> u64 {
+        self.options.counter.count(text)
+    }
+
+    pub(crate) fn counter(&self) -> &dyn TokenCounter {
+        self.options.counter.as_ref()
+    }
+
+    pub(crate) fn turn_rows_every(&self) -> u64 {
+        self.options.turn_rows_every.max(1)
+    }
+
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.options.retry_for
+    }
+
+    /// Reads the content of a version of a message.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not stored, or has no content.
+    pub async fn content_of(&self, version: CommitId) -> Result<Content> {
+        let commit = self.require_commit(version).await?;
+        self.content(&commit).await?.ok_or(Error::Missing(ObjectId::Commit(version)))
+    }
+
+    /// Reads the content of a commit; `None` when it has none.
+    ///
+    /// # Errors
+    /// What the store reports, and [`Error::Content`] when the blob is not what the record states.
+    pub async fn content(&self, commit: &Commit) -> Result<Option<Content>> {
+        let (Some(id), Some(kind)) = (commit.content, &commit.kind) else { return Ok(None) };
+        let blob = self.require_blob(id).await?;
+        let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+        Ok(Some(Content::from_blob(kind, text)?))
+    }
+
+    pub(crate) fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Returns the limits that are checked before a write.
+    pub fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    /// Returns the author in the ref log.
+    pub fn who(&self) -> &str {
+        &self.options.who
+    }
+
+    /// Returns the time: microseconds since 1970, UTC.
+    pub fn now_us(&self) -> i64 {
+        self.options.clock.now_us()
+    }
+
+    /// Reads a ref as it is: a symbolic one is not followed.
+    pub async fn ref_target(&self, name: &RefName) -> Result<Option<RefTarget>> {
+        Ok(self.store.ref_target(self.name(), name).await?)
+    }
+
+    /// Reads the commit that a ref points at, following symbolic refs; `None` when it does not
+    /// exist yet or points at no commit.
+    pub async fn head_of(&self, name: &RefName) -> Result<Option<CommitId>> {
+        let mut name = name.clone();
+        // HEAD names a branch; a longer chain of names is nobody's intention.
+        for _ in 0..5 {
+            match self.ref_target(&name).await? {
+                Some(RefTarget::Ref(next)) => name = next,
+                Some(RefTarget::Commit(id)) => return Ok(Some(id)),
+                Some(RefTarget::Blob(_)) | None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a commit.
+    pub async fn commit(&self, id: CommitId) -> Result<Option<Commit>> {
+        Ok(self.store.commit(self.name(), id).await?)
+    }
+
+    /// Reads a commit that must be there.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not.
+    pub async fn require_commit(&self, id: CommitId) -> Result<Commit> {
+        self.commit(id).await?.ok_or(Error::Missing(ObjectId::Commit(id)))
+    }
+
+    /// Reads commits that must be there.
+    pub(crate) async fn require_commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
+        let found = self.store.commits(self.name(), ids).await?;
+        let found = ids.iter().zip(found);
+        found.map(|(id, commit)| commit.ok_or(Error::Missing(ObjectId::Commit(*id)))).collect()
+    }
+
+    /// Reads a blob that must be there.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not.
+    pub async fn require_blob(&self, id: BlobId) -> Result<Blob> {
+        match self.store.blob(self.name(), id).await? {
+            Some(blob) => Ok(blob),
+            None => Err(self.absent_blob(id).await),
+        }
+    }
+
+    /// Reads a toolset that must be there.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when it is not.
+    pub async fn require_toolset(&self, id: ToolsetId) -> Result<Toolset> {
+        let found = self.store.toolsets(self.name(), &[id]).await?.into_iter().flatten().next();
+        found.ok_or(Error::Missing(ObjectId::Toolset(id)))
+    }
+
+    /// Reads what a commit changes, wherever its record keeps the list.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] when the list's blob is not stored, or is no such list.
+    pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
+        Ok(self.compiler.changes(commit).await?)
+    }
+
+    /// Reads what planners plan on at a head; before the first commit it is empty.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] when a commit of the line is not stored, or does not fit its parent's
+    /// view.
+    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
+        Ok(self.compiler.line(head).await?)
+    }
+
+    /// Compiles a head: the messages and tools that a model would see.
+    ///
+    /// # Errors
+    /// As [`line`](Self::line), and when a shown message or a tool in force cannot be read; and
+    /// [`Error::Hook`] when a handler refuses.
+    pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
+        if self.hooks().has_handler::<BeforeCompile>() {
+            let event = BeforeCompile::new(head);
+            self.hooks().before_compile(&event).await.settle()?;
+        }
+        match self.compiler.compile(head).await {
+            Err(
+                CompileError::Missing { object: ObjectId::Blob(id), .. }
+                | CompileError::MissingTool { object: ObjectId::Blob(id) },
+            ) if self.erasure_of(id).await?.is_some() => Err(self.absent_blob(id).await),
+            compiled => Ok(compiled?),
+        }
+    }
+
+    /// Compiles a head for people to look at: what cannot be read is listed, and in its place is a
+    /// message that says why. No handler is asked.
+    ///
+    /// # Errors
+    /// When a commit of the line cannot be read, or the store fails in a way that is not damage of one
+    /// object.
+    pub async fn compile_readable(
+        &self,
+        head: Option<CommitId>,
+    ) -> Result<(Compiled, Vec<Unreadable>)> {
+        Ok(self.compiler.compile_readable(head).await?)
+    }
+}

@@ -1,0 +1,358 @@
+//! Search: which messages and tool definitions have a line that matches a pattern.
+
+mod backward;
+mod pattern;
+mod source;
+mod stream;
+mod text;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use tract_compile::IdSet;
+use tract_core::store::BlobKey;
+use tract_core::{Blob, BlobId, Commit, CommitId, Kind, ToolSchema, parallel};
+
+pub(crate) use self::backward::{BackwardFold, RowChange};
+pub use self::pattern::{GrepPattern, GrepPatternBuilder};
+use self::source::{Candidate, Source};
+pub use self::stream::GrepStream;
+pub(crate) use self::text::{SearchText, of_message as message_texts};
+use crate::history::log::describe;
+use crate::repo::Repo;
+use crate::repo::error::Result;
+
+/// What [`grep`] searches.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GrepOptions {
+    /// Only messages of these kinds; all when empty. A definition of a tool is of no kind.
+    pub kinds: Vec<Kind>,
+    /// Only calls of this tool, its results, and its definition.
+    pub tool: Option<String>,
+    /// Only messages whose commit states this time or a later one, in microseconds since 1970.
+    pub since: Option<i64>,
+    /// Only messages whose commit states this time or an earlier one.
+    pub until: Option<i64>,
+    /// How many lines before and after a matching one are part of the hit.
+    pub context: usize,
+    /// Also what the heads lead to and none of them shows: edited, summarized, skipped or reverted
+    /// messages, and tools that are no longer in force.
+    pub hidden: bool,
+}
+
+impl GrepOptions {
+    /// Starts from the defaults: everything that is shown.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Searches messages of these kinds alone.
+    #[must_use]
+    pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Searches what concerns one tool.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>) -> Self {
+        self.tool = Some(name.into());
+        self
+    }
+
+    /// Searches messages of this time or later.
+    #[must_use]
+    pub fn since(mut self, at_us: i64) -> Self {
+        self.since = Some(at_us);
+        self
+    }
+
+    /// Searches messages of this time or earlier.
+    #[must_use]
+    pub fn until(mut self, at_us: i64) -> Self {
+        self.until = Some(at_us);
+        self
+    }
+
+    /// Adds lines before and after each match.
+    #[must_use]
+    pub fn context(mut self, lines: usize) -> Self {
+        self.context = lines;
+        self
+    }
+
+    /// Sets whether hidden messages are searched too.
+    #[must_use]
+    pub fn hidden(mut self, hidden: bool) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    fn takes(&self, commit: &Commit) -> bool {
+        let at = commit.created_at;
+        self.since.is_none_or(|since| at.is_some_and(|at| at >= since))
+            && self.until.is_none_or(|until| at.is_some_and(|at| at <= until))
+            && (self.kinds.is_empty()
+                || commit.kind.as_ref().is_some_and(|kind| self.kinds.contains(kind)))
+    }
+
+    /// A definition has neither kind nor time.
+    fn takes_definitions(&self) -> bool {
+        self.kinds.is_empty() && self.since.is_none() && self.until.is_none()
+    }
+}
+
+/// A message or a tool definition with a line that matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrepHit {
+    /// The commit whose content it is. Where there are several: of one head the one nearest to it,
+    /// of several heads the newest, as [`search`](crate::search()) names it. For a definition a
+    /// commit after which the tool is in force.
+    pub commit: CommitId,
+    /// The text as it is stored.
+    pub content: BlobId,
+    /// The message's kind; `None` for a tool definition.
+    pub kind: Option<Kind>,
+    /// The tools that it calls, the one that it answers, or the one that it defines.
+    pub tool_names: Vec<String>,
+    /// When the commit was made: microseconds since 1970, UTC.
+    pub created_at: Option<i64>,
+    /// The heads that show it, by their place in the list given to [`grep`], in order; none when it
+    /// is hidden.
+    pub heads: Vec<usize>,
+    /// The lines that match and those around them, in order.
+    pub lines: Vec<GrepLine>,
+}
+
+/// A line of a hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrepLine {
+    /// What it is part of: `text`, `reasoning`, `arguments` or `definition`.
+    pub part: &'static str,
+    /// The place of that part among the parts of the message, from 0.
+    pub part_index: usize,
+    /// The number of the line in its part, from 1.
+    pub number: usize,
+    /// The line, without its end.
+    pub text: String,
+    /// Where the first match is, in bytes; `None` for a line of context.
+    pub matched: Option<Range<usize>>,
+}
+
+/// Begins a search of what heads lead to.
+///
+/// # Behavior
+/// - Searches messages (texts, reasoning, arguments of calls, results) and definitions of tools,
+///   line by line. Arguments and definitions are searched as lines `path: value`, without the
+///   escapes of JSON.
+/// - Each content comes once, with all heads whose context shows it. What no context shows comes
+///   only with [`GrepOptions::hidden`].
+/// - Newest first along each branch; an edited message comes in the place of the message.
+/// - Sees the heads as given: what is committed meanwhile is not searched.
+///
+/// # Errors
+/// When a commit is not stored, something is damaged, or the store fails.
+///
+/// # Complexity
+/// One head without hidden messages is read as it is searched, so the first hits come after one
+/// page, and memory does not grow with the history. Several heads are read twice: first the
+/// records alone, since every head may show a message; some hundred bytes are kept for each.
+/// Either is linear in the commits and in the bytes searched for any pattern, however
+/// many heads share them.
+pub async fn grep(
+    repo: &Repo,
+    heads: &[CommitId],
+    pattern: GrepPattern,
+    options: GrepOptions,
+) -> Result<Grep> {
+    let source = match heads {
+        [] => None,
+        heads => Some(Source::new(repo, heads, &options).await?),
+    };
+    Ok(Grep {
+        repo: repo.clone(),
+        pattern,
+        options,
+        source,
+        waiting: VecDeque::new(),
+        found: [IdSet::default(), IdSet::default()],
+        average: FIRST_AVERAGE,
+        searched: 0,
+    })
+}
+
+/// A search under way.
+pub struct Grep {
+    repo: Repo,
+    pattern: GrepPattern,
+    options: GrepOptions,
+    source: Option<Source>,
+    waiting: VecDeque<Candidate>,
+    /// The contents and definitions of the hits so far.
+    found: [IdSet<BlobId>; 2],
+    /// How large contents are, by those read last.
+    average: usize,
+    searched: usize,
+}
+
+impl std::fmt::Debug for Grep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Grep").field("searched", &self.searched).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of contents that are in memory together, about.
+const BYTES: usize = 4 << 20;
+/// Contents that are read together at least and at most.
+const CONTENTS: [usize; 2] = [8, 1024];
+/// How large contents are taken to be before one was read.
+const FIRST_AVERAGE: usize = BYTES / 128;
+/// Bytes that are worth a thread of their own.
+const THREAD_BYTES: usize = 128 << 10;
+
+impl Grep {
+    /// Searches on until there are hits; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`grep`].
+    pub async fn next_hits(&mut self) -> Result<Option<Vec<GrepHit>>> {
+        loop {
+            if self.waiting.is_empty() {
+                let Some(source) = &mut self.source else { return Ok(None) };
+                match source.next_page(&self.repo, &self.options).await? {
+                    Some(page) => self.waiting.extend(page),
+                    None => self.source = None,
+                }
+                continue;
+            }
+            let [least, most] = CONTENTS;
+            let count = (BYTES / self.average.max(1)).clamp(least, most).min(self.waiting.len());
+            let candidates: Vec<Candidate> = self.waiting.drain(..count).collect();
+            let hits = self.search(candidates).await?;
+            if !hits.is_empty() {
+                return Ok(Some(hits));
+            }
+        }
+    }
+
+    /// Returns how many messages and definitions were searched so far.
+    pub fn searched(&self) -> usize {
+        self.searched
+    }
+
+    /// Makes a stream of hits of it.
+    pub fn into_stream(self) -> GrepStream {
+        GrepStream::new(self)
+    }
+
+    async fn search(&mut self, candidates: Vec<Candidate>) -> Result<Vec<GrepHit>> {
+        let keys: Vec<BlobKey> = candidates
+            .iter()
+            .map(|candidate| BlobKey { id: candidate.blob, hint: candidate.hint })
+            .collect();
+        let blobs = self.repo.blobs_or_erased(&keys).await?;
+        let stored = candidates.iter().zip(blobs);
+        let stored: Vec<(&Candidate, Blob)> =
+            stored.filter_map(|(candidate, blob)| Some((candidate, blob?))).collect();
+        self.searched += stored.len();
+        let bytes: usize = stored.iter().map(|(_, blob)| blob.bytes().len()).sum();
+        self.average = bytes / stored.len().max(1);
+        let least = (THREAD_BYTES / self.average.max(1)).max(1);
+        let (pattern, options) = (&self.pattern, &self.options);
+        let lines = parallel::map(&stored, least, |(candidate, blob)| {
+            if !pattern.may_match_stored(blob.bytes()) {
+                return Vec::new();
+            }
+            let text = String::from_utf8_lossy(blob.bytes());
+            let texts = match (&candidate.commit.kind, candidate.is_definition) {
+                (Some(kind), false) => text::of_message(kind, &text),
+                (None, _) | (_, true) => text::of_definition(&text),
+            };
+            matching_lines(pattern, &texts, options.context)
+        });
+        let mut hits = Vec::new();
+        for ((candidate, blob), lines) in stored.into_iter().zip(lines) {
+            let found = &self.found[usize::from(candidate.is_definition)];
+            if lines.is_empty() || found.contains(&candidate.blob) {
+                continue;
+            }
+            let tool_names: Vec<String> = if candidate.is_definition {
+                let schema = blob.text().and_then(|text| ToolSchema::parse(text).ok());
+                schema.map(|schema| schema.name().to_owned()).into_iter().collect()
+            } else {
+                let described = describe(&self.repo, std::slice::from_ref(&candidate.commit));
+                described.await?.into_iter().flat_map(|line| line.tool_names).collect()
+            };
+            if options.tool.as_ref().is_some_and(|tool| !tool_names.contains(tool)) {
+                continue;
+            }
+            self.found[usize::from(candidate.is_definition)].insert(candidate.blob);
+            hits.push(self.hit(candidate, tool_names, lines));
+        }
+        Ok(hits)
+    }
+
+    fn hit(&self, candidate: &Candidate, tool_names: Vec<String>, lines: Vec<GrepLine>) -> GrepHit {
+        let numbers = candidate.heads.iter().cloned().flatten();
+        let source = self.source.as_ref();
+        let mut heads: Vec<usize> =
+            numbers.map(|n| source.map_or(0, |source| source.head(n))).collect();
+        heads.sort_unstable();
+        heads.dedup();
+        let commit = &candidate.commit;
+        GrepHit {
+            commit: commit.id(),
+            content: candidate.blob,
+            kind: commit.kind.clone().filter(|_| !candidate.is_definition),
+            tool_names,
+            created_at: commit.created_at,
+            heads,
+            lines,
+        }
+    }
+}
+
+/// Returns the lines that match, with those around them. One match a line is looked for, so that
+/// time is linear in the texts.
+fn matching_lines(pattern: &GrepPattern, texts: &[SearchText], context: usize) -> Vec<GrepLine> {
+    let mut found = Vec::new();
+    for (part_index, SearchText { part, text }) in texts.iter().enumerate() {
+        if !pattern.may_match(text) {
+            continue;
+        }
+        let line = |number: usize, text: &str, matched| GrepLine {
+            part,
+            part_index,
+            number,
+            text: text.to_owned(),
+            matched,
+        };
+        let mut before: VecDeque<(usize, &str)> = VecDeque::with_capacity(context.min(64));
+        let mut after = 0;
+        for (place, text) in text.lines().enumerate() {
+            let number = place + 1;
+            match pattern.find(text) {
+                Some(matched) => {
+                    found.extend(before.drain(..).map(|(number, text)| line(number, text, None)));
+                    found.push(line(number, text, Some(matched)));
+                    after = context;
+                }
+                None if after > 0 => {
+                    found.push(line(number, text, None));
+                    after -= 1;
+                }
+                None if context > 0 => {
+                    if before.len() == context {
+                        before.pop_front();
+                    }
+                    before.push_back((number, text));
+                }
+                None => {}
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,489 @@
+//! Ranked search: which messages fit some words best.
+//!
+//! An index of the words is kept with the commits, as rows that can be dropped at any time and are
+//! built again by the next search. Writing a commit costs nothing for it: a search reads what was
+//! written since the last one, and stores it in the index once it is much.
+
+mod build;
+mod index;
+mod join;
+mod numbers;
+mod postings;
+mod rank;
+mod reach;
+mod segment;
+mod snippet;
+mod store;
+mod terms;
+mod wire;
+mod words;
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use tract_compile::{CompileError, IdMap};
+use tract_core::store::Walk;
+use tract_core::{BlobId, Commit, CommitId, DerivedKind, Kind};
+
+use self::build::hour_of;
+use self::index::{Index, is_missing};
+use self::rank::{Filter, Ranking, Scored};
+use self::reach::{Reach, Reached};
+use self::segment::SegmentPlace;
+pub use self::snippet::SearchSnippet;
+use crate::history::log::describe;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::upkeep::erase::ErasureMark;
+
+/// Called with how many commits a search has read that were not in the index.
+#[derive(Clone, Default)]
+pub struct SearchProgress(Option<Arc<dyn Fn(u64) + Send + Sync>>);
+
+impl SearchProgress {
+    fn report(&self, commits: u64) {
+        if let Some(report) = &self.0 {
+            report(commits);
+        }
+    }
+}
+
+impl fmt::Debug for SearchProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SearchProgress").field(&self.0.is_some()).finish()
+    }
+}
+
+/// What [`search`] ranks, and how much of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SearchOptions {
+    /// Only messages of these kinds; all when empty.
+    pub kinds: Vec<Kind>,
+    /// Only calls of this tool and its results.
+    pub tool: Option<String>,
+    /// Only messages whose commit states this time or a later one, in microseconds since 1970.
+    pub since: Option<i64>,
+    /// Only messages whose commit states this time or an earlier one.
+    pub until: Option<i64>,
+    /// How many hits there are at most; 10 by default.
+    pub limit: usize,
+    /// Also what the heads lead to and none of them shows: edited, summarized, skipped or reverted
+    /// messages.
+    pub hidden: bool,
+    /// How many commits have to be read, because the index lacks them, before they are stored in
+    /// it; 512 by default. Fewer make the next search cheaper and this one dearer.
+    pub store_after: usize,
+    /// Called while commits are read that are not in the index yet.
+    pub progress: SearchProgress,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self {
+            kinds: Vec::new(),
+            tool: None,
+            since: None,
+            until: None,
+            limit: 10,
+            hidden: false,
+            store_after: 512,
+            progress: SearchProgress::default(),
+        }
+    }
+}
+
+impl SearchOptions {
+    /// Starts from the defaults: the ten best messages of all that is shown.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ranks messages of these kinds alone.
+    #[must_use]
+    pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Ranks calls and results of one tool.
+    #[must_use]
+    pub fn tool(mut self, name: impl Into<String>) -> Self {
+        self.tool = Some(name.into());
+        self
+    }
+
+    /// Ranks messages of this time or later.
+    #[must_use]
+    pub fn since(mut self, at_us: i64) -> Self {
+        self.since = Some(at_us);
+        self
+    }
+
+    /// Ranks messages of this time or earlier.
+    #[must_use]
+    pub fn until(mut self, at_us: i64) -> Self {
+        self.until = Some(at_us);
+        self
+    }
+
+    /// Sets how many hits there are at most.
+    #[must_use]
+    pub fn limit(mut self, hits: usize) -> Self {
+        self.limit = hits;
+        self
+    }
+
+    /// Sets whether hidden messages are ranked too.
+    #[must_use]
+    pub fn hidden(mut self, hidden: bool) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// Sets how many commits have to be read before they are stored in the index; at least 1.
+    #[must_use]
+    pub fn store_after(mut self, commits: usize) -> Self {
+        self.store_after = commits.max(1);
+        self
+    }
+
+    /// Sets what is told how many commits were indexed so far.
+    #[must_use]
+    pub fn progress(mut self, report: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        self.progress = SearchProgress(Some(Arc::new(report)));
+        self
+    }
+}
+
+/// A message that fits the words.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SearchHit {
+    /// The commit whose content it is: of those with the same content, the best.
+    pub commit: CommitId,
+    /// The text as it is stored.
+    pub content: BlobId,
+    /// The message's kind.
+    pub kind: Kind,
+    /// The tools that it calls, or the one that it answers.
+    pub tool_names: Vec<String>,
+    /// When the commit was made: microseconds since 1970, UTC.
+    pub created_at: Option<i64>,
+    /// The heads that show this commit's message, by their place in the list given to [`search`],
+    /// in order; none when it is hidden.
+    pub heads: Vec<usize>,
+    /// How well it fits; comparable within one search.
+    pub score: f64,
+    /// Where it says most of the words.
+    pub snippet: SearchSnippet,
+}
+
+/// What [`search`] found.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SearchReport {
+    /// The best messages, the best first; each content once.
+    pub hits: Vec<SearchHit>,
+    /// How many messages have one of the words at least, before messages are filtered by tool and
+    /// before contents that are equal count once.
+    pub matching: usize,
+    /// How many commits were read because they were not in the index.
+    pub added: u64,
+    /// How many entries of the index were read for the words.
+    pub entries_read: u64,
+}
+
+/// Finds the messages that fit some words best.
+///
+/// # Behavior
+/// - Searches what the contexts of the heads show: texts, reasoning, arguments of calls and
+///   results, of each message the first 64 KiB. A message fits when it has one of the words; more
+///   of them, rarer ones and more occurrences in a shorter message rank it higher (BM25), and a
+///   newer one ranks higher than an older one that says the same.
+/// - Words are sequences of letters and digits, in lower case; an identifier is found by its parts
+///   and as a whole. Scripts that are written without spaces are searched by pairs of characters.
+/// - Gives the same answer for any state of the index: it is read and written on the way, and what it
+///   lacks is read from the commits. A store that takes no writes is searched without keeping it.
+/// - Sees the heads as given: what is committed meanwhile is not searched.
+///
+/// # Errors
+/// [`Error::Collected`] when a head was deleted by garbage collection; when a commit is not stored,
+/// something is damaged, or the store fails to read.
+///
+/// # Complexity
+/// Linear in the commits that are not yet in the index. For the rest: in the messages that have
+/// one of the words, in the commits that change other messages, and a few bytes per message.
+pub async fn search(
+    repo: &Repo,
+    heads: &[CommitId],
+    query: &str,
+    options: &SearchOptions,
+) -> Result<SearchReport> {
+    let words = words::query_words(query);
+    if heads.is_empty() || words.is_empty() {
+        return Ok(SearchReport::default());
+    }
+    let mark = ErasureMark::read(repo).await?;
+    let mut index = Index::new(repo, options, mark);
+    let mut wanted = heads.to_vec();
+    let (mut last_gone, mut broken, mut errors) = (None, 0, 0);
+    // Others may replace rows between two reads, or a row or a commit is gone: then it is read again.
+    for _ in 0..MOST_TRIES {
+        match attempt(&mut index, &wanted, heads, &words, options).await {
+            Ok(Attempt::Done(report)) => return Ok(report),
+            Ok(Attempt::Lacks(commits)) => {
+                wanted = commits;
+                continue;
+            }
+            Ok(Attempt::Gone(gone)) if index.uses_rows() => {
+                if last_gone.replace(gone) == Some(gone) {
+                    index.refuse(gone).await;
+                } else {
+                    index.clear();
+                }
+            }
+            // The index leads to commits that were collected as garbage, or its segments do not fit
+            // each other, because one of them was dropped.
+            Err(error) if index.uses_rows() && is_broken(&error) => {
+                // The index is not at fault where a head is gone.
+                repo.require_uncollected(heads).await?;
+                errors += 1;
+                if errors > 1 {
+                    index.drop_segments().await;
+                } else {
+                    index.clear();
+                }
+            }
+            Ok(Attempt::Gone(_)) => index.clear(),
+            Err(error) if is_broken(&error) => {
+                repo.require_uncollected(heads).await?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        }
+        wanted = heads.to_vec();
+        broken += 1;
+        if broken == MOST_BROKEN {
+            index.without_rows();
+        }
+    }
+    let what = "the commits that are searched keep changing".to_owned();
+    Err(Error::Damaged { object: None, what })
+}
+
+/// How often a search starts over.
+const MOST_TRIES: usize = 64;
+/// How often it finds the index changed or broken before it does without.
+const MOST_BROKEN: usize = 6;
+
+/// What a try came to.
+enum Attempt {
+    Done(SearchReport),
+    /// These commits have to be indexed first.
+    Lacks(Vec<CommitId>),
+    /// A segment that cannot be used: rows or commits of it are gone.
+    Gone((CommitId, u64)),
+}
+
+async fn attempt(
+    index: &mut Index<'_>,
+    wanted: &[CommitId],
+    heads: &[CommitId],
+    words: &[String],
+    options: &SearchOptions,
+) -> Result<Attempt> {
+    index.add(wanted).await?;
+    let reach = match Reach::read(index, heads, options.hidden).await? {
+        Reached::Known(reach) => reach,
+        Reached::Lacks(commits) => return Ok(Attempt::Lacks(commits)),
+    };
+    Ok(match ranked(index, &reach, heads, words, options).await? {
+        Ok(report) => Attempt::Done(report),
+        Err(gone) => Attempt::Gone(gone),
+    })
+}
+
+/// Whether something is not stored that the index leads to, or the index contradicts itself.
+fn is_broken(error: &Error) -> bool {
+    match error {
+        Error::Missing(_) | Error::Damaged { object: None, .. } => true,
+        Error::Store(error) | Error::Compile(CompileError::Store(error)) => is_missing(error),
+        _ => false,
+    }
+}
+
+/// Drops the segments of the index that cannot be used, and indexes again what the branches lead to.
+/// Does nothing where no search was made yet.
+pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
+    let (store, name) = (repo.store(), repo.name());
+    let indexed = store.derived_commits(name, DerivedKind::SearchMark).await?;
+    if indexed.is_some_and(|commits| commits.is_empty()) {
+        return Ok(());
+    }
+    let heads: Vec<CommitId> =
+        repo.branches().await?.into_iter().map(|branch| branch.head).collect();
+    let options = SearchOptions::new().hidden(true).limit(1);
+    search(repo, &heads, "a", &options).await.map(drop)
+}
+
+/// Deletes the search index of a repository, with all words of all messages: the next search
+/// builds it again from the messages that are stored then.
+///
+/// # Behavior
+/// - Deletes all derived rows, those of snapshots and of the turn index too, as a store has no way
+///   to delete one kind: rows that nothing names any more are deleted as well.
+///
+/// # Errors
+/// When the store fails.
+pub async fn forget_search_index(repo: &Repo) -> Result<()> {
+    Ok(repo.store().drop_derived(repo.name()).await?)
+}
+
+/// Ranks the messages, or fails with the segment of which rows are gone.
+async fn ranked(
+    index: &mut Index<'_>,
+    reach: &Reach,
+    heads: &[CommitId],
+    words: &[String],
+    options: &SearchOptions,
+) -> Result<std::result::Result<SearchReport, (CommitId, u64)>> {
+    let repo = index.repo;
+    let mut encoded = Vec::with_capacity(index.segments.len());
+    for segment in &index.segments {
+        let gone = (segment.at.unwrap_or(CommitId::from_bytes([0; 32])), segment.number);
+        match store::word_lists(repo, segment, words).await? {
+            Some(lists) => encoded.push(lists),
+            None => return Ok(Err(gone)),
+        }
+    }
+    let copies: Vec<Vec<(u32, u32)>> = index
+        .segments
+        .iter()
+        .map(|segment| {
+            let mut copies = segment.copies.clone();
+            copies.sort_unstable_by_key(|(at, of)| (*of, *at));
+            copies
+        })
+        .collect();
+    let tips = repo.store().commits(repo.name(), heads).await?;
+    let newest = tips.iter().flatten().filter_map(|tip| tip.created_at.and_then(hour_of)).max();
+    let Some(ranking) = Ranking::new(index, reach, &copies, &encoded, newest) else {
+        let damaged = index.segments.iter().find_map(|segment| Some((segment.at?, segment.number)));
+        return damaged.map(Err).ok_or_else(|| Error::Damaged {
+            object: None,
+            what: "a list of the search index cannot be read".to_owned(),
+        });
+    };
+    let filter = Filter {
+        kinds: options.kinds.clone(),
+        hours: [options.since.and_then(hour_of), options.until.and_then(hour_of)],
+    };
+    let mut report =
+        SearchReport { added: index.added, entries_read: ranking.read, ..SearchReport::default() };
+    let mut contents: HashSet<BlobId> = HashSet::new();
+    let mut done = 0;
+    // Equal contents and what a filter leaves out are known only when messages are read.
+    let mut limit = options.limit.saturating_mul(2).max(1);
+    while report.hits.len() < options.limit {
+        let (best, total) = ranking.best(index, reach, &copies, &filter, limit);
+        report.matching = total;
+        let new = best.get(done..).unwrap_or_default();
+        done = best.len();
+        for equal in new.chunk_by(|a, b| a.score == b.score) {
+            if report.hits.len() >= options.limit {
+                break;
+            }
+            let mut found = match commits(index, equal).await? {
+                Ok(found) => found,
+                Err(gone) => return Ok(Err(gone)),
+            };
+            // Equally good messages come in an order that does not depend on the index.
+            found.sort_by_key(|(_, commit)| (Reverse(commit.created_at), commit.id()));
+            for (scored, commit) in found {
+                if report.hits.len() >= options.limit {
+                    break;
+                }
+                let Some((blob, kind)) = commit.content.zip(commit.kind.clone()) else { continue };
+                let at = commit.created_at;
+                let is_in = options.since.is_none_or(|since| at.is_some_and(|at| at >= since))
+                    && options.until.is_none_or(|until| at.is_some_and(|at| at <= until));
+                if !is_in || contents.contains(&blob) {
+                    continue;
+                }
+                // It was erased since the index was read.
+                let stored = repo.blobs_or_erased(&[blob.into()]).await?;
+                let Some(stored) = stored.into_iter().flatten().next() else { continue };
+                let described = describe(repo, std::slice::from_ref(&commit)).await?;
+                let tool_names: Vec<String> =
+                    described.into_iter().flat_map(|line| line.tool_names).collect();
+                if options.tool.as_ref().is_some_and(|tool| !tool_names.contains(tool)) {
+                    continue;
+                }
+                contents.insert(blob);
+                let texts = crate::search::grep::message_texts(
+                    &kind,
+                    &String::from_utf8_lossy(stored.bytes()),
+                );
+                report.hits.push(SearchHit {
+                    commit: commit.id(),
+                    content: blob,
+                    kind,
+                    tool_names,
+                    created_at: at,
+                    heads: reach.heads(index, scored.place),
+                    score: scored.score,
+                    snippet: SearchSnippet::of(&texts, words),
+                });
+            }
+        }
+        if best.len() < limit {
+            break;
+        }
+        limit = limit.saturating_mul(4);
+    }
+    Ok(Ok(report))
+}
+
+/// Reads the commits of messages, in the order given; or fails with the segment of which commits are
+/// gone.
+async fn commits(
+    index: &Index<'_>,
+    page: &[Scored],
+) -> Result<std::result::Result<Vec<(Scored, Commit)>, (CommitId, u64)>> {
+    let repo = index.repo;
+    let mut read: IdMap<SegmentPlace, Commit> = IdMap::default();
+    let mut found = Vec::with_capacity(page.len());
+    for scored in page {
+        if !read.contains_key(&scored.place) {
+            let SegmentPlace { segment: number, position } = scored.place;
+            let segment = index.segment(number);
+            let Some((at, mark)) = segment.and_then(|segment| segment.mark_from(position)) else {
+                let what = "a segment of the search index lacks a mark".to_owned();
+                return Err(Error::Damaged { object: None, what });
+            };
+            let limit = (at - position) as usize + 1;
+            let walk = Walk { limit, ..Walk::from(mark) };
+            let walked = match repo.store().walk(repo.name(), walk).await {
+                Err(error) if is_missing(&error) => {
+                    let gone = segment.map(|segment| (segment.at, segment.number));
+                    let (at, number) = gone.unwrap_or_default();
+                    return Ok(Err((at.unwrap_or(CommitId::from_bytes([0; 32])), number)));
+                }
+                walked => walked?,
+            };
+            for (entry, back) in walked.steps.into_iter().zip(0u32..) {
+                read.insert(SegmentPlace { segment: number, position: at - back }, entry.commit);
+            }
+        }
+        let commit = read.get(&scored.place).cloned();
+        let commit = commit.ok_or_else(|| Error::Damaged {
+            object: None,
+            what: "the search index names a commit that is not there".to_owned(),
+        })?;
+        found.push((*scored, commit));
+    }
+    Ok(Ok(found))
+}

@@ -1,0 +1,578 @@
+//! The index of a repository, as far as some heads need it: finds where commits are in it, and
+//! adds those that are not.
+
+use std::collections::HashMap;
+
+use tract_compile::{IdMap, IdSet};
+use tract_core::store::{BlobKey, StoreError, StoreErrorKind, Walk};
+use tract_core::{
+    Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op, StoreExt as _, parallel,
+};
+
+use super::build::{Builder, FULL_COMMITS, is_shown, leads_of, marked, named_by};
+use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
+use super::wire::{Frame, unframe};
+use super::words::WordCounts;
+use super::{SearchOptions, join, store};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::repo::wire::Input;
+use crate::search::grep::message_texts;
+use crate::upkeep::erase::ErasureMark;
+
+/// The segment under construction.
+const BUILDING: u32 = u32::MAX;
+/// Commits that are read together.
+const PAGE: usize = 1024;
+/// Commits whose places are remembered because one near them was asked for.
+const MOST_NEAR: usize = 1 << 17;
+
+/// What a walk from a commit comes to.
+struct Walked {
+    /// Commits that are not in the index, newest first.
+    commits: Vec<Commit>,
+    /// Where the parent of the last of them is, or the commit itself where there are none.
+    reached: Option<SegmentPlace>,
+    /// Where the walk would continue, when it gave up.
+    next: Option<CommitId>,
+}
+
+pub(super) struct Index<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) segments: Vec<Segment>,
+    /// The segments by the commit that describes them; `None` for one that cannot be used.
+    described: HashMap<CommitId, Option<u32>>,
+    marks: IdMap<CommitId, SegmentPlace>,
+    near: IdMap<CommitId, SegmentPlace>,
+    builder: Builder,
+    building: IdMap<CommitId, u32>,
+    /// Commits that could not be found or read, so that nothing more is tried.
+    absent: IdSet<CommitId>,
+    options: &'a SearchOptions,
+    /// Commits that were read and not found in the index.
+    pub(super) added: u64,
+    /// Whether rows could be written so far.
+    writable: bool,
+    /// Read before any message, so that no row is written with words that were erased since.
+    pub(super) mark: ErasureMark,
+    /// Whether rows are read at all.
+    uses_rows: bool,
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(repo: &'a Repo, options: &'a SearchOptions, mark: ErasureMark) -> Self {
+        Self {
+            repo,
+            segments: Vec::new(),
+            described: HashMap::new(),
+            marks: IdMap::default(),
+            near: IdMap::default(),
+            builder: Builder::new(),
+            building: IdMap::default(),
+            absent: IdSet::default(),
+            options,
+            added: 0,
+            writable: true,
+            mark,
+            uses_rows: true,
+        }
+    }
+
+    /// Neither reads nor writes rows from now on: all is read from the commits.
+    pub(super) fn without_rows(&mut self) {
+        self.clear();
+        (self.uses_rows, self.writable) = (false, false);
+    }
+
+    /// Returns whether rows are read.
+    pub(super) fn uses_rows(&self) -> bool {
+        self.uses_rows
+    }
+
+    pub(super) fn segment(&self, number: u32) -> Option<&Segment> {
+        self.segments.get(number as usize)
+    }
+
+    /// Reads what leads from these commits to the root and is not in the index, and stores it
+    /// when it is much. Afterwards [`place`](Self::place) finds all of it.
+    pub(super) async fn add(&mut self, heads: &[CommitId]) -> Result<()> {
+        let mut heads: Vec<CommitId> = heads.to_vec();
+        heads.reverse();
+        self.load_described(&heads).await?;
+        // What heads lead to is read before them, so that it can be named by its place.
+        while let Some(head) = heads.last().copied() {
+            if self.known_place(head).is_some() || self.absent.contains(&head) {
+                heads.pop();
+                continue;
+            }
+            let walked = self.walk(head, FULL_COMMITS).await?;
+            if let Some(next) = walked.next {
+                if self.absent.contains(&next) {
+                    return Err(Error::Missing(ObjectId::Commit(next)));
+                }
+                heads.push(next);
+                continue;
+            }
+            if walked.commits.is_empty() {
+                heads.pop();
+                continue;
+            }
+            let changes = self.changes(&walked.commits).await?;
+            let unknown = self.unknown(&walked.commits, &changes).await?;
+            if !unknown.is_empty() {
+                // The oldest is read first.
+                heads.extend(unknown.into_iter().rev());
+                continue;
+            }
+            self.add_run(walked, changes).await?;
+            heads.pop();
+        }
+        let is_much =
+            self.builder.len() as usize >= self.options.store_after || self.builder.is_full();
+        self.finish_segment(is_much).await?;
+        if is_much && self.writable {
+            self.writable = join::merge(self).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the segments of commits that have marks, all marks at once.
+    async fn load_described(&mut self, heads: &[CommitId]) -> Result<()> {
+        if !self.uses_rows {
+            return Ok(());
+        }
+        for ids in heads.chunks(PAGE) {
+            let (repo, kind) = (self.repo, DerivedKind::SearchMark);
+            let rows = repo.store().derived(repo.name(), kind, ids).await?;
+            for (id, row) in ids.iter().zip(rows) {
+                if let Some(row) = row
+                    && !self.marks.contains_key(id)
+                {
+                    self.load_by_mark(*id, &row).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the segment that the row of a commit names.
+    async fn load_by_mark(&mut self, commit: CommitId, row: &[u8]) -> Result<()> {
+        let Some((sort, number, body)) = unframe(commit, row) else { return Ok(()) };
+        if sort == Frame::Segment as u8 {
+            self.add_described(commit, number, body);
+        } else if sort == Frame::Mark as u8
+            && let Some(at) = Input(body).id()
+            && !self.described.contains_key(&at)
+        {
+            let (repo, kind) = (self.repo, DerivedKind::SearchMark);
+            let found = repo.store().derived(repo.name(), kind, &[at]).await?;
+            match found.first().and_then(|row| unframe(at, row.as_ref()?)) {
+                Some((sort, number, body)) if sort == Frame::Segment as u8 => {
+                    self.add_described(at, number, body);
+                }
+                _ => {
+                    self.described.insert(at, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_described(&mut self, at: CommitId, number: u64, body: &[u8]) {
+        if self.described.contains_key(&at) {
+            return;
+        }
+        // Two processes may have indexed the same commits in different segments: they count once.
+        let fits =
+            |segment: &Segment| segment.marks.iter().all(|(_, id)| !self.marks.contains_key(id));
+        let segment = Segment::decode(at, number, body).filter(fits);
+        let place = segment.is_some().then_some(self.segments.len() as u32);
+        self.described.insert(at, place);
+        if let Some(segment) = segment {
+            self.take(segment);
+        }
+    }
+
+    /// Takes a segment and returns its number.
+    pub(super) fn take(&mut self, segment: Segment) -> u32 {
+        let number = self.segments.len() as u32;
+        for (position, id) in &segment.marks {
+            self.marks.insert(*id, SegmentPlace { segment: number, position: *position });
+        }
+        self.segments.push(segment);
+        number
+    }
+
+    /// Takes a segment that is stored.
+    pub(super) fn take_described(&mut self, segment: Segment) {
+        let at = segment.at;
+        let number = self.take(segment);
+        if let Some(at) = at {
+            self.described.insert(at, Some(number));
+        }
+    }
+
+    /// Forgets all that was loaded or built, because others changed it meanwhile.
+    pub(super) fn clear(&mut self) {
+        let fresh = Self::new(self.repo, self.options, self.mark.clone());
+        let (added, writable, uses_rows) = (self.added, self.writable, self.uses_rows);
+        *self = Self { added, writable, uses_rows, ..fresh };
+    }
+
+    /// Does not use a segment: rows of it are damaged or gone, or commits of it are. Those that are
+    /// left are dropped, and its commits are indexed again.
+    pub(super) async fn refuse(&mut self, (at, number): (CommitId, u64)) {
+        let place = self.segments.iter().position(|s| s.at == Some(at) && s.number == number);
+        let segment = place.map(|place| self.segments.swap_remove(place));
+        if let Some(segment) = segment {
+            store::drop_segment(self.repo, &self.mark, &segment).await;
+        }
+        self.clear();
+        self.described.insert(at, None);
+    }
+
+    /// Drops all segments that were loaded: together they cannot be used. Their commits are indexed
+    /// again.
+    pub(super) async fn drop_segments(&mut self) {
+        for segment in std::mem::take(&mut self.segments) {
+            store::drop_segment(self.repo, &self.mark, &segment).await;
+        }
+        self.clear();
+    }
+
+    /// Whether a commit was looked for and is not stored.
+    pub(super) fn is_absent(&self, commit: CommitId) -> bool {
+        self.absent.contains(&commit)
+    }
+
+    fn known_place(&self, commit: CommitId) -> Option<SegmentPlace> {
+        let building = self.building.get(&commit);
+        let building = building.map(|at| SegmentPlace { segment: BUILDING, position: *at });
+        let indexed = || self.marks.get(&commit).or_else(|| self.near.get(&commit)).copied();
+        building.or_else(indexed)
+    }
+
+    /// Returns where a commit is; `None` when it is not indexed.
+    pub(super) async fn place(&mut self, commit: CommitId) -> Result<Option<SegmentPlace>> {
+        if let Some(place) = self.known_place(commit) {
+            return Ok(Some(place));
+        }
+        if self.absent.contains(&commit) {
+            return Ok(None);
+        }
+        let walked = self.walk(commit, 2 * SPACING as usize).await?;
+        Ok(walked.reached.filter(|_| walked.commits.is_empty()))
+    }
+
+    /// Returns the place that a segment names, or the commit that it names where that is not indexed.
+    pub(super) async fn resolve(
+        &mut self,
+        segment: u32,
+        named: Ref,
+    ) -> Result<Result<SegmentPlace, CommitId>> {
+        let (mark, before) = match named {
+            Ref::Here(position) => return Ok(Ok(SegmentPlace { segment, position })),
+            Ref::Elsewhere(mark, before) => (mark, before),
+        };
+        if let Some(place) = self.place(mark).await? {
+            let segment = match place.segment {
+                BUILDING => Some(self.builder.segment()),
+                number => self.segment(number),
+            };
+            let run = segment.and_then(|segment| segment.runs.get(segment.run_of(place.position)?));
+            let position = place.position.checked_sub(before);
+            // Here its run may begin after the commit that is named.
+            if let Some(position) = position
+                && (before == 0 || run.is_some_and(|run| run.start <= position))
+            {
+                return Ok(Ok(SegmentPlace { position, ..place }));
+            }
+        }
+        let commit = self.ancestor(mark, before).await?;
+        Ok(self.place(commit).await?.ok_or(commit))
+    }
+
+    /// Returns the commit that comes `before` commits before another one.
+    async fn ancestor(&self, commit: CommitId, before: u32) -> Result<CommitId> {
+        let (mut next, mut left) = (commit, before as usize);
+        while left > 0 {
+            let walk = Walk { limit: left + 1, ..Walk::from(next) };
+            let page = self.repo.store().walk(self.repo.name(), walk).await?;
+            if let Some(entry) = page.steps.get(left) {
+                return Ok(entry.commit.id());
+            }
+            left -= page.steps.len();
+            next = page.next.ok_or_else(|| Error::Damaged {
+                object: None,
+                what: "a segment of the search index names a commit before the first".to_owned(),
+            })?;
+        }
+        Ok(next)
+    }
+
+    /// Names a commit so that the segment under construction can keep it.
+    fn name(&self, commit: CommitId) -> Ref {
+        let place = self.known_place(commit).and_then(|place| self.name_of(place));
+        place.unwrap_or(Ref::Elsewhere(commit, 0))
+    }
+
+    /// Names a place so that the segment under construction can keep it.
+    fn name_of(&self, SegmentPlace { segment, position }: SegmentPlace) -> Option<Ref> {
+        if segment == BUILDING {
+            return Some(Ref::Here(position));
+        }
+        // The last commit of a run is a mark.
+        let (at, id) = self.segment(segment)?.mark_from(position)?;
+        Some(Ref::Elsewhere(id, at - position))
+    }
+
+    /// Walks back from a commit to one that is in the index.
+    async fn walk(&mut self, head: CommitId, most: usize) -> Result<Walked> {
+        let mut commits: Vec<Commit> = Vec::new();
+        let mut next = Some(head);
+        while let Some(from) = next {
+            if let Some(place) = self.known_place(from) {
+                return self.reached(commits, place).await;
+            }
+            if commits.len() >= most {
+                return Ok(Walked { commits, reached: None, next: Some(from) });
+            }
+            let limit =
+                PAGE.min(most - commits.len()).min(if commits.is_empty() { 300 } else { PAGE });
+            let stop_at = self.uses_rows.then_some(DerivedKind::SearchMark);
+            let walk = Walk { limit, stop_at, ..Walk::from(from) };
+            let page = self.repo.store().walk(self.repo.name(), walk).await;
+            let page = match page {
+                Ok(page) => page,
+                Err(error) if is_missing(&error) && commits.is_empty() => {
+                    self.absent.insert(head);
+                    return Ok(Walked { commits: Vec::new(), reached: None, next: None });
+                }
+                Err(error) => return Err(error.into()),
+            };
+            next = page.next;
+            for entry in page.steps {
+                if let Some(place) = self.known_place(entry.commit.id()) {
+                    return self.reached(commits, place).await;
+                }
+                commits.push(entry.commit);
+            }
+            if let Some((id, row)) = page.stopped {
+                if !self.marks.contains_key(&id) {
+                    self.load_by_mark(id, &row).await?;
+                }
+                next = Some(id);
+                if self.known_place(id).is_none() {
+                    // A row that says nothing of it: the commit is as any other.
+                    let commit = self.repo.store().require_commit(self.repo.name(), id).await?;
+                    next = commit.parent();
+                    commits.push(commit);
+                }
+            }
+        }
+        Ok(Walked { commits, reached: None, next: None })
+    }
+
+    /// Leaves out those commits of a walk that are in the run that it came to: after the mark
+    /// come commits whose ids are not kept.
+    async fn reached(&mut self, mut commits: Vec<Commit>, at: SegmentPlace) -> Result<Walked> {
+        let mut reached = at;
+        // Mostly one block; more of them where rows of marks were lost.
+        while reached.segment != BUILDING && !commits.is_empty() {
+            let block = self.commits_after(reached).await?;
+            let whole = block.last().map(|(_, place)| *place);
+            for (id, place) in block {
+                if commits.last().is_none_or(|commit| commit.id() != id) {
+                    break;
+                }
+                commits.pop();
+                reached = place;
+            }
+            if whole != Some(reached) {
+                break;
+            }
+        }
+        Ok(Walked { commits, reached: Some(reached), next: None })
+    }
+
+    /// Reads the commits of a run after a place, as far as the next mark, oldest first.
+    async fn commits_after(&mut self, at: SegmentPlace) -> Result<Vec<(CommitId, SegmentPlace)>> {
+        let Some(segment) = self.segment(at.segment) else { return Ok(Vec::new()) };
+        let run = segment.run_of(at.position).and_then(|run| segment.runs.get(run));
+        let end = run.map_or(0, |run| run.end());
+        let Some((to, mark)) = segment.mark_from(at.position + 1).filter(|(to, _)| *to < end)
+        else {
+            return Ok(Vec::new());
+        };
+        let limit = (to - at.position) as usize;
+        let walk = Walk { limit, ..Walk::from(mark) };
+        // The commits of another branch may be deleted.
+        let page = match self.repo.store().walk(self.repo.name(), walk).await {
+            Ok(page) => page,
+            Err(error) if is_missing(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        self.make_room();
+        let mut found = Vec::with_capacity(page.steps.len());
+        for (entry, position) in page.steps.iter().rev().zip(at.position + 1..) {
+            let place = SegmentPlace { position, ..at };
+            self.near.insert(entry.commit.id(), place);
+            found.push((entry.commit.id(), place));
+        }
+        Ok(found)
+    }
+
+    async fn changes(&self, commits: &[Commit]) -> Result<Vec<Vec<Change>>> {
+        let mut all = Vec::with_capacity(commits.len());
+        for commit in commits {
+            all.push(match &commit.changes {
+                tract_core::Changes::List(list) => list.clone(),
+                tract_core::Changes::Blob(_) => self.repo.changes(commit).await?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Returns the commits that these name and that are to be read before them: all of them, so
+    /// that a line is not walked again for each of its merges.
+    async fn unknown(
+        &mut self,
+        commits: &[Commit],
+        changes: &[Vec<Change>],
+    ) -> Result<Vec<CommitId>> {
+        let own: IdSet<CommitId> = commits.iter().map(Commit::id).collect();
+        let (mut unknown, mut seen) = (Vec::new(), IdSet::default());
+        for (commit, changes) in commits.iter().zip(changes).rev() {
+            for named in named_by(commit, changes) {
+                if own.contains(&named) || self.absent.contains(&named) || !seen.insert(named) {
+                    continue;
+                }
+                if self.place(named).await?.is_none() && !self.absent.contains(&named) {
+                    unknown.push(named);
+                }
+            }
+        }
+        Ok(unknown)
+    }
+
+    async fn add_run(&mut self, walked: Walked, mut changes: Vec<Vec<Change>>) -> Result<()> {
+        let mut base = walked.reached.and_then(|place| self.name_of(place));
+        self.builder.begin_run(base);
+        let mut commits = walked.commits;
+        commits.reverse();
+        changes.reverse();
+        for (commits, changes) in commits.chunks(PAGE).zip(changes.chunks(PAGE)) {
+            let words = self.words(commits).await?;
+            for (commit, changes) in commits.iter().zip(changes) {
+                if self.builder.is_full() || !self.builder.takes(commit.kind.as_ref()) {
+                    self.finish_segment(true).await?;
+                    base = commit.parent().map(|parent| Ref::Elsewhere(parent, 0));
+                    self.builder.begin_run(base);
+                }
+                let words = commit.content.and_then(|blob| words.get(&blob));
+                let position = self.builder.push(commit, words);
+                self.building.insert(commit.id(), position);
+                self.add_effects(commit, changes, position).await?;
+            }
+            self.added += commits.len() as u64;
+            self.options.progress.report(self.added);
+        }
+        self.builder.end_run();
+        Ok(())
+    }
+
+    /// Counts the words of those contents that are not yet in the segment.
+    async fn words(&self, commits: &[Commit]) -> Result<IdMap<tract_core::BlobId, WordCounts>> {
+        let mut wanted = IdMap::default();
+        for commit in commits {
+            if let (Some(kind), Some(blob)) = (&commit.kind, commit.content) {
+                wanted.entry(blob).or_insert(kind);
+            }
+        }
+        let wanted: Vec<(tract_core::BlobId, &tract_core::Kind)> = wanted.into_iter().collect();
+        let keys: Vec<BlobKey> = wanted.iter().map(|(blob, _)| (*blob).into()).collect();
+        let blobs = self.repo.blobs_or_erased(&keys).await?;
+        let stored = wanted.into_iter().zip(blobs);
+        let stored: Vec<_> =
+            stored.filter_map(|((id, kind), blob)| Some((id, kind, blob?))).collect();
+        let counted = parallel::map(&stored, 32, |(id, kind, blob)| {
+            let texts = message_texts(kind, &String::from_utf8_lossy(blob.bytes()));
+            (*id, WordCounts::of(texts.iter().map(|text| text.text.as_str())))
+        });
+        Ok(counted.into_iter().collect())
+    }
+
+    async fn add_effects(
+        &mut self,
+        commit: &Commit,
+        changes: &[Change],
+        position: u32,
+    ) -> Result<()> {
+        let id = |this: CommitRef| this.resolve(commit.id());
+        for named in leads_of(commit) {
+            self.builder.add_effect(position, Effect::Leads { to: self.name(named) });
+        }
+        if let Op::Append { slot: Some(slot), priority, .. } = &commit.op {
+            let (slot, version) = (self.name(*slot), Ref::Here(position));
+            let shown = priority.map(is_shown);
+            self.builder.add_effect(position, Effect::Add { slot, version, shown });
+        }
+        for change in changes {
+            let slot = self.name(id(change.slot()));
+            let effect = match *change {
+                Change::Add { row, .. } => {
+                    let shown = self.shown_by(commit, row.mark.map(id)).await?;
+                    Effect::Add { slot, version: self.name(id(row.version)), shown }
+                }
+                Change::Remove { .. } => Effect::Remove { slot },
+                Change::Version { to, .. } => Effect::Version { slot, to: self.name(id(to)) },
+                Change::Mark { to, .. } => {
+                    Effect::Mark { slot, shown: self.shown_by(commit, to.map(id)).await? }
+                }
+            };
+            self.builder.add_effect(position, effect);
+        }
+        Ok(())
+    }
+
+    async fn shown_by(&self, commit: &Commit, mark: Option<CommitId>) -> Result<Option<bool>> {
+        match mark {
+            None => Ok(None),
+            Some(mark) if mark == commit.id() => Ok(marked(commit)),
+            Some(mark) => {
+                let found = self.repo.store().commit(self.repo.name(), mark).await?;
+                Ok(found.as_ref().and_then(marked))
+            }
+        }
+    }
+
+    /// Makes a segment of what was read, and stores it if it is `kept`.
+    async fn finish_segment(&mut self, kept: bool) -> Result<()> {
+        let built = std::mem::replace(&mut self.builder, Builder::new()).finish();
+        let positions = std::mem::take(&mut self.building);
+        if built.len() == 0 {
+            return Ok(());
+        }
+        let mut segment = built;
+        if kept && self.writable {
+            (segment, self.writable) = store::store(self.repo, &self.mark, segment).await?;
+        }
+        let number = self.segments.len() as u32;
+        self.take_described(segment);
+        let segment = number;
+        self.make_room();
+        let places = positions.into_iter();
+        self.near.extend(places.map(|(id, position)| (id, SegmentPlace { segment, position })));
+        Ok(())
+    }
+
+    fn make_room(&mut self) {
+        if self.near.len() > MOST_NEAR {
+            self.near.clear();
+        }
+    }
+}
+
+pub(super) fn is_missing(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::Missing { .. })
+}

@@ -1,0 +1,320 @@
+//! Joins segments, so that there are few of them.
+//!
+//! The rows of the new segment are kept with other commits than those of the old ones, which are
+//! emptied after it is described.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use tract_compile::IdSet;
+use tract_core::{CommitId, DerivedKind};
+
+use super::build::{FULL_BYTES, FULL_COMMITS};
+use super::index::Index;
+use super::postings::{self, Posting};
+use super::segment::{Effect, Event, Ref, Run, Segment, SegmentPlace, Terms, TermsRow};
+use super::store::{Writer, terms_of};
+use super::terms::{List, RowCursor};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+
+/// Segments of about the same size that are joined into one.
+const JOINED: usize = 4;
+/// Commits and bytes of words from which on a segment is not joined any more. What a search writes
+/// on the way is bounded by them, and so is the space that replaced rows leave in the store.
+const LARGE_COMMITS: u32 = 4 * FULL_COMMITS as u32;
+const LARGE_BYTES: u64 = 4 * FULL_BYTES as u64;
+
+/// Joins segments of about the same size while there are many of them, so that there are few of
+/// any size. Returns `false` where the store refuses.
+pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
+    loop {
+        let sizes: Vec<Size> = index.segments.iter().map(Size::of).collect();
+        let Some(places) = joined(&sizes) else { return Ok(true) };
+        match merge_segments(index, &places).await {
+            Ok(Some(joined)) => {
+                let kept = std::mem::take(&mut index.segments);
+                let kept = kept.into_iter().enumerate().filter(|(at, _)| !places.contains(at));
+                let mut segments: Vec<Segment> = kept.map(|(_, segment)| segment).collect();
+                segments.push(joined);
+                index.clear();
+                for segment in segments {
+                    index.take_described(segment);
+                }
+            }
+            // Others joined them meanwhile; what they did is found next time.
+            Ok(None) => return Ok(true),
+            Err(_left_away) => return Ok(false),
+        }
+    }
+}
+
+/// How large a segment is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    commits: u32,
+    /// Of words.
+    bytes: u64,
+    is_stored: bool,
+}
+
+impl Size {
+    fn of(segment: &Segment) -> Self {
+        let bytes = match &segment.terms {
+            Terms::Stored { bytes, .. } => *bytes,
+            Terms::Memory(_) => 0,
+        };
+        Self { commits: segment.len(), bytes, is_stored: segment.at.is_some() }
+    }
+
+    fn is_large(self) -> bool {
+        self.commits >= LARGE_COMMITS || self.bytes >= LARGE_BYTES
+    }
+}
+
+/// Returns the segments to join next, by place: several of about the same size, but not more than
+/// make a large one.
+fn joined(sizes: &[Size]) -> Option<Vec<usize>> {
+    let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (place, size) in sizes.iter().enumerate() {
+        if size.is_stored && !size.is_large() {
+            by_size.entry(size.commits.max(256).ilog2() / 2).or_default().push(place);
+        }
+    }
+    let full = by_size.into_iter().filter(|(_, places)| places.len() >= JOINED);
+    let (_, mut places) = full.min_by_key(|(size, _)| *size)?;
+    let mut all = Size::default();
+    places.retain(|place| {
+        let size = sizes.get(*place).filter(|_| !all.is_large());
+        all.commits = all.commits.saturating_add(size.map_or(0, |size| size.commits));
+        all.bytes = all.bytes.saturating_add(size.map_or(0, |size| size.bytes));
+        size.is_some()
+    });
+    Some(places)
+}
+
+async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Option<Segment>> {
+    let numbers: Vec<u32> = places.iter().map(|place| *place as u32).collect();
+    let inputs: Vec<Segment> =
+        numbers.iter().filter_map(|number| index.segment(*number)).cloned().collect();
+    let Some(segment) = join(index, &numbers, &inputs).await? else { return Ok(None) };
+    let mut taken = IdSet::default();
+    let mut bytes = 0;
+    for input in &inputs {
+        if let Terms::Stored { rows, bytes: size } = &input.terms {
+            taken.extend(rows.iter().map(|row| row.at));
+            bytes += size;
+        }
+    }
+    let (repo, mark) = (index.repo, index.mark.clone());
+    let mut gone = IdSet::default();
+    for marks in segment.marks.chunks(1024) {
+        let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
+        let known = repo.store().commits(repo.name(), &ids).await?;
+        gone.extend(
+            ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id),
+        );
+    }
+    let mut writer = Writer::new(repo, &mark, &segment, bytes, &taken, gone);
+    let mut offset = 0;
+    let mut words = Vec::new();
+    for input in &inputs {
+        let mut reader = WordReader::new(input, offset);
+        offset += input.len();
+        if !reader.advance(repo).await? {
+            return Ok(None);
+        }
+        words.push(reader);
+    }
+    let mut list: Vec<Posting> = Vec::new();
+    loop {
+        let next = words.iter().filter_map(|reader| reader.word.as_ref()).min().cloned();
+        let Some(word) = next else { break };
+        list.clear();
+        for reader in words.iter_mut().filter(|reader| reader.word.as_ref() == Some(&word)) {
+            if reader.append_to(&mut list).is_none() || !reader.advance(repo).await? {
+                return Ok(None);
+            }
+        }
+        writer.add(&word, &postings::encode(&list)).await?;
+    }
+    Ok(Some(writer.finish(segment, &inputs.iter().collect::<Vec<_>>()).await?))
+}
+
+/// Puts the descriptions of segments together, one after the other.
+async fn join(
+    index: &mut Index<'_>,
+    joined: &[u32],
+    inputs: &[Segment],
+) -> Result<Option<Segment>> {
+    let mut offsets: HashMap<u32, u32> = HashMap::new();
+    let mut offset: u32 = 0;
+    for (number, input) in joined.iter().zip(inputs) {
+        offsets.insert(*number, offset);
+        let Some(next) = offset.checked_add(input.len()) else { return Ok(None) };
+        offset = next;
+    }
+    let mut out = super::build::Builder::new().finish();
+    for (number, input) in joined.iter().zip(inputs) {
+        let offset = offsets.get(number).copied().unwrap_or_default();
+        let mut kinds = Vec::new();
+        for kind in &input.kinds {
+            let known = out.kinds.iter().position(|known| known == kind);
+            kinds.push(known.unwrap_or_else(|| {
+                out.kinds.push(kind.clone());
+                out.kinds.len() - 1
+            }));
+        }
+        if out.kinds.len() > super::segment::Class::MAX_KINDS {
+            return Ok(None);
+        }
+        for run in &input.runs {
+            let base = match run.base {
+                Some(base) => Some(moved(index, *number, base, &offsets).await?),
+                None => None,
+            };
+            out.runs.push(Run { start: run.start + offset, len: run.len, base });
+        }
+        for event in &input.events {
+            let mut refs = Vec::new();
+            for named in event.effect.refs() {
+                refs.push(moved(index, *number, named, &offsets).await?);
+            }
+            let effect = event.effect.with_refs(&refs);
+            out.events.push(Event { position: event.position + offset, effect });
+        }
+        out.marks.extend(input.marks.iter().map(|(at, id)| (at + offset, *id)));
+        out.copies.extend(input.copies.iter().map(|(at, of)| (at + offset, of + offset)));
+        out.classes.extend(input.classes.iter().map(|class| class.with_kind(&kinds)));
+        out.lengths.extend(&input.lengths);
+        out.hours.extend(&input.hours);
+    }
+    Ok(Some(out))
+}
+
+async fn moved(
+    index: &mut Index<'_>,
+    segment: u32,
+    named: Ref,
+    offsets: &HashMap<u32, u32>,
+) -> Result<Ref> {
+    let place = index.resolve(segment, named).await?;
+    Ok(match place {
+        Ok(SegmentPlace { segment, position }) => match offsets.get(&segment) {
+            Some(offset) => Ref::Here(position + offset),
+            None => named,
+        },
+        Err(_commit) => named,
+    })
+}
+
+impl Effect {
+    fn refs(self) -> Vec<Ref> {
+        match self {
+            Self::Add { slot, version, .. } => vec![slot, version],
+            Self::Version { slot, to } => vec![slot, to],
+            Self::Remove { slot } | Self::Mark { slot, .. } => vec![slot],
+            Self::Leads { to } => vec![to],
+        }
+    }
+
+    fn with_refs(self, refs: &[Ref]) -> Self {
+        match (self, refs) {
+            (Self::Add { shown, .. }, [slot, version]) => {
+                Self::Add { slot: *slot, version: *version, shown }
+            }
+            (Self::Version { .. }, [slot, to]) => Self::Version { slot: *slot, to: *to },
+            (Self::Remove { .. }, [slot]) => Self::Remove { slot: *slot },
+            (Self::Mark { shown, .. }, [slot]) => Self::Mark { slot: *slot, shown },
+            (Self::Leads { .. }, [to]) => Self::Leads { to: *to },
+            (same, _) => same,
+        }
+    }
+}
+
+/// Reads the words of a segment in order, a row at a time.
+struct WordReader<'a> {
+    number: u64,
+    offset: u32,
+    rows: std::slice::Iter<'a, TermsRow>,
+    row: Bytes,
+    cursor: RowCursor,
+    word: Option<String>,
+    /// Where the word's list is in the row.
+    list: ReadList,
+}
+
+/// A list of a row, by place.
+enum ReadList {
+    Single(u32),
+    Encoded(Bytes),
+}
+
+impl<'a> WordReader<'a> {
+    fn new(segment: &'a Segment, offset: u32) -> Self {
+        let rows = match &segment.terms {
+            Terms::Stored { rows, .. } => rows.iter(),
+            Terms::Memory(_) => [].iter(),
+        };
+        let (row, cursor, list) = (Bytes::new(), RowCursor::default(), ReadList::Single(0));
+        Self { number: segment.number, offset, rows, row, cursor, word: None, list }
+    }
+
+    /// Goes to the next word, or none at the end; `false` when a row is damaged or gone.
+    async fn advance(&mut self, repo: &Repo) -> Result<bool> {
+        if self.cursor.is_at_end(&self.row) {
+            let Some(next) = self.rows.next() else {
+                self.word = None;
+                return Ok(true);
+            };
+            let kind = DerivedKind::SearchTerms;
+            let found = repo.store().derived(repo.name(), kind, &[next.at]).await?;
+            let Some(row) = found.into_iter().flatten().next() else { return Ok(false) };
+            let Some(body) = terms_of(next.at, self.number, &row) else { return Ok(false) };
+            self.row = row.slice_ref(body);
+            self.cursor = RowCursor::default();
+        }
+        let Some(list) = self.cursor.next(&self.row) else { return Ok(false) };
+        self.list = match list {
+            List::Single(position) => ReadList::Single(position),
+            List::Encoded(bytes) => ReadList::Encoded(self.row.slice_ref(bytes)),
+        };
+        let Ok(word) = std::str::from_utf8(&self.cursor.word) else { return Ok(false) };
+        let kept = self.word.get_or_insert_default();
+        word.clone_into(kept);
+        Ok(true)
+    }
+
+    /// Appends the list of the word, moved to its place; `None` when it is damaged.
+    fn append_to(&self, list: &mut Vec<Posting>) -> Option<()> {
+        match &self.list {
+            ReadList::Single(position) => {
+                list.push((position.checked_add(self.offset)?, 1));
+                Some(())
+            }
+            ReadList::Encoded(bytes) => postings::decode(bytes, self.offset, list),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_joined_until_they_are_large() {
+        let size = |commits, bytes| Size { commits, bytes, is_stored: true };
+        let full = size(FULL_COMMITS as u32, 3 << 20);
+        assert_eq!(joined(&[full; 3]), None);
+        assert_eq!(joined(&[full; 15]), Some(vec![0, 1, 2, 3]));
+        let large = size(LARGE_COMMITS, 12 << 20);
+        let mut sizes = vec![large; 40];
+        assert_eq!(joined(&sizes), None);
+        sizes.extend([size(600, 30_000); 5]);
+        assert_eq!(joined(&sizes), Some(vec![40, 41, 42, 43, 44]), "the smallest first");
+        // Few commits with much text.
+        assert_eq!(joined(&[size(10_000, FULL_BYTES as u64); 9]), Some(vec![0, 1, 2, 3]));
+        assert_eq!(joined(&[size(10_000, LARGE_BYTES); 9]), None);
+        assert_eq!(joined(&[Size { is_stored: false, ..full }; 9]), None);
+    }
+}

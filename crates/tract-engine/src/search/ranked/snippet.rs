@@ -1,0 +1,128 @@
+//! The part of a message that says most of the words.
+
+use std::ops::Range;
+
+use super::words::{MAX_TEXT, beginning, words};
+use crate::search::grep::SearchText;
+
+/// A piece of a message, on one line, with the words that were looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SearchSnippet {
+    /// What it is part of: `text`, `reasoning` or `arguments`.
+    pub part: &'static str,
+    /// The number of the line at which it begins, from 1.
+    pub line: usize,
+    /// The text, with single spaces for white space.
+    pub text: String,
+    /// Whether the message says something before it, and after it.
+    pub cut: [bool; 2],
+    /// Where the words are in the text, in bytes, in order and disjoint.
+    pub matched: Vec<Range<usize>>,
+}
+
+/// Bytes of a message that a snippet is made of, about.
+const WIDTH: usize = 240;
+/// Bytes before the first word.
+const BEFORE: usize = 40;
+
+impl SearchSnippet {
+    /// Chooses the first piece with the most different words.
+    pub(super) fn of(texts: &[SearchText], wanted: &[String]) -> Self {
+        let mut best: Option<(usize, usize, usize)> = None;
+        let mut left = MAX_TEXT;
+        for (number, text) in texts.iter().enumerate() {
+            let searched = beginning(&text.text, left);
+            left = if searched.len() < text.text.len() { 0 } else { left - searched.len() };
+            let found = matches(searched, wanted);
+            let mut until = 0;
+            let mut counts = vec![0usize; wanted.len()];
+            let mut different = 0;
+            for (from, word) in &found {
+                while let Some((range, word)) = found.get(until)
+                    && range.end <= from.start + WIDTH - BEFORE
+                {
+                    until += 1;
+                    let Some(count) = counts.get_mut(*word) else { continue };
+                    *count += 1;
+                    different += usize::from(*count == 1);
+                }
+                if best.is_none_or(|(most, _, _)| different > most) {
+                    best = Some((different, number, from.start));
+                }
+                if let Some(count) = counts.get_mut(*word) {
+                    different -= usize::from(*count == 1);
+                    *count = count.saturating_sub(1);
+                }
+            }
+        }
+        let (_, number, start) = best.unwrap_or_default();
+        texts.get(number).map(|text| Self::around(text, start, wanted)).unwrap_or_default()
+    }
+
+    fn around(text: &SearchText, start: usize, wanted: &[String]) -> Self {
+        let whole = text.text.as_str();
+        let from = start.saturating_sub(BEFORE);
+        // Begins where a word does.
+        let from = match from {
+            0 => 0,
+            from => {
+                let from = (from..=start).find(|at| whole.is_char_boundary(*at)).unwrap_or(start);
+                let before = whole.get(from..start).unwrap_or_default();
+                let space = before.find(char::is_whitespace);
+                space.map_or(from, |space| from + space)
+            }
+        };
+        let rest = whole.get(from..).unwrap_or_default();
+        let piece = beginning(rest, WIDTH);
+        // The spaces at which it begins may hold line breaks.
+        let skipped = rest.len() - rest.trim_start().len();
+        let before = whole.get(..from + skipped).unwrap_or_default();
+        let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+        let cut = [
+            whole.get(..from).is_some_and(|before| !before.trim().is_empty()),
+            rest.get(piece.len()..).is_some_and(|after| !after.trim().is_empty()),
+        ];
+        let line_text = piece.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut matched: Vec<Range<usize>> = Vec::new();
+        let mut ranges: Vec<Range<usize>> =
+            matches(&line_text, wanted).into_iter().map(|(range, _)| range).collect();
+        ranges.sort_by_key(|range| range.start);
+        for range in ranges {
+            match matched.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                Some(_) | None => matched.push(range),
+            }
+        }
+        Self { part: text.part, line, text: line_text, cut, matched }
+    }
+}
+
+/// Returns where the words are, and which of them.
+fn matches(text: &str, wanted: &[String]) -> Vec<(Range<usize>, usize)> {
+    let mut found = Vec::new();
+    words(text, |word, range| {
+        if let Some(number) = wanted.iter().position(|wanted| wanted == word) {
+            found.push((range, number));
+        }
+    });
+    found.sort_by_key(|(range, _)| range.start);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_that_of_the_first_word() {
+        let text = |text: String| SearchText { part: "text", text };
+        let wanted = ["needle".to_owned()];
+        let line = |value: String| SearchSnippet::of(&[text(value)], &wanted).line;
+        assert_eq!(line("needle".to_owned()), 1);
+        assert_eq!(line(format!("{}\nneedle", "hay ".repeat(40))), 1);
+        // The piece begins at a line break.
+        assert_eq!(line(format!("hay\n{}\nneedle", "h".repeat(90))), 3);
+        assert_eq!(line(format!("hay\n\n\n{} needle", "h".repeat(90))), 4);
+    }
+}

@@ -1,0 +1,11 @@
+//! History between repositories and in files: what comes from outside and what leaves.
+//!
+//! Remotes, copies, bundles, exports, streams of operations and imported conversations.
+
+pub(crate) mod apply;
+pub(crate) mod bundle;
+pub(crate) mod carry;
+pub(crate) mod copy;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod remote;

@@ -1,0 +1,136 @@
+//! Streams of which all lines are done, or none.
+
+use std::borrow::Cow;
+
+use tract_core::step::StreamOp;
+use tract_core::{Applied, CommitId};
+
+use super::{ApplyEvent, LineError, Stream, StreamLine};
+use crate::repo::error::{Error, Result};
+
+/// Bytes of lines, and of the objects made of them, that memory holds unless the options say another
+/// number.
+pub(super) const HELD_BYTES: usize = 8 << 20;
+
+/// A line that was carried out, and is answered once that is durable.
+struct DoneLine {
+    line: usize,
+    mark: Option<Box<str>>,
+    commit: Option<CommitId>,
+}
+
+/// The lines from the first on, to be carried out again after a lost race; none of them once they
+/// are too many.
+#[derive(Default)]
+struct HeldLines {
+    steps: Vec<(usize, StreamOp)>,
+    bytes: usize,
+    is_over: bool,
+}
+
+impl HeldLines {
+    fn release(&mut self) {
+        self.is_over = true;
+        self.steps = Vec::new();
+    }
+}
+
+impl Stream {
+    /// Carries out all lines, and answers them; or refuses one, and none is done.
+    pub(super) async fn all_or_none(
+        &mut self,
+        lines: impl Iterator<Item = StreamLine>,
+        held_bytes: usize,
+        answer: &mut impl FnMut(ApplyEvent),
+    ) -> Result<()> {
+        let before = self.state.clone();
+        match self.every(lines, held_bytes).await? {
+            Ok(done) => {
+                for DoneLine { line, mark, commit } in done {
+                    answer(ApplyEvent { line, mark: mark.map(String::from), result: Ok(commit) });
+                }
+            }
+            Err(refused) => {
+                self.roll_back(&before);
+                answer(refused);
+            }
+        }
+        Ok(())
+    }
+
+    async fn every(
+        &mut self,
+        lines: impl Iterator<Item = StreamLine>,
+        held_bytes: usize,
+    ) -> Result<Result<Vec<DoneLine>, ApplyEvent>> {
+        let before = self.state.clone();
+        let mut held = HeldLines::default();
+        let mut done = Vec::new();
+        for StreamLine { line, step, bytes, .. } in lines {
+            let step = match step {
+                Ok(step) => step,
+                Err(error) => {
+                    return Ok(Err(ApplyEvent { line, mark: None, result: Err(error) }));
+                }
+            };
+            held.bytes += bytes;
+            if held.bytes > held_bytes {
+                held.release();
+            }
+            let outcome = if held.is_over {
+                self.carry_out_line(line, Cow::Owned(step)).await?
+            } else {
+                let outcome = self.carry_out_line(line, Cow::Borrowed(&step)).await?;
+                held.steps.push((line, step));
+                outcome
+            };
+            match outcome {
+                Ok(one) => done.push(one),
+                Err(refused) => return Ok(Err(refused)),
+            }
+            if self.overlay.bytes() > held_bytes {
+                held.release();
+                self.overlay.stage(self.note(), &self.operation, &self.lease).await?;
+                // What is written stays written: no later line can undo it.
+                self.settle();
+            }
+        }
+        let mut races = self.repo.races();
+        loop {
+            let Applied::Conflict(conflict) = self.flush().await? else { return Ok(Ok(done)) };
+            let over =
+                if held.is_over { Some(Error::from(conflict)) } else { races.lose().await.err() };
+            if let Some(over) = over {
+                if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
+                    return Err(over);
+                }
+                // The first line is refused for all of them: no single one is at fault.
+                let first = done.into_iter().next();
+                let (line, mark) = first.map_or((1, None), |first| (first.line, first.mark));
+                let (mark, result) = (mark.map(String::from), Err(LineError::Engine(over)));
+                return Ok(Err(ApplyEvent { line, mark, result }));
+            }
+            self.roll_back(&before);
+            done.clear();
+            for (line, step) in &held.steps {
+                match self.carry_out_line(*line, Cow::Borrowed(step)).await? {
+                    Ok(one) => done.push(one),
+                    Err(refused) => return Ok(Err(refused)),
+                }
+            }
+        }
+    }
+
+    async fn carry_out_line(
+        &mut self,
+        line: usize,
+        step: Cow<'_, StreamOp>,
+    ) -> Result<Result<DoneLine, ApplyEvent>> {
+        self.place = line;
+        let mark = step.mark.clone();
+        Ok(match self.step(step).await? {
+            Ok(commit) => Ok(DoneLine { line, mark: mark.map(String::into_boxed_str), commit }),
+            Err(error) => Err(ApplyEvent { line, mark, result: Err(error) }),
+        })
+    }
+}

@@ -1,0 +1,326 @@
+//! Bundles: history as a file, from one repository to others that need not be reachable.
+//!
+//! The first line names the commits that the receiver must have. Then come the lines of an export:
+//! blobs and commits, parents first, and the refs. The last line has the SHA-256 of all bytes before
+//! it, so that a file that was cut or changed is noticed before anything is written.
+
+mod error;
+mod read;
+mod restore;
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{Read, Seek};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tract_core::{CommitId, RefName};
+
+pub use self::error::BundleError;
+pub use self::read::Bundle;
+pub(crate) use self::read::{TakenBundle, take};
+use crate::history::reach::chosen_refs;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::sync::carry::ObjectCopier;
+use crate::sync::copy::OnCopy;
+use crate::sync::export::Export;
+use crate::sync::remote::{
+    PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved, lacking_commits,
+};
+use crate::upkeep::erase::{CarriedErasures, arrive};
+
+/// The version of the format that this version writes, and the newest that it reads.
+const VERSION: u64 = 1;
+
+#[derive(Deserialize, Serialize)]
+struct FirstLine {
+    op: String,
+    version: u64,
+    #[serde(default)]
+    requires: Vec<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct LastLine {
+    op: String,
+    lines: u64,
+    commits: u64,
+    sha256: String,
+}
+
+/// What [`create_bundle`] puts into a bundle.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BundleOptions {
+    /// The refs; `HEAD`, all branches, tags and import documents when absent.
+    pub refs: Option<Vec<RefName>>,
+    /// Commits that the receiver has: these and all that they lead to are left out.
+    pub since: Vec<CommitId>,
+    /// Takes approvals, policies, pending operations, decisions, effects and pins too, when no refs
+    /// are chosen.
+    pub everything: bool,
+}
+
+impl BundleOptions {
+    /// Starts from the defaults: the history of all branches and tags.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Chooses the refs. The document of an import goes with its branch.
+    #[must_use]
+    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
+        self.refs = Some(refs);
+        self
+    }
+
+    /// Names commits that the receiver has.
+    #[must_use]
+    pub fn since(mut self, since: Vec<CommitId>) -> Self {
+        self.since = since;
+        self
+    }
+
+    /// Sets whether refs that are not [history](RefName::is_history) are taken too.
+    #[must_use]
+    pub fn everything(mut self, everything: bool) -> Self {
+        self.everything = everything;
+        self
+    }
+}
+
+/// A bundle that is being written: gives one line after another.
+#[derive(Debug)]
+pub struct BundleLines {
+    export: Export,
+    ready: VecDeque<String>,
+    prerequisites: Vec<CommitId>,
+    refs: usize,
+    hash: Sha256,
+    lines: u64,
+    ended: bool,
+}
+
+/// Begins a bundle.
+///
+/// # Behavior
+/// - It has every commit that the refs lead to and that the commits of [`BundleOptions::since`] do
+///   not lead to; what these link to besides are its prerequisites.
+/// - Equal repositories give equal bundles, in every store.
+/// - What a repository knows of [others](RefName::is_remote_state) is never in a bundle.
+///
+/// # Errors
+/// [`Error::UnknownBranch`] or [`Error::UnknownRevision`] when a chosen ref does not exist;
+/// [`Error::Damaged`] when something that the refs lead to is damaged or missing.
+pub async fn create_bundle(repo: &Repo, options: &BundleOptions) -> Result<BundleLines> {
+    let mut refs = chosen_refs(repo, options.refs.as_deref()).await?;
+    match &options.refs {
+        None if options.everything => {}
+        None => refs.retain(|(name, _)| name.is_history()),
+        Some(chosen) => {
+            let documents: Vec<RefName> = chosen
+                .iter()
+                .filter_map(RefName::companion)
+                .filter(|name| !chosen.contains(name))
+                .collect();
+            let found = repo.store().refs(repo.name(), &documents).await?;
+            let found = documents.into_iter().zip(found);
+            refs.extend(found.filter_map(|(name, at)| Some((name, at?))));
+        }
+    }
+    let heads: Vec<CommitId> = refs.iter().filter_map(|(_, target)| target.commit()).collect();
+    let lacking = lacking_commits(repo, None, &heads, options.since.iter().copied()).await?;
+    // A ref to a commit that is left out needs it as well.
+    let mut prerequisites = lacking.boundary;
+    let included: std::collections::HashSet<&CommitId> = lacking.order.iter().collect();
+    prerequisites.extend(heads.iter().filter(|id| !included.contains(id)));
+    prerequisites.sort_unstable();
+    prerequisites.dedup();
+    let first = FirstLine {
+        op: "bundle".to_owned(),
+        version: VERSION,
+        requires: prerequisites.iter().map(CommitId::to_hex).collect(),
+    };
+    let refs_count = refs.len();
+    Ok(BundleLines {
+        export: Export::of(repo, lacking.order, refs),
+        ready: VecDeque::from([line(&first)?]),
+        prerequisites,
+        refs: refs_count,
+        hash: Sha256::new(),
+        lines: 0,
+        ended: false,
+    })
+}
+
+fn line(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Bundle(BundleError::Read(error.into())))
+}
+
+impl BundleLines {
+    /// Returns how many commits the bundle holds.
+    pub fn commits(&self) -> usize {
+        self.export.commits()
+    }
+
+    /// Returns how many refs it names.
+    pub fn refs(&self) -> usize {
+        self.refs
+    }
+
+    /// Returns the commits that the receiver must have.
+    pub fn prerequisites(&self) -> &[CommitId] {
+        &self.prerequisites
+    }
+
+    /// Returns the next line, without its line break; `None` at the end.
+    ///
+    /// # Errors
+    /// When the store fails, or an object is damaged.
+    pub async fn next_line(&mut self) -> Result<Option<String>> {
+        let next = match self.ready.pop_front() {
+            Some(line) => Some(line),
+            None if self.ended => return Ok(None),
+            None => self.export.next_line().await?,
+        };
+        let Some(text) = next else {
+            self.ended = true;
+            let last = LastLine {
+                op: "end".to_owned(),
+                lines: self.lines,
+                commits: self.export.commits() as u64,
+                sha256: hex(self.hash.clone()),
+            };
+            return line(&last).map(Some);
+        };
+        self.lines += 1;
+        self.hash.update(text.as_bytes());
+        self.hash.update(b"\n");
+        Ok(Some(text))
+    }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string does not fail.
+        _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// How [`apply_bundle`] goes about it.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct ApplyBundleOptions {
+    /// Takes approvals, policies, pending operations, decisions, effects and pins too.
+    pub trust: bool,
+    /// Called with the progress.
+    pub progress: Option<OnCopy>,
+}
+
+impl std::fmt::Debug for ApplyBundleOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApplyBundleOptions").field("trust", &self.trust).finish_non_exhaustive()
+    }
+}
+
+impl ApplyBundleOptions {
+    /// Starts from the defaults: history only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets whether refs that are not [history](RefName::is_history) are taken too.
+    #[must_use]
+    pub fn trust(mut self, trust: bool) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Sets what is called with the progress.
+    #[must_use]
+    pub fn progress(mut self, progress: OnCopy) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+/// What [`apply_bundle`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BundleReport {
+    /// Commits in the bundle.
+    pub commits: usize,
+    /// Those that were here already.
+    pub reused: usize,
+    /// Objects that were damaged or missing here, and were replaced.
+    pub restored: usize,
+    /// The refs that it names, and what became of them.
+    pub refs: Vec<TransferredRef>,
+    /// Refs that were left out since they are not history and the bundle is not trusted.
+    pub untrusted: usize,
+    /// What was erased where a trusted bundle comes from and now is here.
+    pub erased: CarriedErasures,
+}
+
+impl BundleReport {
+    /// Returns whether a branch or tag points elsewhere here and was left alone.
+    pub fn diverged(&self) -> bool {
+        self.refs.iter().any(|at| matches!(at.status, TransferStatus::Diverged { .. }))
+    }
+}
+
+/// Brings what a bundle holds into a repository. The bundle is read twice: nothing is written before
+/// all of it was checked.
+///
+/// # Behavior
+/// - A branch is made, or moved forward; one that has all of the bundle's, or other commits, stays.
+///   Tags and documents are made, never moved. `HEAD` follows when it names a branch without commits.
+/// - All refs move in one operation, after all objects; applying again continues what was cut short.
+///
+/// # Errors
+/// [`Error::Bundle`] when it is no whole bundle of a version that is known here, or commits that it
+/// continues are not here: nothing was written then. Also when a line is refused or the file changes
+/// meanwhile: objects may be here then to which no ref leads; no ref has moved.
+pub async fn apply_bundle(
+    repo: &Repo,
+    from: impl Read + Seek,
+    options: &ApplyBundleOptions,
+) -> Result<BundleReport> {
+    let mut bundle = Bundle::open(from)?;
+    bundle.require_prerequisites(repo).await?;
+    let mut report = BundleReport { commits: bundle.commits(), ..BundleReport::default() };
+    let mut planned = Vec::new();
+    for (name, to) in bundle.refs() {
+        let rule = match (name.branch_name().is_some(), name.as_str()) {
+            _ if name.is_local() => continue,
+            (true, _) => RefRule::Forward,
+            (false, "HEAD") => RefRule::Begin,
+            (false, _) if name.companion_of().is_some() => RefRule::MakeQuietly,
+            (false, _) if name.is_history() || options.trust => RefRule::Make,
+            (false, _) => {
+                report.untrusted += 1;
+                continue;
+            }
+        };
+        planned.push(PlannedRef::new(name.clone(), to.clone(), rule));
+    }
+    // `HEAD` comes last, when its branch is made.
+    planned.sort_by_key(|planned| planned.rule == RefRule::Begin);
+    if planned.iter().all(|planned| planned.rule != RefRule::Begin) {
+        let first = planned.iter().find(|planned| planned.rule == RefRule::Forward);
+        let begin = first.map(|planned| begin_at(&planned.name));
+        planned.extend(begin);
+    }
+    let carrier = ObjectCopier::new(repo, repo, "bundle apply")?;
+    let done = take(repo, &mut bundle, &carrier, &planned, &options.progress).await?;
+    let TakenBundle { new, restored, refs, erasures } = done;
+    report.restored = restored;
+    report.reused = report.commits - new.min(report.commits);
+    report.refs = refs;
+    // What was erased where the bundle comes from is not deleted here, but arrives.
+    report.erased = arrive(repo, None, erasures).await?;
+    index_moved(repo, &report.refs, new).await;
+    Ok(report)
+}

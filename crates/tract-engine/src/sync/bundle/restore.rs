@@ -1,0 +1,116 @@
+//! Sound copies of damaged and missing objects, from a bundle.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Seek};
+
+use tract_core::step::StreamOpKind;
+use tract_core::store::ObjectCopies;
+use tract_core::{BlobId, Changes, CommitId, ObjectId, ToolsetId};
+
+use super::Bundle;
+use crate::history::reach::links;
+use crate::plan::seal_tools;
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::sync::apply::{given_tools, toolset_of_list};
+use crate::upkeep::restore::{by_kind, lacking_blobs, lacking_commits, lacking_toolsets};
+
+/// Bytes of objects that are replaced together, about.
+const BYTES: usize = 8 << 20;
+/// The most objects that are replaced together.
+const OBJECTS: usize = 512;
+
+impl<R: Read + Seek> Bundle<R> {
+    /// Replaces some objects, what the commits among them lead to, and what these link to, where a
+    /// repository does not read it whole and the bundle has it. Returns how many objects were
+    /// replaced.
+    pub(crate) async fn restore(&mut self, repo: &Repo, objects: &[ObjectId]) -> Result<usize> {
+        let (commits, blobs, toolsets) = by_kind(objects.iter().copied());
+        let commits = self.leading_to(commits).await?;
+        let mut blobs: HashSet<BlobId> = blobs.into_iter().collect();
+        let mut toolsets: HashSet<ToolsetId> = toolsets.into_iter().collect();
+        self.each_step(async |step| {
+            if let Some(commit) = step.recorded.filter(|commit| commits.contains(&commit.id())) {
+                blobs.extend(commit.linked_blobs());
+                toolsets.extend([commit.toolset, commit.active].into_iter().flatten());
+            }
+            Ok(())
+        })
+        .await?;
+        // The schemas that a toolset lists come with it: which they are, only the bundle says.
+        self.each_step(async |step| {
+            let list = match &step.op {
+                StreamOpKind::Blob(blob) => toolset_of_list(blob),
+                _ => Some(seal_tools(given_tools(&step))),
+            };
+            if let Some(toolset) = list.filter(|toolset| toolsets.contains(&toolset.id())) {
+                blobs.extend(toolset.entries().iter().map(|entry| entry.schema));
+            }
+            Ok(())
+        })
+        .await?;
+        let commits: Vec<CommitId> = commits.into_iter().collect();
+        let blobs: Vec<BlobId> = blobs.into_iter().collect();
+        let toolsets: Vec<ToolsetId> = toolsets.into_iter().collect();
+        let commits: HashSet<CommitId> =
+            lacking_commits(repo, &commits).await?.into_iter().collect();
+        let mut blobs: HashSet<BlobId> = lacking_blobs(repo, &blobs).await?.into_iter().collect();
+        let mut toolsets: HashSet<ToolsetId> =
+            lacking_toolsets(repo, &toolsets).await?.into_iter().collect();
+        let (mut copies, mut bytes, mut restored) = (ObjectCopies::default(), 0, 0);
+        self.each_step(async |step| {
+            let list = match &step.op {
+                StreamOpKind::Blob(blob) => toolset_of_list(blob),
+                _ => Some(seal_tools(given_tools(&step))),
+            };
+            copies.toolsets.extend(list.filter(|toolset| toolsets.remove(&toolset.id())));
+            if let StreamOpKind::Blob(blob) = step.op
+                && blobs.remove(&blob.id())
+            {
+                bytes += blob.bytes().len();
+                copies.blobs.push(blob);
+            }
+            let commit = step.recorded.filter(|commit| commits.contains(&commit.id()));
+            copies.commits.extend(commit);
+            if bytes >= BYTES || copies.len() >= OBJECTS {
+                let full = std::mem::take(&mut copies);
+                restored += repo.store().restore(repo.name(), full).await?.len();
+                bytes = 0;
+            }
+            Ok(())
+        })
+        .await?;
+        if !copies.is_empty() {
+            restored += repo.store().restore(repo.name(), copies).await?.len();
+        }
+        Ok(restored)
+    }
+
+    /// Returns some commits, and all those of the bundle that they lead to.
+    async fn leading_to(&mut self, commits: Vec<CommitId>) -> Result<HashSet<CommitId>> {
+        let mut all: HashMap<CommitId, Vec<CommitId>> = HashMap::new();
+        if commits.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.each_step(async |step| {
+            if let Some(commit) = step.recorded {
+                let changes = match &commit.changes {
+                    Changes::List(changes) => changes.as_slice(),
+                    Changes::Blob(_) => &[],
+                };
+                all.insert(commit.id(), links(&commit, changes));
+            }
+            Ok(())
+        })
+        .await?;
+        let (mut open, mut found) = (commits, HashSet::new());
+        while let Some(id) = open.pop() {
+            if let Some(links) = all.get(&id)
+                && found.insert(id)
+            {
+                open.extend(links);
+            }
+        }
+        Ok(found)
+    }
+}

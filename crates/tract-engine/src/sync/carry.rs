@@ -1,0 +1,460 @@
+//! Objects from one repository to another: commits with all that they link to, in batches.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_compile::CompileError;
+use tract_core::store::{BlobKey, LocationHint, Walk};
+use tract_core::{
+    Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget,
+    StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
+};
+
+use crate::history::reach::{damage, links};
+use crate::history::received::{shaped, time_of};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::repo::operation::Operation;
+use crate::sync::copy::{CopyProgress, OnCopy};
+use crate::upkeep::erase::slot_in;
+use crate::upkeep::restore::{Replace, Restorer, is_corrupt, readable_commits};
+use crate::write::lease::Lease;
+use crate::write::races::Races;
+use crate::write::txn::{apply_batch, require_done};
+
+/// Bytes of blobs and commits that are read for one write, about.
+const WRITE_BYTES: usize = 8 << 20;
+/// Commits in one write at most.
+const WRITE_COMMITS: usize = 2048;
+/// Bytes that the record of a commit has, about.
+const RECORD_BYTES: usize = 256;
+/// Commits of a line that are asked for at first; more while the line continues.
+const LINE: usize = 16;
+
+/// Returns the object that was found stored and is so no more, or seems damaged: it was unreachable
+/// and collected as garbage, or it was erased, here or there. `None` for errors of another kind.
+fn gone(error: &Error) -> Option<ObjectId> {
+    match error {
+        Error::Store(error) | Error::Compile(CompileError::Store(error)) => match &error.kind {
+            StoreErrorKind::Missing { object } | StoreErrorKind::Erased { object } => Some(*object),
+            _ => None,
+        },
+        Error::Compile(
+            CompileError::Missing { object, .. } | CompileError::MissingTool { object },
+        )
+        | Error::Missing(object)
+        | Error::Damaged { object: Some(object), .. } => Some(*object),
+        Error::Erased(erasure) => Some(ObjectId::Blob(erasure.blob)),
+        _ => None,
+    }
+}
+
+/// Whether an error says that an object is not there, or damaged.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    gone(error).is_some()
+}
+
+fn has_changes_blob(commit: &Commit) -> bool {
+    matches!(commit.changes, Changes::Blob(_))
+}
+
+/// How often one object may be gone before it is taken for lost: anything that is collected or erased
+/// while it is read is not asked for again.
+const GONE: usize = 2;
+
+/// The attempts of something that reads a repository while others erase and collect there: each
+/// begins with the refs as they are then.
+#[derive(Debug)]
+pub struct Attempts {
+    races: Races,
+    gone: Option<(ObjectId, usize)>,
+}
+
+impl Attempts {
+    /// Starts to count the attempts of a write to a repository, or of a reading of it.
+    pub fn new(repo: &Repo) -> Self {
+        Self { races: repo.races(), gone: None }
+    }
+
+    /// Returns when another attempt makes sense after an error: something that was needed is gone.
+    ///
+    /// # Errors
+    /// The given error where another attempt would not help; [`Error::KeptMoving`] when the time for
+    /// attempts is up.
+    pub async fn again(&mut self, error: Error) -> Result<()> {
+        let Some(object) = gone(&error) else { return Err(error) };
+        let times = match self.gone {
+            Some((before, times)) if before == object => times + 1,
+            Some(_) | None => 1,
+        };
+        self.gone = Some((object, times));
+        if times > GONE {
+            return Err(error);
+        }
+        // When the time is up, an object that was gone each time is the reason, and not the race.
+        self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
+    }
+}
+
+/// Carries objects from one repository to the other.
+pub(crate) struct ObjectCopier<'a> {
+    pub(crate) from: &'a Repo,
+    pub(crate) to: &'a Repo,
+    pub(crate) operation: Operation,
+    /// The verb in the ref log.
+    pub(crate) what: &'static str,
+    /// When the commits count as made that do not say so: what follows them asks for it.
+    times: HashMap<CommitId, i64>,
+    /// What is erased in the source, with its documents.
+    sent: HashMap<BlobId, RefTarget>,
+    /// What is erased in the target, with its documents.
+    erased: HashMap<BlobId, RefTarget>,
+    /// Keeps what was carried until refs lead there.
+    pub(crate) lease: Lease,
+    /// Replaces what of the target is damaged or missing.
+    pub(crate) restorer: Restorer<'a>,
+    /// How many commits were carried. A single write is followed by the refs at once.
+    pub(crate) brought: usize,
+}
+
+impl<'a> ObjectCopier<'a> {
+    /// Makes one whose writes belong to the operation of the target's handle, or to a new one.
+    pub(crate) fn new(from: &'a Repo, to: &'a Repo, what: &'static str) -> Result<Self> {
+        let operation = to.operation_or_new(None)?;
+        let (times, sent, erased) = Default::default();
+        let (lease, brought) = (Lease::new(to, false)?, 0);
+        let restorer = Restorer::new(from, to);
+        Ok(Self { from, to, operation, what, times, sent, erased, lease, restorer, brought })
+    }
+
+    pub(crate) fn batch(&self) -> Result<Batch> {
+        self.to.batch(&self.operation, self.what)
+    }
+
+    /// Reads what is erased in the source, whose bytes it cannot bring, and in the target, which
+    /// does not get them back.
+    pub(crate) async fn read_erasures(&mut self) -> Result<()> {
+        let list = async |repo: &Repo| -> Result<HashMap<BlobId, RefTarget>> {
+            let refs = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
+            let by_blob = refs.into_iter().filter_map(|(name, to)| Some((name.erased_blob()?, to)));
+            Ok(by_blob.collect())
+        };
+        (self.sent, self.erased) = (list(self.from).await?, list(self.to).await?);
+        Ok(())
+    }
+
+    /// Decides what becomes of the erased blobs that commits link to, and adds the refs of their
+    /// erasures to the batch. Returns those whose bytes are not brought.
+    async fn erased_links(
+        &self,
+        commits: &[Commit],
+        linked: &[BlobId],
+        batch: &mut Batch,
+    ) -> Result<HashSet<BlobId>> {
+        let is_erased = |id: &BlobId| self.sent.contains_key(id) || self.erased.contains_key(id);
+        let found: HashSet<BlobId> = linked.iter().copied().filter(is_erased).collect();
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let keys: Vec<BlobKey> = found.iter().map(|id| BlobKey::from(*id)).collect();
+        let there = self.to.store().blobs(self.to.name(), &keys).await?;
+        let there: HashSet<BlobId> = there.iter().flatten().map(Blob::id).collect();
+        let mut left = HashSet::new();
+        for id in found {
+            let name = RefName::erasure(id);
+            match (self.sent.get(&id), self.erased.get(&id)) {
+                // Other messages of the target have it, and keep it.
+                (Some(_), None) if there.contains(&id) => {}
+                (Some(target), None) => {
+                    if !self.to.store().capabilities().erases {
+                        let (kind, backend) =
+                            (StoreErrorKind::Unsupported, self.to.store().backend());
+                        let message =
+                            "something of the source was erased, and this store cannot erase";
+                        return Err(StoreError::new(kind, backend, self.what, message).into());
+                    }
+                    let document = target.blob();
+                    let keys: Vec<BlobKey> = document.map(BlobKey::from).into_iter().collect();
+                    let documents = self.from.store().blobs(self.from.name(), &keys).await?;
+                    batch.blobs.extend(documents.into_iter().flatten());
+                    let to = Some(target.clone());
+                    batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+                }
+                (None, Some(target)) if self.may_return(commits, id).await? => {
+                    let expect = Expect::Is(target.clone());
+                    batch.refs.push(RefEdit { name, expect, to: None });
+                    continue;
+                }
+                (_, Some(target)) => {
+                    let to = Some(target.clone());
+                    batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+                }
+                (None, None) => continue,
+            }
+            left.insert(id);
+        }
+        Ok(left)
+    }
+
+    /// Returns whether bytes that the target erased come back with these commits: when other
+    /// messages have them than those that were erased, and they are not banned.
+    async fn may_return(&self, commits: &[Commit], blob: BlobId) -> Result<bool> {
+        let Some(erasure) = self.to.erasure_of(blob).await? else { return Ok(true) };
+        // An erasure of an older version does not name its messages.
+        if erasure.ban || erasure.messages.is_empty() {
+            return Ok(false);
+        }
+        for commit in commits.iter().filter(|it| it.linked_blobs().any(|id| id == blob)) {
+            let changes = self.from.changes(commit).await?;
+            if !erasure.messages.contains(&slot_in(commit, &changes)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Brings commits, parents first, with all that they link to and that the target has not.
+    /// Returns how many were there already. With `ask` the target is asked for each, and what it has
+    /// is compared; without, it is known to have none of them.
+    ///
+    /// # Errors
+    /// Those of the stores; [`Attempts`] tells which call for another try.
+    pub(crate) async fn carry_all(
+        &mut self,
+        order: &[CommitId],
+        ask: bool,
+        progress: Option<&OnCopy>,
+    ) -> Result<usize> {
+        // Small to begin with, since the size of the messages is not known yet.
+        let (mut done, mut take, mut reused) = (0, 8, 0);
+        let mut before: Vec<CommitId> = Vec::new();
+        while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
+            let ids = ids.get(..take).unwrap_or(ids);
+            let mut parents = HashSet::new();
+            let there = if ask { self.there(ids, &mut parents).await? } else { HashSet::new() };
+            let missing: Vec<CommitId> =
+                ids.iter().filter(|id| !there.contains(id)).copied().collect();
+            let bytes = if missing.is_empty() { 0 } else { self.carry_over(&missing).await? };
+            if missing.iter().chain(&before).any(|id| parents.contains(id)) {
+                // What follows it is there: it was lost, and lies elsewhere now.
+                self.restorer.is_moved = true;
+            }
+            before = missing;
+            reused += there.len();
+            done += ids.len();
+            take = match bytes {
+                bytes if bytes > WRITE_BYTES => (take / 2).max(1),
+                bytes if bytes < WRITE_BYTES / 4 => (take * 2).min(WRITE_COMMITS),
+                _ => take,
+            };
+            if let Some(progress) = progress {
+                progress(CopyProgress { commits_done: done, commits: order.len() });
+            }
+        }
+        Ok(reused)
+    }
+
+    /// Returns the commits that are there, and adds their parents, after what of them is damaged was replaced.
+    async fn there(
+        &mut self,
+        ids: &[CommitId],
+        parents: &mut HashSet<CommitId>,
+    ) -> Result<HashSet<CommitId>> {
+        let (found, damaged) = readable_commits(self.to, ids).await?;
+        parents.extend(found.iter().flatten().filter_map(|commit| commit.parent()));
+        let mut there: HashSet<CommitId> = found.iter().flatten().map(Commit::id).collect();
+        if self.to.store().capabilities().restores {
+            there.extend(damaged);
+        }
+        let known: Vec<CommitId> = ids.iter().filter(|id| there.contains(id)).copied().collect();
+        self.restorer.commits(&known, Replace::Lacking).await?;
+        Ok(there)
+    }
+
+    /// Brings commits that are not there; what they link to may be there, and damaged.
+    async fn carry_over(&mut self, ids: &[CommitId]) -> Result<usize> {
+        match self.carry(ids).await {
+            Err(error) if is_corrupt(&error) => {
+                let before = self.restorer.restored;
+                self.restorer.commits(ids, Replace::Damaged).await?;
+                if self.restorer.restored == before { Err(error) } else { self.carry(ids).await }
+            }
+            carried => carried,
+        }
+    }
+
+    /// Brings commits with all that they link to; their other links are there already, or among
+    /// them. Returns the bytes read.
+    async fn carry(&mut self, ids: &[CommitId]) -> Result<usize> {
+        let (commits, hints) = self.records(ids).await?;
+        let mut batch = self.batch()?;
+        batch.toolsets = self.toolsets(&commits).await?;
+        let schemas =
+            batch.toolsets.iter().flat_map(|set| set.entries().iter().map(|entry| entry.schema));
+        let linked: Vec<BlobId> =
+            commits.iter().flat_map(|commit| commit.linked_blobs()).chain(schemas).collect();
+        let left = self.erased_links(&commits, &linked, &mut batch).await?;
+        batch.blobs.extend(self.hinted_blobs(linked, &left, &hints).await?);
+        let listed: HashMap<BlobId, &Blob> = match commits.iter().any(has_changes_blob) {
+            true => batch.blobs.iter().map(|blob| (blob.id(), blob)).collect(),
+            false => HashMap::new(),
+        };
+        let mut required = HashSet::new();
+        for commit in &commits {
+            let changes = match &commit.changes {
+                Changes::List(list) => list.clone(),
+                Changes::Blob(id) => {
+                    let blob = listed.get(id).ok_or(Error::Missing(ObjectId::Blob(*id)))?;
+                    Changes::from_blob(blob.bytes())?
+                }
+            };
+            // The store requires what a record names. What changes and reverts name, it cannot know.
+            let named = links(commit, &changes);
+            required.extend(named.into_iter().filter(|id| !commit.parents.contains(id)));
+            shaped(self.from, commit, &changes).await?;
+        }
+        for commit in &commits {
+            required.remove(&commit.id());
+        }
+        batch.requires = required.into_iter().map(ObjectId::Commit).collect();
+        batch.tools = self.tool_rows(&commits, &batch, &left).await?;
+        let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
+            + commits.len() * RECORD_BYTES;
+        batch.commits = commits;
+        let applied = match self.brought {
+            0 => apply_batch(self.to.store().as_ref(), self.to.name(), batch).await?,
+            _ => self.lease.store(&self.operation, batch, &[]).await?,
+        };
+        require_done(applied)?;
+        self.brought += ids.len();
+        Ok(bytes)
+    }
+
+    /// Reads commits, parents first, and where their contents lie. Those of a line lie side by side
+    /// as a rule, and are read so.
+    async fn records(
+        &self,
+        ids: &[CommitId],
+    ) -> Result<(Vec<Commit>, HashMap<BlobId, LocationHint>)> {
+        let (store, name) = (self.from.store(), self.from.name());
+        let (mut commits, mut hints) = (Vec::with_capacity(ids.len()), HashMap::new());
+        let (mut rest, mut limit) = (ids, LINE);
+        while let Some(head) = rest.last() {
+            let walk = Walk { limit: limit.min(rest.len()), ..Walk::from(*head) };
+            let most = walk.limit;
+            let page = store.walk(name, walk).await?;
+            let mut found = 0;
+            for (step, id) in page.steps.into_iter().zip(rest.iter().rev()) {
+                if step.commit.id() != *id {
+                    break;
+                }
+                hints.extend(step.commit.content.zip(step.content));
+                commits.push(step.commit);
+                found += 1;
+            }
+            if found == 0 {
+                return Err(Error::Missing(ObjectId::Commit(*head)));
+            }
+            // Where a line ends, the next one may be as short.
+            limit = if found == most { limit * 4 } else { LINE };
+            rest = rest.get(..rest.len() - found).unwrap_or_default();
+        }
+        commits.reverse();
+        Ok((commits, hints))
+    }
+
+    /// Reads the toolsets that commits bring, each once.
+    async fn toolsets(&self, commits: &[Commit]) -> Result<Vec<Toolset>> {
+        let mut seen = HashSet::new();
+        let ids: Vec<ToolsetId> = commits
+            .iter()
+            .flat_map(|commit| [commit.toolset, commit.active])
+            .flatten()
+            .filter(|id| seen.insert(*id))
+            .collect();
+        let found = self.from.store().toolsets(self.from.name(), &ids).await?;
+        ids.iter()
+            .zip(found)
+            .map(|(id, set)| set.ok_or(Error::Missing(ObjectId::Toolset(*id))))
+            .collect()
+    }
+
+    /// Reads blobs, each once, but those that are left out.
+    pub(crate) async fn blobs(
+        &self,
+        ids: Vec<BlobId>,
+        left: &HashSet<BlobId>,
+    ) -> Result<Vec<Blob>> {
+        self.hinted_blobs(ids, left, &HashMap::new()).await
+    }
+
+    async fn hinted_blobs(
+        &self,
+        ids: Vec<BlobId>,
+        left: &HashSet<BlobId>,
+        hints: &HashMap<BlobId, LocationHint>,
+    ) -> Result<Vec<Blob>> {
+        let mut seen = HashSet::new();
+        let is_wanted = |id: &BlobId| !left.contains(id) && seen.insert(*id);
+        let key = |id: BlobId| BlobKey { id, hint: hints.get(&id).copied() };
+        let keys: Vec<BlobKey> = ids.into_iter().filter(is_wanted).map(key).collect();
+        let found = self.from.store().blobs(self.from.name(), &keys).await?;
+        keys.iter()
+            .zip(found)
+            .map(|(key, blob)| blob.ok_or(Error::Missing(ObjectId::Blob(key.id))))
+            .collect()
+    }
+
+    /// Makes the rows of the tool index for what commits have in force and their parents had not.
+    async fn tool_rows(
+        &mut self,
+        commits: &[Commit],
+        batch: &Batch,
+        left: &HashSet<BlobId>,
+    ) -> Result<Vec<ToolRow>> {
+        let records: HashMap<CommitId, &Commit> =
+            commits.iter().map(|commit| (commit.id(), commit)).collect();
+        let sets: HashMap<ToolsetId, &Toolset> =
+            batch.toolsets.iter().map(|set| (set.id(), set)).collect();
+        let blobs: HashMap<BlobId, &Blob> =
+            batch.blobs.iter().map(|blob| (blob.id(), blob)).collect();
+        let mut rows = Vec::new();
+        for commit in commits {
+            let stored = match commit.parent() {
+                Some(id) if !records.contains_key(&id) => Some(self.from.require_commit(id).await?),
+                Some(_) | None => None,
+            };
+            let parent = commit.parent().and_then(|id| records.get(&id).copied());
+            let parent = parent.or(stored.as_ref());
+            let known = parent.and_then(|parent| {
+                parent.created_at.or_else(|| self.times.get(&parent.id()).copied())
+            });
+            let at = match (commit.created_at, known) {
+                (Some(at), _) => at,
+                (None, known) => {
+                    let at = match known {
+                        Some(at) => at,
+                        None => time_of(self.from, commit).await?,
+                    };
+                    self.times.insert(commit.id(), at);
+                    at
+                }
+            };
+            let set =
+                commit.toolset.filter(|id| parent.and_then(|parent| parent.toolset) != Some(*id));
+            let mut seen = HashSet::new();
+            for entry in set.and_then(|id| sets.get(&id)).iter().flat_map(|set| set.entries()) {
+                if !seen.insert(entry.schema) || left.contains(&entry.schema) {
+                    continue;
+                }
+                let text = blobs.get(&entry.schema).and_then(|blob| blob.text());
+                let schema = text.and_then(|text| ToolSchema::parse(text).ok());
+                let Some(schema) = schema.filter(|schema| schema.id() == entry.tool) else {
+                    let what = format!("it is no schema of tool {}", entry.tool);
+                    return Err(damage(ObjectId::Blob(entry.schema), what).into());
+                };
+                rows.push(ToolRow::of(&schema, entry.schema, commit.id(), at));
+            }
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,275 @@
+//! Fetch and pull: branches of another repository, or of a bundle, into this one.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::io::{Read, Seek};
+
+use tract_core::{RefName, RefTarget, nearest};
+
+use super::push::companions;
+use super::refs::documents_of;
+use super::transfer::{Plan, Transferred, transfer};
+use super::{PlannedRef, RefRule, TransferStatus, TransferredRef, begin_at, index_moved};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::sync::bundle::{self, Bundle, TakenBundle};
+use crate::sync::carry::ObjectCopier;
+use crate::sync::copy::OnCopy;
+use crate::upkeep::erase::CarriedErasures;
+
+/// Which branches of this repository a fetch moves forward too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullBranches {
+    /// None: a fetch moves what is under `remotes/`, and makes tags.
+    #[default]
+    None,
+    /// These.
+    Named(Vec<String>),
+    /// All that the remote has.
+    All,
+}
+
+/// What [`fetch`] fetches.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct FetchOptions {
+    /// The branches to move forward here too.
+    pub pull: PullBranches,
+    /// Whether refs under `remotes/` go whose branches are gone from the remote.
+    pub prune: bool,
+    /// Called with the progress.
+    pub progress: Option<OnCopy>,
+}
+
+impl fmt::Debug for FetchOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchOptions")
+            .field("pull", &self.pull)
+            .field("prune", &self.prune)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FetchOptions {
+    /// Starts from the defaults: all branches and tags, and no branch here is moved.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets which branches are moved forward here too.
+    #[must_use]
+    pub fn pull(mut self, branches: PullBranches) -> Self {
+        self.pull = branches;
+        self
+    }
+
+    /// Sets whether refs under `remotes/` go whose branches are gone from the remote.
+    #[must_use]
+    pub fn prune(mut self, prune: bool) -> Self {
+        self.prune = prune;
+        self
+    }
+
+    /// Sets what is called with the progress.
+    #[must_use]
+    pub fn progress(mut self, progress: OnCopy) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+}
+
+/// What [`fetch`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FetchReport {
+    /// Commits that were not here.
+    pub commits: usize,
+    /// Objects that were damaged or missing here, and were replaced.
+    pub restored: usize,
+    /// Where the remote's branches are, and its tags.
+    pub refs: Vec<TransferredRef>,
+    /// The branches here that were to be moved forward.
+    pub branches: Vec<TransferredRef>,
+    /// What was erased in the remote and now is here.
+    pub erased: CarriedErasures,
+}
+
+impl FetchReport {
+    /// Returns whether a branch here was to be moved forward and has other commits.
+    pub fn diverged(&self) -> bool {
+        self.branches.iter().any(|at| matches!(at.status, TransferStatus::Diverged { .. }))
+    }
+
+    /// Returns whether a branch or tag of the remote could not be brought.
+    pub fn refused(&self) -> bool {
+        let mut all = self.refs.iter().chain(&self.branches);
+        all.any(|at| matches!(at.status, TransferStatus::Refused { .. }))
+    }
+}
+
+/// Brings the branches and tags of another repository here; with [`FetchOptions::pull`] also moves
+/// branches of this one forward.
+///
+/// # Behavior
+/// - Only what is not here is read, parents first. Refs move last, each by compare-and-swap; a
+///   fetch that was cut short continues where it was.
+/// - `remotes/REMOTE/BRANCH` follows the branch of the remote, wherever it went. Tags are made,
+///   never moved.
+/// - A branch here is made or moved forward, or stays where it is: ahead, or diverged, for
+///   `merge remotes/REMOTE/BRANCH`.
+/// - Commits that are found damaged here are replaced. Of branches without new commits, so is what of
+///   the newest 1,024 is damaged or missing.
+/// - A branch that cannot be brought, since its name is too long or its history is damaged, is
+///   refused and stops no other.
+/// - All refs of one call are one operation, which one undo of such a branch reverts.
+/// - What was erased there is erased here too, once the refs have moved: in the same messages, with
+///   the same edits. Bytes that other messages here have stay, and the erasure waits for
+///   confirmation. A message that was erased here does not get its bytes back.
+/// - Approvals, policies, decisions, effects and pins of the remote stay there.
+///
+/// # Errors
+/// [`Error::UnknownBranch`] when the remote has no branch that is to be pulled; [`Error::Damaged`]
+/// when something that a branch leads to is damaged or missing there; [`Error::KeptMoving`] when
+/// others keep moving refs here; those of both stores. Objects may be here then to which no ref
+/// leads.
+pub async fn fetch(
+    to: &Repo,
+    from: &Repo,
+    remote: &str,
+    options: &FetchOptions,
+) -> Result<FetchReport> {
+    let mut carrier = ObjectCopier::new(from, to, verb(options))?;
+    let plan = async || {
+        let mut theirs = from.store().list_refs(from.name(), "heads/").await?;
+        theirs.extend(from.store().list_refs(from.name(), "tags/").await?);
+        let mut plan = planned(to, remote, &theirs, options).await?;
+        let made: Vec<RefName> = made(&plan.planned).cloned().collect();
+        plan.planned.extend(companions(from, &made).await?);
+        plan.documents = documents_of(from, &plan.planned).await?;
+        Ok(plan)
+    };
+    Ok(report(transfer(&mut carrier, to, options.progress.as_ref(), plan).await?))
+}
+
+/// As [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
+/// checked.
+///
+/// # Errors
+/// As [`fetch`], and [`Error::Bundle`] when it is no whole bundle, or commits that it continues
+/// are not here.
+pub async fn fetch_bundle(
+    to: &Repo,
+    from: impl Read + Seek,
+    remote: &str,
+    options: &FetchOptions,
+) -> Result<FetchReport> {
+    let mut bundle = Bundle::open(from)?;
+    bundle.require_prerequisites(to).await?;
+    let theirs: Vec<(RefName, RefTarget)> = bundle
+        .refs()
+        .iter()
+        .filter(|(name, _)| name.branch_name().is_some() || name.tag_name().is_some())
+        .cloned()
+        .collect();
+    let Plan { mut planned, refused, .. } = planned(to, remote, &theirs, options).await?;
+    let documents: HashSet<RefName> = made(&planned).filter_map(RefName::companion).collect();
+    let documents = bundle.refs().iter().filter(|(name, _)| documents.contains(name));
+    let documents = documents
+        .map(|(name, target)| PlannedRef::new(name.clone(), target.clone(), RefRule::MakeQuietly));
+    planned.extend(documents);
+    let carrier = ObjectCopier::new(to, to, verb(options))?;
+    let done = bundle::take(to, &mut bundle, &carrier, &planned, &options.progress).await?;
+    let TakenBundle { new: commits, restored, mut refs, .. } = done;
+    refs.extend(refused);
+    index_moved(to, &refs, commits).await;
+    let erased = CarriedErasures::default();
+    Ok(report(Transferred { commits, restored, refs, erased }))
+}
+
+fn verb(options: &FetchOptions) -> &'static str {
+    match options.pull {
+        PullBranches::None => "fetch",
+        PullBranches::Named(_) | PullBranches::All => "pull",
+    }
+}
+
+/// The branches and tags here that are to be made or moved forward.
+fn made(planned: &[PlannedRef]) -> impl Iterator<Item = &RefName> {
+    let names = planned.iter().map(|planned| &planned.name);
+    names.filter(|name| name.branch_name().is_some() || name.tag_name().is_some())
+}
+
+/// The refs that are to be made or moved here.
+async fn planned(
+    to: &Repo,
+    remote: &str,
+    theirs: &[(RefName, RefTarget)],
+    options: &FetchOptions,
+) -> Result<Plan> {
+    let (mut planned, mut refused) = (Vec::with_capacity(theirs.len()), Vec::new());
+    let mut branches = HashMap::new();
+    for (name, target) in theirs {
+        match name.branch_name() {
+            Some(branch) => match RefName::remote_branch(remote, branch) {
+                Ok(seen) => {
+                    planned.push(PlannedRef::new(seen, target.clone(), RefRule::Follow));
+                    branches.insert(branch, (name, target));
+                }
+                Err(bad) => {
+                    let status = TransferStatus::Refused { why: bad.to_string() };
+                    let (name, to) = (name.clone(), Some(target.clone()));
+                    refused.push(TransferredRef { name, to, status });
+                }
+            },
+            None => planned.push(PlannedRef::new(name.clone(), target.clone(), RefRule::Make)),
+        }
+    }
+    if options.prune {
+        let prefix = format!("remotes/{remote}/");
+        for (name, _) in to.store().list_refs(to.name(), &prefix).await? {
+            let is_gone = name.remote_branch_name().is_some_and(|at| !branches.contains_key(at.1));
+            if is_gone {
+                planned.push(PlannedRef { name, to: None, rule: RefRule::Follow });
+            }
+        }
+    }
+    let mut wanted: Vec<(&RefName, &RefTarget)> = Vec::new();
+    match &options.pull {
+        PullBranches::None => {}
+        PullBranches::All => wanted.extend(branches.values().copied()),
+        PullBranches::Named(names) => {
+            for name in names {
+                let Some(found) = branches.get(name.as_str()) else {
+                    let near = nearest(name, branches.keys().copied());
+                    let nearest = near.map(str::to_owned).into_iter().collect();
+                    return Err(Error::UnknownBranch { name: name.clone(), nearest });
+                };
+                wanted.push(*found);
+            }
+        }
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let forward = wanted.iter().map(|(name, target)| {
+        PlannedRef::new((*name).clone(), (*target).clone(), RefRule::Forward)
+    });
+    planned.extend(forward);
+    let current = to.current_branch().await?;
+    let begin = wanted.iter().find(|(name, _)| **name == current).or(wanted.first());
+    planned.extend(begin.map(|(name, _)| begin_at(name)));
+    Ok(Plan { planned, refused, ..Plan::default() })
+}
+
+fn report(moved: Transferred) -> FetchReport {
+    let Transferred { commits, restored, refs, erased } = moved;
+    let mut report = FetchReport { commits, restored, erased, ..FetchReport::default() };
+    for at in refs {
+        if at.name.branch_name().is_some() {
+            report.branches.push(at);
+        } else if at.name.remote_branch_name().is_some() || at.name.tag_name().is_some() {
+            report.refs.push(at);
+        }
+    }
+    report
+}

@@ -1,0 +1,409 @@
+//! Which commits another repository lacks, found with few questions.
+//!
+//! A repository that holds a commit to which a ref leads holds all that the commit leads to. So along
+//! first parents the commits that are missing come first and those that are there follow, and where the
+//! one ends is found by steps that double and then by narrowing down: O(log n) questions for n commits.
+//!
+//! A commit that is there and to which no ref leads proves nothing: it may be garbage whose ancestors
+//! were collected first. So where the missing ones end, the receiver's history is read, from its refs
+//! until it meets that commit, or else from that commit to its roots.
+
+use std::collections::{HashSet, VecDeque};
+
+use tract_core::store::{StoreErrorKind, Walk};
+use tract_core::{Commit, CommitId, ObjectId};
+
+use crate::history::reach::{CommitGraph, changes_of, commit_id, links};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::upkeep::restore::readable_commits;
+
+/// Commits asked for in one page of a walk.
+const PAGES: [usize; 2] = [32, 4096];
+/// Lines that are walked together.
+const LINES: usize = 64;
+/// Ids in one question.
+const IDS: usize = 512;
+/// Commits of a line that are asked for together when the end of what is missing is narrowed down.
+const NARROW: usize = 15;
+
+/// Who says what is there.
+pub(crate) enum Receiver<'a> {
+    /// A repository.
+    Repo(&'a Repo),
+    /// A holder of given commits, and of all that they lead to in the source.
+    Has(Option<CommitGraph>),
+}
+
+/// What a repository lacks.
+pub(crate) struct MissingCommits {
+    /// The commits, parents first.
+    pub(crate) order: Vec<CommitId>,
+    /// The commits that these link to and that are there.
+    pub(crate) boundary: Vec<CommitId>,
+    /// Commits of the receiver that are damaged; they count as missing.
+    pub(crate) damaged: Vec<CommitId>,
+}
+
+/// Finds the commits that `heads` lead to and that a receiver lacks. `has` names commits that it is
+/// known to hold.
+///
+/// # Errors
+/// [`Error::Damaged`] when something that the heads lead to is damaged or missing; those of the
+/// stores.
+pub(crate) async fn lacking_commits(
+    from: &Repo,
+    to: Option<&Repo>,
+    heads: &[CommitId],
+    has: impl IntoIterator<Item = CommitId>,
+) -> Result<MissingCommits> {
+    let receiver = to.map_or(Receiver::Has(None), Receiver::Repo);
+    let has: HashSet<CommitId> = has.into_iter().collect();
+    let mut negotiation = Negotiation {
+        from,
+        receiver,
+        given: has.iter().copied().collect(),
+        has,
+        lacks: HashSet::new(),
+        damaged: Vec::new(),
+        graph: CommitGraph::default(),
+    };
+    negotiation.run(heads).await?;
+    if let Some(to) = to {
+        negotiation.complete(to, heads).await?;
+    }
+    let Negotiation { graph, damaged, .. } = negotiation;
+    Ok(MissingCommits { order: graph.parents_first(), boundary: graph.boundary(), damaged })
+}
+
+struct Negotiation<'a> {
+    from: &'a Repo,
+    receiver: Receiver<'a>,
+    /// What the receiver was said to have from the beginning.
+    given: Vec<CommitId>,
+    has: HashSet<CommitId>,
+    lacks: HashSet<CommitId>,
+    damaged: Vec<CommitId>,
+    /// What is missing, and the commits that it links to.
+    graph: CommitGraph,
+}
+
+/// A commit of a line, without its record.
+struct Walked {
+    id: CommitId,
+    parent: Option<CommitId>,
+    /// What it links to besides its first parent.
+    others: Vec<CommitId>,
+}
+
+/// First parents from a commit on, as far as they were read.
+struct Line {
+    walked: Vec<Walked>,
+    next: Option<CommitId>,
+    limit: usize,
+    /// How many of them, from the head on, are known to be missing.
+    lacking: usize,
+    /// The first that is known to be there.
+    there: Option<usize>,
+    /// The place that is asked for next, counted from 1: a power of two.
+    probe: usize,
+    /// The places that are asked for now, in order.
+    probes: Vec<usize>,
+    /// Whether it met something that is there.
+    met: bool,
+}
+
+impl Line {
+    fn new(head: CommitId) -> Self {
+        Self {
+            walked: Vec::new(),
+            next: Some(head),
+            limit: PAGES[0],
+            lacking: 0,
+            there: None,
+            probe: 1,
+            probes: Vec::new(),
+            met: false,
+        }
+    }
+
+    /// The places between what is missing and what is there.
+    fn undecided(&self) -> std::ops::Range<usize> {
+        self.lacking..self.there.unwrap_or(self.walked.len())
+    }
+
+    fn questions(&self) -> impl Iterator<Item = CommitId> {
+        self.probes.iter().filter_map(|place| self.walked.get(*place)).map(|walked| walked.id)
+    }
+
+    /// Chooses the places to ask for after a page: those at doubling distances from the head, and
+    /// all when the line is at its end and few are left.
+    fn probe(&mut self) {
+        self.probes.clear();
+        if self.next.is_none() && self.undecided().len() <= NARROW {
+            self.probes.extend(self.undecided());
+            return;
+        }
+        while self.probe <= self.walked.len() {
+            self.probes.push(self.probe - 1);
+            self.probe *= 2;
+        }
+    }
+
+    /// Chooses places between what is missing and what is there; the last of them too, since all
+    /// are missing when that one is.
+    fn narrow(&mut self) {
+        let open = self.undecided();
+        let step = open.len().div_ceil(NARROW).max(1);
+        self.probes = open.clone().step_by(step).chain(open.last()).collect();
+    }
+
+    fn is_open(&self) -> bool {
+        self.there.is_none() && self.next.is_some()
+    }
+}
+
+/// Returns the commits that are missing among all that some commits lead to, which are stored
+/// themselves; none where refs lead to these.
+pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<CommitId>> {
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let mut ids = ids.to_vec();
+    let mut reached = CommitGraph::of_first_parents();
+    let refs = store.list_refs(name, "").await?;
+    let mut readings = VecDeque::new();
+    for head in refs.iter().filter_map(|(_, target)| target.commit()) {
+        if !ids.contains(&head) {
+            readings.push_back(reached.begin(head)?);
+        } else {
+            ids.retain(|id| *id != head);
+        }
+    }
+    // A page of each in turn: what is looked for is near one of them as a rule.
+    while let Some(mut reading) = readings.pop_front() {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !reached.page(store, name, &mut reading).await?.is_empty() {
+            ids.retain(|id| !reached.holds(*id));
+            readings.push_back(reading);
+        }
+    }
+    // Damage of what refs lead to is not theirs.
+    reached.damage.clear();
+    for id in ids {
+        reached.add(store, name, id).await?;
+    }
+    let lost = reached.damage.into_iter().filter(|damage| !damage.derived);
+    Ok(lost.filter_map(|damage| commit_id(damage.object?)).collect())
+}
+
+impl Negotiation<'_> {
+    /// Adds what is missing behind the commits that were found to be there and that no ref leads to.
+    async fn complete(&mut self, to: &Repo, heads: &[CommitId]) -> Result<()> {
+        let known: HashSet<CommitId> = self.given.iter().copied().collect();
+        let mut ends = self.graph.boundary();
+        ends.extend(heads.iter().filter(|head| self.has.contains(*head)));
+        ends.retain(|id| !known.contains(id));
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let lost: HashSet<CommitId> = incomplete(to, &ends).await?.into_iter().collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.has.retain(|id| !lost.contains(id));
+        self.lacks.extend(&lost);
+        // What else is there was read just now, or is asked for again.
+        self.run(&lost.into_iter().collect::<Vec<_>>()).await
+    }
+
+    async fn run(&mut self, heads: &[CommitId]) -> Result<()> {
+        for head in heads {
+            if !self.has.contains(head) {
+                self.graph.begin_at(*head)?;
+            }
+        }
+        let mut open = heads.to_vec();
+        // A few heads are asked for together with what they lead to.
+        let mut ask_first = heads.len() > LINES;
+        loop {
+            let mut seen = HashSet::new();
+            open.retain(|id| !self.graph.knows(*id) && !self.has.contains(id) && seen.insert(*id));
+            if open.is_empty() {
+                return Ok(());
+            }
+            if std::mem::replace(&mut ask_first, true) {
+                self.ask(&open).await?;
+                open.retain(|id| self.lacks.contains(id));
+            }
+            let mut found = Vec::new();
+            for heads in open.chunks(LINES) {
+                self.lines(heads, &mut found).await?;
+            }
+            open = found;
+        }
+    }
+
+    /// Walks lines side by side until each meets something that is there, or its root.
+    async fn lines(&mut self, heads: &[CommitId], found: &mut Vec<CommitId>) -> Result<()> {
+        let mut lines: Vec<Line> = heads.iter().copied().map(Line::new).collect();
+        // Lines that join are walked once.
+        let mut walked = HashSet::new();
+        while lines.iter().any(Line::is_open) {
+            let mut questions = Vec::new();
+            for line in lines.iter_mut().filter(|line| line.is_open()) {
+                self.read(line, &mut walked).await?;
+                if self.is_clear(line) {
+                    line.probes.clear();
+                } else {
+                    line.probe();
+                    questions.extend(line.questions());
+                }
+            }
+            self.ask(&questions).await?;
+            lines.iter_mut().for_each(|line| self.learn(line));
+        }
+        loop {
+            let mut questions = Vec::new();
+            for line in &mut lines {
+                line.narrow();
+                questions.extend(line.questions());
+            }
+            if questions.is_empty() {
+                break;
+            }
+            self.ask(&questions).await?;
+            lines.iter_mut().for_each(|line| self.learn(line));
+        }
+        for line in lines {
+            for walked in line.walked.into_iter().take(line.lacking) {
+                if self.graph.knows(walked.id) {
+                    // Another of these lines came here first.
+                    break;
+                }
+                found.extend(walked.others.iter().copied());
+                self.graph.insert(walked.id, walked.parent, &walked.others)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next page of a line, up to what is known already.
+    async fn read(&self, line: &mut Line, walked: &mut HashSet<CommitId>) -> Result<()> {
+        let Some(head) = line.next.take() else { return Ok(()) };
+        let (store, name) = (self.from.store().as_ref(), self.from.name());
+        let walk = Walk { limit: line.limit, ..Walk::from(head) };
+        let page = store.walk(name, walk).await.map_err(|error| match &error.kind {
+            StoreErrorKind::Corrupt { .. } | StoreErrorKind::Missing { .. } => {
+                Error::Damaged { object: Some(ObjectId::Commit(head)), what: error.message }
+            }
+            _ => error.into(),
+        })?;
+        line.limit = (line.limit * 2).min(PAGES[1]);
+        let mut next = Some(head);
+        for step in page.steps {
+            let commit = step.commit;
+            if next != Some(commit.id()) {
+                return Err(out_of_order(head));
+            }
+            if self.is_there(commit.id()) {
+                line.met = true;
+                return Ok(());
+            }
+            if self.graph.knows(commit.id()) {
+                // It is missing, so what continues it is missing too.
+                line.lacking = line.walked.len();
+                return Ok(());
+            }
+            if !walked.insert(commit.id()) {
+                return Ok(());
+            }
+            let step = self.walked(&commit).await?;
+            next = step.parent;
+            line.walked.push(step);
+        }
+        if next != page.next || next == Some(head) {
+            return Err(out_of_order(head));
+        }
+        line.next = next;
+        Ok(())
+    }
+
+    async fn walked(&self, commit: &Commit) -> Result<Walked> {
+        let changes = changes_of(self.from.store().as_ref(), self.from.name(), commit).await?;
+        let parent = commit.parent();
+        let others = links(commit, &changes?).into_iter().filter(|id| Some(*id) != parent);
+        Ok(Walked { id: commit.id(), parent, others: others.collect() })
+    }
+
+    fn is_there(&self, id: CommitId) -> bool {
+        let closure = match &self.receiver {
+            Receiver::Has(Some(closure)) => closure.holds(id),
+            Receiver::Has(None) | Receiver::Repo(_) => false,
+        };
+        closure || self.has.contains(&id)
+    }
+
+    /// Whether nothing has to be asked about a line after a page, as far as it was read. Where the
+    /// receiver has given commits, what comes before one of these is missing; a
+    /// line that ends elsewhere, or is long, takes all that these commits lead to.
+    fn is_clear(&self, line: &mut Line) -> bool {
+        if matches!(self.receiver, Receiver::Repo(_)) {
+            return false;
+        }
+        if line.met {
+            line.lacking = line.walked.len();
+        }
+        line.met || (line.next.is_some() && line.walked.len() < PAGES[1])
+    }
+
+    /// Takes in what was answered about a line.
+    fn learn(&self, line: &mut Line) {
+        for place in std::mem::take(&mut line.probes) {
+            let Some(id) = line.walked.get(place).map(|walked| walked.id) else { continue };
+            if self.is_there(id) {
+                line.there = Some(line.there.map_or(place, |there| there.min(place)));
+            } else if self.lacks.contains(&id) {
+                line.lacking = line.lacking.max(place + 1);
+            }
+        }
+    }
+
+    /// Asks the receiver which of some commits it holds.
+    async fn ask(&mut self, ids: &[CommitId]) -> Result<()> {
+        let mut seen = HashSet::new();
+        let new: Vec<CommitId> = ids
+            .iter()
+            .filter(|id| !self.is_there(**id) && !self.lacks.contains(*id) && seen.insert(**id))
+            .copied()
+            .collect();
+        for ids in new.chunks(IDS) {
+            match &mut self.receiver {
+                Receiver::Repo(to) => {
+                    let (found, damaged) = readable_commits(to, ids).await?;
+                    self.damaged.extend(damaged);
+                    for (id, commit) in ids.iter().zip(found) {
+                        let set = if commit.is_some() { &mut self.has } else { &mut self.lacks };
+                        set.insert(*id);
+                    }
+                }
+                Receiver::Has(closure) => {
+                    let closure = match closure {
+                        Some(closure) => closure,
+                        None => {
+                            let given = self.given.iter().copied();
+                            closure.insert(CommitGraph::of(self.from, given).await?)
+                        }
+                    };
+                    self.lacks.extend(ids.iter().filter(|id| !closure.holds(**id)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn out_of_order(head: CommitId) -> Error {
+    let what = "a range walk from here does not follow the parents".to_owned();
+    Error::Damaged { object: Some(ObjectId::Commit(head)), what }
+}

@@ -1,0 +1,269 @@
+//! Erase and redact: bytes that are deleted for good, and messages that say so in their place.
+
+mod arrive;
+mod document;
+mod edits;
+mod lift;
+mod mark;
+mod mend;
+mod message;
+mod report;
+mod request;
+mod scan;
+mod scope;
+mod search;
+
+use std::collections::{BTreeMap, HashMap};
+
+use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
+use tract_core::{
+    Applied, Blob, BlobId, CommitId, Content, ObjectId, RefName, RefTarget, StoreError,
+    StoreExt as _,
+};
+use tract_hooks::Hooks;
+
+pub use self::arrive::CarriedErasures;
+pub(crate) use self::arrive::{arrive, read_sent, sent_erasures};
+pub use self::document::Erasure;
+use self::edits::EditNote;
+pub(crate) use self::lift::{banned, let_again};
+pub use self::lift::{lift_erasure, pending_erasures};
+pub(crate) use self::mark::ErasureMark;
+pub(crate) use self::mend::{KnownErasures, mend, mend_branch};
+pub(crate) use self::message::slot_in;
+pub use self::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
+pub use self::request::{EraseRequest, EraseTarget};
+use self::scan::{Scan, Scope};
+pub use self::scope::is_erased;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::sync::carry::Attempts;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Erases: deletes the bytes of messages for good.
+///
+/// # Behavior
+/// - A message is erased with all its versions, on every branch, and with what summaries quote of
+///   it. Bytes that another message has too stay: [`EraseReport::shared`] has them, and
+///   [`EraseReport::others`] lists those messages. [`EraseRequest::everywhere`] erases the text in
+///   all of them. With [`EraseRequest::dry_run`] the report is all.
+/// - In one write: each branch that shows such a message gets an edit of it, tools in force are
+///   replaced, documents are rewritten, the bytes are deleted, and `erasures/<blob>` says when, by
+///   whom and why. Commits stay as they are, with their ids.
+/// - From then on a context that needs the bytes is an error that names the erasure. A branch that is
+///   moved to such a context, by `undo`, `reset`, a revert, a merge or a transfer, gets the edits of the
+///   erasure again. Another message may store the same bytes again, unless the request
+///   [bans](EraseRequest::ban) them.
+/// - Afterwards derived data is dropped and the store is wiped ([`finish_erasures`]).
+/// - Nothing is written when nothing is found.
+///
+/// # Errors
+/// `Unsupported` when the store cannot erase; [`Error::BadErase`] when something was asked for that
+/// cannot be erased; [`Error::Erased`] when nothing is left of it; [`Error::KeptMoving`] when others
+/// kept moving the branches.
+pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
+    require_erasing(repo)?;
+    request.check()?;
+    let mut attempts = Attempts::new(repo);
+    loop {
+        let error = match erase_all(repo, request).await {
+            // Another erasure was first.
+            Err(Error::Missing(ObjectId::Blob(blob)))
+            | Err(Error::Store(StoreError {
+                kind: StoreErrorKind::Missing { object: ObjectId::Blob(blob) },
+                ..
+            })) => repo.absent_blob(blob).await,
+            Err(error) => error,
+            done => return done,
+        };
+        match error {
+            Error::Erased(_) => return Err(error),
+            // Something that was found was collected as garbage since.
+            error => attempts.again(error).await?,
+        }
+    }
+}
+
+/// Refuses a store that cannot erase.
+fn require_erasing(repo: &Repo) -> Result<()> {
+    let capabilities = repo.store().capabilities();
+    if capabilities.erases && capabilities.collects_garbage {
+        return Ok(());
+    }
+    let (kind, backend) = (StoreErrorKind::Unsupported, repo.store().backend());
+    Err(StoreError::new(kind, backend, "erase", "this store cannot erase").into())
+}
+
+async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
+    // No handler is asked: one that refuses would keep the bytes, and one that keeps a copy too.
+    let bare = repo.with_hooks(Hooks::default());
+    let mut races = repo.races();
+    let mut contents = HashMap::new();
+    loop {
+        let mut scan = Scan::new(&bare, Scope::of(&bare, request).await?).await?;
+        let mut report = scan.report();
+        if request.dry_run || scan.is_empty() {
+            return Ok(report);
+        }
+        // Looking for all of it takes long, following the branches does not.
+        loop {
+            if !scan.follow().await? {
+                races.lose().await?;
+                break;
+            }
+            let note = EditNote {
+                verb: request.verb().to_owned(),
+                reason: request.reason.clone(),
+                at_us: repo.now_us(),
+            };
+            match write(&bare, &scan, request, &note, &mut contents, &mut report).await? {
+                Applied::Done | Applied::Already => {
+                    // Branches that were made between the look at the branches and the write, which
+                    // could not hold them, must not show what is erased.
+                    report.edits += mend(&bare, &branches(&bare).await?).await?;
+                    if !report.blobs.is_empty() {
+                        report.wiped = finish_erasures(repo).await;
+                    }
+                    return Ok(report);
+                }
+                Applied::Conflict(conflict) => {
+                    races.lose().await?;
+                    // Another erasure, or another document.
+                    if conflict.name.branch_name().is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the edits, the documents, the deletion and what says so, all or none.
+async fn write(
+    repo: &Repo,
+    scan: &Scan<'_>,
+    request: &EraseRequest,
+    note: &EditNote,
+    contents: &mut HashMap<CommitId, Content>,
+    report: &mut EraseReport,
+) -> Result<Applied> {
+    let mut txn = Txn::new(repo)?;
+    let mut planned = edits::plan(&mut txn, scan, note, contents).await?;
+    edits::plan_hidden(&mut txn, scan, note, contents, &mut planned).await?;
+    report.edits = planned.edits;
+    let pending: Vec<RefName> =
+        report.blobs.iter().map(|blob| RefName::pending_erasure(blob.id)).collect();
+    let found = repo.store().refs(repo.name(), &pending).await?;
+    for (name, target) in pending.iter().zip(found) {
+        if target.is_some() {
+            txn.move_from(name, target, None);
+        }
+    }
+    if !report.blobs.is_empty() {
+        mark::advance(&mut txn).await?;
+    }
+    for blob in &report.blobs {
+        let messages = scan.holders.get(&blob.id);
+        let document = Erasure {
+            blob: blob.id,
+            reason: request.reason.clone(),
+            who: repo.who().to_owned(),
+            at_us: note.at_us,
+            bytes: blob.bytes,
+            verb: note.verb.clone(),
+            messages: messages.map(|slots| slots.iter().copied().collect()).unwrap_or_default(),
+            replaced_by: planned.replaced_by.get(&blob.id).copied(),
+            ban: request.ban,
+        };
+        record(&mut txn, &RefName::erasure(blob.id), &document)?;
+    }
+    let options = WriteOptions::new().why(&request.reason);
+    txn.apply(request.verb(), &options).await
+}
+
+/// Makes a ref that says what an erasure did.
+fn record(txn: &mut Txn<'_>, name: &RefName, document: &Erasure) -> Result<()> {
+    let document = document.to_blob();
+    let target = RefTarget::Blob(document.id());
+    txn.blob(document)?;
+    txn.move_from(name, None, Some(target));
+    Ok(())
+}
+
+/// Lists the names of all branches.
+async fn branches(repo: &Repo) -> Result<Vec<RefName>> {
+    let refs = repo.store().list_refs(repo.name(), "heads/").await?;
+    Ok(refs.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Does what is left of earlier erasures: drops derived data and wipes the files of the store. It
+/// does no harm when nothing is left, and can be done again.
+///
+/// # Errors
+/// `Unsupported` when the store cannot erase; `Busy` when others use it, `ReadOnly` when this user may
+/// not wipe it: the bytes may still be in its files then.
+pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
+    repo.compiler().forget();
+    repo.store().drop_derived(repo.name()).await?;
+    let wiped = repo.store().wipe().await;
+    // Rows are derived: where they cannot be made again, queries do without.
+    let _without = crate::history::turns::rebuild_all(repo).await;
+    Ok(wiped?)
+}
+
+/// Lists what was erased in a repository, by blob.
+///
+/// # Errors
+/// What the store says; a document that cannot be read is left out of the reasons, not of the list.
+pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
+    let mut found = BTreeMap::new();
+    for (name, document) in repo.documents(RefName::erasures()).await? {
+        if let Some(blob) = name.erased_blob() {
+            found.insert(blob, Erasure::read(blob, &document));
+        }
+    }
+    Ok(found)
+}
+
+impl Repo {
+    /// Reads blobs in the order of the keys; `None` for one that was erased.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for one that is not stored and was not erased; what the store says.
+    pub(crate) async fn blobs_or_erased(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
+        let found = self.store().blobs(self.name(), keys).await?;
+        let absent = keys.iter().zip(&found).filter(|(_, blob)| blob.is_none());
+        let absent: Vec<BlobId> = absent.map(|(key, _)| key.id).collect();
+        if absent.is_empty() {
+            return Ok(found);
+        }
+        let erasures: Vec<RefName> = absent.iter().map(|id| RefName::erasure(*id)).collect();
+        let erasures = self.store().refs(self.name(), &erasures).await?;
+        match absent.iter().zip(erasures).find(|(_, erasure)| erasure.is_none()) {
+            Some((id, _)) => Err(Error::Missing(ObjectId::Blob(*id))),
+            None => Ok(found),
+        }
+    }
+
+    /// Returns the error of a blob that is not stored: that it was erased, where it was.
+    pub(crate) async fn absent_blob(&self, blob: BlobId) -> Error {
+        match self.erasure_of(blob).await {
+            Ok(Some(erasure)) => Error::Erased(Box::new(erasure)),
+            Ok(None) => Error::Missing(ObjectId::Blob(blob)),
+            Err(error) => error,
+        }
+    }
+
+    /// Returns what is recorded of the erasure of a blob; `None` when it was not erased.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn erasure_of(&self, blob: BlobId) -> Result<Option<Erasure>> {
+        let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
+            return Ok(None);
+        };
+        let document = self.store().blob(self.name(), id).await?;
+        let erasure = document.map(|document| Erasure::read(blob, &document));
+        Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
+    }
+}

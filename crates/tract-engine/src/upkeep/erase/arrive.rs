@@ -1,0 +1,183 @@
+//! Erasures that arrive from another store, by push, pull, copy, bundle or stream.
+//!
+//! An erasure names messages. Where it arrives, the same messages get the same edits, and bytes go
+//! that no other message has. Bytes of other messages stay, and the erasure is offered for
+//! confirmation: the history of other users does not change because one of them erased the same words.
+
+use std::collections::{HashMap, HashSet};
+
+use tract_core::store::BlobKey;
+use tract_core::{Applied, BlobId, RefName};
+use tract_hooks::Hooks;
+
+use super::edits::{self, EditNote};
+use super::scan::{Scan, Scope};
+use super::search::Search;
+use super::{Erasure, erasures, finish_erasures, record, require_erasing};
+use super::{branches, mark, mend};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Blobs that are looked for together.
+const KEYS: usize = 64;
+
+/// The erasures that came with history from elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CarriedErasures {
+    /// How many blobs were deleted here, because they were erased there.
+    pub blobs: usize,
+    /// How many wait for confirmation, because other messages here have the same bytes:
+    /// [`pending_erasures`](super::pending_erasures) lists them.
+    pub pending: usize,
+    /// Why the files of the store may still have the bytes: [`finish_erasures`] is to be done
+    /// again. `None` when they have not.
+    pub not_wiped: Option<String>,
+}
+
+/// Reads the erasures of a repository, as they go to another: bans stay where they were made.
+pub(crate) async fn sent_erasures(from: &Repo) -> Result<Vec<Erasure>> {
+    let all = erasures(from).await?.into_values();
+    Ok(all.map(|erasure| Erasure { ban: false, ..erasure }).collect())
+}
+
+/// Applies erasures that arrived. `from` is the repository they come from, where it can be read.
+///
+/// # Errors
+/// `Unsupported` when the store cannot erase and has some of the bytes;
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving the branches. What arrived
+/// with the erasures is stored already; arriving again continues.
+pub(crate) async fn arrive(
+    to: &Repo,
+    from: Option<&Repo>,
+    arrived: Vec<Erasure>,
+) -> Result<CarriedErasures> {
+    let mut carried = CarriedErasures::default();
+    let arrived = unknown(to, arrived).await?;
+    if arrived.is_empty() {
+        return Ok(carried);
+    }
+    let bare = to.with_hooks(Hooks::default());
+    // Erasures of one command are applied in one write, in the order of the commands.
+    let mut calls: Vec<Vec<Erasure>> = Vec::new();
+    for erasure in arrived {
+        match calls.last_mut() {
+            Some(call) if call.first().is_some_and(|first| first.at_us == erasure.at_us) => {
+                call.push(erasure);
+            }
+            Some(_) | None => calls.push(vec![erasure]),
+        }
+    }
+    for call in calls {
+        let (blobs, pending) = arrive_together(&bare, from, call).await?;
+        carried.blobs += blobs;
+        carried.pending += pending;
+    }
+    // Branches that were made meanwhile could not be held.
+    mend(&bare, &branches(&bare).await?).await?;
+    if carried.blobs > 0 {
+        let wiped = finish_erasures(to).await;
+        carried.not_wiped = wiped.err().map(|error| error.to_string());
+    }
+    Ok(carried)
+}
+
+/// Leaves out what is erased here already or waits for confirmation, and orders the rest by time.
+async fn unknown(to: &Repo, arrived: Vec<Erasure>) -> Result<Vec<Erasure>> {
+    if arrived.is_empty() {
+        return Ok(arrived);
+    }
+    let mut known: HashSet<BlobId> = HashSet::new();
+    for folder in [RefName::erasures(), RefName::pending_erasures()] {
+        let refs = to.store().list_refs(to.name(), folder).await?;
+        let blobs = refs
+            .iter()
+            .filter_map(|(name, _)| name.erased_blob().or_else(|| name.pending_erasure_blob()));
+        known.extend(blobs);
+    }
+    let mut arrived = arrived;
+    arrived.retain(|erasure| !known.contains(&erasure.blob));
+    arrived.sort_by_key(|erasure| (erasure.at_us, erasure.blob));
+    Ok(arrived)
+}
+
+/// Applies erasures of one call; returns how many blobs were deleted, and how many wait.
+async fn arrive_together(
+    to: &Repo,
+    from: Option<&Repo>,
+    erasures: Vec<Erasure>,
+) -> Result<(usize, usize)> {
+    let mut races = to.races();
+    loop {
+        let mut stored = HashSet::new();
+        let keys: Vec<BlobKey> = erasures.iter().map(|it| BlobKey::from(it.blob)).collect();
+        for keys in keys.chunks(KEYS) {
+            let found = to.store().blobs(to.name(), keys).await?;
+            stored.extend(found.iter().flatten().map(|blob| blob.id()));
+        }
+        let (here, absent): (Vec<&Erasure>, Vec<&Erasure>) =
+            erasures.iter().partition(|erasure| stored.contains(&erasure.blob));
+        let mut txn = Txn::new(to)?;
+        // Nothing here links to these. Their record is kept, so that copies carry it.
+        if to.store().capabilities().erases {
+            for erasure in &absent {
+                record(&mut txn, &RefName::erasure(erasure.blob), erasure)?;
+            }
+        }
+        let (mut deleted, mut waiting) = (0, 0);
+        let note = note_of(&erasures);
+        if !here.is_empty() {
+            require_erasing(to)?;
+            let scan = Scan::new(to, scope(&here, from)).await?;
+            edits::plan(&mut txn, &scan, &note, &mut HashMap::new()).await?;
+            let shared: HashSet<BlobId> = scan.shared().collect();
+            for erasure in here {
+                let waits = shared.contains(&erasure.blob);
+                let name = match waits {
+                    true => RefName::pending_erasure(erasure.blob),
+                    false => RefName::erasure(erasure.blob),
+                };
+                record(&mut txn, &name, erasure)?;
+                waiting += usize::from(waits);
+                deleted += usize::from(!waits);
+            }
+        }
+        if deleted > 0 || txn.moves_refs() {
+            mark::advance(&mut txn).await?;
+        }
+        let options = WriteOptions::new().why(&note.reason);
+        match txn.apply(&note.verb, &options).await? {
+            Applied::Done | Applied::Already => return Ok((deleted, waiting)),
+            Applied::Conflict(conflict) => {
+                // Another transfer was first.
+                let is_known = conflict.name.erased_blob().is_some()
+                    || conflict.name.pending_erasure_blob().is_some();
+                if is_known && unknown(to, erasures.clone()).await?.is_empty() {
+                    return Ok((0, 0));
+                }
+                races.lose().await?;
+            }
+        }
+    }
+}
+
+fn note_of(erasures: &[Erasure]) -> EditNote {
+    let first = erasures.first();
+    EditNote::of(first.unwrap_or(&Erasure::unknown(BlobId::from_bytes([0; 32]))))
+}
+
+fn scope<'a>(erasures: &[&Erasure], from: Option<&'a Repo>) -> Scope<'a> {
+    let mut scope = Scope::everything(Search::texts(&[], String::new()));
+    scope.targets = erasures.iter().map(|erasure| erasure.blob).collect();
+    let by_blob = erasures.iter().map(|erasure| (erasure.blob, (*erasure).clone()));
+    scope.arrived = by_blob.collect();
+    scope.from = from;
+    scope
+}
+
+/// Reads the erasure in a document that a ref of another repository points to.
+pub(crate) fn read_sent(name: &RefName, document: &tract_core::Blob) -> Option<Erasure> {
+    let erasure = Erasure::read(name.erased_blob()?, document);
+    Some(Erasure { ban: false, ..erasure })
+}

@@ -1,0 +1,127 @@
+//! Erased bytes that are stored again: allowed unless they are banned, and bans that are lifted.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tract_core::store::StoreResult;
+use tract_core::{
+    Batch, BlobId, Commit, CommitId, Expect, RefEdit, RefName, RefTarget, RepoName, Store,
+    StoreExt as _,
+};
+
+use super::{Erasure, erasures};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Returns a batch that was refused because it has an erased blob, changed so that it is let
+/// through: without the blob where only stored commits need it, else with the end of the erasure.
+/// `None` when the blob is banned, or the batch needs it and does not bring it.
+///
+/// An erasure removes bytes from the messages that it names. Another message may say the same.
+pub(crate) async fn let_again(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+    blob: BlobId,
+) -> StoreResult<Option<Batch>> {
+    if batch.erases(blob) || batch.blobs.iter().all(|brought| brought.id() != blob) {
+        return Ok(None);
+    }
+    let name = RefName::erasure(blob);
+    let Some(target) = store.ref_target(repo, &name).await? else {
+        return Ok(Some(batch.clone()));
+    };
+    if let RefTarget::Blob(id) = target
+        && let Some(document) = store.blob(repo, id).await?
+        && Erasure::read(blob, &document).ban
+    {
+        return Ok(None);
+    }
+    let mut batch = batch.clone();
+    if is_needed(store, repo, &batch, blob).await? {
+        batch.refs.push(RefEdit { name, expect: Expect::Is(target), to: None });
+    } else {
+        // As when a conversation is imported again: its erased message gets nothing back.
+        batch.blobs.retain(|brought| brought.id() != blob);
+    }
+    Ok(Some(batch))
+}
+
+/// Returns whether something of a batch that is not stored yet links to a blob.
+async fn is_needed(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+    blob: BlobId,
+) -> StoreResult<bool> {
+    let linking = batch.commits.iter().filter(|commit| commit.linked_blobs().any(|id| id == blob));
+    let ids: Vec<CommitId> = linking.map(Commit::id).collect();
+    if store.commits(repo, &ids).await?.iter().any(Option::is_none) {
+        return Ok(true);
+    }
+    let mut schemas = batch.toolsets.iter().flat_map(|set| set.entries()).map(|it| it.schema);
+    let is_target = |edit: &RefEdit| edit.to == Some(RefTarget::Blob(blob));
+    Ok(schemas.any(|id| id == blob)
+        || batch.tools.iter().any(|row| row.schema == blob)
+        || batch.refs.iter().any(is_target)
+        // Nothing links to it: it was to be stored for itself.
+        || ids.is_empty())
+}
+
+/// Lists the blobs that may not be stored again.
+pub(crate) async fn banned(repo: &Repo) -> Result<HashMap<BlobId, Erasure>> {
+    let erasures = erasures(repo).await?;
+    Ok(erasures.into_iter().filter(|(_, erasure)| erasure.ban).collect())
+}
+
+/// Lists the erasures that arrived from other stores and wait for confirmation, by blob: messages
+/// here that the erasure does not name have the same bytes. [`erase`](super::erase) of the blob
+/// confirms one, [`lift_erasure`] discards it.
+///
+/// # Errors
+/// When the store fails.
+pub async fn pending_erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
+    let documents = repo.documents(RefName::pending_erasures()).await?;
+    let named = documents.into_iter().filter_map(|(name, document)| {
+        let blob = name.pending_erasure_blob()?;
+        Some((blob, Erasure::read(blob, &document)))
+    });
+    let mut pending: BTreeMap<BlobId, Erasure> = named.collect();
+    let keys: Vec<_> = pending.keys().map(|id| (*id).into()).collect();
+    let stored = repo.store().blobs(repo.name(), &keys).await?;
+    let stored: HashSet<BlobId> = stored.iter().flatten().map(|blob| blob.id()).collect();
+    // Collected or erased since.
+    pending.retain(|id, _| stored.contains(id));
+    Ok(pending)
+}
+
+/// Lets banned bytes be stored again, and discards the pending erasure of a blob. Returns whether
+/// there was either. The erasure itself stays recorded, and no message gets its bytes back.
+///
+/// # Errors
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others keep changing it; when the store
+/// fails.
+pub async fn lift_erasure(repo: &Repo, blob: BlobId) -> Result<bool> {
+    let (name, pending) = (RefName::erasure(blob), RefName::pending_erasure(blob));
+    let mut races = repo.races();
+    loop {
+        let mut txn = Txn::new(repo)?;
+        // The ref is looked at before the document, so that the write is refused if it changes.
+        txn.target(&name).await?;
+        let erasure = repo.erasure_of(blob).await?.filter(|erasure| erasure.ban);
+        if let Some(erasure) = erasure {
+            let lifted = Erasure { ban: false, ..erasure };
+            let document = lifted.to_blob();
+            txn.move_ref(&name, Some(RefTarget::Blob(document.id()))).await?;
+            txn.blob(document)?;
+        }
+        txn.move_ref(&pending, None).await?;
+        if !txn.moves_refs() {
+            return Ok(false);
+        }
+        let applied = txn.apply("lift erasure", &WriteOptions::new()).await?;
+        if races.won(applied).await? {
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Branches that come to show an erased message again, because they are moved to an older commit or
+//! get an older version back: the edits of the erasure are made there too.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tract_compile::RowKey;
+use tract_core::{
+    Artifact, Blob, BlobId, Change, Commit, CommitId, Content, Kind, Op, Part, RefName, RefTarget,
+    StoreExt as _, ToolAnswer, ToolSchema,
+};
+
+use super::document::Erasure;
+use super::edits::EditNote;
+use super::erasures;
+use super::mark::ErasureMark;
+use super::scan::MESSAGES;
+use crate::plan::{Details, Line, NewContent, Request};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// The erasures of a repository, and how far they had come when they were read.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownErasures {
+    pub(crate) mark: ErasureMark,
+    by_blob: BTreeMap<BlobId, Erasure>,
+}
+
+impl KnownErasures {
+    /// Reads the erasures; a write that relies on them is to hold the mark.
+    pub(crate) async fn read(repo: &Repo) -> Result<Self> {
+        let refs = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
+        let newest = refs.iter().find(|(name, _)| *name == RefName::newest_erasure());
+        let mark = ErasureMark::at(newest.map(|(_, target)| target.clone()));
+        let by_blob = match refs.iter().any(|(name, _)| name.erased_blob().is_some()) {
+            true => erasures(repo).await?,
+            false => BTreeMap::new(),
+        };
+        Ok(Self { mark, by_blob })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_blob.is_empty()
+    }
+
+    fn of(&self, blob: Option<BlobId>) -> Option<&Erasure> {
+        self.by_blob.get(&blob?)
+    }
+
+    /// Lists the versions that a line shows and that may have an erased blob, in order.
+    fn candidates(&self, line: &Line) -> Vec<CommitId> {
+        let view = line.view();
+        // An erasure of an older version, or of very many messages, does not name all of them.
+        let names_all =
+            |erasure: &Erasure| !erasure.messages.is_empty() && erasure.messages.len() < MESSAGES;
+        if !self.by_blob.values().all(names_all) {
+            return view.rows().map(|row| row.version).collect();
+        }
+        let slots = self.by_blob.values().flat_map(|erasure| &erasure.messages);
+        let rows = slots.filter_map(|slot| view.get(*slot));
+        let rows: BTreeMap<RowKey, CommitId> =
+            rows.map(|row| (row.row_key(), row.version)).collect();
+        rows.into_values().collect()
+    }
+}
+
+/// Edits branches that show an erased message, in a write of its own.
+///
+/// # Errors
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving them; when the store
+/// fails.
+pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
+    if branches.is_empty() || KnownErasures::read(repo).await?.is_empty() {
+        return Ok(0);
+    }
+    let mut races = repo.races();
+    loop {
+        let mut txn = Txn::new(repo)?;
+        txn.look_up(branches).await?;
+        let mut edits = 0;
+        let known = KnownErasures::read(repo).await?;
+        for branch in branches {
+            edits += mend_branch(&mut txn, branch, &known).await?;
+        }
+        if edits == 0 {
+            return Ok(0);
+        }
+        let options = WriteOptions::new().why("an erased message was shown");
+        if races.won(txn.apply("erase", &options).await?).await? {
+            return Ok(edits);
+        }
+    }
+}
+
+/// Edits what a branch of a write shows and was erased; returns how many edits there are.
+pub(crate) async fn mend_branch(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    known: &KnownErasures,
+) -> Result<usize> {
+    let Some(head) = txn.head(branch).await?.filter(|_| !known.by_blob.is_empty()) else {
+        return Ok(0);
+    };
+    let line = txn.line(Some(head)).await?;
+    let mut edits = 0;
+    for version in known.candidates(&line) {
+        let commit = txn.require_commit(version).await?;
+        let content = known.of(commit.content);
+        let Some(erasure) = content.or_else(|| known.of(commit.verbatim)) else { continue };
+        // A new commit brings the bytes with it, which ends the erasure.
+        if txn.made_here(version).is_some() && txn.repo().commit(version).await?.is_none() {
+            continue;
+        }
+        let new = match content {
+            Some(erasure) => left_of(txn.repo(), &commit, erasure).await?,
+            // The same message, without the provider's bytes.
+            None => txn.repo().content(&commit).await?,
+        };
+        let Some(new) = new else { continue };
+        // Its own content can be read no more.
+        txn.know_content(version, new.clone());
+        let details = EditNote::of(erasure).details();
+        let content = NewContent::Redacted(new);
+        txn.add_decided(branch, &Request::Edit { target: version, content, details }).await?;
+        edits += 1;
+    }
+    Ok(edits + usize::from(mend_tools(txn, branch, known).await?))
+}
+
+/// Returns what an erasure left of a message: what it recorded, else its mark.
+async fn left_of(repo: &Repo, commit: &Commit, erasure: &Erasure) -> Result<Option<Content>> {
+    let Some(kind) = &commit.kind else { return Ok(None) };
+    if let Some(id) = erasure.replaced_by
+        && let Some(blob) = repo.store().blob(repo.name(), id).await?
+        && let Some(content) = blob.text().and_then(|text| Content::from_blob(kind, text).ok())
+    {
+        return Ok(Some(content));
+    }
+    let mark = EditNote::of(erasure).mark();
+    Ok(Some(match kind {
+        Kind::ToolResult => Content::ToolResult(ToolAnswer {
+            call_id: answered_call(repo, commit).await?.unwrap_or_default(),
+            name: None,
+            is_error: false,
+            parts: vec![Part::text(mark)],
+        }),
+        Kind::Artifact => Content::Artifact(Artifact {
+            artifact_type: "text".to_owned(),
+            language: None,
+            text: mark,
+        }),
+        kind => Content::from_blob(kind, crate::upkeep::redact::json_string(&mark).as_str())?,
+    }))
+}
+
+/// Returns the id of the call that a result answers, where its message can be read.
+async fn answered_call(repo: &Repo, commit: &Commit) -> Result<Option<String>> {
+    let Op::Append { answers: Some(call), .. } = &commit.op else { return Ok(None) };
+    let Some(message) = repo.commit(call.slot).await? else { return Ok(None) };
+    let (Some(id), Some(kind)) = (message.content, &message.kind) else { return Ok(None) };
+    let blob = repo.store().blob(repo.name(), id).await?;
+    let content = blob.as_ref().and_then(Blob::text);
+    let content = content.and_then(|text| Content::from_blob(kind, text).ok());
+    let index = usize::try_from(call.index).unwrap_or(usize::MAX);
+    Ok(content.and_then(|content| Some(content.calls().nth(index)?.id.clone())))
+}
+
+/// Replaces the tools in force on a branch where a definition was erased.
+async fn mend_tools(txn: &mut Txn<'_>, branch: &RefName, known: &KnownErasures) -> Result<bool> {
+    let Some(head) = txn.head(branch).await? else { return Ok(false) };
+    let Some(id) = txn.require_commit(head).await?.active_toolset() else { return Ok(false) };
+    // One that this write makes brings its definitions.
+    let stored = txn.repo().store().toolsets(txn.repo().name(), &[id]).await?;
+    let Some(toolset) = stored.into_iter().flatten().next() else { return Ok(false) };
+    let erased: HashMap<BlobId, &Erasure> = toolset
+        .entries()
+        .iter()
+        .filter_map(|entry| Some((entry.schema, known.of(Some(entry.schema))?)))
+        .collect();
+    let Some(at_us) = erased.values().map(|erasure| erasure.at_us).max() else { return Ok(false) };
+    let mut tools: Vec<ToolSchema> = Vec::new();
+    for entry in toolset.entries() {
+        let schema = match erased.get(&entry.schema) {
+            // A definition that could not be one without the text is no longer in force.
+            Some(erasure) => erasure.replaced_by,
+            None => Some(entry.schema),
+        };
+        let Some(schema) = schema else { continue };
+        let blob = txn.repo().store().blob(txn.repo().name(), schema).await?;
+        let text = blob.as_ref().and_then(Blob::text);
+        tools.extend(text.and_then(|text| ToolSchema::parse(text).ok()));
+    }
+    let details = Details { created_at: Some(at_us), ..Details::default() };
+    txn.add_decided(branch, &Request::Tools { tools, details }).await?;
+    Ok(true)
+}
+
+impl Repo {
+    /// Returns whether a branch points to a commit, but for edits of erasures that were made there
+    /// since.
+    pub(crate) async fn is_at_but_for_erasures(
+        &self,
+        now: Option<&RefTarget>,
+        at: Option<&RefTarget>,
+    ) -> Result<bool> {
+        let (Some(RefTarget::Commit(now)), Some(RefTarget::Commit(at))) = (now, at) else {
+            return Ok(false);
+        };
+        let known = KnownErasures::read(self).await?;
+        let mut now = *now;
+        while now != *at {
+            let Some(commit) = self.commit(now).await? else { return Ok(false) };
+            let Some(parent) = commit.parent() else { return Ok(false) };
+            if !self.is_edit_of_erasure(&commit, &known).await? {
+                return Ok(false);
+            }
+            now = parent;
+        }
+        Ok(true)
+    }
+
+    async fn is_edit_of_erasure(&self, commit: &Commit, known: &KnownErasures) -> Result<bool> {
+        let is_of = |erasure: &Erasure| Some(erasure.at_us) == commit.created_at;
+        match &commit.op {
+            Op::Edit { .. } => {
+                let changes = self.changes(commit).await?;
+                let replaced = changes.iter().find_map(|change| match change {
+                    Change::Version { from, .. } => Some(from.resolve(commit.id())),
+                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+                });
+                let Some(replaced) = replaced else { return Ok(false) };
+                let Some(replaced) = self.commit(replaced).await? else { return Ok(false) };
+                let erasure = known.of(replaced.content).or_else(|| known.of(replaced.verbatim));
+                Ok(erasure.is_some_and(is_of))
+            }
+            Op::Tools => Ok(known.by_blob.values().any(is_of)),
+            _ => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! Finding every place that has the bytes.
+
+mod effects;
+mod shared;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
+use tract_core::{
+    Blob, BlobId, Changes, Commit, CommitId, ObjectId, Op, RefName, RefTarget, StoreExt as _,
+    ToolSchema, ToolsetId,
+};
+use tract_secrets::SecretKind;
+
+use super::document::Erasure;
+use super::message::slot_of;
+use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
+use super::search::Search;
+use crate::history::reach::commit_id;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+
+/// Objects that are listed together.
+const LISTED: usize = 1024;
+/// Bytes that are read together, unless one blob alone has more.
+const READ_BYTES: u64 = 4 << 20;
+/// New commits of concurrent writers that are read together.
+const FOLLOWED: usize = 64;
+/// Blobs that arrived as erased and are read together.
+const ARRIVED: usize = 64;
+/// The most messages that an erasure names.
+pub(super) const MESSAGES: usize = 1000;
+/// Entries of the log that are read together.
+const LOG_PAGE: usize = 4096;
+
+/// The part of a commit that is erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ErasureExtent {
+    /// Its content was asked for: nothing is left of it.
+    Whole,
+    /// Its content has the bytes somewhere.
+    Part,
+    /// Only the provider's bytes have them.
+    Verbatim,
+}
+
+/// A branch, as it was found.
+pub(super) struct ScannedBranch {
+    pub(super) name: RefName,
+    pub(super) head: CommitId,
+    /// The versions with erased content that it shows, in the order of the view.
+    pub(super) shown: Vec<CommitId>,
+    /// The versions of other messages with the same bytes that it shows.
+    others: Vec<CommitId>,
+}
+
+/// The searched texts and blobs, and the messages that lose them.
+pub(super) struct Scope<'a> {
+    pub(super) search: Search,
+    /// The blobs that were named.
+    pub(super) targets: HashSet<BlobId>,
+    /// The messages that lose them, by slot; all where none are given.
+    pub(super) messages: Option<HashSet<CommitId>>,
+    /// Summaries of these messages, which lose what they quote.
+    pub(super) summaries: HashSet<CommitId>,
+    /// The erasures of another store, and that store where it can be read.
+    pub(super) arrived: HashMap<BlobId, Erasure>,
+    pub(super) from: Option<&'a Repo>,
+}
+
+/// Everything that has the bytes.
+pub(super) struct Scan<'a> {
+    pub(super) repo: &'a Repo,
+    pub(super) scope: Scope<'a>,
+    /// The blobs that are deleted.
+    blobs: BTreeMap<BlobId, ErasedBlob>,
+    /// The blobs that stay, because other messages have them too.
+    shared: BTreeMap<BlobId, Option<ErasedBlob>>,
+    /// The messages that have each blob.
+    pub(super) holders: HashMap<BlobId, BTreeSet<CommitId>>,
+    /// Toolsets with a definition that arrived as erased.
+    toolsets: HashMap<ToolsetId, Vec<BlobId>>,
+    /// The commits whose message has to be edited where it is shown.
+    pub(super) commits: HashMap<CommitId, ErasureExtent>,
+    /// The commits of other messages that have the same bytes, and keep them.
+    others: HashSet<CommitId>,
+    /// Branches, sorted by name.
+    pub(super) branches: Vec<ScannedBranch>,
+    /// The heads of branches before anything was looked for: what they lead to was found.
+    searched: HashSet<CommitId>,
+    /// Documents to be rewritten, with their new text.
+    pub(super) documents: Vec<(RefName, BlobId, String)>,
+    /// Documents of effects whose answer is erased, with their new text.
+    answers: HashMap<RefName, String>,
+    places: Vec<ErasePlace>,
+}
+
+impl<'a> Scan<'a> {
+    pub(super) async fn new(repo: &'a Repo, scope: Scope<'a>) -> Result<Self> {
+        let mut scan = Self {
+            repo,
+            scope,
+            blobs: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            holders: HashMap::new(),
+            toolsets: HashMap::new(),
+            commits: HashMap::new(),
+            others: HashSet::new(),
+            branches: Vec::new(),
+            searched: heads_of(repo).await?,
+            documents: Vec::new(),
+            answers: HashMap::new(),
+            places: Vec::new(),
+        };
+        if scan.scope.arrived.is_empty() {
+            scan.stored().await?;
+        } else {
+            scan.arrived().await?;
+        }
+        scan.records().await?;
+        scan.effects().await?;
+        scan.refs().await?;
+        scan.log().await?;
+        scan.tools().await?;
+        for (id, kept) in &mut scan.shared {
+            *kept = scan.blobs.remove(id);
+        }
+        scan.branches = scan.heads().await?;
+        scan.name_branches();
+        scan.places.sort();
+        Ok(scan)
+    }
+
+    /// Finds the branches again that others made or moved since. `false` when something that came
+    /// with them has the bytes: all has to be looked for again.
+    pub(super) async fn follow(&mut self) -> Result<bool> {
+        let now = self.heads().await?;
+        let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
+        let mut seen = self.searched.clone();
+        while let Some(head) = open.pop() {
+            let mut next = Some(head).filter(|head| !seen.contains(head));
+            while let Some(from) = next {
+                let walk = Walk { limit: FOLLOWED, ..Walk::from(from) };
+                let page = self.repo.store().walk(self.repo.name(), walk).await?;
+                next = page.next;
+                for step in page.steps {
+                    if !seen.insert(step.commit.id()) {
+                        next = None;
+                        break;
+                    }
+                    let is_named = match &self.scope.messages {
+                        Some(messages) if step.commit.content.is_some() => {
+                            messages.contains(&slot_of(self.repo, &step.commit).await?)
+                        }
+                        Some(_) | None => false,
+                    };
+                    if is_named || step.commit.linked_blobs().any(|blob| self.has(blob)) {
+                        return Ok(false);
+                    }
+                    open.extend(step.commit.parents.iter().skip(1));
+                }
+            }
+        }
+        self.searched.extend(now.iter().map(|branch| branch.head));
+        self.branches = now;
+        Ok(true)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.shown().next().is_none()
+    }
+
+    /// Lists what branches show of it, once for each branch.
+    pub(super) fn shown(&self) -> impl Iterator<Item = CommitId> + '_ {
+        self.branches.iter().flat_map(|branch| branch.shown.iter().copied())
+    }
+
+    /// Returns whether a blob is deleted.
+    pub(super) fn has(&self, blob: BlobId) -> bool {
+        self.blobs.contains_key(&blob)
+    }
+
+    /// Lists what arrived and is not deleted, since other messages have it.
+    pub(super) fn shared(&self) -> impl Iterator<Item = BlobId> + '_ {
+        self.shared.keys().copied()
+    }
+
+    pub(super) fn report(&self) -> EraseReport {
+        EraseReport {
+            blobs: self.blobs.values().cloned().collect(),
+            shared: self.shared.values().flatten().cloned().collect(),
+            places: self.places.clone(),
+            edits: self.shown().count() + self.documents.len(),
+            wiped: Ok(Default::default()),
+        }
+    }
+
+    /// Searches all that is stored, some megabytes at a time.
+    async fn stored(&mut self) -> Result<()> {
+        let documents = self.repo.store().list_refs(self.repo.name(), RefName::erasures()).await?;
+        let erasures: HashSet<BlobId> =
+            documents.iter().filter_map(|(_, target)| target.blob()).collect();
+        let mut after = 0;
+        loop {
+            let listing = ObjectListing { kind: ListKind::Blobs, after, limit: LISTED };
+            let page = self.repo.store().list_objects(self.repo.name(), listing).await?;
+            let (mut keys, mut bytes) = (Vec::new(), 0);
+            for (object, size) in page.objects {
+                let ObjectId::Blob(id) = object else { continue };
+                if erasures.contains(&id) {
+                    continue;
+                }
+                if bytes + size > READ_BYTES {
+                    self.search_blobs(&std::mem::take(&mut keys)).await?;
+                    bytes = 0;
+                }
+                bytes += size;
+                keys.push(BlobKey::from(id));
+            }
+            self.search_blobs(&keys).await?;
+            match page.next {
+                Some(next) => after = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn search_blobs(&mut self, keys: &[BlobKey]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let found = self.repo.store().blobs(self.repo.name(), keys).await?;
+        for blob in found.into_iter().flatten() {
+            let hit = self.scope.search.in_bytes(blob.bytes());
+            if hit.is_some() || self.scope.targets.contains(&blob.id()) {
+                let kinds = hit.map(|hit| hit.kinds()).unwrap_or_default();
+                self.add(&blob, kinds);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, blob: &Blob, kinds: Vec<SecretKind>) {
+        let (id, bytes) = (blob.id(), blob.bytes().len() as u64);
+        self.blobs.insert(id, ErasedBlob { id, bytes, kinds });
+    }
+
+    /// Reads all commits: which of them link to what was found, and what their records say.
+    async fn records(&mut self) -> Result<()> {
+        // Contents in which nothing but a signature or the like matches, which is not touched.
+        let mut spared: HashMap<BlobId, bool> = HashMap::new();
+        let mut linked: HashSet<BlobId> = HashSet::new();
+        let mut after = 0;
+        loop {
+            let listing = ObjectListing { kind: ListKind::Commits, after, limit: LISTED };
+            let page = self.repo.store().list_objects(self.repo.name(), listing).await?;
+            let ids: Vec<CommitId> =
+                page.objects.iter().filter_map(|(object, _)| commit_id(*object)).collect();
+            let commits = self.repo.store().commits(self.repo.name(), &ids).await?;
+            let commits: Vec<Commit> = commits.into_iter().flatten().collect();
+            let there = self.known_to_sender(&commits).await?;
+            for commit in &commits {
+                self.record(commit, &there, &mut spared, &mut linked).await?;
+            }
+            match page.next {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+        for (blob, is_spared) in spared {
+            // A blob that something else links to for other reasons goes all the same.
+            if is_spared && !linked.contains(&blob) {
+                self.blobs.remove(&blob);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing but a signature or the like matches in a content.
+    async fn is_spared(
+        &self,
+        commit: &Commit,
+        content: BlobId,
+        spared: &mut HashMap<BlobId, bool>,
+    ) -> Result<bool> {
+        if let Some(is_spared) = spared.get(&content) {
+            return Ok(*is_spared);
+        }
+        let readable = self.repo.content(commit).await?;
+        let is_spared = readable.is_some_and(|it| self.scope.search.content(&it).is_none());
+        spared.insert(content, is_spared);
+        Ok(is_spared)
+    }
+
+    async fn record(
+        &mut self,
+        commit: &Commit,
+        there: &HashSet<CommitId>,
+        spared: &mut HashMap<BlobId, bool>,
+        linked: &mut HashSet<BlobId>,
+    ) -> Result<()> {
+        if let Changes::Blob(id) = commit.changes
+            && self.has(id)
+        {
+            let what = format!("blob {} is a list of changes, which has no text", id.short());
+            return Err(Error::BadErase { what });
+        }
+        let kept = self.keep_shared(commit, there.contains(&commit.id()), spared).await?;
+        let goes = |scan: &Self, id: BlobId| scan.has(id) && !kept.contains(&id);
+        let content = commit.content.filter(|id| goes(self, *id));
+        let verbatim = commit.verbatim.filter(|id| goes(self, *id));
+        let mut affected = verbatim.map(|_| ErasureExtent::Verbatim);
+        if let Some(id) = content {
+            if self.scope.targets.contains(&id) {
+                affected = Some(ErasureExtent::Whole);
+            } else {
+                if !self.is_spared(commit, id, spared).await? {
+                    affected = Some(ErasureExtent::Part);
+                }
+            }
+        }
+        let place = |kind| ErasePlace { commit: Some(commit.id()), ..ErasePlace::new(kind) };
+        if let Some(affected) = affected {
+            if affected != ErasureExtent::Verbatim {
+                let is_summary = matches!(commit.op, Op::Compress { .. });
+                self.places.push(place(if is_summary {
+                    ErasePlaceKind::Summary
+                } else {
+                    ErasePlaceKind::Message
+                }));
+            }
+            if let Some(id) = commit.verbatim {
+                // What the content says, the provider's bytes say too, however they are written.
+                if !self.has(id)
+                    && let Some(blob) = self.repo.store().blob(self.repo.name(), id).await?
+                {
+                    self.add(&blob, Vec::new());
+                }
+                linked.insert(id);
+                self.places.push(place(ErasePlaceKind::Verbatim));
+            }
+            self.commits.insert(commit.id(), affected);
+        }
+        for id in &commit.keeps {
+            if !goes(self, *id) {
+                continue;
+            }
+            linked.insert(*id);
+            self.places.push(place(ErasePlaceKind::Original));
+        }
+        for (field, text) in texts_of(commit) {
+            if self.scope.search.in_text(&text).is_some() {
+                let name = Some(field.to_owned());
+                self.places.push(ErasePlace { name, ..place(ErasePlaceKind::Record) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what branches show of it.
+    pub(super) async fn heads(&self) -> Result<Vec<ScannedBranch>> {
+        let mut branches = Vec::new();
+        for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
+            let Some(head) = target.commit() else { continue };
+            let line = self.repo.line(Some(head)).await?;
+            let (mut shown, mut others) = (Vec::new(), Vec::new());
+            for row in line.view().rows() {
+                if self.commits.contains_key(&row.version) {
+                    shown.push(row.version);
+                } else if self.others.contains(&row.version) {
+                    others.push(row.version);
+                }
+            }
+            branches.push(ScannedBranch { name, head, shown, others });
+        }
+        Ok(branches)
+    }
+
+    /// Says of each place which branches show it.
+    fn name_branches(&mut self) {
+        let mut shown: HashMap<CommitId, Vec<String>> = HashMap::new();
+        for branch in &self.branches {
+            for version in branch.shown.iter().chain(&branch.others) {
+                let name = branch.name.branch_name().unwrap_or_default().to_owned();
+                shown.entry(*version).or_default().push(name);
+            }
+        }
+        for place in &mut self.places {
+            let branches = place.commit.and_then(|commit| shown.get(&commit));
+            place.branches = branches.cloned().unwrap_or_default();
+        }
+    }
+
+    /// Returns whether other messages have or quote what the named ones say.
+    fn has_others(&self) -> bool {
+        self.places.iter().any(|place| place.other)
+    }
+
+    /// Finds documents, and says what they are without it. Where other messages have the text,
+    /// documents may have it from them, and stay.
+    async fn refs(&mut self) -> Result<()> {
+        let stay = self.has_others() && self.scope.arrived.is_empty();
+        for (name, target) in self.repo.store().list_refs(self.repo.name(), "").await? {
+            let RefTarget::Blob(id) = target else { continue };
+            let is_erasure = name.erased_blob().or(name.pending_erasure_blob()).is_some();
+            if is_erasure || !self.has(id) {
+                continue;
+            }
+            let mut place = ErasePlace::named(ErasePlaceKind::Document, name.as_str());
+            let text = match stay {
+                _ if self.answers.contains_key(&name) => self.answers.remove(&name),
+                true => None,
+                false if self.scope.arrived.is_empty() => Some(self.rewritten(&name, id).await?),
+                false => self.as_sent(&name, id).await?,
+            };
+            match text {
+                Some(text) => self.documents.push((name, id, text)),
+                None => {
+                    place.other = true;
+                    self.shared.insert(id, None);
+                }
+            }
+            self.places.push(place);
+        }
+        Ok(())
+    }
+
+    /// Returns the text of a document without what is erased.
+    async fn rewritten(&self, name: &RefName, id: BlobId) -> Result<String> {
+        let refused = |what: &str| Error::BadErase { what: format!("document {name}: {what}") };
+        if self.scope.targets.contains(&id) {
+            return Err(refused("it is in use; `tract redact --pattern` takes a text out of it"));
+        }
+        let blob = self.repo.require_blob(id).await?;
+        let text = blob.text().and_then(|text| self.scope.search.json(text));
+        let text = text.filter(|text| self.scope.search.in_bytes(text.as_bytes()).is_none());
+        text.ok_or_else(|| refused("the text cannot be taken out of it"))
+    }
+
+    /// Searches what the ref log says of writes.
+    async fn log(&mut self) -> Result<()> {
+        let mut before = None;
+        loop {
+            let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };
+            let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
+            for entry in &page {
+                let note = &entry.note;
+                let texts = [Some(&note.what), Some(&note.who), note.why.as_ref()];
+                let name = entry.name.as_str().to_owned();
+                let mut texts = texts.into_iter().flatten().chain([&name]);
+                if texts.any(|text| self.scope.search.in_text(text).is_some()) {
+                    let name = entry.seq.to_string();
+                    self.places.push(ErasePlace::named(ErasePlaceKind::Log, name));
+                }
+            }
+            before = page.last().map(|entry| entry.seq);
+            if page.len() < LOG_PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Finds the tools whose definition has it.
+    async fn tools(&mut self) -> Result<()> {
+        let other = self.has_others() && self.scope.arrived.is_empty();
+        let store = self.repo.store();
+        for name in store.tool_names(self.repo.name()).await? {
+            for tool in store.tools_by_name(self.repo.name(), &name).await? {
+                let with_it: Vec<BlobId> =
+                    tool.schemas.iter().filter(|schema| self.has(**schema)).copied().collect();
+                if with_it.is_empty() {
+                    continue;
+                }
+                let place = ErasePlace::named(ErasePlaceKind::Tool, &name);
+                self.places.push(ErasePlace { other, ..place });
+                if other {
+                    self.shared.extend(with_it.into_iter().map(|id| (id, None)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a definition without it; `None` when it cannot be one any more.
+    pub(super) fn tool(&self, schema: BlobId, text: &str) -> Option<ToolSchema> {
+        if self.scope.targets.contains(&schema) {
+            return None;
+        }
+        let text = self.scope.search.json(text)?;
+        let is_clean = self.scope.search.in_bytes(text.as_bytes()).is_none();
+        is_clean.then(|| ToolSchema::parse(&text).ok()).flatten()
+    }
+}
+
+async fn heads_of(repo: &Repo) -> Result<HashSet<CommitId>> {
+    let refs = repo.store().list_refs(repo.name(), "heads/").await?;
+    Ok(refs.iter().filter_map(|(_, target)| target.commit()).collect())
+}
+
+/// Returns the fields of a record that are texts of the caller's, by their names.
+fn texts_of(commit: &Commit) -> Vec<(&'static str, String)> {
+    let json =
+        |json: &Option<tract_core::JsonText>| json.as_ref().map(|json| json.as_str().to_owned());
+    let reason = match &commit.op {
+        Op::Annotate { reason, .. } => reason.clone(),
+        _ => None,
+    };
+    [
+        ("message", commit.message.clone()),
+        ("metadata", json(&commit.metadata)),
+        ("generation_config", json(&commit.generation_config)),
+        ("origin.detail", json(&commit.origin.detail)),
+        ("origin.id", commit.origin.id.clone()),
+        ("reason", reason),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some((name, text?)))
+    .collect()
+}

@@ -1,0 +1,278 @@
+//! Pruning: deletes branches that were not written to for a long time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tract_core::store::Walk;
+use tract_core::{BlobId, CommitId, RefName, RefTarget};
+
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::sync::carry::Attempts;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Heads that are read together.
+const CHUNK: usize = 512;
+/// Commits of a page when a head has no time of its own.
+const PAGE: usize = 256;
+/// The names of what imports remember.
+const IMPORTS: &str = "imports/";
+
+/// What [`prune`] deletes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PruneOptions {
+    /// Branches whose head was made longer ago than this are deleted.
+    pub older_than: Duration,
+    /// Keeps branches whose head a tag names.
+    pub keep_tagged: bool,
+    /// Lists and deletes nothing.
+    pub dry_run: bool,
+}
+
+impl PruneOptions {
+    /// Starts with the age of a branch from which it is deleted.
+    pub fn new(older_than: Duration) -> Self {
+        Self { older_than, keep_tagged: false, dry_run: false }
+    }
+
+    /// Sets whether branches whose head a tag names are kept. Without it the tag keeps their
+    /// commits, and only the branch goes.
+    #[must_use]
+    pub fn keep_tagged(mut self, keep: bool) -> Self {
+        self.keep_tagged = keep;
+        self
+    }
+
+    /// Sets whether it only lists.
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+}
+
+/// A branch that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PrunedBranch {
+    /// Its name, without `heads/`.
+    pub name: String,
+    /// Its head.
+    pub head: CommitId,
+    /// When the head was made: microseconds since 1970, UTC; 0 where no commit has a time.
+    pub created_at_us: i64,
+}
+
+/// Why an old branch was kept: the first of these that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PruneKept {
+    /// `HEAD` points to it.
+    CheckedOut,
+    /// A pending approval is carried out on it.
+    Pending,
+    /// A tag names its head.
+    Tagged,
+}
+
+/// What [`prune`] did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PruneReport {
+    /// The branches that were deleted, sorted by name.
+    pub branches: Vec<PrunedBranch>,
+    /// The names of documents of imports that were deleted, sorted.
+    pub documents: Vec<RefName>,
+    /// Branches that are old enough and were kept, counted by reason.
+    pub kept: BTreeMap<PruneKept, u64>,
+}
+
+/// Deletes branches whose head was made long ago, in one write.
+///
+/// # Behavior
+/// - Never deletes the branch that `HEAD` points to, nor one that a pending approval names; tags and
+///   pins stay, and so do all commits that they lead to.
+/// - Deletes what imports remember of such branches as well, and of branches that are gone: importing
+///   the same again makes them again.
+/// - A commit without a time counts as its parent's, and 0 at a root: an import whose recordings have
+///   no times is old.
+/// - Commits stay until [`gc`](crate::gc()) finds them unreachable; until then undo brings
+///   the branches back, all of them.
+/// - A branch that moves meanwhile is looked at again.
+///
+/// # Errors
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when refs keep moving; when the store fails.
+/// Nothing is deleted then.
+pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
+    let (mut races, mut attempts) = (repo.races(), Attempts::new(repo));
+    loop {
+        let plan = match Plan::make(repo, options).await {
+            Ok(plan) => plan,
+            // A branch that was read may be deleted since, and its commits collected.
+            Err(error) => {
+                attempts.again(error).await?;
+                continue;
+            }
+        };
+        if options.dry_run || plan.deleted.is_empty() {
+            return Ok(plan.report);
+        }
+        let mut txn = Txn::new(repo)?;
+        txn.hold(&RefName::head(), plan.head);
+        for (name, target) in plan.deleted {
+            txn.move_from(&name, Some(target), None);
+        }
+        if races.won(txn.apply("prune", &WriteOptions::default()).await?).await? {
+            return Ok(plan.report);
+        }
+    }
+}
+
+struct Plan {
+    /// Where `HEAD` points.
+    head: Option<RefTarget>,
+    /// The refs that go, and where they point.
+    deleted: Vec<(RefName, RefTarget)>,
+    report: PruneReport,
+}
+
+/// What the documents of imports say of their history.
+#[derive(Deserialize)]
+struct ImportDocument {
+    head: String,
+}
+
+impl Plan {
+    async fn make(repo: &Repo, options: &PruneOptions) -> Result<Self> {
+        let older = i64::try_from(options.older_than.as_micros()).unwrap_or(i64::MAX);
+        let limit = repo.now_us().saturating_sub(older);
+        let head = repo.ref_target(&RefName::head()).await?;
+        let current = repo.current_branch().await?;
+        let pending: HashSet<RefName> =
+            repo.pending().await?.into_iter().map(|pending| pending.branch).collect();
+        let tagged: HashSet<CommitId> =
+            repo.tags().await?.into_iter().map(|(_, commit)| commit).collect();
+        let branches: Vec<(RefName, CommitId)> = repo
+            .store()
+            .list_refs(repo.name(), "heads/")
+            .await?
+            .into_iter()
+            .filter_map(|(name, target)| Some((name, target.commit()?)))
+            .collect();
+        let mut times = Times::new(repo);
+        times.read(branches.iter().map(|(_, head)| *head)).await?;
+        let mut report = PruneReport::default();
+        let (mut deleted, mut kept) = (Vec::new(), HashSet::new());
+        for (name, head) in branches {
+            let created_at_us = times.of(head).await?;
+            let plain = name.branch_name().unwrap_or(name.as_str()).to_owned();
+            if created_at_us >= limit {
+                kept.insert(plain);
+                continue;
+            }
+            let reason = if name == current {
+                Some(PruneKept::CheckedOut)
+            } else if pending.contains(&name) {
+                Some(PruneKept::Pending)
+            } else {
+                (options.keep_tagged && tagged.contains(&head)).then_some(PruneKept::Tagged)
+            };
+            match reason {
+                Some(reason) => {
+                    *report.kept.entry(reason).or_default() += 1;
+                    kept.insert(plain);
+                }
+                None => {
+                    report.branches.push(PrunedBranch { name: plain, head, created_at_us });
+                    deleted.push((name, RefTarget::Commit(head)));
+                }
+            }
+        }
+        let gone: HashSet<&str> =
+            report.branches.iter().map(|branch| branch.name.as_str()).collect();
+        for (name, target) in repo.store().list_refs(repo.name(), IMPORTS).await? {
+            let RefTarget::Blob(document) = target else { continue };
+            let of = name.as_str().strip_prefix(IMPORTS).unwrap_or_default();
+            let is_old = if gone.contains(of) {
+                true
+            } else if kept.contains(of) {
+                false
+            } else {
+                match head_of(repo, document).await? {
+                    Some(head) => times.of(head).await? < limit,
+                    None => false,
+                }
+            };
+            if is_old {
+                report.documents.push(name.clone());
+                deleted.push((name, target));
+            }
+        }
+        Ok(Self { head, deleted, report })
+    }
+}
+
+/// Returns the commit that a document of an import names as the newest.
+async fn head_of(repo: &Repo, document: BlobId) -> Result<Option<CommitId>> {
+    let blob = repo.require_blob(document).await?;
+    let document: Option<ImportDocument> = serde_json::from_slice(blob.bytes()).ok();
+    let head: Option<CommitId> = document.and_then(|document| document.head.parse().ok());
+    // It may be gone already, and then nothing says how old it was.
+    match head {
+        Some(head) => Ok(repo.commit(head).await?.map(|commit| commit.id())),
+        None => Ok(None),
+    }
+}
+
+/// When commits were made.
+struct Times<'a> {
+    repo: &'a Repo,
+    known: HashMap<CommitId, i64>,
+}
+
+impl<'a> Times<'a> {
+    fn new(repo: &'a Repo) -> Self {
+        Self { repo, known: HashMap::new() }
+    }
+
+    /// Reads the times of commits that have one, many at once.
+    async fn read(&mut self, commits: impl Iterator<Item = CommitId>) -> Result<()> {
+        let ids: Vec<CommitId> = commits.collect();
+        for chunk in ids.chunks(CHUNK) {
+            let found = self.repo.store().commits(self.repo.name(), chunk).await?;
+            let timed = found.into_iter().flatten();
+            self.known.extend(timed.filter_map(|commit| Some((commit.id(), commit.created_at?))));
+        }
+        Ok(())
+    }
+
+    /// Returns the time of a commit; of one without, that of the nearest first parent with one.
+    async fn of(&mut self, commit: CommitId) -> Result<i64> {
+        let mut without = Vec::new();
+        let mut next = Some(commit);
+        let mut time = 0;
+        'line: while let Some(head) = next {
+            if let Some(known) = self.known.get(&head) {
+                time = *known;
+                break;
+            }
+            let walk = Walk { head, until: None, limit: PAGE, stop_at: None };
+            let page = self.repo.store().walk(self.repo.name(), walk).await?;
+            for step in page.steps {
+                let id = step.commit.id();
+                let known = self.known.get(&id).copied().or(step.commit.created_at);
+                without.push(id);
+                if let Some(known) = known {
+                    time = known;
+                    break 'line;
+                }
+            }
+            next = page.next;
+        }
+        // Each is read once, however many branches share it.
+        self.known.extend(without.into_iter().chain([commit]).map(|id| (id, time)));
+        Ok(time)
+    }
+}

@@ -1,0 +1,16 @@
+//! Git's verbs over contexts: operations that a caller names and that move refs.
+//!
+//! Branches and tags, revisions, merge, rebase, undo, summaries, pending approvals, and a request
+//! to a model. Each is built on the write path.
+
+pub(crate) mod branch;
+pub(crate) mod chat;
+pub(crate) mod conflicts;
+pub(crate) mod merge;
+pub(crate) mod pending;
+pub(crate) mod rebase;
+pub(crate) mod reply;
+pub(crate) mod revision;
+pub(crate) mod signatures;
+pub(crate) mod summarize;
+pub(crate) mod undo;

@@ -1,0 +1,301 @@
+//! Branches, tags and `HEAD`.
+
+use tract_core::store::LogQuery;
+use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
+
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::write::txn::{Txn, WriteOptions, require_done};
+
+/// The first branch of a new repository.
+pub const FIRST_BRANCH: &str = "main";
+
+/// A branch and its head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its name, without `heads/`.
+    pub name: String,
+    /// Its head.
+    pub head: CommitId,
+    /// Whether `HEAD` points to it.
+    pub checked_out: bool,
+}
+
+impl Repo {
+    /// Makes `HEAD` point at the first branch, where there is no `HEAD` yet. The branch itself
+    /// begins with its first commit. Returns whether something was written.
+    ///
+    /// # Errors
+    /// [`Error::BadName`] when the repository's name has characters that cannot be seen; when the
+    /// store fails.
+    pub async fn init(&self) -> Result<bool> {
+        self.name().check_visible()?;
+        let mut txn = Txn::new(self)?;
+        if txn.target(&RefName::head()).await?.is_some() {
+            return Ok(false);
+        }
+        let first = RefTarget::Ref(RefName::branch(FIRST_BRANCH)?);
+        txn.move_ref(&RefName::head(), Some(first)).await?;
+        let applied = txn.apply("init", &WriteOptions::default()).await?;
+        // Another writer was faster, with the same result.
+        Ok(!matches!(applied, Applied::Conflict(_)))
+    }
+
+    /// Returns the branch that `HEAD` leads to; the first branch where there is no `HEAD`, and
+    /// where an older version stored one that leads to no branch.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn current_branch(&self) -> Result<RefName> {
+        match self.ref_target(&RefName::head()).await? {
+            Some(RefTarget::Ref(name)) if name.branch_name().is_some() => Ok(name),
+            Some(RefTarget::Ref(_) | RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
+                Ok(RefName::branch(FIRST_BRANCH)?)
+            }
+        }
+    }
+
+    /// Lists the branches, sorted by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn branches(&self) -> Result<Vec<Branch>> {
+        let current = self.current_branch().await?;
+        let refs = self.store().list_refs(self.name(), "heads/").await?;
+        let branches = refs.into_iter().filter_map(|(name, target)| {
+            let checked_out = name == current;
+            let head = target.commit()?;
+            Some(Branch { name: name.branch_name()?.to_owned(), head, checked_out })
+        });
+        Ok(branches.collect())
+    }
+
+    /// Lists the tags with their commits, sorted by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn tags(&self) -> Result<Vec<(String, CommitId)>> {
+        let refs = self.store().list_refs(self.name(), "tags/").await?;
+        let tags = refs
+            .into_iter()
+            .filter_map(|(name, target)| Some((name.tag_name()?.to_owned(), target.commit()?)));
+        Ok(tags.collect())
+    }
+
+    /// Makes a branch that begins at a commit: one ref write, nothing is copied. Where the commit
+    /// shows a message that was erased since, the branch gets the edit of the erasure on top.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when there is one of this name, [`Error::BadName`] for a bad name,
+    /// [`Error::Missing`] when the commit is not stored.
+    pub async fn create_branch(&self, name: &str, at: CommitId) -> Result<RefName> {
+        let name = RefName::branch(name)?;
+        self.create(&name, at, "branch").await?;
+        Ok(name)
+    }
+
+    /// Makes a tag, which never moves.
+    ///
+    /// # Errors
+    /// As [`create_branch`](Self::create_branch).
+    pub async fn create_tag(&self, name: &str, at: CommitId) -> Result<RefName> {
+        let name = RefName::tag(name)?;
+        self.create(&name, at, "tag").await?;
+        Ok(name)
+    }
+
+    async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
+        name.check_shell_safe()?;
+        self.require_commit(at).await?;
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(self)?;
+            if let Some(at) = txn.target(name).await? {
+                return Err(Error::Exists { name: name.clone(), at });
+            }
+            txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
+            match txn.apply(what, &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(()),
+                // Something was erased meanwhile, which the branch must not show.
+                Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {
+                    races.lose().await?;
+                }
+                Applied::Conflict(conflict) => {
+                    return Err(match conflict.found {
+                        Some(at) => Error::Exists { name: conflict.name, at },
+                        None => conflict.into(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Deletes a branch; its commits stay, and the ref log says where it was. Returns its last head.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` points to it,
+    /// [`Error::Conflict`] when it moves meanwhile.
+    pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
+        let heads = self.delete_branches(&[name]).await?;
+        Ok(heads.into_iter().next().expect("one branch has one head"))
+    }
+
+    /// Deletes several branches in one write, all or none. Returns their last heads, in order.
+    ///
+    /// # Errors
+    /// As [`delete_branch`](Self::delete_branch).
+    pub async fn delete_branches(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
+        let mut txn = Txn::new(self)?;
+        let at = txn.target(&RefName::head()).await?;
+        let current = self.current_branch().await?;
+        // The branches are not checked out while they go.
+        txn.hold(&RefName::head(), at.clone());
+        let mut heads = Vec::with_capacity(names.len());
+        for name in names.iter().map(AsRef::as_ref) {
+            let branch = self.stored_branch(name).await?;
+            if current == branch || at == Some(RefTarget::Ref(branch.clone())) {
+                return Err(Error::CheckedOut { name: name.to_owned() });
+            }
+            let Some(head) = txn.head(&branch).await? else {
+                return Err(self.unknown_branch(name).await?);
+            };
+            txn.move_ref(&branch, None).await?;
+            heads.push(head);
+        }
+        require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        Ok(heads)
+    }
+
+    /// Renames a branch, and points `HEAD` to the new name where it pointed to the old one: one
+    /// write. Returns the head; `None` for the current branch before its first commit.
+    ///
+    /// The ref log of the new name starts here; that of the old name says where the branch was.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none, [`Error::Exists`] when the new name is taken,
+    /// [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`] when it
+    /// moves meanwhile.
+    pub async fn rename_branch(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
+        let branch = self.stored_branch(name).await?;
+        let renamed = RefName::branch(to)?;
+        renamed.check_shell_safe()?;
+        let mut txn = Txn::new(self)?;
+        let at = txn.target(&RefName::head()).await?;
+        let is_current = self.current_branch().await? == branch;
+        let head = txn.head(&branch).await?;
+        if head.is_none() && !is_current {
+            return Err(self.unknown_branch(name).await?);
+        }
+        if let Some(at) = txn.target(&renamed).await? {
+            return Err(Error::Exists { name: renamed, at });
+        }
+        // A pending approval is carried out on the branch that it names.
+        let pending = self.pending().await?;
+        let count = pending.iter().filter(|pending| pending.branch == branch).count();
+        if count > 0 {
+            return Err(Error::HasPending { name: name.to_owned(), count });
+        }
+        if is_current {
+            txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?
+        } else {
+            txn.hold(&RefName::head(), at)
+        }
+        if let Some(head) = head {
+            txn.move_ref(&branch, None).await?;
+            txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
+        }
+        require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
+        Ok(head)
+    }
+
+    /// Deletes tags and their signatures in one write, all or none; their commits stay. Returns those, in order.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTag`] when there is none of a name.
+    pub async fn delete_tags(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
+        let mut txn = Txn::new(self)?;
+        let mut commits = Vec::with_capacity(names.len());
+        for name in names.iter().map(AsRef::as_ref) {
+            let tag = RefName::new(format!("tags/{name}"))?;
+            let Some(commit) = txn.head(&tag).await? else {
+                let tags = self.tags().await?;
+                let near = nearest(name, tags.iter().map(|(tag, _)| tag.as_str()));
+                let nearest = near.map(str::to_owned).into_iter().collect();
+                return Err(Error::UnknownTag { name: name.to_owned(), nearest });
+            };
+            txn.move_ref(&tag, None).await?;
+            if let Some(signature) = tag.companion()
+                && txn.target(&signature).await?.is_some()
+            {
+                txn.move_ref(&signature, None).await?;
+            }
+            commits.push(commit);
+        }
+        require_done(txn.apply("tag", &WriteOptions::default()).await?)?;
+        Ok(commits)
+    }
+
+    /// Returns the branch that was checked out before the current one, by the ref log of `HEAD`;
+    /// branches that are gone are passed over.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn previous_branch(&self) -> Result<Option<String>> {
+        let current = self.current_branch().await?;
+        let mut before = None;
+        loop {
+            let query =
+                LogQuery { name: Some(RefName::head()), before, limit: 64, ..LogQuery::default() };
+            let log = self.store().ref_log(self.name(), &query).await?;
+            let Some(last) = log.last() else { return Ok(None) };
+            before = Some(last.seq);
+            for entry in &log {
+                let Some(RefTarget::Ref(branch)) = &entry.before else { continue };
+                if *branch != current && self.ref_target(branch).await?.is_some() {
+                    return Ok(branch.branch_name().map(str::to_owned));
+                }
+            }
+        }
+    }
+
+    /// Points `HEAD` to a branch. Handles on other branches stay there.
+    ///
+    /// # Errors
+    /// [`Error::UnknownBranch`] when there is none of this name; [`Error::KeptMoving`] when `HEAD`
+    /// or the branch moves each time, and then `HEAD` stays.
+    pub async fn checkout(&self, name: &str) -> Result<RefName> {
+        let branch = self.stored_branch(name).await?;
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(self)?;
+            let Some(at) = txn.target(&branch).await? else {
+                return Err(self.unknown_branch(name).await?);
+            };
+            // HEAD is never left on a branch that is deleted meanwhile.
+            txn.hold(&branch, Some(at));
+            txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
+            if races.won(txn.apply("checkout", &WriteOptions::default()).await?).await? {
+                return Ok(branch);
+            }
+        }
+    }
+
+    /// Returns the ref of a branch as it is stored: branches of older versions and other stores may have
+    /// names that are refused or spelled in another way now.
+    async fn stored_branch(&self, name: &str) -> Result<RefName> {
+        let as_given = RefName::new(format!("heads/{name}"))?;
+        match RefName::branch(name) {
+            Ok(branch) if branch != as_given && self.ref_target(&as_given).await?.is_none() => {
+                Ok(branch)
+            }
+            _ => Ok(as_given),
+        }
+    }
+
+    pub(crate) async fn unknown_branch(&self, name: &str) -> Result<Error> {
+        let branches = self.branches().await?;
+        let near = nearest(name, branches.iter().map(|branch| branch.name.as_str()));
+        let nearest = near.map(str::to_owned).into_iter().collect();
+        Ok(Error::UnknownBranch { name: name.to_owned(), nearest })
+    }
+}

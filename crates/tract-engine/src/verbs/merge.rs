@@ -1,0 +1,319 @@
+//! The verb `merge`: common ancestors, fast-forward, and the merge commit.
+
+mod ancestry;
+mod kept;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::{Commit, CommitId, RefName, RefTarget};
+use tract_hooks::BeforeMerge;
+
+use self::ancestry::{Ancestry, Graph, ancestors, common};
+pub(crate) use self::kept::decisions_ref;
+pub use self::kept::{KeptConflict, KeptMerge, MergeProgress};
+use crate::plan::{
+    BranchTip, Details, Line, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution,
+    ResolveFn, Resolver, merge as plan_merge,
+};
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::verbs::pending::{Document, PendingRequest, WriteTarget};
+use crate::verbs::rebase::Shared;
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Options of a merge.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MergeOptions {
+    /// Makes a commit even where the branch could merely be forwarded.
+    pub no_fast_forward: bool,
+    /// Merges histories that have no commit in common.
+    pub allow_unrelated: bool,
+    /// What the commit says of itself.
+    pub details: Details,
+    resolve: Option<Resolve>,
+}
+
+#[derive(Clone)]
+struct Resolve(Arc<ResolveFn>);
+
+impl fmt::Debug for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolve")
+    }
+}
+
+impl MergeOptions {
+    /// Starts from the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a commit even where the branch could merely be forwarded.
+    #[must_use]
+    pub fn no_fast_forward(mut self) -> Self {
+        self.no_fast_forward = true;
+        self
+    }
+
+    /// Merges histories that have no commit in common.
+    #[must_use]
+    pub fn allow_unrelated(mut self) -> Self {
+        self.allow_unrelated = true;
+        self
+    }
+
+    /// Sets what the commit says of itself.
+    #[must_use]
+    pub fn details(mut self, details: Details) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// Resolves conflicts with a function; `None` leaves a conflict open. Each conflict is asked
+    /// about once. The metadata of the merge commit lists the resolutions as `resolutions`.
+    ///
+    /// ```
+    /// use tract_engine::plan::{ConflictKind, Resolution};
+    /// use tract_engine::MergeOptions;
+    /// let options = MergeOptions::new().resolve(|conflict| match conflict.kind {
+    ///     ConflictKind::Version => Some(Resolution::Both),
+    ///     _ => Some(Resolution::Theirs),
+    /// });
+    /// # let _ = options;
+    /// ```
+    #[must_use]
+    pub fn resolve(
+        mut self,
+        resolve: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
+    ) -> Self {
+        self.resolve = Some(Resolve(Arc::new(resolve)));
+        self
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        self.resolve.as_ref().map_or_else(Resolver::none, |resolve| Resolver::new(&*resolve.0))
+    }
+}
+
+/// What a merge did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Merged {
+    /// The branch has all that the source has.
+    NothingToMerge,
+    /// The branch was forwarded to the source.
+    FastForward {
+        /// Where it points now.
+        head: CommitId,
+    },
+    /// A commit joins both.
+    Commit(Commit),
+}
+
+/// What handlers made of a merge: details and a document to write, where there is something to say.
+type MergeNote = Option<Box<(Details, Document)>>;
+
+impl Repo {
+    /// Brings what a head has into a branch.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) with [`Refusal::Conflicts`](crate::Refusal) when both
+    /// sides changed the same and [`MergeOptions::resolve`] does not resolve it, with
+    /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution does not fit its conflict;
+    /// nothing is written then.
+    pub async fn merge(
+        &self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let mut races = self.races();
+        // Handlers are asked once, however often the race is lost.
+        let mut ruling = None;
+        let mut resolver = options.resolver();
+        loop {
+            let mut txn = Txn::new(self)?;
+            let merged =
+                txn.merge_asking(branch, source, options, &mut ruling, &mut resolver).await?;
+            if merged == Merged::NothingToMerge {
+                return Ok(merged);
+            }
+            if races.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
+                return Ok(merged);
+            }
+        }
+    }
+
+    /// Plans a merge and writes nothing. No handler is asked.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub async fn preview_merge(
+        &self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        Txn::new(self)?.merge_decided(branch, source, options).await
+    }
+}
+
+impl Txn<'_> {
+    /// Brings what a head has into a branch, as a part of this write.
+    ///
+    /// # Errors
+    /// As [`Repo::merge`].
+    pub async fn merge(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        self.merge_asking(branch, source, options, &mut None, &mut options.resolver()).await
+    }
+
+    /// Merges without asking handlers.
+    pub(crate) async fn merge_decided(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let resolver = &mut options.resolver();
+        self.merge_asking(branch, source, options, &mut Some(None), resolver).await
+    }
+
+    /// Returns what a branch shares with another head: enough of it to tell for each commit of the
+    /// branch, from the head on, whether it is the first that both have.
+    pub(crate) async fn shared(&mut self, head: CommitId, other: CommitId) -> Result<Shared> {
+        let ancestry = common(self, head, other).await?;
+        let contains_head = matches!(ancestry, Ancestry::Contained);
+        let commits = match ancestry {
+            Ancestry::Forward => HashSet::from([head]),
+            Ancestry::Best(bases) if bases.is_empty() => HashSet::new(),
+            Ancestry::Contained | Ancestry::Best(_) => {
+                ancestors(self, &mut Graph::default(), other).await?
+            }
+        };
+        Ok(Shared { contains_head, commits })
+    }
+
+    /// Merges; handlers are asked where there is no ruling yet.
+    async fn merge_asking(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+        ruling: &mut Option<MergeNote>,
+        resolver: &mut Resolver<'_>,
+    ) -> Result<Merged> {
+        let head = self.head(branch).await?;
+        let ancestry = match head {
+            Some(head) => common(self, head, source).await?,
+            None => Ancestry::Forward,
+        };
+        let forward = matches!(ancestry, Ancestry::Forward) && !options.no_fast_forward;
+        let forward = forward || head.is_none();
+        if matches!(ancestry, Ancestry::Contained) {
+            return Ok(Merged::NothingToMerge);
+        }
+        if matches!(&ancestry, Ancestry::Best(bases) if bases.is_empty())
+            && !options.allow_unrelated
+        {
+            return Err(Refusal::Unrelated.into());
+        }
+        let hooks = self.repo().hooks();
+        if ruling.is_none() && hooks.has_handler::<BeforeMerge>() && !self.imports() {
+            let event = BeforeMerge::new(branch.clone(), vec![source]);
+            let event = event.head(head).fast_forward(forward);
+            let decision = hooks.before_merge(&event).await;
+            let request = PendingRequest::Merge {
+                source,
+                no_fast_forward: options.no_fast_forward,
+                details: options.details.clone(),
+                conflicts: None,
+            };
+            match WriteTarget::new(self.repo(), branch, head).merge(decision, request) {
+                Ok(noted) => *ruling = Some(noted),
+                Err(stopped) => return Err(stopped.store(self.repo()).await),
+            }
+        }
+        let noted_down = ruling.as_ref().and_then(Option::as_ref);
+        if forward {
+            if self.made_here(source).is_none() {
+                self.repo().require_commit(source).await?;
+            }
+            // No commit is made that could contain the record.
+            if let Some(noted) = noted_down {
+                noted.1.add_to(self)?;
+            }
+            self.move_ref(branch, Some(RefTarget::Commit(source))).await?;
+            return Ok(Merged::FastForward { head: source });
+        }
+        let bases = match ancestry {
+            Ancestry::Best(bases) => bases,
+            Ancestry::Forward | Ancestry::Contained => head.into_iter().collect(),
+        };
+        if let (Some(ours), [base]) = (head, bases.as_slice())
+            && let Some(ends) = self.ends_of(ours, source, *base).await?
+        {
+            let (ours, theirs, base) = ends;
+            let lines = [base];
+            let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
+            let details = noted_down.map_or(&options.details, |noted| &noted.0);
+            let planned =
+                self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await;
+            // What is refused here may be right on the whole lines, and is refused in their words.
+            if let Ok(planned) = planned
+                && planned.texts.is_empty()
+            {
+                let tip = BranchTip::from(&ours);
+                return Ok(Merged::Commit(self.change(branch, tip, planned.commit)?));
+            }
+        }
+        let ours = self.line(head).await?;
+        let theirs = self.line(Some(source)).await?;
+        let mut lines = Vec::with_capacity(bases.len());
+        for base in bases {
+            lines.push(self.line(Some(base)).await?);
+        }
+        let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
+        let details = noted_down.map_or(&options.details, |noted| &noted.0);
+        let planned =
+            self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await?;
+        let merged = self.commit(branch, &ours, planned.commit).await?;
+        let details = Details {
+            origin: options.details.origin.clone(),
+            created_at: options.details.created_at,
+            ..Details::default()
+        };
+        for (target, text) in planned.texts {
+            let content = NewContent::Text(text);
+            let edit = Request::Edit { target, content, details: details.clone() };
+            Box::pin(self.add_decided(branch, &edit)).await?;
+        }
+        Ok(Merged::Commit(merged))
+    }
+}
+
+impl Txn<'_> {
+    /// Returns the ends of two lines that parted near their heads, and that of the line where they did;
+    /// `None` where more has to be known, or is in memory.
+    async fn ends_of(
+        &self,
+        ours: CommitId,
+        theirs: CommitId,
+        base: CommitId,
+    ) -> Result<Option<(Line, Line, Line)>> {
+        let repo = self.repo();
+        let is_known = repo.compiler().cached_line(ours).is_some();
+        if is_known || self.made_here(ours).is_some() || self.made_here(theirs).is_some() {
+            return Ok(None);
+        }
+        let ends = Box::pin(repo.recent_lines(base, [ours, theirs])).await?;
+        Ok(ends.map(|(base, [ours, theirs])| (ours, theirs, base)))
+    }
+}

@@ -1,0 +1,417 @@
+//! Operations that wait for a decision, and the records of decisions: documents
+//! under `pending/` and `decisions/`.
+
+mod decide;
+mod doc;
+mod rule;
+mod turn;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tract_core::{
+    Blob, BoundCall, CommitId, Content, Draft, OperationId, Origin, RefName, RefTarget, Role,
+    ToolCall,
+};
+use tract_hooks::DecisionRecord;
+
+use self::doc::PendingRequestDoc;
+pub(crate) use self::doc::{blobs, tool_texts};
+pub(crate) use self::rule::{Configured, NotWritten, Ruled, WriteTarget, with_summary};
+pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
+use crate::plan::{Details, Selection, edited_slot};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::verbs::merge::{KeptConflict, MergeOptions};
+use crate::write::txn::{Txn, require_done};
+
+/// Where operations wait.
+const PENDING: &str = "pending/";
+/// Where decisions are kept that brought about no commit of their own.
+const DECISIONS: &str = "decisions/";
+/// How the names of kept merges begin. Decisions about them are undone like other writes.
+pub(crate) const KEPT_MERGE: &str = "m";
+
+/// What waits to be decided, or was decided.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PendingRequest {
+    /// A message, or a tool's result.
+    Append(Box<Draft>),
+    /// Another text of a message.
+    Edit {
+        /// The message, by any of its versions.
+        target: CommitId,
+        /// What it would say.
+        content: Content,
+        /// The rest.
+        details: Details,
+    },
+    /// A summary in the place of messages.
+    Compress {
+        /// The messages.
+        select: Selection,
+        /// The summary.
+        content: Content,
+        /// Its role, where that is not the kind's own.
+        role: Option<Role>,
+        /// The rest.
+        details: Details,
+    },
+    /// What another head has.
+    Merge {
+        /// The head.
+        source: CommitId,
+        /// Whether a commit is made even where the branch could merely be forwarded.
+        no_fast_forward: bool,
+        /// The rest.
+        details: Details,
+        /// The conflicts of a kept merge, with what was decided so far; `None` where a handler
+        /// deferred the merge.
+        conflicts: Option<Vec<KeptConflict>>,
+    },
+    /// A call that a tool has not run for yet.
+    Call {
+        /// The call, as the model wrote it.
+        call: ToolCall,
+        /// The message that asks for it.
+        commit: Option<CommitId>,
+        /// Its place among the calls of the message, from 0; absent in older documents.
+        index: Option<u32>,
+        /// What exactly runs once it is approved; absent in older documents.
+        bound: Option<Box<BoundCall>>,
+    },
+}
+
+impl PendingRequest {
+    /// Returns what would be said, where something would.
+    pub fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Append(draft) => Some(&draft.content),
+            Self::Edit { content, .. } | Self::Compress { content, .. } => Some(content),
+            Self::Merge { .. } | Self::Call { .. } => None,
+        }
+    }
+
+    /// Returns where it comes from; a call comes from nowhere else.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Append(draft) => Some(&draft.origin),
+            Self::Edit { details, .. }
+            | Self::Compress { details, .. }
+            | Self::Merge { details, .. } => Some(&details.origin),
+            Self::Call { .. } => None,
+        }
+    }
+
+    fn origin_mut(&mut self) -> Option<&mut Origin> {
+        match self {
+            Self::Append(draft) => Some(&mut draft.origin),
+            Self::Edit { details, .. }
+            | Self::Compress { details, .. }
+            | Self::Merge { details, .. } => Some(&mut details.origin),
+            Self::Call { .. } => None,
+        }
+    }
+
+    /// Returns what would be said, where it comes from and what is kept of it, for it to say
+    /// something else: bytes of a provider go.
+    fn said_mut(&mut self) -> Option<(&mut Content, &mut Origin, &mut Vec<Blob>)> {
+        match self {
+            Self::Append(draft) => {
+                let draft = draft.as_mut();
+                (draft.form, draft.verbatim) = (None, None);
+                Some((&mut draft.content, &mut draft.origin, &mut draft.keeps))
+            }
+            Self::Edit { content, details, .. } | Self::Compress { content, details, .. } => {
+                Some((content, &mut details.origin, &mut details.keeps))
+            }
+            Self::Merge { .. } | Self::Call { .. } => None,
+        }
+    }
+
+    /// Returns the conflicts of a kept merge.
+    pub fn conflicts(&self) -> Option<&[KeptConflict]> {
+        match self {
+            Self::Merge { conflicts, .. } => conflicts.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns what a merge brings in, and how; `None` for what is no merge.
+    pub(crate) fn merge(&self) -> Option<(CommitId, MergeOptions)> {
+        let Self::Merge { source, no_fast_forward, details, .. } = self else { return None };
+        // Unrelated histories were refused before the merge was deferred, or kept.
+        let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
+        options.no_fast_forward = *no_fast_forward;
+        Some((*source, options))
+    }
+
+    pub(crate) fn set_conflicts(&mut self, new: Vec<KeptConflict>) {
+        if let Self::Merge { conflicts, .. } = self {
+            *conflicts = Some(new);
+        }
+    }
+
+    /// Says in one line what was asked for.
+    pub fn describe(&self) -> String {
+        let text = |content: &Content| {
+            let text = content.text();
+            let line: String = text.chars().take(80).collect();
+            line.replace(['\n', '\r'], " ")
+        };
+        match self {
+            Self::Append(draft) => match &draft.content {
+                Content::ToolResult(answer) => format!(
+                    "result of {} ({}): {}",
+                    answer.name.as_deref().unwrap_or("a tool"),
+                    answer.call_id,
+                    text(&draft.content)
+                ),
+                content => format!("{}: {}", content.kind(), text(content)),
+            },
+            Self::Edit { target, content, .. } => {
+                format!("edit of {}: {}", target.short(), text(content))
+            }
+            Self::Compress { content, .. } => format!("summary: {}", text(content)),
+            Self::Merge { source, conflicts: None, .. } => format!("merge of {}", source.short()),
+            Self::Merge { source, conflicts: Some(conflicts), .. } => {
+                let decided = conflicts.iter().filter(|one| one.resolution.is_some()).count();
+                let all = tract_core::text::count(conflicts.len(), "conflict");
+                format!("merge of {}: {decided} of {all} decided", source.short())
+            }
+            Self::Call { call, bound: None, .. } => format!("{}({})", call.name, call.arguments),
+            Self::Call { call, bound: Some(bound), .. } => {
+                let mut text = format!("{}({})", bound.tool_name, bound.arguments);
+                if let Some(server) = &bound.server {
+                    text.push_str(&format!(" of server {server:?}"));
+                }
+                if bound.arguments.trim() != call.arguments.trim() {
+                    text.push_str(&format!(" (the model wrote {})", call.arguments));
+                }
+                text
+            }
+        }
+    }
+}
+
+/// An operation that waits for a decision.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pending {
+    /// Its name, such as `p-7c1e02aa41d95b36`; its beginning will do.
+    pub id: String,
+    /// The event that a handler deferred.
+    pub event: String,
+    /// The branch that it would change.
+    pub branch: RefName,
+    /// Where the branch was.
+    pub head: Option<CommitId>,
+    /// The handler that deferred it.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+    /// When: microseconds since 1970, UTC.
+    pub created_at_us: i64,
+    /// What was asked for.
+    pub request: PendingRequest,
+}
+
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let branch = self.branch.branch_name().unwrap_or(self.branch.as_str());
+        let (id, request) = (&self.id, self.request.describe());
+        write!(f, "{id}  {request}  on {branch}, by {}: {}", self.handler, self.reason)
+    }
+}
+
+/// A decision that is kept by itself.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedDecision {
+    /// Its name: that of the operation which waited, else one of its own.
+    pub id: String,
+    /// The branch concerned.
+    pub branch: RefName,
+    /// What was decided, by whom and why.
+    pub record: DecisionRecord,
+    /// What had been asked for: the original, whole.
+    pub request: PendingRequest,
+    /// The commit that it brought about.
+    pub commit: Option<CommitId>,
+}
+
+/// A handler refused an operation, and nothing was committed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rejected {
+    /// The decision's name: [`Repo::decision`] reads it, with what was rejected.
+    pub decision: String,
+    /// The event.
+    pub event: String,
+    /// The handler.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+    /// What would have been said, where something would.
+    pub content: Option<Content>,
+}
+
+/// A handler deferred an operation; nothing was committed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeferredOperation {
+    /// The operation's name.
+    pub id: String,
+    /// The event.
+    pub event: String,
+    /// The handler.
+    pub handler: String,
+    /// Why.
+    pub reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PendingDoc {
+    v: u8,
+    id: String,
+    event: String,
+    branch: String,
+    head: Option<CommitId>,
+    handler: String,
+    reason: String,
+    created_at_us: i64,
+    #[serde(rename = "asked")]
+    request: PendingRequestDoc,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DecisionDoc {
+    v: u8,
+    id: String,
+    branch: String,
+    record: DecisionRecord,
+    #[serde(rename = "asked")]
+    request: PendingRequestDoc,
+    commit: Option<CommitId>,
+}
+
+/// A document in the making: the ref that will name it, and its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    name: RefName,
+    blob: Blob,
+}
+
+impl Document {
+    fn of<T: Serialize>(folder: &str, id: &str, doc: &T) -> Result<Self> {
+        let text = serde_json::to_string(doc).map_err(|error| damaged(error.to_string()))?;
+        Ok(Self { name: RefName::new(format!("{folder}{id}"))?, blob: Blob::seal(text) })
+    }
+
+    pub(crate) fn decided(decided: &RecordedDecision) -> Result<Self> {
+        let doc = DecisionDoc {
+            v: 1,
+            id: decided.id.clone(),
+            branch: decided.branch.as_str().to_owned(),
+            record: decided.record.clone(),
+            request: PendingRequestDoc::of(decided.request.clone())?,
+            commit: decided.commit,
+        };
+        Self::of(DECISIONS, &decided.id, &doc)
+    }
+
+    pub(crate) fn pending(pending: &Pending) -> Result<Self> {
+        let doc = PendingDoc {
+            v: 1,
+            id: pending.id.clone(),
+            event: pending.event.clone(),
+            branch: pending.branch.as_str().to_owned(),
+            head: pending.head,
+            handler: pending.handler.clone(),
+            reason: pending.reason.clone(),
+            created_at_us: pending.created_at_us,
+            request: PendingRequestDoc::of(pending.request.clone())?,
+        };
+        Self::of(PENDING, &pending.id, &doc)
+    }
+
+    /// Adds it to a write; there must be none of its name.
+    pub(crate) fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
+        self.replace(txn, None)
+    }
+
+    /// Adds it to a write in the place of the document that its name has now.
+    pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: Option<RefTarget>) -> Result<()> {
+        txn.blob(self.blob.clone())?;
+        txn.move_from(&self.name, now, Some(self.target()));
+        Ok(())
+    }
+
+    /// Returns what a ref to it points at.
+    pub(crate) fn target(&self) -> RefTarget {
+        RefTarget::Blob(self.blob.id())
+    }
+
+    pub(crate) fn is_named(&self, name: &RefName) -> bool {
+        self.name == *name
+    }
+
+    /// Returns the ref of what waits under a name.
+    pub(crate) fn pending_name(id: &str) -> Result<RefName> {
+        Ok(RefName::new(format!("{PENDING}{id}"))?)
+    }
+
+    /// Stores it by itself.
+    pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
+        let mut txn = Txn::new(repo)?;
+        self.add_to(&mut txn)?;
+        require_done(txn.apply(what, &Default::default()).await?)
+    }
+}
+
+pub(crate) fn damaged(what: impl Into<String>) -> Error {
+    Error::Damaged { object: None, what: what.into() }
+}
+
+/// Makes the name of an operation that waits, or of a decision: 64 random bits, as decisions are
+/// kept for ever.
+fn fresh_id(first: &str) -> Result<String> {
+    let random = OperationId::random().map_err(Error::Random)?.to_string();
+    let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    Ok(format!("{first}-{digits}"))
+}
+
+impl Repo {
+    /// Reads the original of a message that was changed: what a handler replaced when it was
+    /// committed, else the message as it came, before any edit; `None` when the commit says
+    /// nothing, or reads as it came.
+    ///
+    /// # Errors
+    /// When the store fails, or a blob is damaged.
+    pub async fn original_of(&self, id: CommitId) -> Result<Option<Content>> {
+        use tract_core::{AuthorKind, Op};
+        let commit = self.require_commit(id).await?;
+        let Some(kind) = &commit.kind else { return Ok(None) };
+        let first = match &commit.op {
+            Op::Edit { .. } => {
+                let slot = edited_slot(id, &self.changes(&commit).await?);
+                let Some(slot) = slot else { return Ok(None) };
+                // A slot is a name: its commit need not be stored.
+                let Some(first) = self.commit(slot).await? else { return Ok(None) };
+                first
+            }
+            _ => commit.clone(),
+        };
+        let original = first.keeps.first().copied();
+        match original.filter(|_| first.origin.by == AuthorKind::Hook) {
+            Some(original) => {
+                let blob = self.require_blob(original).await?;
+                let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
+                Ok(Some(Content::from_blob(kind, text)?))
+            }
+            None if first.id() == id => Ok(None),
+            None => self.content_of(first.id()).await.map(Some),
+        }
+    }
+}

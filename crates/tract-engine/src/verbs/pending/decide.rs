@@ -1,0 +1,512 @@
+//! Decisions on pending approvals: each is made once, also when several try at the same time.
+
+use std::sync::Arc;
+
+use tract_core::{
+    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, ObjectId, Op, Origin, RefName,
+    RefTarget, ToolCall,
+};
+use tract_hooks::{DecisionRecord, Hooks, Summarize};
+
+use super::rule::WriteTarget;
+use super::{
+    DECISIONS, DecisionDoc, Document, PENDING, Pending, PendingDoc, PendingRequest,
+    RecordedDecision, damaged, fresh_id,
+};
+use crate::history::reach::damage;
+use crate::plan::{
+    Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of, with_text,
+};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::verbs::merge::{MergeProgress, Merged};
+use crate::verbs::summarize::summary_of;
+use crate::write::requests::check_decided_edit;
+use crate::write::txn::{Txn, WriteOptions};
+
+enum DecisionKind {
+    Approve,
+    Reject(String),
+    Edit(String),
+    Summarize(Summarize),
+}
+
+impl Repo {
+    /// Lists the operations that wait to be decided, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn pending(&self) -> Result<Vec<Pending>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), PENDING).await? {
+            found.push(self.read_pending(&target).await?);
+        }
+        found.sort_by(|a, b| (a.created_at_us, &a.id).cmp(&(b.created_at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads one operation that waits, by its name or the beginning of it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it waited once.
+    pub async fn pending_operation(&self, id: &str) -> Result<Pending> {
+        Ok(self.waiting(id).await?.1)
+    }
+
+    /// Lists the decisions that are kept by themselves, oldest first: what was rejected, and what
+    /// was decided after it had waited. The commits that other decisions led to record them.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn decisions(&self) -> Result<Vec<RecordedDecision>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), DECISIONS).await? {
+            found.push(self.read_decided(&target).await?);
+        }
+        found.sort_by(|a, b| (a.record.at_us, &a.id).cmp(&(b.record.at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads one decision that is kept by itself, with what had been asked for.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is damaged.
+    pub async fn decision(&self, id: &str) -> Result<Option<RecordedDecision>> {
+        let Ok(name) = RefName::new(format!("{DECISIONS}{id}")) else { return Ok(None) };
+        match self.ref_target(&name).await? {
+            Some(target) => self.read_decided(&target).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Stores an operation that waits to be decided; handlers are not asked. Returns it with the
+    /// name that it got. A summary is of the messages that the branch has now.
+    ///
+    /// # Errors
+    /// When the store fails; [`Error::Refused`] for a summary of messages that cannot be
+    /// summarized.
+    pub async fn defer(
+        &self,
+        branch: &RefName,
+        mut pending_request: PendingRequest,
+        by: &str,
+        reason: impl Into<String>,
+    ) -> Result<Pending> {
+        let head = self.head_of(branch).await?;
+        let request = pending_request.clone().request();
+        if let (PendingRequest::Compress { select, .. }, Some(request)) =
+            (&mut pending_request, request)
+        {
+            let line = self.line(head).await?;
+            let mut records = Records::default();
+            let planner = |records: &Records| plan(&request, &line, records);
+            let planned = self.plan_with(head, &mut records, planner).await?;
+            if let Op::Compress { targets } = planned.record.op {
+                *select = Selection::Exactly(targets);
+            }
+        }
+        let place = WriteTarget::new(self, branch, head);
+        let event = match &pending_request {
+            PendingRequest::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
+                "tool_result_received"
+            }
+            PendingRequest::Append(_) | PendingRequest::Edit { .. } => "before_commit",
+            PendingRequest::Compress { .. } => "before_compress",
+            PendingRequest::Merge { .. } => "before_merge",
+            PendingRequest::Call { .. } => "before_dispatch",
+        };
+        let (pending, document) = place.pending("p", pending_request, event, by, reason.into())?;
+        document.store(self, "defer").await?;
+        Ok(pending)
+    }
+
+    /// Does what waits, on the branch as it is now. A call is merely let go: who runs tools runs
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
+    /// longer be done, or when it is an edit of a message that changed since; then it stays pending.
+    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Approve).await
+    }
+
+    /// Does not do what waits. A result, or a call, that is rejected is answered by an error with
+    /// the reason, where the call is still open; the original stays readable with the decision.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Reject(reason.into())).await
+    }
+
+    /// Does what waits with another text; the original is kept.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
+    pub async fn edit_pending(
+        &self,
+        id: &str,
+        text: impl Into<String>,
+    ) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Edit(text.into())).await
+    }
+
+    /// Does what waits with a summary of its text; the original is kept.
+    ///
+    /// # Errors
+    /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when there is no summary that
+    /// does, and then it stays pending.
+    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Summarize(how.clone())).await
+    }
+
+    async fn decide(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+        let (target, pending) = self.waiting(id).await?;
+        if pending.request.conflicts().is_some() {
+            return Box::pin(self.decide_kept(&pending.id, kind)).await;
+        }
+        let name = RefName::new(format!("{PENDING}{}", pending.id))?;
+        // The caller makes the decision, so the handlers are not asked again.
+        let plain = self.with_hooks(Hooks::new());
+        let (request, record) = self.decided(&pending, &kind).await?;
+        let mut id = pending.id.clone();
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(&plain)?;
+            txn.move_from(&name, Some(target.clone()), None);
+            let commit = match &kind {
+                DecisionKind::Reject(reason) => {
+                    refused(&mut txn, &pending, reason, record.clone()).await?
+                }
+                DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
+                    match carried_out(&mut txn, &pending, &request).await {
+                        Ok(commit) => commit,
+                        // What another one decided meanwhile cannot be done a second time: then the
+                        // error is that it was decided already.
+                        Err(error) => {
+                            self.waiting(&pending.id).await?;
+                            return Err(error);
+                        }
+                    }
+                }
+            };
+            let decided = RecordedDecision {
+                id: id.clone(),
+                branch: pending.branch.clone(),
+                record: record.clone(),
+                request: pending.request.clone(),
+                commit: commit.map(|commit| commit.id()),
+            };
+            Document::decided(&decided)?.add_to(&mut txn)?;
+            let what = format!("pending {}", record.action);
+            match txn.apply(&what, &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(decided),
+                Applied::Conflict(conflict) => {
+                    // It was decided elsewhere and no longer waits, or the branch moved.
+                    self.waiting(&pending.id).await?;
+                    if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
+                        // The name was given twice, and an older decision is kept under it.
+                        id = fresh_id("d")?;
+                    }
+                    races.lose().await?;
+                }
+            }
+        }
+    }
+
+    /// Completes a kept merge, or gives it up.
+    async fn decide_kept(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+        match kind {
+            DecisionKind::Approve => {
+                let nothing: Arc<ResolveFn> = Arc::new(|_| None);
+                match self.resolve_kept(id, &nothing).await? {
+                    (_, Some(recorded)) => Ok(recorded),
+                    (MergeProgress::Kept(kept), None) => {
+                        let open = kept.open().map(|open| open.conflict.clone()).collect();
+                        Err(Refusal::Conflicts(open).into())
+                    }
+                    (MergeProgress::Merged(_), None) => Err(damaged("a merge without a record")),
+                }
+            }
+            DecisionKind::Reject(reason) => self.abort_merge(id, reason).await,
+            DecisionKind::Edit(_) | DecisionKind::Summarize(_) => Err(Error::NoText),
+        }
+    }
+
+    /// Says what is to be done by a verdict, and what is written down of it.
+    async fn decided(
+        &self,
+        pending: &Pending,
+        kind: &DecisionKind,
+    ) -> Result<(PendingRequest, DecisionRecord)> {
+        let action = match kind {
+            DecisionKind::Approve => "approve",
+            DecisionKind::Reject(_) => "reject",
+            DecisionKind::Edit(_) => "edit",
+            DecisionKind::Summarize(_) => "summarize",
+        };
+        let mut record = self.own_record(&pending.event, action);
+        record.pending = Some(pending.id.clone());
+        let mut record = record.after(deferral(pending).to_json().as_ref());
+        let text = match kind {
+            DecisionKind::Approve => {
+                return Ok((decided_request(&pending.request, &record, None)?, record));
+            }
+            DecisionKind::Reject(reason) => {
+                record.reason = Some(reason.clone());
+                return Ok((pending.request.clone(), record));
+            }
+            DecisionKind::Edit(text) => text.clone(),
+            DecisionKind::Summarize(how) => {
+                let content = pending.request.content().ok_or(Error::NoText)?;
+                let tool = match content {
+                    Content::ToolResult(answer) => answer.name.clone(),
+                    _ => None,
+                };
+                let place = WriteTarget::new(self, &pending.branch, pending.head);
+                let summary = summary_of(place, content, tool.as_deref(), how).await?;
+                record.instructions = how.instructions.clone();
+                record.model = summary.by;
+                summary.text
+            }
+        };
+        let old = pending.request.content().ok_or(Error::NoText)?;
+        let new = with_text(old, &text);
+        self.record_change(&mut record, old, &new)?;
+        Ok((decided_request(&pending.request, &record, Some(new))?, record))
+    }
+
+    /// Starts the record of what the author of this handle decides.
+    pub(crate) fn own_record(&self, event: &str, action: &str) -> DecisionRecord {
+        let mut record = DecisionRecord::new(event, action, self.now_us());
+        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        record
+    }
+
+    /// Takes down what becomes of a content; returns the original.
+    pub(crate) fn record_change(
+        &self,
+        record: &mut DecisionRecord,
+        old: &Content,
+        new: &Content,
+    ) -> Result<Blob> {
+        let original = Blob::seal(old.to_blob()?);
+        record.before = Some(original.id().to_hex());
+        record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
+        record.tokens_before = Some(self.count(&old.text()));
+        record.tokens_after = Some(self.count(&new.text()));
+        Ok(original)
+    }
+
+    /// Finds what waits by its name or the beginning of it.
+    pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
+        let all = self.store().list_refs(self.name(), PENDING).await?;
+        let name = |name: &RefName| {
+            name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
+        };
+        let exact = all.iter().find(|(found, _)| name(found) == id);
+        let mut like =
+            all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
+        let found = match (exact, like.next(), like.next()) {
+            (Some(found), ..) | (None, Some(found), None) => Some(found),
+            (None, ..) => None,
+        };
+        if let Some((_, target)) = found {
+            return Ok((target.clone(), self.read_pending(target).await?));
+        }
+        if let Some(decided) = self.decision(id).await? {
+            return Err(Error::AlreadyDecided {
+                id: id.to_owned(),
+                action: decided.record.action,
+                at_us: decided.record.at_us,
+            });
+        }
+        let waiting = all.iter().map(|(found, _)| name(found)).collect();
+        Err(Error::UnknownPending { id: id.to_owned(), waiting })
+    }
+
+    async fn read_pending(&self, target: &RefTarget) -> Result<Pending> {
+        let doc: PendingDoc = self.document(target).await?;
+        Ok(Pending {
+            id: doc.id,
+            event: doc.event,
+            branch: RefName::new(doc.branch)?,
+            head: doc.head,
+            handler: doc.handler,
+            reason: doc.reason,
+            created_at_us: doc.created_at_us,
+            request: doc.request.into_request()?,
+        })
+    }
+
+    async fn read_decided(&self, target: &RefTarget) -> Result<RecordedDecision> {
+        let doc: DecisionDoc = self.document(target).await?;
+        Ok(RecordedDecision {
+            id: doc.id,
+            branch: RefName::new(doc.branch)?,
+            record: doc.record,
+            request: doc.request.into_request()?,
+            commit: doc.commit,
+        })
+    }
+
+    /// Reads the document that a ref points at.
+    pub(crate) async fn document<T: serde::de::DeserializeOwned>(
+        &self,
+        target: &RefTarget,
+    ) -> Result<T> {
+        let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
+        let blob = self.require_blob(id).await?;
+        let read = serde_json::from_slice(blob.bytes());
+        Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
+    }
+}
+
+/// Who deferred an operation and why, with what was decided before.
+fn deferral(pending: &Pending) -> DecisionRecord {
+    let written = pending.request.origin().and_then(|origin| origin.detail.as_ref());
+    let noted = written.and_then(DecisionRecord::from_json);
+    noted.filter(|record| record.action == "defer").unwrap_or_else(|| {
+        let mut record = DecisionRecord::new(&pending.event, "defer", pending.created_at_us);
+        record.handler = Some(pending.handler.clone()).filter(|handler| !handler.is_empty());
+        record.reason = Some(pending.reason.clone()).filter(|reason| !reason.is_empty());
+        record.after(written)
+    })
+}
+
+/// What is done, with what is written down of the decision; what is changed keeps its original.
+fn decided_request(
+    request: &PendingRequest,
+    record: &DecisionRecord,
+    new: Option<Content>,
+) -> Result<PendingRequest> {
+    let mut request = request.clone();
+    if let Some(origin) = request.origin_mut() {
+        if new.is_some() {
+            (origin.by, origin.id) = (AuthorKind::Hook, record.handler.clone());
+        }
+        origin.triggered_by = Some(record.event.clone());
+        origin.detail = record.to_json();
+    }
+    if let Some(new) = new
+        && let Some((content, _, keeps)) = request.said_mut()
+    {
+        keeps.insert(0, Blob::seal(content.to_blob()?));
+        *content = new;
+    }
+    Ok(request)
+}
+
+/// Checks that a message still says what it said when an edit of it was deferred: what came since
+/// was seen neither by who asked for the edit nor by who decides.
+async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -> Result<()> {
+    let version = match pending.head {
+        // What was deferred as part of a larger write may follow commits that were never stored.
+        Some(head) if txn.repo().commit(head).await?.is_none() => target,
+        head => {
+            let line = txn.line(head).await?;
+            match txn.plan_with(head, |records| version_of(&line, records, target)).await {
+                Ok(version) => version,
+                // There was nothing to be replaced, and planning it says so, or finds it now.
+                Err(Error::Refused(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    check_decided_edit(txn, &pending.branch, target, version).await
+}
+
+/// Tells whether the branch ends with the message that it ended with when this was deferred. What
+/// continues a message joins that one, and no other that came since.
+async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Result<bool> {
+    if let Some(head) = pending.head
+        && txn.repo().commit(head).await?.is_none()
+    {
+        // Deferred as part of a larger write, after commits that were never stored.
+        return Ok(false);
+    }
+    let head = txn.head(&pending.branch).await?;
+    let (then, now) = (txn.line(pending.head).await?, txn.line(head).await?);
+    let last = |line: &Line| line.view().rows().next_back().map(|row| row.slot);
+    Ok(last(&then) == last(&now))
+}
+
+/// Does what was approved.
+async fn carried_out(
+    txn: &mut Txn<'_>,
+    pending: &Pending,
+    pending_request: &PendingRequest,
+) -> Result<Option<Commit>> {
+    let branch = &pending.branch;
+    if let PendingRequest::Edit { target, .. } = pending_request {
+        Box::pin(check_version(txn, pending, *target)).await?;
+    }
+    if let Some(mut request) = pending_request.clone().request() {
+        if let Request::Append(draft) = &mut request {
+            draft.joins_previous =
+                draft.joins_previous && is_last_message_the_same(txn, pending).await?;
+        }
+        return txn.add_decided(branch, &request).await.map(Some);
+    }
+    let Some((source, options)) = pending_request.merge() else { return Ok(None) };
+    match txn.merge(branch, source, &options).await? {
+        Merged::Commit(commit) => Ok(Some(commit)),
+        Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
+    }
+}
+
+/// Answers a call whose result, or whose running, was refused; nothing where it is not open any
+/// more, or where nothing is answered.
+async fn refused(
+    txn: &mut Txn<'_>,
+    pending: &Pending,
+    reason: &str,
+    record: DecisionRecord,
+) -> Result<Option<Commit>> {
+    let (call_id, name, original) = match &pending.request {
+        PendingRequest::Append(draft) => match &draft.content {
+            Content::ToolResult(answer) => {
+                let original = Blob::seal(draft.content.to_blob()?);
+                (answer.call_id.clone(), answer.name.clone(), Some(original))
+            }
+            _ => return Ok(None),
+        },
+        PendingRequest::Call { call: ToolCall { id, name, .. }, .. } => {
+            (id.clone(), Some(name.clone()), None)
+        }
+        PendingRequest::Edit { .. }
+        | PendingRequest::Compress { .. }
+        | PendingRequest::Merge { .. } => return Ok(None),
+    };
+    let request = Request::Append(error_result(call_id, name, reason, original, record));
+    match txn.add_decided(&pending.branch, &request).await {
+        Ok(commit) => Ok(Some(commit)),
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The answer to a call whose result was rejected.
+pub(super) fn error_result(
+    call_id: String,
+    name: Option<String>,
+    reason: &str,
+    original: Option<Blob>,
+    mut record: DecisionRecord,
+) -> Draft {
+    record.before = original.as_ref().map(|blob| blob.id().to_hex());
+    let text =
+        if reason.is_empty() { "rejected".to_owned() } else { format!("rejected: {reason}") };
+    let mut draft = Draft::tool_result(call_id, text).is_error(true);
+    if let Some(name) = name {
+        draft = draft.tool_name(name);
+    }
+    draft.origin = Origin {
+        id: record.handler.clone(),
+        triggered_by: Some(record.event.clone()),
+        detail: record.to_json(),
+        ..AuthorKind::Hook.into()
+    };
+    draft.keeps.extend(original);
+    draft
+}

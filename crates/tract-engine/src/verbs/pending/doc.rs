@@ -1,0 +1,279 @@
+//! Requests as documents: what was asked for, whole, so that another process can do it later.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tract_core::{
+    Blob, BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Priority, Role,
+    ToolCall, ToolSchema,
+};
+
+use super::{PendingRequest, damaged};
+use crate::plan::{Details, MergeConflict, NewContent, Request, Resolution, Selection};
+use crate::repo::error::Result;
+use crate::verbs::merge::KeptConflict;
+
+/// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PendingRequestDoc {
+    Append(DraftDoc),
+    Edit {
+        target: CommitId,
+        content: ContentDoc,
+        details: Details,
+    },
+    Compress {
+        targets: Option<Vec<CommitId>>,
+        from: Option<CommitId>,
+        to: Option<CommitId>,
+        content: ContentDoc,
+        role: Option<String>,
+        details: Details,
+    },
+    Merge {
+        source: CommitId,
+        no_fast_forward: bool,
+        details: Details,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflicts: Option<Vec<ConflictDoc>>,
+    },
+    Call {
+        call: ToolCall,
+        commit: Option<CommitId>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        index: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bound: Option<Box<BoundCall>>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct DraftDoc {
+    content: ContentDoc,
+    role: Option<String>,
+    form: Option<String>,
+    verbatim: Option<BlobDoc>,
+    joins_previous: bool,
+    priority: Option<Priority>,
+    retention: Option<JsonText>,
+    details: Details,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ContentDoc {
+    kind: String,
+    content: JsonText,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct ConflictDoc {
+    #[serde(flatten)]
+    conflict: MergeConflict,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resolution: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum BlobDoc {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl BlobDoc {
+    fn of(blob: &Blob) -> Self {
+        match blob.text() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(blob.bytes().to_vec()),
+        }
+    }
+
+    fn blob(self) -> Blob {
+        match self {
+            Self::Text(text) => Blob::seal(text),
+            Self::Bytes(bytes) => Blob::seal(bytes),
+        }
+    }
+}
+
+/// Blobs as they are in a document.
+pub(crate) mod blobs {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(blobs: &[Blob], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(blobs.iter().map(BlobDoc::of))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Blob>, D::Error> {
+        let docs: Vec<BlobDoc> = Deserialize::deserialize(from)?;
+        Ok(docs.into_iter().map(BlobDoc::blob).collect())
+    }
+}
+
+/// Definitions of tools as they are in a document: their texts.
+pub(crate) mod tool_texts {
+    use super::*;
+
+    type Tools = Option<Vec<ToolSchema>>;
+
+    pub(crate) fn serialize<S: Serializer>(tools: &Tools, to: S) -> Result<S::Ok, S::Error> {
+        let texts = tools.as_ref().map(|tools| tools.iter().map(ToolSchema::text));
+        texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tools, D::Error> {
+        let texts: Option<Vec<String>> = Deserialize::deserialize(from)?;
+        let parsed = texts.map(|texts| texts.iter().map(|text| ToolSchema::parse(text)).collect());
+        parsed.transpose().map_err(D::Error::custom)
+    }
+}
+
+impl ContentDoc {
+    fn of(content: &Content) -> Result<Self> {
+        let text = content.to_blob()?;
+        let content_json = JsonText::new(&text).map_err(ContentError::from)?;
+        Ok(Self { kind: content.kind().as_str().to_owned(), content: content_json })
+    }
+
+    fn content(&self) -> Result<Content> {
+        Ok(Content::from_blob(&Kind::parse(&self.kind), self.content.as_str())?)
+    }
+}
+
+impl ConflictDoc {
+    fn of(kept: KeptConflict) -> Self {
+        let KeptConflict { conflict, resolution } = kept;
+        let word = resolution.as_ref().map(|how| how.kind().as_str().to_owned());
+        let text = match resolution {
+            Some(Resolution::Text(text)) => Some(text),
+            _ => None,
+        };
+        Self { conflict, resolution: word, text }
+    }
+
+    fn conflict(self) -> Result<KeptConflict> {
+        let Self { conflict, resolution, text } = self;
+        let resolution = match (resolution.as_deref(), text) {
+            (None, _) => None,
+            (Some("ours"), _) => Some(Resolution::Ours),
+            (Some("theirs"), _) => Some(Resolution::Theirs),
+            (Some("both"), _) => Some(Resolution::Both),
+            (Some("text"), Some(text)) => Some(Resolution::Text(text)),
+            (Some(word), _) => return Err(damaged(format!("an unknown resolution {word:?}"))),
+        };
+        Ok(KeptConflict { conflict, resolution })
+    }
+}
+
+impl DraftDoc {
+    fn of(draft: &Draft) -> Result<Self> {
+        Ok(Self {
+            content: ContentDoc::of(&draft.content)?,
+            role: draft.role.as_ref().map(|role| role.as_str().to_owned()),
+            form: draft.form.clone(),
+            verbatim: draft.verbatim.as_ref().map(BlobDoc::of),
+            joins_previous: draft.joins_previous,
+            priority: draft.priority,
+            retention: draft.retention.clone(),
+            details: draft.into(),
+        })
+    }
+
+    fn draft(self) -> Result<Draft> {
+        let details = self.details;
+        let mut draft = Draft::new(self.content.content()?);
+        draft.role = self.role.as_deref().map(Role::parse);
+        draft.form = self.form;
+        draft.verbatim = self.verbatim.map(BlobDoc::blob);
+        draft.joins_previous = self.joins_previous;
+        draft.priority = self.priority;
+        draft.retention = self.retention;
+        draft.message = details.message;
+        draft.metadata = details.metadata;
+        draft.generation_config = details.generation_config;
+        draft.tools = details.tools;
+        draft.origin = details.origin;
+        draft.keeps = details.keeps;
+        draft.created_at = details.created_at;
+        Ok(draft)
+    }
+}
+
+impl PendingRequestDoc {
+    pub(super) fn of(request: PendingRequest) -> Result<Self> {
+        Ok(match request {
+            PendingRequest::Merge { source, no_fast_forward, details, conflicts } => {
+                let conflicts = conflicts.map(|all| all.into_iter().map(ConflictDoc::of).collect());
+                Self::Merge { source, no_fast_forward, details, conflicts }
+            }
+            PendingRequest::Call { call, commit, index, bound } => {
+                Self::Call { call, commit, index, bound }
+            }
+            PendingRequest::Append(draft) => Self::Append(DraftDoc::of(&draft)?),
+            PendingRequest::Edit { target, content, details } => {
+                Self::Edit { target, content: ContentDoc::of(&content)?, details }
+            }
+            PendingRequest::Compress { select, content, role, details } => {
+                let (targets, from, to) = match select {
+                    Selection::Targets(targets)
+                    | Selection::Exactly(targets)
+                    | Selection::Recorded(targets) => (Some(targets), None, None),
+                    Selection::Range { from, to } => (None, from, to),
+                };
+                let (content, role) =
+                    (ContentDoc::of(&content)?, role.map(|role| role.as_str().to_owned()));
+                Self::Compress { targets, from, to, content, role, details }
+            }
+        })
+    }
+
+    pub(super) fn into_request(self) -> Result<PendingRequest> {
+        Ok(match self {
+            Self::Append(draft) => PendingRequest::Append(Box::new(draft.draft()?)),
+            Self::Edit { target, content, details } => {
+                PendingRequest::Edit { target, content: content.content()?, details }
+            }
+            Self::Compress { targets, from, to, content, role, details } => {
+                PendingRequest::Compress {
+                    select: match targets {
+                        // What waits was planned: these are the messages that the summary is of.
+                        Some(targets) => Selection::Exactly(targets),
+                        None => Selection::Range { from, to },
+                    },
+                    content: content.content()?,
+                    role: role.as_deref().map(Role::parse),
+                    details,
+                }
+            }
+            Self::Merge { source, no_fast_forward, details, conflicts } => PendingRequest::Merge {
+                source,
+                no_fast_forward,
+                details,
+                conflicts: conflicts
+                    .map(|all| all.into_iter().map(ConflictDoc::conflict).collect())
+                    .transpose()?,
+            },
+            Self::Call { call, commit, index, bound } => {
+                PendingRequest::Call { call, commit, index, bound }
+            }
+        })
+    }
+}
+
+impl PendingRequest {
+    /// Returns the request that carries it out; `None` for a merge and for a call.
+    pub(super) fn request(self) -> Option<Request> {
+        Some(match self {
+            Self::Append(draft) => Request::Append(*draft),
+            Self::Edit { target, content, details } => {
+                Request::Edit { target, content: NewContent::Content(content), details }
+            }
+            Self::Compress { select, content, role, details } => {
+                Request::Compress { select, content, role, details }
+            }
+            Self::Merge { .. } | Self::Call { .. } => return None,
+        })
+    }
+}

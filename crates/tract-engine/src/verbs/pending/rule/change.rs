@@ -1,0 +1,157 @@
+//! Edits, summaries and merges: what handlers make of them.
+
+use tract_core::{Change, CommitRef, Content, Draft, Op};
+use tract_hooks::{
+    BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
+};
+
+use super::{DecisionSource, Ruled, WriteTarget, edited_content, not_here};
+use crate::plan::{Details, PlannedCommit, Request, Selection};
+use crate::verbs::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
+
+impl WriteTarget<'_> {
+    /// Asks about a message, or about an edit of one.
+    pub(super) async fn commit(self, request: &Request, planned: &PlannedCommit) -> Ruled<Request> {
+        let draft = match request {
+            Request::Append(draft) => draft.clone(),
+            Request::Edit { details, .. } => Draft {
+                message: details.message.clone(),
+                metadata: details.metadata.clone(),
+                ..Draft::new(edited_content(planned)?).origin(details.origin.clone())
+            },
+            _ => return Ok(None),
+        };
+        let event = BeforeCommit::new(self.branch.clone(), draft)
+            .head(self.head)
+            .op(planned.record.op.clone());
+        let decision = self.repo.hooks().before_commit(&event).await;
+        let source = DecisionSource::of(&decision);
+        let pending_request = match request {
+            Request::Edit { target, details, .. } => {
+                let (content, details) = (event.draft.content, details.clone());
+                PendingRequest::Edit { target: *target, content, details }
+            }
+            _ => PendingRequest::Append(Box::new(event.draft)),
+        };
+        self.changed(source, Ok(decision.into_action()), request, pending_request)
+    }
+
+    pub(super) async fn compress(
+        self,
+        request: &Request,
+        planned: &PlannedCommit,
+    ) -> Ruled<Request> {
+        let Request::Compress { select, content, role, details } = request else {
+            return Ok(None);
+        };
+        // The summary is of these messages. What arrives later is not under it, however long it
+        // takes until it is written.
+        let select = match &planned.record.op {
+            Op::Compress { targets } => Selection::Exactly(targets.clone()),
+            _ => select.clone(),
+        };
+        let mut before = 0;
+        let mut sources = Vec::new();
+        for change in &planned.changes {
+            if let Change::Remove { slot: CommitRef::Id(slot), row } = change {
+                sources.push(*slot);
+                // What this very write made is not stored yet; its tokens are not counted.
+                if let CommitRef::Id(version) = row.version
+                    && let Ok(content) = self.repo.content_of(version).await
+                {
+                    before += self.repo.count(&content.text());
+                }
+            }
+        }
+        let pending_request = PendingRequest::Compress {
+            select,
+            content: content.clone(),
+            role: role.clone(),
+            details: details.clone(),
+        };
+        let event = BeforeCompress::new(self.branch.clone(), sources, content.clone())
+            .head(self.head)
+            .tokens(before, self.repo.count(&content.text()));
+        let decision = self.repo.hooks().before_compress(&event).await;
+        let source = DecisionSource::of(&decision);
+        let action = match decision.into_action() {
+            CompressAction::Pass | CompressAction::Approve => Ok(CommitAction::Approve),
+            CompressAction::Edit(text) => Ok(CommitAction::Edit(match content {
+                Content::User(_) => Content::user(text),
+                Content::System(_) => Content::system(text),
+                _ => Content::assistant(text),
+            })),
+            CompressAction::Reject(reason) => Ok(CommitAction::Reject(reason)),
+            CompressAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
+            other => Err(not_here(&other)),
+        };
+        self.changed(source, action, request, pending_request)
+    }
+
+    /// Rules on a request by a handler's answer, or by why that cannot be carried out.
+    pub(super) fn changed(
+        self,
+        mut source: DecisionSource,
+        action: Result<CommitAction, String>,
+        request: &Request,
+        pending_request: PendingRequest,
+    ) -> Ruled<Request> {
+        let why = match action {
+            Ok(CommitAction::Pass | CommitAction::Approve) => {
+                return Ok(self.as_requested(&source, request));
+            }
+            Ok(CommitAction::Edit(other)) => {
+                let Some(content) = pending_request.content() else { return Ok(None) };
+                match self.fitting(content, other) {
+                    Ok(other) => {
+                        return self.instead(pending_request, other, &source, "edit", |_| {});
+                    }
+                    Err(why) => why,
+                }
+            }
+            Ok(CommitAction::Reject(reason)) => {
+                return self.rejected(pending_request, source, reason);
+            }
+            Ok(CommitAction::Defer(reason)) => {
+                return self.deferred(pending_request, source, reason);
+            }
+            Ok(other) => not_here(&other),
+            Err(why) => why,
+        };
+        match source.invalid(self.repo, &why) {
+            None => Ok(self.as_requested(&source, request)),
+            Some(failure) => self.rejected(pending_request, source, failure),
+        }
+    }
+
+    /// Rules on a merge by a handler's answer: what is recorded of one that is made, in the details
+    /// of a commit, or as a document where the branch is merely forwarded.
+    pub(crate) fn merge(
+        self,
+        decision: Decision<MergeAction>,
+        request: PendingRequest,
+    ) -> Ruled<(Details, Document)> {
+        let mut source = DecisionSource::of(&decision);
+        match decision.into_action() {
+            MergeAction::Pass | MergeAction::Approve => {}
+            MergeAction::Reject(reason) => return self.rejected(request, source, reason),
+            MergeAction::Defer(reason) => return self.deferred(request, source, reason),
+            other => {
+                if let Some(failure) = source.invalid(self.repo, &not_here(&other)) {
+                    return self.rejected(request, source, failure);
+                }
+            }
+        }
+        let (Some(action), PendingRequest::Merge { source: merged, details, .. }) =
+            (source.unchanging(), &request)
+        else {
+            return Ok(None);
+        };
+        let (commit, mut details) = (Some(*merged), details.clone());
+        let record = source.record(self.repo, action).after(details.origin.detail.as_ref());
+        details.origin.detail = record.to_json();
+        let (id, branch) = (fresh_id("d")?, self.branch.clone());
+        let decided = RecordedDecision { id, branch, record, request, commit };
+        Ok(Some(Box::new((details, Document::decided(&decided)?))))
+    }
+}

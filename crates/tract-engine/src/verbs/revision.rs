@@ -1,0 +1,428 @@
+//! Revisions: texts that name a commit.
+
+use std::collections::HashMap;
+
+use tract_compile::{Row, View};
+use tract_core::store::{LogQuery, Walk};
+use tract_core::text::count;
+use tract_core::time::{DayEdge, parse_time};
+use tract_core::{
+    Change, Changes, Commit, CommitId, IdPrefix, Op, Priority, RefName, RefTarget, nearest,
+};
+
+use crate::history::reach::commit_id;
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::write::txn::Txn;
+
+/// The marks of a stream: names for its commits.
+pub type Marks = HashMap<String, CommitId>;
+
+/// How many commits an ambiguous prefix names.
+const AMBIGUOUS: usize = 20;
+
+/// A message that a revision with `#n` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NamedMessage {
+    /// The commit whose context shows the message.
+    pub head: CommitId,
+    /// The message's lasting name.
+    pub slot: CommitId,
+    /// The commit whose content shows: the one that added it, or its last edit.
+    pub version: CommitId,
+    /// The commit of that history, along first parents, that added the message, or merged it.
+    pub position: CommitId,
+    /// Whether that commit adds this message and does nothing else.
+    pub is_own: bool,
+}
+
+/// What a revision names, before it is known which commit of a message is asked for.
+enum NamedTarget {
+    Commit(CommitId),
+    /// The n-th message shown at a head.
+    Message(CommitId, usize),
+}
+
+impl Repo {
+    /// Finds the commit that a revision names: a branch, a tag, `HEAD`, `remotes/REMOTE/BRANCH` or
+    /// short `REMOTE/BRANCH`, an id or the first 4 digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
+    /// 1), and right behind a branch `@{n}` or `@{time}` (where it pointed, by the ref log).
+    ///
+    /// A final `#n` names what the message says: the commit that added it, or its last edit. Where
+    /// a place in the history is asked for, use [`resolve_position`](Self::resolve_position).
+    ///
+    /// # Errors
+    /// [`Error::UnknownRevision`] with names like it, [`Error::Ambiguous`] listing what a prefix
+    /// fits, [`Error::BadRevision`] when it goes beyond what is there.
+    pub async fn resolve(&self, text: &str) -> Result<CommitId> {
+        Txn::new(self)?.resolve(text, &Marks::new()).await
+    }
+
+    /// Finds the place in a history that a revision names: as [`resolve`](Self::resolve), but a
+    /// final `#n` names the commit of that history that added the message, or merged it,
+    /// regardless of later edits.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    ///
+    /// # Complexity
+    /// For `#n`, linear in the commits since the message was added.
+    pub async fn resolve_position(&self, text: &str) -> Result<CommitId> {
+        Txn::new(self)?.resolve_position(text, &Marks::new()).await
+    }
+
+    /// Finds the message that a revision ending in `#n` names; `None` for any other revision.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve).
+    pub async fn resolve_message(&self, text: &str) -> Result<Option<NamedMessage>> {
+        let mut txn = Txn::new(self)?;
+        match txn.find(text, &Marks::new()).await? {
+            NamedTarget::Commit(_) => Ok(None),
+            NamedTarget::Message(head, n) => txn.message(text, head, n).await.map(Some),
+        }
+    }
+
+    /// Finds the commit of a history, along first parents, that added a message or merged it.
+    ///
+    /// # Errors
+    /// [`Error::BadRevision`] when the head does not have the message.
+    ///
+    /// # Complexity
+    /// Linear in the commits since the message was added.
+    pub async fn position_of(&self, head: CommitId, slot: CommitId) -> Result<CommitId> {
+        let txn = Txn::new(self)?;
+        let line = txn.line(Some(head)).await?;
+        let Some(row) = line.view().get(slot).copied() else {
+            let text = slot.short();
+            return Err(bad(&text, "the context does not have the message"));
+        };
+        Ok(txn.position(line.view(), head, &row).await?.0)
+    }
+}
+
+impl Txn<'_> {
+    /// Finds the commit that a revision names, as [`Repo::resolve`] does, with what this write
+    /// made so far; `:name` names a mark.
+    ///
+    /// # Errors
+    /// As [`Repo::resolve`].
+    pub async fn resolve(&mut self, text: &str, marks: &Marks) -> Result<CommitId> {
+        match self.find(text, marks).await? {
+            NamedTarget::Commit(commit) => Ok(commit),
+            NamedTarget::Message(head, n) => Ok(self.row(text, head, n).await?.1.version),
+        }
+    }
+
+    /// Finds the place in a history that a revision names, as [`Repo::resolve_position`] does, with
+    /// what this write made so far.
+    ///
+    /// # Errors
+    /// As [`Repo::resolve`].
+    pub async fn resolve_position(&mut self, text: &str, marks: &Marks) -> Result<CommitId> {
+        match self.find(text, marks).await? {
+            NamedTarget::Commit(commit) => Ok(commit),
+            NamedTarget::Message(head, n) => Ok(self.message(text, head, n).await?.position),
+        }
+    }
+
+    async fn find(&mut self, text: &str, marks: &Marks) -> Result<NamedTarget> {
+        let text = text.trim();
+        let cut = ["~", "#", "@{"].iter().filter_map(|suffix| text.find(suffix)).min();
+        let (base, mut rest) = text.split_at(cut.unwrap_or(text.len()));
+        let commit = match rest.strip_prefix("@{") {
+            Some(inside) => {
+                let Some((inside, after)) = inside.split_once('}') else {
+                    return Err(bad(text, "\"@{\" is not closed by \"}\""));
+                };
+                rest = after;
+                self.moved(text, base, inside).await?
+            }
+            None => self.named(text, base, marks).await?,
+        };
+        let mut target = NamedTarget::Commit(commit);
+        while !rest.is_empty() {
+            let (sign, number, after) = suffix(text, rest)?;
+            // A suffix continues from the place of a message, not from its last edit.
+            let commit = match target {
+                NamedTarget::Commit(commit) => commit,
+                NamedTarget::Message(head, n) => self.message(text, head, n).await?.position,
+            };
+            target = match sign {
+                '~' => NamedTarget::Commit(self.back(text, commit, number.unwrap_or(1)).await?),
+                _ => NamedTarget::Message(commit, number.unwrap_or(0)),
+            };
+            rest = after;
+        }
+        Ok(target)
+    }
+
+    /// Finds what a revision without suffixes names.
+    async fn named(&mut self, text: &str, base: &str, marks: &Marks) -> Result<CommitId> {
+        if let Some(mark) = base.strip_prefix(':') {
+            let near = nearest(mark, marks.keys().map(String::as_str));
+            return marks.get(mark).copied().ok_or_else(|| Error::UnknownRevision {
+                text: text.to_owned(),
+                nearest: near.map(|near| format!(":{near}")).into_iter().collect(),
+            });
+        }
+        if let Some(name) = self.ref_named(base).await? {
+            return match self.follow(&name).await? {
+                Some(commit) => Ok(commit),
+                None => Err(bad(text, "it has no commit yet")),
+            };
+        }
+        if let Some(prefix) = IdPrefix::new(&base.to_ascii_lowercase()) {
+            let ids = self.with_prefix(&prefix).await?;
+            match ids.as_slice() {
+                [] => {}
+                [id] => return Ok(*id),
+                _ => return Err(Error::Ambiguous { text: text.to_owned(), ids }),
+            }
+        }
+        let repo = self.repo();
+        let mut names: Vec<String> =
+            repo.branches().await?.into_iter().map(|branch| branch.name).collect();
+        names.extend(repo.tags().await?.into_iter().map(|(name, _)| name));
+        let near = nearest(base, names.iter().map(String::as_str));
+        let nearest = near.map(str::to_owned).into_iter().collect();
+        Err(Error::UnknownRevision { text: text.to_owned(), nearest })
+    }
+
+    /// Returns the ref that a name means: `HEAD`, a full name, a branch, a tag, a branch of a
+    /// remote, in this order.
+    async fn ref_named(&mut self, base: &str) -> Result<Option<RefName>> {
+        if base.is_empty() || base == "HEAD" {
+            return Ok(Some(RefName::head()));
+        }
+        // A branch of an older version may be spelled in another way than new ones.
+        let as_given = RefName::new(format!("heads/{base}"));
+        let names = [RefName::new(base), as_given, RefName::branch(base), RefName::tag(base)];
+        let of_remote = base.split_once('/');
+        let of_remote = of_remote.map(|(remote, branch)| RefName::remote_branch(remote, branch));
+        for name in names.into_iter().chain(of_remote).flatten() {
+            if self.target(&name).await?.is_some() {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn follow(&mut self, name: &RefName) -> Result<Option<CommitId>> {
+        let mut name = name.clone();
+        for _ in 0..5 {
+            match self.target(&name).await? {
+                Some(RefTarget::Ref(next)) => name = next,
+                Some(RefTarget::Commit(commit)) => return Ok(Some(commit)),
+                Some(RefTarget::Blob(_)) => return Ok(None),
+                // Without a HEAD the first branch is meant.
+                None if name == RefName::head() => name = self.repo().current_branch().await?,
+                None => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn with_prefix(&self, prefix: &IdPrefix) -> Result<Vec<CommitId>> {
+        let repo = self.repo();
+        let found = repo.store().resolve_prefix(repo.name(), prefix, AMBIGUOUS * 4).await?;
+        let stored = found.into_iter().filter_map(commit_id);
+        let made = self.commits().iter().map(|commit| commit.id());
+        let made = made.filter(|id| prefix.matches(id.as_bytes()));
+        let mut ids: Vec<CommitId> = stored.chain(made).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.truncate(AMBIGUOUS);
+        Ok(ids)
+    }
+
+    /// Finds where a ref pointed `n` moves ago, or at a time.
+    async fn moved(&mut self, text: &str, base: &str, inside: &str) -> Result<CommitId> {
+        let Some(mut name) = self.ref_named(base).await? else {
+            return self.named(text, base, &Marks::new()).await;
+        };
+        // The branch is what moves; HEAD only says which.
+        if let Some(RefTarget::Ref(next)) = self.target(&name).await? {
+            name = next;
+        } else if name == RefName::head() {
+            name = self.repo().current_branch().await?;
+        }
+        let repo = self.repo();
+        let query = |before, limit| LogQuery {
+            name: Some(name.clone()),
+            before,
+            limit,
+            ..LogQuery::default()
+        };
+        let target = match inside.parse::<usize>() {
+            Ok(0) => self.target(&name).await?,
+            Ok(moves) => {
+                let log = repo.store().ref_log(repo.name(), &query(None, moves)).await?;
+                match log.get(moves - 1) {
+                    Some(entry) => entry.before.clone(),
+                    None => {
+                        let what = format!("{} has {}", name.describe(), count(log.len(), "move"));
+                        return Err(bad(text, what));
+                    }
+                }
+            }
+            Err(_) => {
+                let now = repo.now_us();
+                let at = parse_time(inside, now, DayEdge::End)
+                    .map_err(|error| bad(text, error.to_string()))?;
+                let mut before = None;
+                loop {
+                    let log = repo.store().ref_log(repo.name(), &query(before, 256)).await?;
+                    let Some(last) = log.last() else { break None };
+                    before = Some(last.seq);
+                    if let Some(entry) = log.iter().find(|entry| entry.note.at <= at) {
+                        break entry.after.clone();
+                    }
+                }
+            }
+        };
+        match target {
+            Some(RefTarget::Commit(commit)) => {
+                // Where the ref is now, it is reported as missing by all that reads it.
+                if self.target(&name).await? != target {
+                    self.repo().require_uncollected(&[commit]).await?;
+                }
+                Ok(commit)
+            }
+            Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {
+                Err(bad(text, format!("{} pointed to no commit then", name.describe())))
+            }
+        }
+    }
+
+    /// Goes back along first parents.
+    async fn back(&self, text: &str, from: CommitId, commits: usize) -> Result<CommitId> {
+        let beyond = |left: usize| {
+            bad(text, format!("the history has {}", count(commits - left + 1, "commit")))
+        };
+        let (mut id, mut left) = (from, commits);
+        if self.made_here(from).is_none() {
+            let (at, rest) = self.repo().leap_back(from, commits as u64).await?;
+            (id, left) = (at, usize::try_from(rest).unwrap_or(left));
+        }
+        while left > 0 {
+            let repo = self.repo();
+            if let Some(commit) = self.made_here(id) {
+                id = commit.parent().ok_or_else(|| beyond(left))?;
+                left -= 1;
+                continue;
+            }
+            let limit = left.saturating_add(1).min(4096);
+            let page = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(id) }).await?;
+            for step in page.steps.iter().take(left) {
+                id = step.commit.parent().ok_or_else(|| beyond(left))?;
+                left -= 1;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Finds the row of the n-th message shown at a head, from 1.
+    async fn row(&self, text: &str, head: CommitId, n: usize) -> Result<(View, Row)> {
+        // A message near the end of a long line is found without all of it.
+        if self.made_here(head).is_none()
+            && self.repo().compiler().cached_line(head).is_none()
+            && let Some(found) = self.repo().recent_row(head, n as u64).await?
+        {
+            return Ok(found);
+        }
+        let line = self.line(Some(head)).await?;
+        let shown = || {
+            line.view().rows().filter(|row| {
+                line.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip)
+            })
+        };
+        let place = n.checked_sub(1).ok_or_else(|| bad(text, "messages are counted from 1"))?;
+        match shown().nth(place) {
+            Some(row) => Ok((line.view().clone(), *row)),
+            None => {
+                let has = count(shown().count(), "message");
+                Err(bad(text, format!("the context has {has}")))
+            }
+        }
+    }
+
+    async fn message(&self, text: &str, head: CommitId, n: usize) -> Result<NamedMessage> {
+        let (view, row) = self.row(text, head, n).await?;
+        let (position, is_own) = self.position(&view, head, &row).await?;
+        Ok(NamedMessage { head, slot: row.slot, version: row.version, position, is_own })
+    }
+
+    /// Finds the commit along first parents that first added a row, and whether it does only that.
+    async fn position(&self, view: &View, head: CommitId, row: &Row) -> Result<(CommitId, bool)> {
+        let mut position = (row.slot, false);
+        let mut next = Some(head);
+        let mut limit = 64;
+        while let Some(at) = next {
+            let commits = match self.made_here(at) {
+                Some(commit) => vec![commit.clone()],
+                None => {
+                    let repo = self.repo();
+                    let walk = Walk { limit, ..Walk::from(at) };
+                    let page = repo.store().walk(repo.name(), walk).await?;
+                    limit = (limit * 4).min(4096);
+                    page.steps.into_iter().map(|step| step.commit).collect()
+                }
+            };
+            next = commits.last().and_then(|oldest| oldest.parent());
+            for commit in commits {
+                let id = commit.id();
+                if let Op::Append { slot, .. } = &commit.op {
+                    let slot = slot.unwrap_or(id);
+                    if slot == row.slot {
+                        position = (id, true);
+                    }
+                    // Keys rise with each new row, so an earlier row was appended earlier.
+                    if id == row.slot || view.get(slot).is_some_and(|other| other.key < row.key) {
+                        return Ok(position);
+                    }
+                } else if self.adds(&commit, row.slot).await? {
+                    position = (id, matches!(commit.op, Op::Compress { .. }));
+                    if id == row.slot {
+                        return Ok(position);
+                    }
+                }
+            }
+        }
+        Ok(position)
+    }
+
+    /// Returns whether the changes of a commit add a row of a message.
+    async fn adds(&self, commit: &Commit, slot: CommitId) -> Result<bool> {
+        let adds = |change: &Change| {
+            matches!(change, Change::Add { .. }) && change.slot().resolve(commit.id()) == slot
+        };
+        match (&commit.changes, self.made_changes(commit.id())) {
+            (Changes::List(list), _) => Ok(list.iter().any(adds)),
+            (Changes::Blob(_), Some(list)) => Ok(list.iter().any(adds)),
+            (Changes::Blob(_), None) => Ok(self.repo().changes(commit).await?.iter().any(adds)),
+        }
+    }
+}
+
+/// Splits a suffix off: its sign, its number and what follows.
+fn suffix<'a>(text: &str, rest: &'a str) -> Result<(char, Option<usize>, &'a str)> {
+    let mut chars = rest.chars();
+    let sign = chars.next().filter(|sign| matches!(sign, '~' | '#'));
+    let Some(sign) = sign else {
+        return Err(bad(text, format!("expected ~n or #n, found {rest:?}")));
+    };
+    let after = chars.as_str();
+    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (digits, after) = after.split_at(digits);
+    match (digits.is_empty(), digits.parse()) {
+        (true, _) if sign == '#' => Err(bad(text, "a number follows \"#\"")),
+        (true, _) => Ok((sign, None, after)),
+        (false, Ok(number)) => Ok((sign, Some(number), after)),
+        (false, Err(_)) => Err(bad(text, format!("the number {digits} is too large"))),
+    }
+}
+
+fn bad(text: &str, what: impl Into<String>) -> Error {
+    Error::BadRevision { text: text.to_owned(), what: what.into() }
+}

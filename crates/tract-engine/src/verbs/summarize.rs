@@ -1,0 +1,144 @@
+//! Summaries by a port: of one result, of the results of many turns, of a stretch of a context.
+
+mod range;
+mod results;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use tract_core::{
+    AuthorKind, Blob, Content, Message, Origin, RefName, RefTarget, Summary, SummaryRequest,
+};
+use tract_hooks::{
+    DecisionRecord, Summarize, SummaryError, ToolSummarization, kept_texts, summarize_checked,
+};
+
+pub use self::range::{SummarizeRange, SummarizedRange};
+pub use self::results::{CompressToolCalls, CompressedToolCalls};
+use crate::plan::Details;
+use crate::repo::Repo;
+use crate::repo::error::Result;
+use crate::verbs::pending::{WriteTarget, damaged};
+use crate::write::txn::{Txn, WriteOptions};
+
+/// Where the configuration of automatic summaries is kept.
+const CONFIG: &str = "config/tool-summarization";
+
+/// How much of a conversation a summarizer is shown, in characters; the end of it.
+const CONTEXT_CHARS: usize = 12_000;
+
+impl Repo {
+    /// Reads which tool results are summarized automatically; `None` when that was not configured.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is damaged.
+    pub async fn tool_summarization(&self) -> Result<Option<Arc<ToolSummarization>>> {
+        let name = RefName::new(CONFIG)?;
+        let Some(target) = self.ref_target(&name).await? else { return Ok(None) };
+        Ok(Some(Arc::new(self.document(&target).await?)))
+    }
+
+    /// Says which tool results are summarized automatically, from now on and for all users of the
+    /// repository; `None` ends it. Results are summarized by the port of
+    /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
+    ///
+    /// # Errors
+    /// [`Error::Summary`](crate::Error::Summary) when a pattern is not a regular expression; when the
+    /// store fails.
+    pub async fn configure_tool_summarization(
+        &self,
+        config: Option<&ToolSummarization>,
+    ) -> Result<()> {
+        let name = RefName::new(CONFIG)?;
+        if let Some(config) = config {
+            kept_texts("", &config.must_keep)?;
+        }
+        let text = config.map(serde_json::to_string).transpose();
+        let blob = text.map_err(|error| damaged(error.to_string()))?.map(Blob::seal);
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(self)?;
+            blob.iter().try_for_each(|blob| txn.blob(blob.clone()))?;
+            let to = blob.as_ref().map(|blob| RefTarget::Blob(blob.id()));
+            txn.move_ref(&name, to).await?;
+            if races.won(txn.apply("configure", &WriteOptions::default()).await?).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Summarizes one content by the port of the hooks.
+pub(crate) async fn summary_of(
+    place: WriteTarget<'_>,
+    content: &Content,
+    tool: Option<&str>,
+    how: &Summarize,
+) -> Result<Summary, SummaryError> {
+    let hooks = place.repo.hooks();
+    let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
+    let mut request = request(&content.text(), tool, how)?;
+    if how.with_context {
+        // A head that this very write made is not stored yet; then there is no context to show.
+        if let Ok(compiled) = place.repo.compiler().compile(place.head).await {
+            let text = conversation(compiled.messages());
+            let skipped = text.chars().count().saturating_sub(CONTEXT_CHARS);
+            request.context = Some(text.chars().skip(skipped).collect());
+        }
+    }
+    summarize_checked(port, &request, place.repo.counter(), hooks.summary_time()).await
+}
+
+fn request(
+    text: &str,
+    tool: Option<&str>,
+    how: &Summarize,
+) -> Result<SummaryRequest, SummaryError> {
+    let kept = kept_texts(text, &how.must_keep)?;
+    let mut request = SummaryRequest::new(text).must_keep(kept);
+    request.what = Some(format!("tool:{}", tool.unwrap_or("unknown")));
+    request.instructions = how.instructions.clone();
+    request.target_tokens = how.target_tokens;
+    Ok(request)
+}
+
+/// What a commit says of itself that a summary led to.
+fn details_of(record: &DecisionRecord, by: AuthorKind) -> Details {
+    let origin = Origin {
+        id: record.model.clone(),
+        triggered_by: Some(record.event.clone()),
+        detail: record.to_json(),
+        ..by.into()
+    };
+    Details { origin, ..Details::default() }
+}
+
+/// Writes messages as text: each under a label that says whose it is.
+fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
+    let mut out = String::new();
+    // A result need not say what tool it is of; the call that came before does.
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    for message in messages {
+        names.extend(message.content.calls().map(|call| (call.id.as_str(), call.name.as_str())));
+        let calls: Vec<String> = message
+            .content
+            .calls()
+            .map(|call| {
+                let arguments: String = call.arguments.chars().take(60).collect();
+                format!("{}({arguments})", call.name)
+            })
+            .collect();
+        let label = match &message.content {
+            Content::ToolResult(answer) => {
+                let called = || names.get(answer.call_id.as_str()).copied();
+                let name = answer.name.as_deref().or_else(called).unwrap_or("tool");
+                format!("tool:{name} (call_id={})", answer.call_id)
+            }
+            _ if !calls.is_empty() => format!("{} (calls: {})", message.role, calls.join(", ")),
+            _ => message.role.to_string(),
+        };
+        let _ = writeln!(out, "[{label}]: {}\n", message.content.text());
+    }
+    out
+}

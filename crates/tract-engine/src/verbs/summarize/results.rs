@@ -1,0 +1,242 @@
+//! Shorter results for many turns at once: each result gets an edit of its own.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tract_core::{AuthorKind, Commit, CommitId, Content, RefName};
+use tract_hooks::{
+    Summarize, SummaryError, check_summary, summarize_all_guarded, summarize_checked,
+};
+
+use super::{details_of, request};
+use crate::history::turns::{FoundResult, ToolQuery};
+use crate::plan::{NewContent, Refusal, Request};
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::verbs::pending::with_summary;
+use crate::write::txn::WriteOptions;
+
+/// Options for summarizing tool results; all results of the branch by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressToolCalls {
+    /// Results of these tools; all when empty.
+    pub query: ToolQuery,
+    /// Exactly these results, by any of their versions, or all results of a message with calls.
+    pub commits: Option<Vec<CommitId>>,
+    /// How each is summarized.
+    pub how: Summarize,
+}
+
+impl CompressToolCalls {
+    /// Starts from the defaults: every result of every turn.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the results of this tool.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.query = self.query.name(name);
+        self
+    }
+
+    /// Takes exactly these results.
+    #[must_use]
+    pub fn commits(mut self, commits: impl Into<Vec<CommitId>>) -> Self {
+        self.commits = Some(commits.into());
+        self
+    }
+
+    /// Sets how each is summarized.
+    #[must_use]
+    pub fn how(mut self, how: Summarize) -> Self {
+        self.how = how;
+        self
+    }
+}
+
+/// What was made shorter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressedToolCalls {
+    /// The edits, one for each result, in order.
+    pub edits: Vec<Commit>,
+    /// The results, parallel to the edits.
+    pub sources: Vec<CommitId>,
+    /// Results that stay as they are, and why.
+    pub left: Vec<(CommitId, String)>,
+    /// How many tokens the results took.
+    pub tokens_before: u64,
+    /// How many their summaries take.
+    pub tokens_after: u64,
+    /// The tools, sorted, each once.
+    pub tool_names: BTreeSet<String>,
+    /// How many turns they are of.
+    pub turn_count: usize,
+}
+
+/// The edit of one result, before it is written.
+struct ShorterResult {
+    result: FoundResult,
+    edit: Request,
+    tokens_before: u64,
+    tokens_after: u64,
+}
+
+impl Repo {
+    /// Makes the results of tool turns shorter: each summary is an edit of its result, all in one
+    /// durable write. Which call a result answers, and whether the tool failed, stays. All are asked
+    /// for at once; one that says nothing, or lacks what it must keep, is asked for again by
+    /// itself. A result for which there is no summary that does stays as it is, and so does one
+    /// that is edited or removed from the context while it is summarized.
+    ///
+    /// # Errors
+    /// [`Error::Summary`] when there are no summaries, or not exactly one for each result;
+    /// [`Error::NoToolResult`] when a commit that was named is none. Nothing is written then.
+    pub async fn compress_tool_calls(
+        &self,
+        branch: &RefName,
+        options: &CompressToolCalls,
+    ) -> Result<CompressedToolCalls> {
+        let head = self.head_of(branch).await?;
+        let port = self.hooks().summarizer_port().ok_or(SummaryError::NoSummarizer)?;
+        let mut done = CompressedToolCalls::default();
+        let (mut wanted, mut requests) = (Vec::new(), Vec::new());
+        for result in self.results_of(head, options).await? {
+            let content = self.content_of(result.version).await?;
+            match request(&content.text(), result.name.as_deref(), &options.how) {
+                Ok(request) if !request.text.trim().is_empty() => {
+                    wanted.push((result, content));
+                    requests.push(request);
+                }
+                Ok(_) => done.left.push((result.id, SummaryError::NoText.to_string())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if requests.is_empty() {
+            return Ok(done);
+        }
+        let limit = self.hooks().summary_time();
+        let summaries = summarize_all_guarded(port, &requests, limit).await?;
+        let mut shorter = Vec::new();
+        for (((result, content), request), summary) in
+            wanted.into_iter().zip(&requests).zip(summaries)
+        {
+            let checked = match check_summary(request, &summary.text, self.counter()) {
+                // One that says too little may come out better by itself.
+                Err(SummaryError::Empty | SummaryError::Misses { .. }) => {
+                    summarize_checked(port, request, self.counter(), limit).await
+                }
+                checked => checked.map(|()| summary),
+            };
+            let summary = match checked {
+                Ok(summary) => summary,
+                Err(error) => {
+                    done.left.push((result.id, error.to_string()));
+                    continue;
+                }
+            };
+            let (tokens_before, tokens_after) =
+                (self.count(&request.text), self.count(&summary.text));
+            let mut record = self.own_record("compress_tool_calls", "summarize");
+            let Content::ToolResult(answer) = &content else { continue };
+            let summarized = with_summary(answer, &summary.text);
+            record.instructions = options.how.instructions.clone();
+            record.model = summary.by;
+            self.record_change(&mut record, &content, &summarized)?;
+            let edit = Request::Edit {
+                target: result.version,
+                content: NewContent::Content(summarized),
+                details: details_of(&record, AuthorKind::Hook),
+            };
+            shorter.push(ShorterResult { result, edit, tokens_before, tokens_after });
+        }
+        self.write_shorter(branch, shorter, &mut done).await?;
+        Ok(done)
+    }
+
+    /// Writes the edits of those results that are as they were when they were summarized.
+    async fn write_shorter(
+        &self,
+        branch: &RefName,
+        mut shorter: Vec<ShorterResult>,
+        done: &mut CompressedToolCalls,
+    ) -> Result<()> {
+        let options = WriteOptions::new().what("compress tool calls").edits_of_current_versions();
+        let mut races = self.races();
+        loop {
+            let line = self.line(self.head_of(branch).await?).await?;
+            shorter.retain(|ShorterResult { result, .. }| {
+                let why = match line.view().get(result.id).map(|row| row.version) {
+                    Some(version) if version == result.version => return true,
+                    Some(version) => format!("edited while it was summarized: {}", version.short()),
+                    None => "removed from the context while it was summarized".to_owned(),
+                };
+                done.left.push((result.id, why));
+                false
+            });
+            if shorter.is_empty() {
+                return Ok(());
+            }
+            let edits: Vec<Request> = shorter.iter().map(|one| one.edit.clone()).collect();
+            match self.write(branch, edits, &options).await {
+                Ok(edits) => {
+                    done.edits = edits;
+                    break;
+                }
+                // One of them changed since the view was read.
+                Err(Error::Refused(Refusal::Superseded { .. } | Refusal::NotVisible { .. })) => {
+                    races.lose().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut turns = BTreeSet::new();
+        for ShorterResult { result, tokens_before, tokens_after, .. } in shorter {
+            done.tokens_before += tokens_before;
+            done.tokens_after += tokens_after;
+            done.sources.push(result.id);
+            done.tool_names.extend(result.name);
+            turns.extend(result.call.map(|call| call.slot));
+        }
+        done.turn_count = turns.len();
+        Ok(())
+    }
+
+    async fn results_of(
+        &self,
+        head: Option<CommitId>,
+        options: &CompressToolCalls,
+    ) -> Result<Vec<FoundResult>> {
+        let query = ToolQuery { hidden: false, ..options.query.clone() };
+        let Some(commits) = &options.commits else {
+            // A turn may call several tools: only results of those that are wanted are taken.
+            let turns = self.find_tool_turns(head, &query).await?;
+            let results = turns.flat_map(|turn| turn.results);
+            let wanted = |result: &FoundResult| {
+                query.names.is_empty()
+                    || result.name.as_ref().is_some_and(|name| query.names.contains(name))
+            };
+            return Ok(results.filter(wanted).collect());
+        };
+        let all = ToolQuery { names: Vec::new(), ..query };
+        let mut by_id: HashMap<CommitId, FoundResult> = HashMap::new();
+        for result in self.find_tool_results(head, &all).await? {
+            by_id.insert(result.version, result.clone());
+            by_id.insert(result.id, result);
+        }
+        let turns = self.find_tool_turns(head, &all).await?;
+        let by_call: HashMap<CommitId, Vec<FoundResult>> =
+            turns.map(|turn| (turn.call, turn.results)).collect();
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        for commit in commits {
+            let results = match (by_id.get(commit), by_call.get(commit)) {
+                (Some(result), _) => vec![result.clone()],
+                (None, Some(results)) => results.clone(),
+                (None, None) => return Err(Error::NoToolResult { commit: *commit }),
+            };
+            found.extend(results.into_iter().filter(|result| seen.insert(result.id)));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,78 @@
+//! Retries after races that a write lost to other writers.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use tract_core::Applied;
+
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::repo::heads::sleep;
+
+/// Upper bound of the first pause, after the second lost race. It doubles with each loss, up to
+/// `LONGEST_PAUSE`. Each pause lasts a random part of its bound, so that writers that collided once
+/// do not collide again.
+const PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The races that one write lost. Retries are bounded by time, not by number: the number of losses
+/// depends on how busy the branch is, and does not predict the next try.
+#[derive(Debug)]
+pub struct Races {
+    limit: Duration,
+    first: Option<Instant>,
+    lost: usize,
+}
+
+impl Repo {
+    /// Starts counting the lost races of a write.
+    pub fn races(&self) -> Races {
+        Races { limit: self.retry_for(), first: None, lost: 0 }
+    }
+}
+
+impl Races {
+    /// Returns the number of lost races.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost
+    }
+
+    /// Returns whether the time for retries is up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.first.is_some_and(|first| first.elapsed() >= self.limit)
+    }
+
+    /// Counts a lost race and pauses before the next try. There is no pause after the first loss.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub async fn lose(&mut self) -> Result<()> {
+        let first = *self.first.get_or_insert_with(Instant::now);
+        self.lost += 1;
+        if self.lost == 1 {
+            return Ok(());
+        }
+        let left = self.limit.saturating_sub(first.elapsed());
+        if left.is_zero() {
+            return Err(Error::KeptMoving { attempts: self.lost });
+        }
+        let doublings = u32::try_from(self.lost - 2).unwrap_or(u32::MAX).min(16);
+        let most = (PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE).min(left);
+        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        let random = RandomState::new().hash_one(self.lost);
+        sleep(Duration::from_nanos(random % nanos.max(1))).await;
+        Ok(())
+    }
+
+    /// Returns whether a write went through. If not, counts a lost race and waits, as
+    /// [`lose`](Self::lose) does.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub(crate) async fn won(&mut self, applied: Applied) -> Result<bool> {
+        match applied {
+            Applied::Done | Applied::Already => Ok(true),
+            Applied::Conflict(_) => self.lose().await.map(|()| false),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The end of a write: one batch for all of it.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
+
+use super::{StagedRef, Txn};
+use crate::history::turns::NewRow;
+use crate::plan::BranchTip;
+use crate::repo::error::Result;
+use crate::repo::heads::Turn;
+use crate::write::txn::{WriteOptions, apply_once, ref_edit, tell};
+
+impl Txn<'_> {
+    /// Stores all of it, durably, or nothing.
+    ///
+    /// # Errors
+    /// When the store fails. A race that is lost is not an error but [`Applied::Conflict`].
+    pub async fn apply(mut self, what: &str, options: &WriteOptions) -> Result<Applied> {
+        self.apply_undoing(what, options, None).await
+    }
+
+    /// Stores all of it, and leaves nothing here to be stored.
+    pub(crate) async fn apply_undoing(
+        &mut self,
+        what: &str,
+        options: &WriteOptions,
+        undoes: Option<u64>,
+    ) -> Result<Applied> {
+        let rows = self.complete(what, options, undoes).await?;
+        let applied = self.apply_with_rows().await?;
+        if !matches!(applied, Applied::Conflict(_)) {
+            self.remember();
+            for edit in self.batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
+                // After `Already` others may have moved the branch since, so its tip is unknown.
+                let tip = self.tip_after(edit, &rows).filter(|_| applied == Applied::Done);
+                self.repo.heads().keep(&edit.name, tip);
+            }
+            self.recorded().await;
+        }
+        Ok(applied)
+    }
+
+    /// Stores all of it like [`apply_undoing`](Self::apply_undoing). With a turn, the next write of
+    /// the branch plans as soon as this one is with the store.
+    pub(crate) async fn apply_in_turn(
+        &mut self,
+        branch: &RefName,
+        what: &str,
+        options: &WriteOptions,
+        turn: Option<Turn>,
+    ) -> Result<Applied> {
+        let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
+        let rows = self.complete(what, options, None).await?;
+        let edit = self.batch.refs.iter().find(|edit| edit.name == *branch);
+        let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
+        let mut applying = pin!(apply_once(self.repo, &self.batch));
+        // A store takes a batch in when it is first polled, and writes in that order.
+        let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+        let under_way = match &first {
+            Poll::Ready(Err(_) | Ok(Applied::Conflict(_))) => {
+                self.repo.heads().forget(branch);
+                drop(turn);
+                None
+            }
+            Poll::Ready(Ok(_)) | Poll::Pending => Some(turn.pass_on(tip)),
+        };
+        let applied = match first {
+            Poll::Ready(applied) => applied?,
+            Poll::Pending => applying.await?,
+        };
+        if !matches!(applied, Applied::Conflict(_)) {
+            self.remember();
+            if let Some(under_way) = under_way {
+                under_way.done();
+            }
+            self.recorded().await;
+        }
+        Ok(applied)
+    }
+
+    /// Completes the batch, once nothing more is added to the write.
+    async fn complete(
+        &mut self,
+        what: &str,
+        options: &WriteOptions,
+        undoes: Option<u64>,
+    ) -> Result<Vec<NewRow>> {
+        if let Some(operation) = &options.operation
+            && operation.id() != self.operation.id()
+        {
+            self.operation = operation.clone();
+            self.batch.id = operation.adopt(self.batch.id);
+        }
+        self.mend_erased().await?;
+        if undoes.is_none() && !self.any_name {
+            let is_new = |moved: &StagedRef| moved.found.is_none() && moved.to.is_some();
+            let made = self.refs.iter().filter(|(_, moved)| is_new(moved));
+            made.map(|(name, _)| name).try_for_each(RefName::check_new)?;
+        }
+        self.fold_heads().await?;
+        self.date_tools().await?;
+        let rows = self.add_turn_rows().await;
+        let batch = &mut self.batch;
+        (batch.note.operation, batch.note.what) = (self.operation.id(), what.to_owned());
+        (batch.note.why, batch.note.undoes) = (options.why.clone(), undoes);
+        let mut requires: Vec<CommitId> = self.requires.difference(&self.made).copied().collect();
+        requires.sort_unstable();
+        batch.requires = requires.into_iter().map(ObjectId::Commit).collect();
+        let refs = std::mem::take(&mut self.refs);
+        batch.refs.reserve_exact(refs.len());
+        batch.refs.extend(
+            refs.into_iter()
+                .filter(|(_, moved)| moved.held || moved.to != moved.found)
+                .map(|(name, moved)| ref_edit(name, moved.found, moved.to)),
+        );
+        batch.require_targets();
+        let known = self.known_erasures.as_ref().map(|known| &known.mark);
+        if let Some(mark) = known.or(self.mark.as_ref())
+            && batch.refs.iter().all(|edit| edit.name != RefName::newest_erasure())
+        {
+            mark.hold(batch);
+        }
+        Ok(rows)
+    }
+
+    /// Applies the batch; without its derived rows where something was erased since their messages
+    /// were read. Queries do without rows.
+    async fn apply_with_rows(&mut self) -> Result<Applied> {
+        let applied = apply_once(self.repo, &self.batch).await?;
+        match applied {
+            Applied::Conflict(conflict)
+                if self.mark.is_some()
+                    && self.known_erasures.is_none()
+                    && conflict.name == RefName::newest_erasure() =>
+            {
+                self.mark = None;
+                self.batch.derived.clear();
+                self.batch.refs.retain(|edit| edit.name != RefName::newest_erasure());
+                apply_once(self.repo, &self.batch).await
+            }
+            applied => Ok(applied),
+        }
+    }
+
+    /// Counts what the operation added to the ref log, and tells of it.
+    async fn recorded(&self) {
+        let batch = &self.batch;
+        let moves = |edit: &&RefEdit| match &edit.expect {
+            Expect::Is(at) => edit.to.as_ref() != Some(at),
+            Expect::Any | Expect::Absent => edit.to.is_some(),
+        };
+        let moves = batch.refs.iter().filter(moves).count();
+        let (store, name) = (self.repo.store().as_ref(), self.repo.name());
+        self.operation.recorded(store, name, batch.id, moves).await;
+        if !batch.refs.is_empty() {
+            tell(self.repo, batch.id).await;
+        }
+    }
+
+    /// Keeps what was stored at hand.
+    fn remember(&self) {
+        let batch = &self.batch;
+        let compiler = self.repo.compiler();
+        compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
+        for edit in &batch.refs {
+            let head = edit.to.as_ref().and_then(RefTarget::commit);
+            if let Some(line) = head.and_then(|head| self.lines.get(&head)) {
+                compiler.remember(line);
+            }
+        }
+    }
+
+    /// What a write after this one has to know of a branch that this one moves.
+    fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
+        let head = edit.to.as_ref().and_then(RefTarget::commit)?;
+        let run = self.tip.filter(|tip| tip.head == Some(head));
+        let mut tip = self.lines.get(&head).map(BranchTip::from).or(run)?;
+        tip.silence = match rows.iter().find(|row| row.at == head) {
+            Some(row) => Some(row.silence()),
+            None => run.and_then(|run| run.silence),
+        };
+        Some(tip)
+    }
+}

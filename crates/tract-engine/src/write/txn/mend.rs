@@ -1,0 +1,75 @@
+//! Moves that could show an erased message again.
+
+use tract_compile::IdSet;
+use tract_core::{CommitId, Op, RefName, RefTarget};
+
+use super::Txn;
+use crate::repo::error::Result;
+use crate::upkeep::erase::{KnownErasures, mend_branch};
+
+impl Txn<'_> {
+    /// Edits what branches would show and was erased: no branch is moved to where it cannot be
+    /// compiled. The write is refused when something is erased before it happens.
+    pub(crate) async fn mend_erased(&mut self) -> Result<()> {
+        let branches = self.branches_that_go_back();
+        if branches.is_empty() || self.known_erasures.is_some() {
+            return Ok(());
+        }
+        let known = KnownErasures::read(self.repo).await?;
+        for branch in &branches {
+            Box::pin(mend_branch(self, branch, &known)).await?;
+        }
+        self.known_erasures = Some(known);
+        Ok(())
+    }
+
+    /// Lists branches that are moved to something else than new messages on top of where they
+    /// were. An erasure edits every branch that shows a message, which refuses a write that only
+    /// adds to such a branch.
+    fn branches_that_go_back(&self) -> Vec<RefName> {
+        let mut before: IdSet<CommitId> = IdSet::default();
+        for (name, moved) in &self.refs {
+            if name.branch_name().is_some() && (moved.held || moved.to != moved.found) {
+                before.extend(moved.found.as_ref().and_then(RefTarget::commit));
+            }
+        }
+        let goes_back = |name: &&RefName| {
+            let Some(moved) = self.refs.get(*name) else { return false };
+            let Some(mut at) = moved.to.as_ref().and_then(RefTarget::commit) else { return false };
+            if moved.to == moved.found {
+                return false;
+            }
+            loop {
+                if before.contains(&at) {
+                    return false;
+                }
+                let Some(commit) = self.made_here(at) else { return true };
+                if !only_adds(&commit.op) {
+                    return true;
+                }
+                match commit.parent() {
+                    Some(parent) => at = parent,
+                    None => return false,
+                }
+            }
+        };
+        let branches = self.refs.keys().filter(|name| name.branch_name().is_some());
+        branches.filter(goes_back).cloned().collect()
+    }
+}
+
+/// Returns whether an operation shows nothing that was stored before and not shown.
+fn only_adds(op: &Op) -> bool {
+    match op {
+        Op::Append { slot: None, .. }
+        | Op::Edit { .. }
+        | Op::Annotate { .. }
+        | Op::Compress { .. }
+        | Op::Tools
+        | Op::Note => true,
+        Op::Append { slot: Some(_), .. }
+        | Op::Revert { .. }
+        | Op::Merge { .. }
+        | Op::Unknown { .. } => false,
+    }
+}

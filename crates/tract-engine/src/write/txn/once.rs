@@ -1,0 +1,174 @@
+//! A batch applied once, and what is reported about it.
+
+use tract_core::store::{LogQuery, Store};
+use tract_core::telemetry::{self, names};
+use tract_core::{
+    Applied, Batch, BatchId, BlobId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
+    StoreErrorKind, StoreResult,
+};
+use tract_hooks::RefMoved;
+
+use crate::repo::Repo;
+use crate::repo::error::{Error, Result};
+use crate::repo::operation::Operation;
+use crate::upkeep::erase::{ErasureMark, let_again};
+
+/// How often a batch is tried again whose outcome got lost.
+const RETRIES: usize = 3;
+
+/// Gives a batch to a store. Where it brings bytes that were erased and are not banned, the erasure
+/// ends with it.
+pub(crate) async fn apply_batch(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    // Only what brings blobs can be let through.
+    let kept = (!batch.blobs.is_empty()).then(|| batch.clone());
+    match (apply_within_span(store, repo, batch).await, kept) {
+        (Err(error), Some(kept)) if erased_blob(&error).is_some() => {
+            apply_again(store, repo, kept, error).await
+        }
+        (applied, _) => applied,
+    }
+}
+
+/// Changes a batch that was refused because of an erasure, and applies it, until it is let through.
+async fn apply_again(
+    store: &dyn Store,
+    repo: &RepoName,
+    mut batch: Batch,
+    mut refused: StoreError,
+) -> StoreResult<Applied> {
+    let mut most = batch.blobs.len() + RETRIES;
+    while let Some(blob) = erased_blob(&refused).filter(|_| most > 0) {
+        most -= 1;
+        let Some(changed) = let_again(store, repo, &batch, blob).await? else { break };
+        match apply_within_span(store, repo, changed.clone()).await {
+            Ok(Applied::Conflict(conflict)) if conflict.name.erased_blob() == Some(blob) => {}
+            Err(error) if erased_blob(&error).is_some() => (batch, refused) = (changed, error),
+            applied => return applied,
+        }
+    }
+    Err(refused)
+}
+
+/// Returns the erased blob that a batch was refused for.
+fn erased_blob(error: &StoreError) -> Option<BlobId> {
+    match error.kind {
+        StoreErrorKind::Erased { object: ObjectId::Blob(blob) } => Some(blob),
+        _ => None,
+    }
+}
+
+async fn apply_within_span(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    let span = telemetry::store_write(store.backend(), repo, &batch);
+    let applied = span.instrument(store.apply(repo, batch)).await;
+    if span.is_recording() {
+        match &applied {
+            Ok(Applied::Done) => span.set(names::TRACT_OUTCOME, "done"),
+            Ok(Applied::Already) => span.set(names::TRACT_OUTCOME, "already"),
+            Ok(Applied::Conflict(_)) => span.set(names::TRACT_OUTCOME, "conflict"),
+            Err(error) => span.fail(error.kind.code()),
+        }
+    }
+    applied
+}
+
+/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
+/// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
+/// outcome became unknown.
+pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
+    Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
+}
+
+/// Does what [`apply_once`] does, below a repository.
+pub(crate) async fn apply_to_store_once(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+) -> StoreResult<Applied> {
+    let mut unknown = None;
+    for _ in 0..=RETRIES {
+        let applied = match apply_within_span(store, repo, batch.clone()).await {
+            Err(error) if erased_blob(&error).is_some() => {
+                apply_again(store, repo, batch.clone(), error).await
+            }
+            applied => applied,
+        };
+        match (applied, &unknown) {
+            (Err(error), None) if error.kind == StoreErrorKind::Unknown => unknown = Some(error),
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Unknown => {}
+            (Err(error), Some(_)) if error.kind == StoreErrorKind::Poisoned => break,
+            (outcome, _) => return outcome,
+        }
+    }
+    let never = || StoreError::new(StoreErrorKind::Unknown, store.backend(), "apply", "no answer");
+    Err(unknown.unwrap_or_else(never))
+}
+
+/// Refuses what was not applied because a ref had moved.
+pub(crate) fn require_done(applied: Applied) -> Result<()> {
+    match applied {
+        Applied::Done | Applied::Already => Ok(()),
+        Applied::Conflict(conflict) => Err(conflict.into()),
+    }
+}
+
+/// Applies a batch of an operation, counts there what it moved, and tells the hooks.
+pub(crate) async fn apply_and_tell(
+    repo: &Repo,
+    operation: &Operation,
+    batch: Batch,
+) -> StoreResult<Applied> {
+    let (id, moves) = (batch.id, batch.refs.len());
+    let (store, name) = (repo.store().as_ref(), repo.name());
+    let applied = apply_batch(store, name, batch).await?;
+    if !matches!(applied, Applied::Conflict(_)) {
+        operation.recorded(store, name, id, moves).await;
+        tell(repo, id).await;
+    }
+    Ok(applied)
+}
+
+/// Stores derived rows of stored commits by themselves, if nothing was erased since `mark`, which was
+/// read before the messages that they are derived from.
+///
+/// # Errors
+/// [`Error::Conflict`] when something was erased since; when the store fails.
+pub(crate) async fn store_derived(
+    repo: &Repo,
+    mark: &ErasureMark,
+    rows: Vec<DerivedRow>,
+) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let id = BatchId::random().map_err(Error::Random)?;
+    let note = repo.log_note(OperationId::from_bytes(*id.as_bytes()), "index");
+    let mut batch = Batch::new(id, note);
+    batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
+    batch.derived = rows;
+    mark.hold(&mut batch);
+    require_done(apply_batch(repo.store().as_ref(), repo.name(), batch).await?)
+}
+
+/// Tells the hooks what a write moved. It is done, whether its log can be read or not.
+pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
+    if !repo.hooks().has_handler::<RefMoved>() {
+        return;
+    }
+    // Boxed, since most writes have no listener.
+    Box::pin(async {
+        let query = LogQuery { batch: Some(batch), ..Default::default() };
+        let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();
+        for entry in entries.into_iter().rev().filter(|entry| !entry.name.is_lease()) {
+            repo.hooks().ref_moved(&RefMoved::new(entry)).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,92 @@
+//! What a write derives in addition to its commits: snapshots and rows of the turn index.
+
+use tract_core::{Commit, CommitId, RefTarget};
+
+use super::Txn;
+use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
+use crate::repo::error::Result;
+use crate::upkeep::erase::ErasureMark;
+
+impl Txn<'_> {
+    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
+    /// the turn index may be due. Others are folded when they are read: a plain message
+    /// fits any line.
+    pub(super) async fn fold_heads(&mut self) -> Result<()> {
+        let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let (every, made) = (self.repo.turn_rows_every(), self.batch.commits.len() as u64);
+        let roomy = |head: CommitId| {
+            self.tip.is_some_and(|tip| {
+                let no_row = tip.silence.is_some() || tip.commits % every >= made;
+                // With its counts a row needs no line.
+                let no_row = no_row || tip.counts.is_some();
+                tip.head == Some(head) && tip.room > 0 && no_row
+            })
+        };
+        let heads: Vec<CommitId> = moved
+            .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .filter(|head| !roomy(*head))
+            .collect();
+        for head in heads {
+            let mut line = self.line(Some(head)).await?;
+            self.batch.derived.extend(self.repo.compiler().snapshot_due(&mut line));
+            self.lines.insert(head, line);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the turn index that are due at the heads. A row that cannot be made is
+    /// left away: queries do without.
+    pub(super) async fn add_turn_rows(&mut self) -> Vec<NewRow> {
+        let every = self.repo.turn_rows_every();
+        let mut rows = Vec::new();
+        for moved in self.refs.values() {
+            let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
+            let run = self.tip.filter(|tip| tip.head == Some(head));
+            let line = self.lines.get(&head);
+            let Some(count) = line.map(|line| line.commit_count()).or(run.map(|run| run.commits))
+            else {
+                continue;
+            };
+            let counts = line.map(|line| line.counts()).or(run.and_then(|run| run.counts));
+            if count % every >= self.batch.commits.len() as u64 {
+                continue;
+            }
+            let made = self.made_down_from(head);
+            if count / every == count.saturating_sub(made.len() as u64) / every {
+                continue;
+            }
+            if let Some(silence) = run.and_then(|run| run.silence) {
+                rows.push(silent_row(self.repo, head, silence, counts));
+                continue;
+            }
+            let commits = self.batch.commits.iter().map(|commit| (commit.id(), commit.clone()));
+            let blobs = self.batch.blobs.iter().map(|blob| (blob.id(), blob.clone()));
+            let mut hand = LoadedObjects {
+                commits: commits.collect(),
+                blobs: blobs.collect(),
+                ..LoadedObjects::default()
+            };
+            // Read before the messages that the row is of.
+            let known = self.known_erasures.as_ref().map(|known| &known.mark);
+            let mark = match known.or(self.mark.as_ref()) {
+                Some(mark) => mark.clone(),
+                None => match ErasureMark::read(self.repo).await {
+                    Ok(mark) => mark,
+                    Err(_left_away) => continue,
+                },
+            };
+            if let Ok(row) = Box::pin(due(self.repo, head, made, counts, &mut hand)).await {
+                rows.push(row);
+                self.mark = Some(mark);
+            }
+        }
+        self.batch.derived.extend(rows.iter().map(|row| row.row.clone()));
+        rows
+    }
+
+    /// The commits of this write that lead to a head, newest first.
+    fn made_down_from(&self, head: CommitId) -> Vec<Commit> {
+        let next = |commit: &&Commit| commit.parent().and_then(|id| self.made_here(id));
+        std::iter::successors(self.made_here(head), next).cloned().collect()
+    }
+}
