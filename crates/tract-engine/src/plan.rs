@@ -1,8 +1,9 @@
-//! Planners: from a request, a line and the records it needs to a record, or a refusal.
+//! Planners. They turn a request into a record, or refuse it, given a branch's history and the
+//! records that they need.
 //!
-//! Pure: no store, no clock, no `async`. A planner that has to see more says so
-//! ([`Stop::Needs`]); its caller reads that and calls again. Planners may get better; what
-//! they wrote stays, for the fold knows none of them.
+//! Planners are pure: no store, no clock, no `async`. A planner that needs more records returns
+//! [`Stop::Needs`]; its caller reads them and calls it again. Planners may change between versions
+//! without affecting what they wrote: folding a history depends only on the records.
 
 mod annotate;
 mod append;
@@ -39,16 +40,16 @@ pub use self::request::{
     BranchTip, Details, NewContent, PlannedCommit, Request, Selection, seal_tools,
 };
 
-/// Counts records, rows and changes that a planner looks at. Tests bound them.
+/// Counts the records, rows and changes that a planner visits. Tests bound the number.
 fn visit(_count: usize) {
     #[cfg(test)]
     tract_testkit::visits::add(_count);
 }
 
-/// Plans a request on a line.
+/// Plans a request on a branch's history.
 ///
 /// # Errors
-/// [`Stop`]: a refusal, or what has to be read first.
+/// [`Stop`]: a refusal, or the records to read before the next call.
 pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCommit> {
     match request {
         Request::Append(draft) => append::append(line, records, draft, false),

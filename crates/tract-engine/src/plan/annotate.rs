@@ -1,4 +1,4 @@
-//! Setting priorities; setting tools; leaving a note.
+//! Plans priorities, tools and notes.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,8 @@ use super::edit::visible;
 use super::work::set_mark;
 use super::{Details, Line, Plan, PlannedCommit, Records};
 
-/// Plans to set the priority of messages, as `op` says; a message named twice is marked once.
+/// Plans to set the priority of messages to the one in `op`. A target that is named twice is marked
+/// once.
 pub(super) fn annotate(
     line: &Line,
     records: &Records,
@@ -41,7 +42,7 @@ pub(super) fn tools(line: &Line, tools: &[ToolSchema], details: &Details) -> Pla
     planned
 }
 
-/// Plans a line in the log.
+/// Plans a note in the log.
 pub(super) fn note(
     line: &Line,
     content: Option<&JsonText>,

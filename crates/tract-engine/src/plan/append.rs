@@ -1,4 +1,4 @@
-//! Adding a message, and binding a result to its call.
+//! Plans to add a message, and binds a result to its call.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use tract_core::{Blob, CallRef, CommitId, Content, Draft, Op};
 
 use super::{BranchTip, Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
-/// Plans to add a message. With `orphans` a result that answers no open call is taken as it is.
+/// Plans to add a message. With `orphans`, a result that answers no open call is accepted unbound.
 pub(super) fn append(
     line: &Line,
     records: &Records,
@@ -35,8 +35,8 @@ pub(super) fn append(
     Ok(planned)
 }
 
-/// Whether a message can be added without a look at the view: it answers nothing and continues
-/// nothing.
+/// Returns whether a message can be planned without the view: it neither answers a call nor
+/// continues another message.
 pub(crate) fn is_plain(draft: &Draft) -> bool {
     !draft.joins_previous && !matches!(draft.content, Content::ToolResult(_))
 }
@@ -73,16 +73,16 @@ pub(crate) fn sealed_message(
     planned
 }
 
-/// How many rows are looked at in one step when a call is searched from the end.
+/// Number of rows read first when a call is searched from the end.
 const FIRST_STEP: usize = 8;
 
-/// Finds the open call with this id that a result answers: the first one of the nearest message that
-/// has one. Rows that are joined are one message.
+/// Finds the open call with this id that a result answers: the first one in the nearest message
+/// that contains one. Rows that are joined count as one message.
 fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
     let mut answered = HashMap::new();
     let mut open = Vec::new();
     let mut taken = None;
-    // The first open call so far, and the row that its message continues.
+    // The first open call found so far, and the row that its message continues.
     let mut first: Option<(CallRef, Option<CommitId>)> = None;
     let mut rows = line.view().rows().rev().peekable();
     let mut step = FIRST_STEP;

@@ -1,4 +1,4 @@
-//! Putting one summary in the place of messages.
+//! Plans a summary that replaces messages.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,9 +9,9 @@ use super::edit::visible;
 use super::work::summary_changes;
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal, Selection};
 
-/// Plans a summary. What is asked for is widened to whole units: a message with calls, the
-/// results that answer it, the reasoning right before it. Units with a pinned member or an open
-/// call stay as they are.
+/// Plans a summary. The selection is widened to whole groups: a message with calls, the results
+/// that answer it, and the reasoning right before it. Groups with a pinned member or an open call
+/// are left as they are.
 pub(super) fn compress(
     line: &Line,
     records: &Records,
@@ -26,7 +26,7 @@ pub(super) fn compress(
     let exactly = is_named.then(|| chosen.clone());
     let mut units = rows.widen(records, &mut chosen)?;
     if let Some(named) = exactly {
-        // A unit of which the summary did not see everything stays.
+        // Leave a group alone if the summary was not made from all of it.
         for unit in &mut units {
             unit.open &= !matches!(select, Selection::Recorded(_));
             unit.open |= !unit.members.is_subset(&named);
@@ -46,13 +46,13 @@ pub(super) fn compress(
     Ok(planned)
 }
 
-/// A message with calls and what belongs to it, by place.
+/// A message with calls and the rows that belong to it, by position.
 struct CallGroup {
     members: BTreeSet<usize>,
     open: bool,
 }
 
-/// The rows of a view by place, and the answers of each message.
+/// The rows of a view by position, and the answers to each message.
 struct Rows {
     rows: Vec<Row>,
     places: HashMap<CommitId, usize>,
@@ -107,13 +107,13 @@ impl Rows {
         }
     }
 
-    /// Adds what belongs to the chosen rows; returns the units among them.
+    /// Adds the rows that belong to the chosen ones. Returns the groups among them.
     fn widen(&self, records: &Records, chosen: &mut BTreeSet<usize>) -> Plan<Vec<CallGroup>> {
         let near = chosen.iter().flat_map(|n| [n.saturating_sub(1), *n, n + 1]);
         let near: BTreeSet<usize> = near.collect();
         records.ensure_calls(near.into_iter().filter_map(|n| self.rows.get(n)))?;
         let mut heads = BTreeSet::new();
-        // Where reasoning ends that was walked through already, and whose it is.
+        // The end of the last run of reasoning that was walked, and the message that it belongs to.
         let mut walked: Option<(usize, Option<usize>)> = None;
         for n in chosen.iter() {
             match walked {
@@ -135,8 +135,8 @@ impl Rows {
         Ok(units)
     }
 
-    /// Returns the place of the message with calls to whose unit a row belongs, and the first
-    /// place after the row for which the answer may be another.
+    /// Returns the position of the message with calls whose group a row belongs to, and the first
+    /// later position for which the answer may differ.
     fn head_of(&self, records: &Records, n: usize) -> Plan<(usize, Option<usize>)> {
         let Some(row) = self.rows.get(n) else { return Ok((n + 1, None)) };
         if let Some(call) = row.answers {
@@ -145,7 +145,7 @@ impl Rows {
         if !records.calls(row)?.is_empty() {
             return Ok((n + 1, Some(n)));
         }
-        // Reasoning belongs to the message with calls that it is right before.
+        // Reasoning belongs to the message with calls that follows it directly.
         for (next, row) in self.rows.iter().enumerate().skip(n) {
             if records.kind(row.version)? != Kind::Reasoning {
                 let calls = next > n && row.answers.is_none() && !records.calls(row)?.is_empty();
@@ -174,8 +174,8 @@ impl Rows {
         Ok(unit)
     }
 
-    /// Takes out what has to stay; returns how many rows stay for a pin, and how many for an
-    /// open call.
+    /// Removes the rows that must stay. Returns how many stay because of a pin, and how many
+    /// because of an open call.
     fn narrow(
         &self,
         records: &Records,

@@ -1,4 +1,4 @@
-//! What tests share that bound how much planners look at.
+//! The fixture of tests that bound the work of planners.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Fixture {
     }
 }
 
-/// Four times the size: a quadratic cost would be sixteen times as large.
+/// Runs four times the size: a quadratic cost would be sixteen times as large.
 #[track_caller]
 pub(super) fn is_near_linear(visits: impl Fn(usize) -> usize, size: usize) {
     let (small, large) = (visits(size), visits(4 * size));

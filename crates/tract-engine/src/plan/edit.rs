@@ -1,4 +1,4 @@
-//! Replacing what a message says.
+//! Plans to replace the content of a message.
 
 use tract_compile::Row;
 use tract_core::{AuthorKind, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer};
@@ -7,8 +7,8 @@ use super::work::{set_version, shown};
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
 use crate::upkeep::redact::json_string;
 
-/// Plans to replace what a message says. Kind, role, the ids of calls, the call that a result
-/// answers and whether it failed stay; provider's bytes do not.
+/// Plans to replace the content of a message. Kind, role, call ids, the answered call and its
+/// failure flag stay; the provider's original bytes are dropped.
 pub(super) fn edit(
     line: &Line,
     records: &Records,
@@ -43,7 +43,7 @@ pub(super) fn edit(
 
 /// Returns the row of the message that a commit is a version of.
 pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<Row> {
-    // A merge that keeps both versions of a message names the second by the edit that made it.
+    // When a merge keeps both versions of a message, the second one is named by its edit commit.
     let slot = match line.view().get(target) {
         Some(row) => row.slot,
         None => records.slot_of(target)?,
@@ -51,12 +51,12 @@ pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<
     shown(line, records, slot, target)
 }
 
-/// Returns what a message says: the version that a commit of it has there.
+/// Returns the current version of the message that a commit belongs to.
 pub(crate) fn version_of(line: &Line, records: &Records, target: CommitId) -> Plan<CommitId> {
     visible(line, records, target).map(|row| row.version)
 }
 
-/// Checks that a message still says what an edit of it was decided on.
+/// Checks that a message still has the version that its edit was decided on.
 pub(crate) fn unchanged_since(
     line: &Line,
     records: &Records,
@@ -67,7 +67,7 @@ pub(crate) fn unchanged_since(
     if now == version { Ok(()) } else { Err(Refusal::ChangedSince { target, version: now }.into()) }
 }
 
-/// Checks that a version is what its message says.
+/// Checks that a version is the current one of its message.
 pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId) -> Plan<()> {
     let row = visible(line, records, version)?;
     if row.version == version {
@@ -77,8 +77,8 @@ pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId)
     }
 }
 
-/// Plans to take a message back to the original that a hook replaced; `None` when the commit is
-/// no such message.
+/// Plans to restore the original of a message that a hook replaced; `None` if the commit is not
+/// such a message.
 pub(super) fn restore(
     line: &Line,
     records: &Records,
@@ -124,8 +124,8 @@ fn replace(
     Ok(planned)
 }
 
-/// Puts a text in place of the texts of a message. Reasoning that a provider signed is bound to
-/// the text as it was and goes.
+/// Replaces the texts of a message with one text. Signed reasoning is dropped: the provider's
+/// signature covers the old text.
 pub(crate) fn with_text(old: &Content, text: &str) -> Content {
     let mut new = old.clone();
     if let Some(parts) = new.parts_mut() {
@@ -163,7 +163,7 @@ fn parts_with_text(old: &[Part], text: &str) -> Vec<Part> {
     parts
 }
 
-/// Keeps of an answer what an edit must not change: which call, which tool, and whether it
+/// Keeps the parts of an answer that an edit must not change: the call, the tool, and whether it
 /// failed.
 pub(crate) fn with_answer_of(old: &Content, new: Content) -> Content {
     match (old, new) {
@@ -174,7 +174,7 @@ pub(crate) fn with_answer_of(old: &Content, new: Content) -> Content {
     }
 }
 
-/// Checks that an edit keeps the calls: their ids always, all of them once one is answered.
+/// Checks that an edit keeps the calls: always their ids, and once one is answered everything.
 fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Content) -> Plan<()> {
     if old.calls().eq(new.calls()) {
         return Ok(());

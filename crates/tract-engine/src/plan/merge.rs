@@ -1,4 +1,4 @@
-//! Bringing in what another head has: a three-way comparison of views by what they say.
+//! Plans a merge: a three-way comparison of views by content.
 
 mod resolve;
 
@@ -23,11 +23,11 @@ use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Rec
 /// The heads of a merge, and their best common ancestors.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeSides<'a> {
-    /// The line that the merge continues.
+    /// The history that the merge continues.
     pub ours: &'a Line,
-    /// The line that is brought in.
+    /// The history that is merged in.
     pub theirs: &'a Line,
-    /// The lines of the best common ancestors; none means the empty view.
+    /// The histories of the best common ancestors; if empty, the base is the empty view.
     pub bases: &'a [Line],
 }
 
@@ -38,15 +38,15 @@ pub struct PlannedMerge {
     pub commit: PlannedCommit,
     /// Messages that get a new text by an edit that follows the merge commit.
     pub texts: Vec<(CommitId, String)>,
-    /// How each conflict was resolved, in the order of the conflicts.
+    /// The resolutions, in the order of the conflicts.
     pub resolved: Vec<ResolvedConflict>,
 }
 
-/// Plans a merge. What only one side changed is taken. Where both sides changed the same
+/// Plans a merge. A change of one side only is taken. When both sides changed the same thing
 /// differently, `resolver` decides.
 ///
 /// # Errors
-/// [`Refusal::Conflicts`](super::Refusal) with the conflicts that are not resolved;
+/// [`Refusal::Conflicts`](super::Refusal) with the unresolved conflicts;
 /// [`Refusal::IllegalResolution`](super::Refusal) for a resolution that does not fit its conflict;
 /// [`Refusal::Hidden`](super::Refusal) when a message would be shown next to its summary.
 pub fn merge(
@@ -106,7 +106,7 @@ pub fn merge(
     Ok(PlannedMerge { commit: planned, texts: resolving.texts, resolved: resolving.resolved })
 }
 
-/// What is taken from their side, and what the sides cannot agree on.
+/// The changes to take from their side, and the conflicts.
 #[derive(Default)]
 struct Merged {
     add: Vec<Row>,
@@ -136,7 +136,7 @@ enum MergeChoice {
     Neither,
 }
 
-/// Takes what only one side changed. Bases that differ count as changed on both sides.
+/// Chooses the side that changed a value. Different bases count as a change on both sides.
 fn pick<T: PartialEq>(bases: &[T], ours: &T, theirs: &T) -> MergeChoice {
     let agreed = bases.first().filter(|first| bases.iter().all(|base| base == *first));
     if ours == theirs {
@@ -158,7 +158,7 @@ struct ThreeWayMerge<'a> {
 }
 
 impl ThreeWayMerge<'_> {
-    /// Compares the sides: what is taken from theirs, and the conflicts.
+    /// Compares the sides. Returns the changes to take from theirs, and the conflicts.
     fn compare(&self) -> Plan<Merged> {
         let candidates = self.candidates();
         self.read(&candidates)?;
@@ -174,8 +174,8 @@ impl ThreeWayMerge<'_> {
         Ok(merged)
     }
 
-    /// Returns the messages in which the sides differ: theirs in their order, then those that
-    /// only we have.
+    /// Returns the messages in which the sides differ: theirs in their order, then those that only
+    /// our side has.
     fn candidates(&self) -> Vec<CommitId> {
         let facts = |row: &Row| (row.version, row.mark, row.answers);
         let differ = |row: &&Row| self.ours.get(row.slot).map(facts) != Some(facts(row));
@@ -184,7 +184,7 @@ impl ThreeWayMerge<'_> {
         theirs.chain(gone.map(|row| row.slot)).collect()
     }
 
-    /// Asks for all that comparing these messages reads.
+    /// Requests all records that comparing these messages needs.
     fn read(&self, candidates: &[CommitId]) -> Plan<()> {
         let views = || [self.ours, self.theirs].into_iter().chain(self.bases.iter().copied());
         let rows = candidates.iter().flat_map(|slot| views().filter_map(|view| view.get(*slot)));
@@ -200,7 +200,7 @@ impl ThreeWayMerge<'_> {
         row.map(|row| self.records.marked(row)).transpose()
     }
 
-    /// Returns whether a row says the same as in every base.
+    /// Returns whether a row has the same content and mark in every base.
     fn unchanged(&self, row: &Row) -> Plan<bool> {
         let (says, marked) = (self.facts_of(Some(row))?, self.marked(Some(row))?);
         for base in &self.bases {
@@ -257,7 +257,8 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// Returns the summaries that one side has and the other has not, with what lies under them.
+    /// Returns the summaries that one side has and the other lacks, each with the messages it
+    /// covers.
     fn new_summaries(
         &self,
         candidates: &[CommitId],
@@ -281,12 +282,13 @@ impl ThreeWayMerge<'_> {
         Ok(out)
     }
 
-    /// Compares the new summaries of both sides: two that cover the same and say the same are
-    /// one, two that overlap otherwise are a conflict. Returns those of theirs that are settled.
+    /// Compares the new summaries of both sides. Two that cover the same messages with the same
+    /// content become one; two that overlap in any other way conflict. Returns the settled ones of
+    /// theirs.
     fn summaries(&self, candidates: &[CommitId], merged: &mut Merged) -> Plan<HashSet<CommitId>> {
         let ours = self.new_summaries(candidates, self.ours, self.theirs)?;
         let theirs = self.new_summaries(candidates, self.theirs, self.ours)?;
-        // The places of our summaries, by what they cover.
+        // The positions of our summaries, by covered message.
         let mut covering: HashMap<CommitId, Vec<usize>> = HashMap::new();
         for (place, (_, covers)) in ours.iter().enumerate() {
             for slot in covers {
@@ -314,8 +316,8 @@ impl ThreeWayMerge<'_> {
         Ok(settled)
     }
 
-    /// Merges the priorities of two messages that say the same and become one: ours, unless only
-    /// theirs was given one.
+    /// Merges the priorities of two identical messages that become one: ours, unless only theirs
+    /// was set.
     fn twin_mark(
         &self,
         merged: &mut Merged,
@@ -335,8 +337,7 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// A summary with all its removals is one choice: what lies under one that is taken must be
-    /// gone.
+    /// Takes a summary together with all its removals: every message under it must be gone.
     fn whole_summaries(&self, merged: &mut Merged) -> Plan<()> {
         ensure_covered(self.records, merged.add.iter().map(|row| row.slot))?;
         let mut shown = Vec::new();
@@ -348,7 +349,7 @@ impl ThreeWayMerge<'_> {
                 }
             }
         }
-        // The same message is not reported twice.
+        // Do not report a message twice.
         let reported: HashSet<_> = shown.iter().map(|(slot, ..)| Some(*slot)).collect();
         merged.conflicts.retain(|conflict| {
             super::visit(1);
@@ -360,7 +361,7 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// One call has one answer, and no answer remains without its call.
+    /// Ensures that each call has one answer, and that no answer is left without its call.
     fn answers(&self, merged: &mut Merged) -> Plan<()> {
         let added: HashSet<CommitId> = merged.add.iter().map(|row| row.slot).collect();
         let shown = |slot: &CommitId| {
@@ -408,8 +409,8 @@ impl ThreeWayMerge<'_> {
         Ok(())
     }
 
-    /// Writes what was chosen as changes of our view: fields, removals, then rows that return to
-    /// their place, then their new rows in their order behind ours.
+    /// Writes the choices as changes of our view: first fields, then removals, then rows that
+    /// return to their position, then new rows of theirs, in their order, after ours.
     fn changes(&self, view: &View, merged: &Merged) -> Plan<Vec<Change>> {
         let mut changes = Vec::new();
         let mut work = WorkingView::new(view);
@@ -453,7 +454,7 @@ impl ThreeWayMerge<'_> {
         for row in &merged.add {
             let under = covered(self.records, row.slot)?;
             let first = under.iter().filter_map(|slot| work.last_keys.get(slot)).min().copied();
-            // What lay under a summary that is reverted returns to its place.
+            // Messages under a summary that is reverted return to their old position.
             let back = if returning.contains(&row.slot) {
                 changed.last_key(self.records, row.slot)?
             } else {
@@ -469,7 +470,7 @@ impl ThreeWayMerge<'_> {
     }
 }
 
-/// Merges the tools that were set to stay. Tools that one commit was given alone end with it.
+/// Merges the tools that were set to stay. Tools of a single commit are not merged.
 fn tools(
     sides: MergeSides<'_>,
     bases: &[Line],
@@ -495,14 +496,14 @@ fn tools(
     })
 }
 
-/// Returns whether two sets hold the same definitions, regardless of the bytes they were given in.
+/// Returns whether two sets contain the same definitions, even if their schemas differ in bytes.
 fn alike(records: &Records, ours: Option<ToolsetId>, theirs: Option<ToolsetId>) -> Plan<bool> {
     let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(ours == theirs) };
     let ours = records.toolset(ours)?.entries().iter().map(|entry| entry.tool);
     Ok(ours.eq(records.toolset(theirs)?.entries().iter().map(|entry| entry.tool)))
 }
 
-/// Returns the definitions of ours, then those of theirs whose names ours has not.
+/// Returns our definitions, then those of theirs with other names.
 fn union(
     records: &Records,
     ours: Option<ToolsetId>,

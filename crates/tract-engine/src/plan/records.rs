@@ -1,4 +1,4 @@
-//! What planners may look at: records that were read beforehand, and a way to ask for more.
+//! The records that planners read, and how they request more.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -26,14 +26,14 @@ pub struct MissingRecords {
     pub blobs: HashSet<BlobId>,
     /// Toolsets.
     pub toolsets: HashSet<ToolsetId>,
-    /// How many commits of the line, from the head on, at least.
+    /// Minimum number of commits of the history, from the head.
     pub chain: usize,
 }
 
 /// The reason why a planner stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
-    /// It has to see more.
+    /// It needs more records.
     #[error("records have to be read first")]
     Needs(Box<MissingRecords>),
     /// It refuses.
@@ -42,7 +42,7 @@ pub enum Stop {
     /// Something that a commit links to is not stored.
     #[error("{0} is not stored")]
     Missing(ObjectId),
-    /// A content has no canonical form, or is not what its kind requires.
+    /// A content without a canonical form, or one that does not fit its kind.
     #[error("{0}")]
     Content(#[from] tract_core::ContentError),
 }
@@ -61,19 +61,19 @@ fn unread<K: Eq + Hash, V>(ids: impl IntoIterator<Item = K>, read: &IdMap<K, V>)
     ids.into_iter().filter(|id| !read.contains_key(id)).collect()
 }
 
-/// Stops a planner that has to see more.
+/// Stops a planner that needs more records.
 fn needs(fill: impl FnOnce(&mut MissingRecords)) -> Stop {
     let mut missing = MissingRecords::default();
     fill(&mut missing);
     missing.into()
 }
 
-/// Stops where something is missing.
+/// Stops if any records are missing.
 fn ask(missing: MissingRecords) -> Plan<()> {
     if missing == MissingRecords::default() { Ok(()) } else { Err(missing.into()) }
 }
 
-/// Records as far as they were read. `None` is what is known not to be stored.
+/// The records read so far. `None` marks an object that is known not to be stored.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     pub(crate) commits: IdMap<CommitId, Option<Commit>>,
@@ -81,7 +81,7 @@ pub struct Records {
     pub(crate) changes: IdMap<CommitId, Arc<[Change]>>,
     pub(crate) blobs: IdMap<BlobId, Option<Blob>>,
     pub(crate) toolsets: IdMap<ToolsetId, Option<Toolset>>,
-    /// First parents from the head that is planned on, newest first.
+    /// First parents of the head that is planned on, newest first.
     pub(crate) chain: Vec<CommitId>,
     /// Whether the chain reaches the root.
     pub(crate) chain_complete: bool,
@@ -98,13 +98,13 @@ impl Records {
         self.blobs.insert(blob.id(), Some(blob));
     }
 
-    /// Continues with another line: what was read stays, the chain of the old head goes.
+    /// Continues with another head: keeps the records, and clears the chain of the old head.
     pub fn restart_chain(&mut self) {
         self.chain.clear();
         self.chain_complete = false;
     }
 
-    /// Returns a commit where it is stored.
+    /// Returns a commit if it is stored.
     pub(super) fn commit_if_stored(&self, id: CommitId) -> Plan<Option<&Commit>> {
         super::visit(1);
         let found = self.commits.get(&id).map(Option::as_ref);
@@ -116,13 +116,13 @@ impl Records {
         self.commit_if_stored(id)?.ok_or(Stop::Missing(ObjectId::Commit(id)))
     }
 
-    /// Asks for many commits at once.
+    /// Requests many commits at once.
     pub(super) fn ensure(&self, ids: impl IntoIterator<Item = CommitId>) -> Plan<()> {
         let commits = unread(ids, &self.commits);
         ask(MissingRecords { commits, ..MissingRecords::default() })
     }
 
-    /// Returns what a version says.
+    /// Returns the content of a version.
     pub(super) fn content(&self, version: CommitId) -> Plan<&Content> {
         match self.contents.get(&version) {
             Some(content) => Ok(content),
@@ -137,7 +137,7 @@ impl Records {
         blob.as_ref().ok_or(Stop::Missing(ObjectId::Blob(id)))
     }
 
-    /// Asks for many blobs at once.
+    /// Requests many blobs at once.
     pub(super) fn ensure_blobs(&self, ids: impl IntoIterator<Item = BlobId>) -> Plan<()> {
         let blobs = unread(ids, &self.blobs);
         ask(MissingRecords { blobs, ..MissingRecords::default() })
@@ -150,7 +150,7 @@ impl Records {
         set.as_ref().ok_or(Stop::Missing(ObjectId::Toolset(id)))
     }
 
-    /// Returns what a commit changes, wherever its record keeps the list.
+    /// Returns the changes of a commit, whether its record lists them or a blob does.
     pub(super) fn changes<'a>(&'a self, commit: &'a Commit) -> Plan<&'a [Change]> {
         let list = match &commit.record().changes {
             Changes::List(list) => list,
@@ -163,7 +163,7 @@ impl Records {
         Ok(list)
     }
 
-    /// Asks for what many commits change, where their lists are in blobs.
+    /// Requests the changes of many commits, if they are stored in blobs.
     pub(super) fn ensure_changes<'a>(
         &self,
         commits: impl IntoIterator<Item = &'a Commit>,
@@ -178,8 +178,8 @@ impl Records {
             && !self.changes.contains_key(&commit.id())
     }
 
-    /// Returns the commit `n` first parents before the head that is planned on; `None` beyond
-    /// the root.
+    /// Returns the `n`-th first-parent ancestor of the head that is planned on; `None` beyond the
+    /// root.
     pub(super) fn chain(&self, n: usize) -> Plan<Option<&Commit>> {
         match self.chain.get(n) {
             Some(id) => self.commit(*id).map(Some),
@@ -188,8 +188,8 @@ impl Records {
         }
     }
 
-    /// Returns the commit [`chain`](Self::chain) returns, and what it changes. Lists in blobs are
-    /// asked for together, as far as the chain was read.
+    /// Returns the commit that [`chain`](Self::chain) returns, with its changes. Changes in blobs
+    /// are requested together for all commits of the chain read so far.
     pub(super) fn chain_changes(&self, n: usize) -> Plan<Option<(&Commit, &[Change])>> {
         let Some(commit) = self.chain(n)? else { return Ok(None) };
         if self.lacks_changes(commit) {
@@ -199,14 +199,14 @@ impl Records {
         Ok(Some((commit, self.changes(commit)?)))
     }
 
-    /// Returns the kind of a version; custom ones name themselves.
+    /// Returns the kind of a version.
     pub(super) fn kind(&self, version: CommitId) -> Plan<Kind> {
         let commit = self.commit(version)?;
         Ok(commit.kind.clone().unwrap_or(Kind::Note))
     }
 
-    /// Returns the tool calls of a row: id and name, in order. Only what the model says, and kinds
-    /// of the caller's own, have calls.
+    /// Returns the tool calls of a row: ids and names, in order. Only assistant messages and custom
+    /// kinds have calls.
     pub(super) fn calls(&self, row: &Row) -> Plan<Vec<(&str, &str)>> {
         match self.kind(row.version)? {
             Kind::Assistant | Kind::Custom(_) => {
@@ -222,7 +222,7 @@ impl Records {
         }
     }
 
-    /// Asks for all that [`calls`](Self::calls) reads of these rows.
+    /// Requests all records that [`calls`](Self::calls) needs for these rows.
     pub(super) fn ensure_calls<'a>(&self, rows: impl IntoIterator<Item = &'a Row>) -> Plan<()> {
         let versions: Vec<CommitId> = rows.into_iter().map(|row| row.version).collect();
         self.ensure(versions.iter().copied())?;
@@ -236,7 +236,7 @@ impl Records {
         ask(MissingRecords { contents, ..MissingRecords::default() })
     }
 
-    /// Returns the priority of a row: its mark's, else its kind's own.
+    /// Returns the priority of a row: that of its mark, or the default of its kind.
     pub(super) fn priority(&self, row: &Row) -> Plan<Priority> {
         Ok(self.marked(row)?.0)
     }
@@ -252,7 +252,7 @@ impl Records {
         Ok((self.kind(row.version)?.default_priority(), None))
     }
 
-    /// Returns what a version says, for comparing.
+    /// Returns the facts of a version that merges compare.
     pub(super) fn merge_facts(&self, version: CommitId) -> Plan<MergeFacts> {
         let commit = self.commit(version)?;
         Ok((commit.content, commit.kind.clone(), commit.effective_role()))
@@ -260,7 +260,8 @@ impl Records {
 
     /// Returns the slot that a commit is a version of.
     ///
-    /// A commit that adds a message or a summary names its own slot, an edit the slot it edits.
+    /// A commit that adds a message or a summary names its own slot; an edit names the slot it
+    /// edits.
     pub(super) fn slot_of(&self, target: CommitId) -> Plan<CommitId> {
         let commit = self.commit(target)?;
         match &commit.op {
@@ -271,7 +272,8 @@ impl Records {
                 edited.ok_or_else(|| no_message(commit))
             }
             Op::Unknown { .. } => {
-                // What a later version adds folds here too; its rows are as good as any.
+                // Operations of later versions fold here too, and the rows they add are valid
+                // targets.
                 own_slot(target, self.changes(commit)?).ok_or_else(|| no_message(commit))
             }
             Op::Annotate { .. } | Op::Revert { .. } | Op::Merge { .. } | Op::Tools | Op::Note => {
@@ -281,7 +283,7 @@ impl Records {
     }
 }
 
-/// Returns the lasting name of the message that an edit is of.
+/// Returns the slot of the message that an edit changes.
 pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId> {
     changes.iter().find_map(|change| match change {
         Change::Version { slot, .. } => Some(slot.resolve(edit)),
@@ -289,7 +291,7 @@ pub(crate) fn edited_slot(edit: CommitId, changes: &[Change]) -> Option<CommitId
     })
 }
 
-/// Returns the lasting name of the message that a commit adds, or is a new version of.
+/// Returns the slot of the message that a commit adds, or is a new version of.
 pub(crate) fn own_slot(version: CommitId, changes: &[Change]) -> Option<CommitId> {
     changes.iter().find_map(|change| {
         let (slot, shown) = match change {
@@ -305,5 +307,5 @@ fn no_message(commit: &Commit) -> Stop {
     Refusal::NoMessage { target: commit.id(), op: commit.op.name().to_owned() }.into()
 }
 
-/// What a version says, as merges compare it: content, kind, role.
+/// The facts of a version that merges compare: content, kind, role.
 pub(super) type MergeFacts = (Option<BlobId>, Option<Kind>, Option<Role>);

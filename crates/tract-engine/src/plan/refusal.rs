@@ -1,4 +1,4 @@
-//! What a planner answers when a request cannot be carried out.
+//! Reasons why a planner refuses a request.
 
 use std::fmt;
 
@@ -23,15 +23,15 @@ pub struct OpenCall {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// Both changed what a message says.
+    /// Both changed the content of a message.
     Version,
     /// Both changed a message's priority or retention.
     Mark,
-    /// One removed what the other changed, or both added it differently.
+    /// One removed a message that the other changed, or both added it differently.
     Presence,
-    /// Both answered one call, or one answered a call that the other has not.
+    /// Both answered one call, or one answered a call that the other side removed.
     Answer,
-    /// Two summaries overlap, or one covers what the other side changed.
+    /// Two summaries overlap, or one covers a message that the other side changed.
     Summary,
     /// Both changed the tools.
     Tools,
@@ -50,7 +50,7 @@ impl ConflictKind {
         }
     }
 
-    /// Reads the stable word for it.
+    /// Parses the stable code.
     pub fn parse(word: &str) -> Option<Self> {
         use ConflictKind::{Answer, Mark, Presence, Summary, Tools, Version};
         let all = [Version, Mark, Presence, Answer, Summary, Tools];
@@ -92,30 +92,30 @@ pub enum Refusal {
     /// The message is not a row of the view.
     #[error("message {} is not visible{}", .target.short(), hidden_text(.hidden_by))]
     NotVisible {
-        /// The commit that was named.
+        /// The target.
         target: CommitId,
-        /// The summary that it lies under, or the commit of this line that took it out; none
-        /// when it was never on this line.
+        /// The summary it is under, or the commit of this history that removed it; `None` if it was
+        /// never part of this history.
         hidden_by: Option<CommitId>,
     },
-    /// The commit that was named is not a version of a message.
+    /// The target is not a version of a message.
     #[error("expected a message, found {} ({op})", .target.short())]
     NoMessage {
-        /// The commit that was named.
+        /// The target.
         target: CommitId,
         /// The name of its operation.
         op: String,
     },
-    /// Nothing was named.
+    /// The request has no targets.
     #[error("no commit was named")]
     NoTargets,
-    /// The targets set tools and nothing else, and change nothing that is in force.
+    /// The targets only set tools, and reverting them would not change the tools in force.
     #[error("nothing to revert: {} changes nothing here", short_ids(.targets))]
     NothingToRevert {
         /// The commits to revert.
         targets: Vec<CommitId>,
     },
-    /// Later commits have changed what the target changed.
+    /// Later commits changed the same fields.
     #[error("cannot revert {}: {} changed the same since", .target.short(), short_ids(.by))]
     Superseded {
         /// The commit to revert.
@@ -123,15 +123,15 @@ pub enum Refusal {
         /// The commits to revert first.
         by: Vec<CommitId>,
     },
-    /// A message changed after an edit of it was deferred, or shown to a handler.
+    /// A message changed after its edit was deferred, or shown to a handler.
     #[error(
         "message {} has changed since this edit was asked for: {} replaced what it said",
         .target.short(), .version.short()
     )]
     ChangedSince {
-        /// The message that was named.
+        /// The target.
         target: CommitId,
-        /// The version that it has now.
+        /// Its current version.
         version: CommitId,
     },
     /// A message would be shown next to its summary, or have two summaries.
@@ -145,29 +145,28 @@ pub enum Refusal {
     /// The two sides of a merge disagree.
     #[error("{} conflict{}", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Conflicts(Vec<MergeConflict>),
-    /// A conflict of a merge cannot be resolved like this.
+    /// The resolution is not legal for the conflict.
     #[error("\"{resolution}\" does not resolve the conflict: {conflict}")]
     IllegalResolution {
         /// The conflict.
         conflict: Box<MergeConflict>,
-        /// The resolution that does not fit it.
+        /// The rejected resolution.
         resolution: ResolutionKind,
-        /// Those that do.
+        /// The legal resolutions.
         legal: Vec<ResolutionKind>,
     },
-    /// Two histories have no commit in common.
+    /// The two histories share no commit.
     #[error("the histories have no commit in common")]
     Unrelated,
-    /// A commit cannot be repeated here: the message that it changed says something else, or has
-    /// another priority.
+    /// A commit cannot be replayed here: the message it changes has another content or priority.
     #[error("{} cannot be repeated: {} changed the same", .target.short(), .by.short())]
     ChangedHere {
-        /// The commit that should be repeated.
+        /// The commit to replay.
         target: CommitId,
-        /// The commit that the message has its text or its priority from.
+        /// The commit that the message has its current content or priority from.
         by: CommitId,
     },
-    /// Commits of this operation cannot be repeated on another history.
+    /// Commits of this operation cannot be replayed on another history.
     #[error("{} ({op}) cannot be repeated on another history", .target.short())]
     CannotReplay {
         /// The commit.
@@ -175,32 +174,33 @@ pub enum Refusal {
         /// The name of its operation.
         op: String,
     },
-    /// Commits could not be repeated, each for a reason of its own.
+    /// Several commits cannot be replayed, each with its reason.
     #[error("{} commit{} cannot be repeated", .0.len(), if .0.len() == 1 { "" } else { "s" })]
     Replay(Vec<(CommitId, Refusal)>),
-    /// The context has all that should be picked.
+    /// The context already contains everything that should be picked.
     #[error("nothing to pick")]
     NothingToPick,
-    /// A commit is not one of those that can be rebased: it is not on the branch, or before the
-    /// place from which it is rebased.
+    /// A commit is outside of the range to rebase: it is not on the branch, or it is before the
+    /// first commit to rebase.
     #[error("{} is not among the commits to rebase", .target.short())]
     NotInRange {
         /// The commit.
         target: CommitId,
     },
-    /// A plan says nothing of a commit that it would leave out, or names one twice.
+    /// A rebase plan omits a commit, or names one twice.
     #[error("the plan must name {} once", .target.short())]
     IncompletePlan {
         /// The commit.
         target: CommitId,
     },
-    /// A message would be inserted between a call and its result, or reasoning and its answer.
+    /// A message would be inserted between a call and its result, or between reasoning and its
+    /// answer.
     #[error("the place is inside the turn of {}", .call.short())]
     InsideTurn {
         /// The message with the call, or the reasoning.
         call: CommitId,
     },
-    /// Nothing would be left of the branch.
+    /// The branch would be left without a commit.
     #[error("nothing would be left of the branch")]
     EmptyBranch,
     /// A result names a call that is not open.
@@ -211,7 +211,7 @@ pub enum Refusal {
         /// The calls that are open, nearest first.
         open: Vec<OpenCall>,
     },
-    /// A result names a call that has its answer.
+    /// A result names a call that is already answered.
     #[error("call \"{call_id}\" is answered already by {}", .by.short())]
     AlreadyAnswered {
         /// The id of the call.
@@ -219,12 +219,12 @@ pub enum Refusal {
         /// The message that answers it.
         by: CommitId,
     },
-    /// An edit would make another kind of message of it.
+    /// An edit would change the kind or role of a message.
     #[error("edit of {}: expected {expected}, found {found}", .target.short())]
     OtherKind {
-        /// The message that was named.
+        /// The target.
         target: CommitId,
-        /// The kind or role that it has.
+        /// Its kind or role.
         expected: String,
         /// The kind or role of the edit.
         found: String,
@@ -232,17 +232,17 @@ pub enum Refusal {
     /// An edit would change the tool calls of a message.
     #[error("edit of {} would change its tool calls", .target.short())]
     OtherCalls {
-        /// The message that was named.
+        /// The target.
         target: CommitId,
-        /// The ids of the calls that it has.
+        /// The ids of its calls.
         calls: Vec<String>,
     },
-    /// Nothing is left to be summarized.
+    /// No message is left to summarize.
     #[error("nothing is left to be summarized")]
     NothingLeft {
-        /// How many of the messages asked for are pinned, or belong together with one that is.
+        /// Number of selected messages that are pinned or grouped with a pinned one.
         pinned: usize,
-        /// How many belong to a call that is still open.
+        /// Number of selected messages that belong to an open call.
         open: usize,
     },
 }
@@ -374,7 +374,7 @@ impl Refusal {
     }
 }
 
-/// The first items, how many more there are, and the way out.
+/// Returns the first 20 items, the number of further ones, and the way out.
 fn first_and(items: impl ExactSizeIterator<Item = String>, way_out: &str) -> Vec<String> {
     let more = items.len().saturating_sub(20);
     let mut notes: Vec<String> = items.take(20).collect();

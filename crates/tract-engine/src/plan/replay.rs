@@ -1,4 +1,4 @@
-//! Replaying commits on another history: what a pick and a rebase write.
+//! Plans to replay commits on another history, for picks and rebases.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +11,12 @@ use super::revert::revert;
 use super::work::{SummaryCover, WorkingView, set_mark, set_version, shown, summary_changes};
 use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal, Stop};
 
-/// The commits that were replayed so far, with their successors.
+/// The commits replayed so far, with their successors.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
-    /// Replayed commits, by the commits that they repeat.
+    /// Successors of commits, by the commits that they replay.
     commits: HashMap<CommitId, CommitId>,
-    /// New names of messages: a summary that is replayed is named by its new commit.
+    /// New slots of messages: a replayed summary is named after its new commit.
     slots: HashMap<CommitId, CommitId>,
     /// Messages that were left out.
     dropped: HashSet<CommitId>,
@@ -52,17 +52,17 @@ impl Replayed {
     }
 }
 
-/// Plans to repeat a commit on another history; `None` where its effect is there already.
+/// Plans to replay a commit on another history; `None` if its effect is already there.
 ///
-/// A message keeps its slot, so that it shows once after a merge. An edit needs its message, and
-/// there the text that it replaced; a mark the priority that it replaced; a summary all that it
-/// hid, saying the same. What a model said is replayed in the neutral form: a signature of a
-/// provider is bound to what came before it.
+/// A message keeps its slot, so it is shown once after a merge. An edit requires the same message
+/// with the version it replaced; a mark requires the priority it replaced; a summary requires all
+/// messages it hides, with the same content. Model output is replayed in the neutral form: a
+/// provider's signature covers the messages before it.
 ///
 /// # Errors
-/// [`Refusal::NotVisible`] and [`Refusal::Superseded`] where the history does not hold what the
-/// commit changed; [`Refusal::NoOpenCall`] and [`Refusal::AlreadyAnswered`] for a result without
-/// its call; [`Refusal::CannotReplay`] for merges and unknown operations.
+/// [`Refusal::NotVisible`] and [`Refusal::Superseded`] when the history lacks what the commit
+/// changed; [`Refusal::NoOpenCall`] and [`Refusal::AlreadyAnswered`] for a result without its call;
+/// [`Refusal::CannotReplay`] for merges and unknown operations.
 pub fn replay(
     line: &Line,
     records: &Records,
@@ -84,7 +84,7 @@ pub fn replay(
             let targets: Vec<CommitId> = kept.map(|target| replayed.commit(*target)).collect();
             match revert(line, records, &targets, false, &replaying.details()) {
                 Ok(planned) => Some(planned),
-                // Nothing is left to revert here.
+                // There is nothing to revert here.
                 Err(Stop::Refused(Refusal::NothingToRevert { .. })) => None,
                 Err(Stop::Refused(Refusal::NoTargets)) if targets.is_empty() => None,
                 Err(stop) => return Err(stop),
@@ -107,8 +107,8 @@ pub fn replay(
     }))
 }
 
-/// Checks that no message of a line is shown next to a summary of it. What is repeated may have been
-/// summarized there.
+/// Checks that no message of a history is shown next to a summary of it. A replayed message may
+/// have been summarized there.
 ///
 /// # Errors
 /// [`Refusal::Hidden`] with the message and the summary.
@@ -129,7 +129,7 @@ impl Replaying<'_> {
         Details::of_replayed(self.commit)
     }
 
-    /// Plans an operation that says what the commit says.
+    /// Plans an operation with the content of the replayed commit.
     fn says(&self, op: Op) -> PlannedCommit {
         let mut planned = PlannedCommit::on(self.line, op, &self.details());
         if let Some(own) = self.own_tools() {
@@ -149,7 +149,7 @@ impl Replaying<'_> {
         planned
     }
 
-    /// Returns the tools that were given to this commit alone.
+    /// Returns the tools that only this commit was given.
     fn own_tools(&self) -> Option<ToolsetId> {
         let parent = self.commit.parent().and_then(|id| self.records.commit(id).ok());
         let active = parent.and_then(|parent| parent.active_toolset());
@@ -187,7 +187,7 @@ impl Replaying<'_> {
         Ok(Some(self.says(op)))
     }
 
-    /// Returns the row that a message has here.
+    /// Returns the row of a message in this history.
     fn row(&self, slot: CommitId) -> Plan<Row> {
         shown(self.line, self.records, slot, slot)
     }

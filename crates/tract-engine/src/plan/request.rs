@@ -1,4 +1,4 @@
-//! What is asked of a planner, and what it gives.
+//! The requests that planners carry out, and the commits that they plan.
 
 use serde::{Deserialize, Serialize};
 use tract_compile::LineCounts;
@@ -14,14 +14,14 @@ use crate::verbs::pending::{blobs, tool_texts};
 /// Fields that any commit may have in addition to its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// A line for the log; derived when absent.
+    /// The commit message; derived when absent.
     pub message: Option<String>,
     /// Metadata of the caller: a JSON object.
     pub metadata: Option<JsonText>,
     /// Model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit; the active set when absent. Where no set was ever made active,
-    /// they stay in force.
+    /// The tools of this commit; default: the active set. If no set was ever made active, they stay
+    /// in force.
     #[serde(default, with = "tool_texts")]
     pub tools: Option<Vec<ToolSchema>>,
     /// Its origin.
@@ -29,12 +29,12 @@ pub struct Details {
     /// Blobs that must live as long as the commit.
     #[serde(with = "blobs")]
     pub keeps: Vec<Blob>,
-    /// The time in microseconds since 1970, UTC; the clock's when absent.
+    /// The time in microseconds since 1970, UTC; default: the current time.
     pub created_at: Option<i64>,
 }
 
 impl Details {
-    /// Returns what a commit that repeats another one says of itself.
+    /// Returns the details of a commit that replays another one.
     pub(crate) fn of_replayed(commit: &Commit) -> Self {
         Self {
             message: commit.message.clone(),
@@ -63,33 +63,33 @@ impl From<&Draft> for Details {
 /// The new content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewContent {
-    /// This text in place of its texts; calls, pictures and the rest stay.
+    /// Replaces the texts of the message; calls, images and other parts stay.
     Text(String),
-    /// All of this.
+    /// Replaces the whole content.
     Content(Content),
-    /// All of this: what is left of the message after an erasure. Arguments of answered calls may
-    /// change as well.
+    /// Replaces the whole content with the rest of the message after an erasure. Arguments of
+    /// answered calls may change as well.
     Redacted(Content),
 }
 
 /// A selection of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// These, by any of their versions.
+    /// These messages, each named by any of its versions.
     Targets(Vec<CommitId>),
-    /// All from one to another, both included, by any of their versions; an end that is not
-    /// given is the view's.
+    /// A range of messages, both ends included, each named by any of its versions. A missing end is
+    /// that of the view.
     Range {
         /// The first.
         from: Option<CommitId>,
         /// The last.
         to: Option<CommitId>,
     },
-    /// These versions and nothing else: what a summary was made of. A message that was edited
-    /// since stays, and so does one that belongs together with a message that is not named.
+    /// Exactly these versions: those that a summary was made of. A message that was edited since is
+    /// left out, and so is one that is grouped with a message not listed.
     Exactly(Vec<CommitId>),
-    /// As [`Exactly`](Self::Exactly), and calls without a result too: the tool that made the recording
-    /// put its summary in the place of all of them, whether or not a call was open.
+    /// Like [`Exactly`](Self::Exactly), but includes calls without a result: the tool that made the
+    /// recording replaced all of them with its summary, whether or not a call was open.
     Recorded(Vec<CommitId>),
 }
 
@@ -99,13 +99,13 @@ pub enum Selection {
 pub enum Request {
     /// Adds a message. A result must answer an open call.
     Append(Draft),
-    /// Adds a message from elsewhere: a result that answers no open call stays an orphan.
+    /// Adds a message from elsewhere. A result that answers no open call is stored unbound.
     Import(Draft),
-    /// Replaces what a message says.
+    /// Replaces the content of a message.
     Edit {
         /// The message, by any of its versions.
         target: CommitId,
-        /// What it says from now on.
+        /// Its new content.
         content: NewContent,
         /// The rest.
         details: Details,
@@ -114,43 +114,43 @@ pub enum Request {
     Annotate {
         /// The messages, by any of their versions.
         targets: Vec<CommitId>,
-        /// Their priority from now on.
+        /// Their new priority.
         priority: Priority,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
-        /// What compression has to keep of them.
+        /// Instructions for compression: the parts that must be kept.
         retention: Option<JsonText>,
         /// The rest.
         details: Details,
     },
-    /// Puts one summary in the place of messages.
+    /// Replaces messages with one summary.
     Compress {
         /// The messages.
         select: Selection,
-        /// The summary; an assistant's message as a rule.
+        /// The summary; usually an assistant message.
         content: Content,
-        /// Its role, where that is not the kind's own.
+        /// Its role, if it is not the default of its kind.
         role: Option<Role>,
         /// The rest.
         details: Details,
     },
-    /// Reverts what commits changed.
+    /// Reverts the changes of commits.
     Revert {
         /// The commits.
         targets: Vec<CommitId>,
-        /// Whether to revert what depends on them as well.
+        /// Whether to revert the commits that depend on them as well.
         cascade: bool,
         /// The rest.
         details: Details,
     },
-    /// Sets the tools in force from here on; the empty list means "no tools".
+    /// Sets the tools in force from here on; an empty list removes all of them.
     Tools {
         /// The tools, in order.
         tools: Vec<ToolSchema>,
         /// The rest.
         details: Details,
     },
-    /// Leaves a line in the log that no model sees.
+    /// Adds a note to the log that is not part of the context.
     Note {
         /// Data for programs.
         content: Option<JsonText>,
@@ -160,18 +160,19 @@ pub enum Request {
 }
 
 impl Request {
-    /// Asks for an edit of a message's text.
+    /// Creates a request to edit the text of a message.
     pub fn edit_text(target: CommitId, text: impl Into<String>) -> Self {
         Self::Edit { target, content: NewContent::Text(text.into()), details: Details::default() }
     }
 
-    /// Asks for an edit of the whole content of a message, with the other fields of the draft.
+    /// Creates a request to edit the whole content of a message, with the other fields of the
+    /// draft.
     pub fn edit(target: CommitId, draft: &Draft) -> Self {
         let content = NewContent::Content(draft.content.clone());
         Self::Edit { target, content, details: draft.into() }
     }
 
-    /// Asks for a priority.
+    /// Creates a request to set a priority.
     pub fn annotate(targets: impl Into<Vec<CommitId>>, priority: Priority) -> Self {
         Self::Annotate {
             targets: targets.into(),
@@ -182,7 +183,7 @@ impl Request {
         }
     }
 
-    /// Asks for a summary in the model's voice.
+    /// Creates a request for a summary as an assistant message.
     pub fn compress(select: Selection, summary: impl Into<String>) -> Self {
         Self::Compress {
             select,
@@ -192,17 +193,17 @@ impl Request {
         }
     }
 
-    /// Asks to revert commits.
+    /// Creates a request to revert commits.
     pub fn revert(targets: impl Into<Vec<CommitId>>) -> Self {
         Self::Revert { targets: targets.into(), cascade: false, details: Details::default() }
     }
 
-    /// Asks for tools from here on.
+    /// Creates a request to set the tools from here on.
     pub fn tools(tools: impl Into<Vec<ToolSchema>>) -> Self {
         Self::Tools { tools: tools.into(), details: Details::default() }
     }
 
-    /// Asks for a line in the log.
+    /// Creates a request for a note in the log.
     pub fn note(message: impl Into<String>) -> Self {
         let details = Details { message: Some(message.into()), ..Details::default() };
         Self::Note { content: None, details }
@@ -229,18 +230,18 @@ impl From<Draft> for Request {
     }
 }
 
-/// A record that is complete but for time and batch, with what has to be stored with it.
+/// A record without time and batch, and the objects to store with it.
 #[derive(Clone, Debug)]
 pub struct PlannedCommit {
     /// The record.
     pub record: Box<CommitRecord>,
-    /// What it changes, wherever the record keeps the list.
+    /// Its changes, whether the record lists them or a blob does.
     pub changes: Vec<Change>,
-    /// The blobs that it links to and that are not known to be stored.
+    /// The blobs it links to that may not be stored yet.
     pub blobs: Vec<Blob>,
-    /// The toolset that it states, with the schemas as given.
+    /// The toolset that it sets, with the schemas as given.
     pub given: Option<(Toolset, Vec<ToolSchema>)>,
-    /// Commits that its changes bring back or in.
+    /// The commits that its changes show again or bring in.
     pub requires: Vec<CommitId>,
 }
 
@@ -250,29 +251,30 @@ pub fn seal_tools(tools: &[ToolSchema]) -> Toolset {
     Toolset::seal(tools.iter().map(entry).collect())
 }
 
-/// What a record needs to know of the line that it continues: the head and its tools.
+/// The facts about a history that the next record needs: its head, its tools and its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BranchTip {
     /// The commit to continue; `None` before the first one.
     pub head: Option<CommitId>,
     /// The tools in force.
     pub toolset: Option<ToolsetId>,
-    /// The tools that a commit without tools has in force.
+    /// The tools that a commit without tools of its own gets.
     pub active: Option<ToolsetId>,
-    /// Whether tools were ever set to stay.
+    /// Whether any tools were ever set to stay.
     pub tools_set: bool,
-    /// How many more messages can follow before the line has to be folded.
+    /// Number of messages that can follow before the history has to be folded.
     pub room: u64,
-    /// How many commits there are from the root to the head.
+    /// Number of commits from the root to the head.
     pub commits: u64,
-    /// What the line has, where that is known.
+    /// The counts of the history, if known.
     pub(crate) counts: Option<LineCounts>,
-    /// Where it is known that nothing was said of tool turns since the last row of their index:
-    /// what the next row leans on.
+    /// The gap in the index of tool turns that the next row of the index links across; `None` if
+    /// unknown.
     pub(crate) silence: Option<TurnIndexGap>,
 }
 
-/// That nothing was said of tool turns since the last row of their index.
+/// A stretch of history without entries for the index of tool turns, up to the last row of the
+/// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TurnIndexGap {
     /// The nearest commit whose row has entries.
@@ -297,7 +299,7 @@ impl From<&Line> for BranchTip {
 }
 
 impl PlannedCommit {
-    /// Starts a record on a line: parents, tools and details.
+    /// Starts a record on a history: parents, tools and details.
     pub(crate) fn on(tip: impl Into<BranchTip>, op: Op, details: &Details) -> Self {
         let tip = tip.into();
         let mut record = Box::new(CommitRecord::new(op, details.origin.by));
@@ -317,7 +319,7 @@ impl PlannedCommit {
         };
         if let Some(tools) = &details.tools {
             let toolset = seal_tools(tools);
-            // Where nothing was ever set to stay, what is in force stays.
+            // If no set was ever active, these tools stay in force.
             planned.set_tools(Some(toolset.id()), tip.active.filter(|_| tip.tools_set));
             planned.given = Some((toolset, tools.clone()));
         } else {
@@ -326,19 +328,19 @@ impl PlannedCommit {
         planned
     }
 
-    /// Sets the tools in force, and those that a following commit goes back to.
+    /// Sets the tools in force, and those that the following commits return to.
     pub(super) fn set_tools(&mut self, toolset: Option<ToolsetId>, active: Option<ToolsetId>) {
         self.record.toolset = toolset;
         self.record.active = active.filter(|active| Some(*active) != toolset);
     }
 
-    /// Sets what the commit says.
+    /// Sets the content of the commit.
     pub(super) fn say(&mut self, content: &Content, role: Option<Role>) -> super::Plan<()> {
         self.say_sealed(Blob::seal(content.to_blob()?), content.kind(), role);
         Ok(())
     }
 
-    /// Sets what the commit says, by the blob of it.
+    /// Sets the content of the commit, given its blob.
     pub(super) fn say_sealed(&mut self, content: Blob, kind: Kind, role: Option<Role>) {
         self.record.role = role.filter(|role| *role != kind.default_role());
         self.record.kind = Some(kind);
@@ -346,7 +348,7 @@ impl PlannedCommit {
         self.blobs.push(content);
     }
 
-    /// Sets what the commit changes; a long list becomes a blob.
+    /// Sets the changes of the commit. A long list is stored in a blob.
     pub(super) fn change(&mut self, changes: Vec<Change>) {
         self.record.changes = if changes.len() > MAX_INLINE_CHANGES {
             let blob = Blob::seal(Changes::to_blob(&changes));

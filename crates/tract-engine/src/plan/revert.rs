@@ -1,4 +1,4 @@
-//! Taking back what commits changed, by the exact inverse.
+//! Plans to revert commits by the exact inverse of their changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, To
 use super::work::{ChangeIndex, Field, SummaryCover, WorkingView, touched};
 use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
 
-/// Plans to revert commits, newest first in effect. A target that later commits depend on is
-/// refused, naming them; with `cascade` they are reverted as well.
+/// Plans to revert commits, newest first. A target that later commits depend on is refused with
+/// their ids; with `cascade` they are reverted as well.
 pub(super) fn revert(
     line: &Line,
     records: &Records,
@@ -58,32 +58,32 @@ pub(super) fn brings(change: &Change) -> impl Iterator<Item = CommitId> {
     })
 }
 
-/// A target, or a message that a target brought in or took out, and the commits that have to be
-/// reverted before that target can be.
+/// A target, or a message that a target added or removed, and the commits that have to be reverted
+/// before it.
 type Dependents = (CommitId, Vec<CommitId>);
 
-/// Why a target cannot be reverted: this field of a message has another value since.
+/// The obstacle to a revert: this field of a message has changed since.
 type RevertBlocker = (CommitId, Field);
 
-/// A revert while it is planned. With `cascade` targets are added on the way, and nothing that was
-/// done is done again for them.
+/// The state of a revert plan. With `cascade`, targets are added as it progresses, without
+/// repeating the work done so far.
 struct Undoing<'a> {
     line: &'a Line,
     records: &'a Records,
     work: WorkingView<'a>,
-    /// What changed messages, without what is reverted already.
+    /// The commits that changed each message, without those already reverted.
     later: ChangeIndex,
     all: ChangeIndex,
     wanted: Vec<CommitId>,
     known: HashSet<CommitId>,
-    /// The places of targets that are not reverted yet, and that nothing is known to keep from it.
+    /// Positions of targets that are not reverted yet and have no known obstacle.
     ready: BTreeSet<usize>,
-    /// What is blocked by a message stays so until that message changes.
+    /// Targets by the message that blocks them. They are retried when that message changes.
     waiting: HashMap<CommitId, Vec<usize>>,
-    /// Blocked targets of which it is not known yet which commit they wait for.
+    /// Blocked targets whose blocking commit is not known yet.
     unexplained: BTreeMap<usize, RevertBlocker>,
     done: HashSet<CommitId>,
-    /// The targets that were reverted, in that order, and what that changes.
+    /// The reverted targets in order, and the changes that revert them.
     order: Vec<CommitId>,
     changes: Vec<Change>,
     toolset: Option<ToolsetId>,
@@ -111,15 +111,15 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// Returns the tools that are in force where nothing of them is reverted: tools that one commit
-    /// was given alone end with it, unless that commit is itself reverted.
+    /// Returns the tools in force before any of them is reverted. Tools of a single commit end with
+    /// it, unless that commit is itself reverted.
     fn tools_before(&self) -> (Option<ToolsetId>, Option<ToolsetId>) {
         let of_head = self.line.head().is_some_and(|head| self.known.contains(&head));
         let toolset = if of_head { self.line.toolset() } else { self.line.active() };
         (toolset, self.line.active())
     }
 
-    /// Whether every target does nothing but set tools.
+    /// Returns whether all targets only set tools.
     fn only_tools(&self) -> Plan<bool> {
         for target in &self.wanted {
             if !sets_tools(self.records, self.records.commit(*target)?)? {
@@ -133,7 +133,7 @@ impl<'a> Undoing<'a> {
         (self.toolset, self.active) != self.tools_before()
     }
 
-    /// Adds a target; returns whether it is a new one.
+    /// Adds a target. Returns whether it is new.
     fn want(&mut self, target: CommitId) -> bool {
         let is_new = self.known.insert(target);
         if is_new {
@@ -176,7 +176,8 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    /// Reverts what can be: a target that no other one depends on is the newest in effect.
+    /// Reverts the targets that are not blocked. A target that no other one depends on is the
+    /// newest in effect.
     fn revert_ready(&mut self) -> Plan<()> {
         while let Some(place) = self.ready.pop_first() {
             let Some(target) = self.wanted.get(place).copied() else { continue };
@@ -201,7 +202,7 @@ impl<'a> Undoing<'a> {
         Ok(())
     }
 
-    /// Gives back the tools that were in force before the targets, the newest target first.
+    /// Restores the tools from before the targets, newest target first.
     fn revert_tools(&mut self) -> Plan<()> {
         (self.toolset, self.active) = self.tools_before();
         let mut setting = Vec::new();
@@ -224,7 +225,7 @@ impl<'a> Undoing<'a> {
                     ordered.push(commit.id());
                 }
             }
-            // Those of another line, which a merge brought in, come last.
+            // Targets from another history, which a merge brought in, come last.
             ordered.extend(setting.into_iter().filter(|target| left.contains(target)));
             setting = ordered;
         }
@@ -234,7 +235,7 @@ impl<'a> Undoing<'a> {
         Ok(())
     }
 
-    /// Gives back the tools that were in force before a target, where its own are in force still.
+    /// Restores the tools from before a target, if its own tools are still in force.
     fn give_tools_back(&mut self, target: CommitId) -> Plan<()> {
         let commit = self.records.commit(target)?;
         let before = before(self.records, commit)?;
@@ -248,14 +249,14 @@ impl<'a> Undoing<'a> {
         Ok(())
     }
 
-    /// Finds a commit that has to be reverted first; `None` when the targets that are left wait for
-    /// one another.
+    /// Returns a commit that has to be reverted first; `None` if the remaining targets only wait
+    /// for each other.
     fn dependent(&mut self) -> Plan<Option<CommitId>> {
         while let Some((place, (slot, field))) = self.unexplained.pop_first() {
             let touch =
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             match touch {
-                // Once that one is reverted the message changes, and this one is tried again.
+                // Reverting that commit changes the message, and this target is tried again.
                 Some(by) if self.known.contains(&by) => {}
                 Some(by) => return Ok(Some(by)),
                 None => {
@@ -267,7 +268,7 @@ impl<'a> Undoing<'a> {
         Ok(None)
     }
 
-    /// Names the commit that keeps a target from being reverted. Targets that wait for one another
+    /// Returns the refusal with the commit that blocks a target. Targets that wait for each other
     /// are not reported.
     fn superseded(&mut self) -> Plan<Refusal> {
         let mut refusal = Refusal::NoTargets;
@@ -278,7 +279,8 @@ impl<'a> Undoing<'a> {
                 self.later.newest(self.records, slot, field, |id| self.done.contains(&id))?;
             refusal = match touch {
                 Some(by) => Refusal::Superseded { target, by: vec![by] },
-                // Nothing on this history ever touched it: the target is of another one.
+                // No commit of this history ever touched the message: the target is from another
+                // history.
                 None => Refusal::NotVisible { target, hidden_by: None },
             };
             if touch.is_none_or(|by| !self.known.contains(&by)) {
@@ -288,7 +290,7 @@ impl<'a> Undoing<'a> {
         Ok(refusal)
     }
 
-    /// Returns what has to be reverted as well, once every target is reverted.
+    /// Returns the commits that have to be reverted as well, once every target is reverted.
     fn dependents(&mut self) -> Plan<Vec<Dependents>> {
         self.revert_tools()?;
         if let Some(tools) = self.later_tools()? {
@@ -301,7 +303,8 @@ impl<'a> Undoing<'a> {
         self.unfit_answers()
     }
 
-    /// Returns what keeps an answer from coming back: its call is gone, or has another answer.
+    /// Returns the obstacles to answers that would return: their call is gone, or has another
+    /// answer.
     fn unfit_answers(&mut self) -> Plan<Vec<Dependents>> {
         let added = self.work.added();
         let mut dependents = Vec::new();
@@ -337,7 +340,7 @@ impl<'a> Undoing<'a> {
         Ok(dependents)
     }
 
-    /// Returns what set other tools after a target that did nothing but set tools.
+    /// Returns the commits that set other tools after a target that only set tools.
     fn later_tools(&self) -> Plan<Option<Dependents>> {
         for target in &self.wanted {
             let commit = self.records.commit(*target)?;
@@ -347,7 +350,8 @@ impl<'a> Undoing<'a> {
                 continue;
             }
             for n in 0.. {
-                // A target of another line was brought in by a merge, and is compared by value.
+                // A target from another history was brought in by a merge, and is compared by
+                // value.
                 let Some(later) = self.records.chain(n)? else { break };
                 if later.id() == *target {
                     break;
@@ -363,7 +367,7 @@ impl<'a> Undoing<'a> {
     }
 }
 
-/// Whether a commit does nothing but set tools.
+/// Returns whether a commit only sets tools.
 fn sets_tools(records: &Records, commit: &Commit) -> Plan<bool> {
     Ok(match &commit.op {
         Op::Tools => true,
@@ -372,8 +376,7 @@ fn sets_tools(records: &Records, commit: &Commit) -> Plan<bool> {
     })
 }
 
-/// Returns which of the targets brought a message in, or took it out; what is no such message is a
-/// target itself.
+/// Returns the target that added or removed a message; `slot` itself if there is none.
 fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<CommitId> {
     for target in wanted {
         let commit = records.commit(*target)?;
@@ -385,8 +388,8 @@ fn remover(records: &Records, wanted: &[CommitId], slot: CommitId) -> Plan<Commi
     Ok(slot)
 }
 
-/// Reverts all changes of one target, last first, or says what is in the way and leaves the
-/// view as it is.
+/// Reverts all changes of one target, last first. If something is in the way, returns it and leaves
+/// the view unchanged.
 fn revert_target(
     records: &Records,
     work: &mut WorkingView<'_>,
@@ -413,7 +416,7 @@ fn revert_target(
     Ok(Ok(changes))
 }
 
-/// Applies an inverse; a row returns at the key that it last had on this line.
+/// Applies an inverse change. A row returns at its last key in this history.
 fn apply(
     records: &Records,
     work: &mut WorkingView<'_>,
@@ -477,7 +480,7 @@ fn apply(
     }
 }
 
-/// Returns the tools before a commit: in force, and last set to stay.
+/// Returns the tools before a commit: those in force, and those set to stay.
 fn before(records: &Records, commit: &Commit) -> Plan<(Option<ToolsetId>, Option<ToolsetId>)> {
     match commit.parent() {
         Some(parent) => {

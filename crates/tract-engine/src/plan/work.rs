@@ -1,4 +1,4 @@
-//! A view while it is being planned on, and the questions that only the line can answer.
+//! The view during planning, and facts that only the history provides.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,11 +7,11 @@ use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use super::{Line, Plan, Records, Refusal};
 
-/// A view with planned changes laid over it.
+/// A view with planned changes on top.
 pub(super) struct WorkingView<'a> {
     view: &'a View,
     over: HashMap<CommitId, Option<Row>>,
-    /// The keys of rows that were taken out here.
+    /// The keys of rows that were removed here.
     pub(super) last_keys: HashMap<CommitId, u64>,
     pub(super) next: u64,
 }
@@ -41,13 +41,13 @@ impl<'a> WorkingView<'a> {
         self.over.insert(slot, None);
     }
 
-    /// Returns what is known of a message, to restore it when a plan fails half way.
+    /// Saves the state of a message, to restore it if a plan fails half way.
     pub(super) fn save(&self, slot: CommitId) -> SavedRow {
         let (over, key) = (self.over.get(&slot).copied(), self.last_keys.get(&slot).copied());
         SavedRow { slot, over, key, next: self.next }
     }
 
-    /// Undoes the last [`put`](Self::put) or [`take`](Self::take) since this was saved.
+    /// Reverts the last [`put`](Self::put) or [`take`](Self::take) since this was saved.
     pub(super) fn restore(&mut self, saved: SavedRow) {
         match saved.over {
             Some(row) => self.over.insert(saved.slot, row),
@@ -60,14 +60,14 @@ impl<'a> WorkingView<'a> {
         self.next = saved.next;
     }
 
-    /// Walks the rows, in no order.
+    /// Returns the rows in arbitrary order.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         super::visit(self.view.len() + self.over.len());
         let kept = self.view.rows().filter(|row| !self.over.contains_key(&row.slot)).copied();
         kept.chain(self.over.values().copied().flatten())
     }
 
-    /// Returns the rows that are here and were not in the view, in order.
+    /// Returns the rows that were added to the view, in order.
     pub(super) fn added(&self) -> Vec<Row> {
         super::visit(self.over.len());
         let mut added: Vec<Row> = self
@@ -80,7 +80,7 @@ impl<'a> WorkingView<'a> {
         added
     }
 
-    /// Returns a call that was taken out here while rows still answer it, with those rows.
+    /// Returns a removed call that rows still answer, with those rows.
     pub(super) fn orphaned(&self) -> Option<(CommitId, Vec<Row>)> {
         let gone: HashSet<CommitId> = self
             .over
@@ -101,7 +101,7 @@ impl<'a> WorkingView<'a> {
     }
 }
 
-/// What a plan knew of a message before it changed it.
+/// The state of a message before a change.
 pub(super) struct SavedRow {
     slot: CommitId,
     over: Option<Option<Row>>,
@@ -109,17 +109,17 @@ pub(super) struct SavedRow {
     next: u64,
 }
 
-/// Shows another version of a message.
+/// Changes the version of a message.
 pub(super) fn set_version(row: &Row, to: CommitRef) -> Change {
     Change::Version { slot: row.slot.into(), from: row.version.into(), to }
 }
 
-/// Gives a message another mark.
+/// Changes the mark of a message.
 pub(super) fn set_mark(row: &Row, to: Option<CommitRef>) -> Change {
     Change::Mark { slot: row.slot.into(), from: row.mark.map(CommitRef::Id), to }
 }
 
-/// Puts the commit itself, as a summary, in the place of rows.
+/// Replaces rows with the commit itself as their summary.
 pub(super) fn summary_changes(rows: &[Row], key: u64) -> Vec<Change> {
     let row = RowFields { key, version: CommitRef::This, mark: None, answers: None };
     rows.iter()
@@ -128,7 +128,7 @@ pub(super) fn summary_changes(rows: &[Row], key: u64) -> Vec<Change> {
         .collect()
 }
 
-/// Which part of a row a change touches.
+/// The part of a row that a change touches.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Field {
     Presence,
@@ -136,7 +136,7 @@ pub(super) enum Field {
     Mark,
 }
 
-/// Walks the messages that a commit touches, with the fields that it changes of each.
+/// Returns the messages that a commit touches, each with the fields that it changes.
 pub(super) fn touched<'a>(
     commit: &Commit,
     changes: &'a [Change],
@@ -157,26 +157,26 @@ pub(super) fn touched<'a>(
     }))
 }
 
-/// Which commits of the history changed which messages, and which keys these had. Each commit is
-/// read once, however many messages are asked for.
+/// An index of the commits that changed each message, and of the keys the messages had. It is
+/// filled lazily from the head back and reads each commit once, for any number of messages.
 #[derive(Default)]
 pub(super) struct ChangeIndex {
     /// Newest first.
     commits: HashMap<(CommitId, Field), VecDeque<CommitId>>,
-    /// The keys that messages last had before they were taken out.
+    /// The last keys of messages before they were removed.
     keys: HashMap<CommitId, u64>,
     read: usize,
 }
 
 impl ChangeIndex {
-    /// Finds the key that a message last had; `None` when it was never taken out.
+    /// Returns the last key of a message; `None` if it was never removed.
     pub(super) fn last_key(&mut self, records: &Records, slot: CommitId) -> Plan<Option<u64>> {
         while !self.keys.contains_key(&slot) && self.read_next(records)? {}
         Ok(self.keys.get(&slot).copied())
     }
 
-    /// Finds the newest commit that changed a field of a message, leaving some out. What is left
-    /// out once is left out from then on.
+    /// Returns the newest commit that changed a field of a message and is not in `except`. A commit
+    /// that is excluded once is dropped from the index.
     pub(super) fn newest(
         &mut self,
         records: &Records,
@@ -214,7 +214,7 @@ impl ChangeIndex {
         }
         for change in changes {
             if let Change::Remove { slot, row } = change {
-                // Newest first: what is known already came later.
+                // Commits are read newest first, so a key that is already known is a later one.
                 self.keys.entry(slot.resolve(id)).or_insert(row.key);
             }
         }
@@ -223,7 +223,7 @@ impl ChangeIndex {
     }
 }
 
-/// Returns the row that a message has; `target` names it where there is none.
+/// Returns the row of a message. If there is none, the refusal names `target`.
 pub(super) fn shown(line: &Line, records: &Records, slot: CommitId, target: CommitId) -> Plan<Row> {
     match line.view().get(slot) {
         Some(row) => Ok(*row),
@@ -234,8 +234,8 @@ pub(super) fn shown(line: &Line, records: &Records, slot: CommitId, target: Comm
     }
 }
 
-/// Returns what took a message out of the view: the summary that it lies under now, else the
-/// commit of this line that removed it; `None` when it was never on this line.
+/// Returns the commit that hides a message: the summary it is under now, or the commit of this
+/// history that removed it; `None` if it was never part of this history.
 fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
@@ -246,7 +246,7 @@ fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<Comm
         };
         let commit = records.commit(commit)?;
         match &commit.op {
-            // A summary may lie under another one.
+            // This summary may itself be under another one.
             Op::Compress { .. } => {
                 let summary = commit.id();
                 if line.view().contains(summary) || !seen.insert(summary) {
@@ -255,7 +255,7 @@ fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<Comm
                 slot = summary;
             }
             Op::Merge { .. } => {
-                // The summary came along with the merge.
+                // The merge brought the summary in.
                 let covers = SummaryCover::of(records, line.view().rows().copied())?;
                 return Ok(Some(covers.under.get(&slot).copied().unwrap_or(commit.id())));
             }
@@ -270,7 +270,7 @@ fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<Comm
     }
 }
 
-/// What lies under which summary.
+/// The messages under each summary.
 pub(super) struct SummaryCover {
     under: HashMap<CommitId, CommitId>,
     twice: Option<(CommitId, CommitId)>,
@@ -278,11 +278,11 @@ pub(super) struct SummaryCover {
 }
 
 impl SummaryCover {
-    /// Finds the summaries among rows and all that lies under them, through summaries of
+    /// Collects the summaries among rows and all messages under them, including those under nested
     /// summaries.
     pub(super) fn of(records: &Records, rows: impl Iterator<Item = Row>) -> Plan<Self> {
         let slots: HashSet<CommitId> = rows.map(|row| row.slot).collect();
-        // The same set of messages has to give the same answer, in any order.
+        // The result must not depend on the order of the messages.
         let mut sorted: Vec<CommitId> = slots.iter().copied().collect();
         sorted.sort_unstable();
         ensure_covered(records, sorted.iter().copied())?;
@@ -297,7 +297,7 @@ impl SummaryCover {
         Ok(covers)
     }
 
-    /// Checks that no message is shown next to its summary, and nothing lies under two.
+    /// Checks that no message is shown next to its summary, and that none has two summaries.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if let Some((target, by)) = self.twice {
             return Err(Refusal::Hidden { target, by });
@@ -314,8 +314,8 @@ impl SummaryCover {
     }
 }
 
-/// Asks for all that [`covered`] reads of these messages. A level of summaries is read together, so
-/// that planning starts over once per level and not once per summary.
+/// Requests all records that [`covered`] needs for these messages. One level of nested summaries is
+/// read together, so planning restarts once per level and not once per summary.
 pub(super) fn ensure_covered(
     records: &Records,
     slots: impl IntoIterator<Item = CommitId>,
@@ -337,12 +337,12 @@ pub(super) fn ensure_covered(
     Ok(())
 }
 
-/// Returns what a summary itself took out; nothing when the slot is not a summary.
+/// Returns the messages that a summary itself removed; empty if the slot is not a summary.
 pub(super) fn hidden_directly(
     records: &Records,
     summary: CommitId,
 ) -> Plan<impl Iterator<Item = CommitId>> {
-    // A slot is a name, not a link: its commit need not be stored.
+    // A slot is a name, not a link: its commit may not be stored.
     let commit = records.commit_if_stored(summary)?;
     let changes = match commit.filter(|commit| matches!(commit.op, Op::Compress { .. })) {
         Some(commit) => records.changes(commit)?,
@@ -354,7 +354,7 @@ pub(super) fn hidden_directly(
     }))
 }
 
-/// Returns all that lies under a summary, through summaries of summaries; nothing when the slot
+/// Returns all messages under a summary, including those under nested summaries; empty if the slot
 /// is not a summary.
 pub(super) fn covered(records: &Records, summary: CommitId) -> Plan<Vec<CommitId>> {
     let mut out = Vec::new();

@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct Branch {
-    /// Where the writes of this handle leave the branch, including those in flight; `None` if
+    /// The tip that the writes of this handle lead to, including those in flight; `None` if
     /// unknown.
     tip: Option<BranchTip>,
     /// Number of writes in flight that the tip includes.
@@ -82,7 +82,7 @@ impl Branch {
     }
 }
 
-/// Where the writes of a handle leave a branch.
+/// The tip that the writes of a handle lead to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalTip {
     /// `None` if unknown.
@@ -92,7 +92,7 @@ pub(crate) struct LocalTip {
 }
 
 impl LocalTip {
-    /// The commit that the branch points to, if known. `Some(None)` means that it has no commit.
+    /// The commit that the branch points to, if known; `Some(None)` for a branch without a commit.
     pub(crate) fn head(&self) -> Option<Option<CommitId>> {
         self.tip.map(|tip| tip.head)
     }

@@ -65,8 +65,8 @@ impl Pending {
 /// A repository of a store with uncommitted writes on top. Only readers of this overlay see them.
 /// [`flush`](Self::flush) writes them as one batch.
 ///
-/// Nothing may be written to the overlay while a flush or a stage is in progress: both take a copy
-/// of what is held back, and drop all of it once the store has answered.
+/// Nothing may be written to the overlay while a flush or a stage is in progress: both copy the
+/// pending writes, and drop all of them once the store has answered.
 ///
 /// The ref log shows moves only once they are written.
 #[derive(Debug)]

@@ -42,7 +42,7 @@ impl Races {
         self.first.is_some_and(|first| first.elapsed() >= self.limit)
     }
 
-    /// Counts a lost race and pauses before the next try. There is no pause after the first loss.
+    /// Counts a lost race and pauses before the next try. The first loss causes no pause.
     ///
     /// # Errors
     /// [`Error::KeptMoving`] when the time is up.

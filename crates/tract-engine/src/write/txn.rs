@@ -1,4 +1,4 @@
-//! Several steps as one write: commits on branches and moves of refs that happen together.
+//! Transactions: commits on branches and moves of refs that are written together.
 
 mod apply;
 mod mend;
@@ -31,39 +31,38 @@ use crate::repo::operation::Operation;
 use crate::upkeep::erase::{ErasureMark, KnownErasures};
 use crate::verbs::pending::{Configured, Ruled, WriteTarget};
 
-/// A write in the making. Nothing is stored before [`apply`](Self::apply); later steps see what
-/// earlier ones did.
+/// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
+/// of earlier ones.
 pub struct Txn<'a> {
     repo: &'a Repo,
     operation: Operation,
-    /// What is to be stored, without refs and what they require.
+    /// The objects to store. Its refs and requirements are filled in at the end.
     batch: Batch,
     imports: bool,
     lines: IdMap<CommitId, Line>,
     records: Records,
     planned_on: Option<CommitId>,
-    /// The tip of a run of plain messages: their line is folded once, when it is asked for.
+    /// The tip of a run of plain messages, whose history is only folded if something asks for it.
     tip: Option<BranchTip>,
-    /// In boxes: a node of the map has room for eleven.
+    /// Boxed: a node of the map has room for eleven entries.
     refs: BTreeMap<RefName, Box<StagedRef>>,
     made: IdSet<CommitId>,
-    /// The definitions and spellings among its tools.
+    /// The tool definitions and schemas among the tools of this write.
     known_tools: HashSet<(ToolId, BlobId)>,
     requires: IdSet<CommitId>,
-    /// Commits without a time of their own that tools were first given to.
+    /// Commits without a time of their own that introduce tools.
     undated: Vec<CommitId>,
-    /// Which results are summarized automatically, once it was asked for.
+    /// The results to summarize automatically, read when first needed.
     summaries: Configured,
-    /// How far erasures had come before messages were read for derived rows.
+    /// The newest erasure when messages were read for derived rows.
     mark: Option<ErasureMark>,
-    /// The erasures that branches were checked for. Nothing may be erased since.
+    /// The erasures that branches were checked against. The write fails if there is a newer one.
     known_erasures: Option<KnownErasures>,
-    /// Whether new refs may have names that only older versions gave.
+    /// Whether new refs may have names that only older versions allowed.
     any_name: bool,
 }
 
-/// A request that is planned, and what it is planned on. Boxed: it is large, and a future that
-/// contains it would be too.
+/// A planned request and its base. Boxed: it is large, and so would be a future that contains it.
 struct PlannedRequest {
     head: Option<CommitId>,
     on: PlanBase,
@@ -73,7 +72,7 @@ struct PlannedRequest {
 enum PlanBase {
     /// The end of a run of plain messages.
     Tip(BranchTip),
-    /// The end of a line that is not in memory; the request changes rows near it.
+    /// The end of a history that is not in memory; the request changes rows near it.
     Change(BranchTip),
     Line(Line),
 }
@@ -82,13 +81,13 @@ impl<'a> Txn<'a> {
     /// Begins a write.
     ///
     /// # Errors
-    /// [`Error::Random`](crate::Error::Random) when the operating system has no randomness to give.
+    /// [`Error::Random`](crate::Error::Random) when the operating system cannot provide randomness.
     pub fn new(repo: &'a Repo) -> Result<Self> {
         Self::within(repo, None)
     }
 
-    /// Begins a write of an operation; of the repository handle's own, or a new one, where none is
-    /// given.
+    /// Begins a write of an operation. Without one it belongs to the operation of the repository
+    /// handle, or to a new one.
     pub(crate) fn within(repo: &'a Repo, operation: Option<&Operation>) -> Result<Self> {
         let operation = repo.operation_or_new(operation)?;
         Ok(Self {
@@ -112,7 +111,7 @@ impl<'a> Txn<'a> {
         })
     }
 
-    /// Makes room for commits that each say something.
+    /// Reserves memory for commits that each have content.
     pub(crate) fn reserve(&mut self, commits: usize) {
         self.batch.commits.reserve_exact(commits);
         self.batch.blobs.reserve_exact(commits);
@@ -121,22 +120,22 @@ impl<'a> Txn<'a> {
         self.records.blobs.reserve(commits);
     }
 
-    /// Says that what is committed was recorded elsewhere: records get no time and no batch that
-    /// the requests do not state, so equal input gives equal commits, and no handler is asked.
+    /// Marks the commits as recorded elsewhere. Records get no time and no batch unless the
+    /// requests state them, so equal input gives equal commits; no handler is asked.
     #[must_use]
     pub fn importing(mut self) -> Self {
         self.imports = true;
         self
     }
 
-    /// Lets new refs have names that older versions gave, as a copy of such a store has them.
+    /// Allows new refs with names that older versions allowed, for copies of such stores.
     #[must_use]
     pub(crate) fn any_name(mut self) -> Self {
         self.any_name = true;
         self
     }
 
-    /// Adds objects that were made elsewhere. Refs are moved on their own.
+    /// Adds objects that were made elsewhere. Its refs are ignored: move them separately.
     pub(crate) fn bring(&mut self, batch: Batch) {
         for blob in &batch.blobs {
             self.records.insert_blob(blob.clone());
@@ -155,12 +154,12 @@ impl<'a> Txn<'a> {
         self.batch.tools.extend(batch.tools);
     }
 
-    /// Says what a version contains that cannot be read from the store any more.
+    /// Provides the content of a version that can no longer be read from the store.
     pub(crate) fn know_content(&mut self, version: CommitId, content: Content) {
         self.records.contents.insert(version, content.into());
     }
 
-    /// Whether what is committed was recorded elsewhere.
+    /// Returns whether the commits were recorded elsewhere.
     pub(crate) fn imports(&self) -> bool {
         self.imports
     }
@@ -170,7 +169,7 @@ impl<'a> Txn<'a> {
         self.repo
     }
 
-    /// Returns the id that the ref log will know this write by.
+    /// Returns the id of this write in the ref log.
     pub fn id(&self) -> BatchId {
         self.batch.id
     }
@@ -186,15 +185,15 @@ impl<'a> Txn<'a> {
         commit.filter(|_| self.made.contains(&id))
     }
 
-    /// Returns what a commit that this write makes changes, where a blob has the list.
+    /// Returns the changes of a commit that this write makes, if they are stored in a blob.
     pub(crate) fn made_changes(&self, id: CommitId) -> Option<&[Change]> {
         self.records.changes.get(&id).map(AsRef::as_ref)
     }
 
-    /// Reads a commit: of this write, else of the store.
+    /// Reads a commit of this write or of the store.
     ///
     /// # Errors
-    /// [`Error::Missing`](crate::Error::Missing) when neither has it.
+    /// [`Error::Missing`](crate::Error::Missing) when neither contains it.
     pub(crate) async fn require_commit(&self, id: CommitId) -> Result<Commit> {
         match self.made_here(id) {
             Some(commit) => Ok(commit.clone()),
@@ -207,7 +206,7 @@ impl<'a> Txn<'a> {
         self.records.blobs.get(&id).and_then(Option::as_ref)
     }
 
-    /// Adds a blob that some ref will point at.
+    /// Adds a blob that a ref will point to.
     ///
     /// # Errors
     /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds the limit.
@@ -218,12 +217,12 @@ impl<'a> Txn<'a> {
         Ok(())
     }
 
-    /// Returns the line at a head, made here or stored.
+    /// Returns the folded history of a head, made here or stored.
     ///
     /// # Errors
-    /// When a commit of the line is missing or does not fit.
+    /// When a commit of the history is missing or cannot be applied.
     pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
-        // Only heads keep their line here; others are folded again from the nearest one known.
+        // Only heads keep their history here; others are folded again from the nearest one known.
         let mut made = Vec::new();
         let mut next = head;
         let base = loop {
@@ -249,7 +248,7 @@ impl<'a> Txn<'a> {
         Ok(Box::pin(self.repo.compiler().advance_with(&base, &made, unstored)).await?)
     }
 
-    /// Calls a planner, reading for it what it asks for.
+    /// Calls a planner and reads the records that it asks for.
     pub(crate) async fn plan_with<T>(
         &mut self,
         head: Option<CommitId>,
@@ -267,12 +266,12 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) when the planner refuses;
     /// [`Error::Rejected`](crate::Error::Rejected) and [`Error::Deferred`](crate::Error::Deferred)
-    /// when a handler does. This write is as it was before then.
+    /// when a handler does. The transaction is then unchanged.
     pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
         Ok(self.add_asking(branch, request).await?.0)
     }
 
-    /// Carries out a request, and returns what was written instead when a handler changed it.
+    /// Carries out a request. Also returns its replacement if a handler changed it.
     pub(crate) async fn add_asking(
         &mut self,
         branch: &RefName,
@@ -292,7 +291,7 @@ impl<'a> Txn<'a> {
         Ok((self.write(branch, ready).await?, None))
     }
 
-    /// Carries out a request that handlers were asked about already.
+    /// Carries out a request that handlers have already decided on.
     pub(crate) async fn add_decided(
         &mut self,
         branch: &RefName,
@@ -302,13 +301,13 @@ impl<'a> Txn<'a> {
         self.write(branch, ready).await
     }
 
-    /// Asks about a request that could be carried out, and carries nothing out.
+    /// Asks the handlers about a request without carrying it out.
     pub(crate) async fn rule(&mut self, branch: &RefName, request: &Request) -> Ruled<Request> {
         let ready = self.ready(branch, request).await?;
         self.ask(branch, request, &ready).await
     }
 
-    /// Plans a request on the branch as it is in this write.
+    /// Plans a request on the branch as it is in this transaction.
     async fn ready(&mut self, branch: &RefName, request: &Request) -> Result<Box<PlannedRequest>> {
         let head = self.head(branch).await?;
         if let Request::Append(draft) | Request::Import(draft) = request
@@ -329,9 +328,9 @@ impl<'a> Txn<'a> {
         Ok(Box::new(PlannedRequest { head, on: PlanBase::Line(line), planned }))
     }
 
-    /// Plans a request that touches only rows near the end of a line that is not in memory; `None`
-    /// where it may touch others. Once this handle has written to the branch the whole line is worth
-    /// reading.
+    /// Plans a request that touches only rows near the end of a history that is not in memory;
+    /// `None` if it may touch others. Once this handle has written to the branch, reading the whole
+    /// history pays off.
     async fn ready_at_end(
         &mut self,
         branch: &RefName,
@@ -355,12 +354,12 @@ impl<'a> Txn<'a> {
                 let on = PlanBase::Change(tip);
                 Ok(Some(Box::new(PlannedRequest { head, on, planned })))
             }
-            // What is refused here may be right on the whole line, and is refused in its words.
+            // The whole history may allow the request; if it does not, its refusal is more precise.
             Err(_) => Ok(None),
         }
     }
 
-    /// Returns what a plain message that follows a head has to know of its line.
+    /// Returns the facts about the history of a head that a plain message is planned from.
     async fn tip_at(&self, head: Option<CommitId>) -> Result<BranchTip> {
         match head {
             Some(id) if self.made_here(id).is_none() => Box::pin(self.repo.tip_of(id)).await,
@@ -376,14 +375,14 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Asks the hooks about what is planned.
+    /// Asks the hooks about a planned request.
     async fn ask(
         &self,
         branch: &RefName,
         request: &Request,
         ready: &PlannedRequest,
     ) -> Ruled<Request> {
-        // What is too large is refused before it is read.
+        // Check sizes first: handlers are not given contents that exceed the limits.
         check_limits(self.repo.limits(), &ready.planned.blobs, None)?;
         let tool = match &ready.planned.record.op {
             Op::Append { answers: Some(call), .. } => self.called(call, &ready.on),
@@ -396,7 +395,7 @@ impl<'a> Txn<'a> {
         place.rule(request, &ready.planned, tool).await
     }
 
-    /// Returns the name of the tool that a call is of, as the planner read it.
+    /// Returns the name of the tool that was called, from the records that the planner read.
     fn called(&self, call: &CallRef, on: &PlanBase) -> Option<String> {
         let PlanBase::Line(line) = on else { return None };
         let version = line.view().get(call.slot)?.version;

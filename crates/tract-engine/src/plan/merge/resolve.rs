@@ -1,5 +1,5 @@
-//! Resolving conflicts. A resolution changes the side that it decides against, so that the sides
-//! agree there, and the sides are compared again.
+//! Resolves conflicts. A resolution changes the side that it decides against so that both sides
+//! agree, and the sides are compared again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,7 +13,7 @@ use super::MergeSides;
 use crate::plan::work::{ChangeIndex, ensure_covered, hidden_directly};
 use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
 
-/// How a conflict of a merge is resolved. Which ones fit a conflict depends on its kind:
+/// A resolution of a merge conflict. The kind of the conflict decides which ones are legal:
 ///
 /// | kind | ours | theirs | both | text |
 /// | --- | --- | --- | --- | --- |
@@ -28,18 +28,18 @@ use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// What our side has.
+    /// Our side.
     Ours,
-    /// What their side has.
+    /// Their side.
     Theirs,
-    /// What either side has.
+    /// Both sides.
     Both,
     /// This text.
     Text(String),
 }
 
 impl Resolution {
-    /// Returns which kind of resolution it is.
+    /// Returns the kind of the resolution.
     pub fn kind(&self) -> ResolutionKind {
         match self {
             Self::Ours => ResolutionKind::Ours,
@@ -54,11 +54,11 @@ impl Resolution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ResolutionKind {
-    /// What our side has.
+    /// Our side.
     Ours,
-    /// What their side has.
+    /// Their side.
     Theirs,
-    /// What either side has.
+    /// Both sides.
     Both,
     /// A new text.
     Text,
@@ -82,36 +82,36 @@ impl fmt::Display for ResolutionKind {
     }
 }
 
-/// A conflict, and how it was resolved.
+/// A conflict and its resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedConflict {
     /// The conflict.
     pub conflict: MergeConflict,
-    /// How it was resolved.
+    /// The kind of its resolution.
     pub resolution: ResolutionKind,
 }
 
-/// A conflict as a resolver was asked about it.
+/// A conflict that a resolver was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResolvableConflict {
     /// The conflict.
     pub conflict: MergeConflict,
-    /// How it was resolved; `None` where it is open.
+    /// Its resolution; `None` if it is open.
     pub resolution: Option<Resolution>,
-    /// Which resolutions fit it.
+    /// The kinds of resolution that are legal for it.
     pub legal: Vec<ResolutionKind>,
 }
 
 /// A function from a conflict to its resolution.
 pub type ResolveFn = dyn Fn(&MergeConflict) -> Option<Resolution> + Send + Sync;
 
-/// Answers for the conflicts of one merge. Each conflict is asked about once, however often the
-/// merge is planned.
+/// The answers for the conflicts of one merge. Each conflict is asked about once, even if the merge
+/// is planned several times.
 pub struct Resolver<'a> {
     ask: Option<&'a ResolveFn>,
     answers: HashMap<MergeConflict, Option<Resolution>>,
-    /// The conflicts of the present plan, where they are collected.
+    /// The conflicts of the current plan, if they are collected.
     collected: Option<Vec<ResolvableConflict>>,
 }
 
@@ -126,14 +126,14 @@ impl<'a> Resolver<'a> {
         Self { ask: None, answers: HashMap::new(), collected: None }
     }
 
-    /// Collects the conflicts that it is asked about, with their legal resolutions.
+    /// Collects the conflicts with their legal resolutions.
     #[must_use]
     pub(crate) fn collecting(mut self) -> Self {
         self.collected = Some(Vec::new());
         self
     }
 
-    /// Forgets the conflicts of an earlier plan.
+    /// Drops the conflicts of an earlier plan.
     pub(super) fn restart(&mut self) {
         if let Some(collected) = &mut self.collected {
             collected.clear();
@@ -159,7 +159,7 @@ impl fmt::Debug for Resolver<'_> {
     }
 }
 
-/// The sides of a merge, as resolutions changed them.
+/// The sides of a merge after the resolutions so far.
 pub(super) struct Resolving<'a> {
     records: &'a Records,
     pub(super) ours: View,
@@ -168,7 +168,7 @@ pub(super) struct Resolving<'a> {
     pub(super) texts: Vec<(CommitId, String)>,
     pub(super) resolved: Vec<ResolvedConflict>,
     changed: ChangeIndex,
-    /// The summaries that messages are directly under, for each side.
+    /// The summaries directly over each message, per side.
     hidden: [Option<HashMap<CommitId, CommitId>>; 2],
 }
 
@@ -186,12 +186,13 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// Whether the conflict of the tools is resolved; the views say nothing of it.
+    /// Returns whether the conflict about the tools is resolved. The views do not show that.
     pub(super) fn has_tools(&self, kind: ConflictKind) -> bool {
         kind == ConflictKind::Tools && self.tools.is_some()
     }
 
-    /// Resolves conflicts. Summaries come first and alone: what they hid is compared again.
+    /// Resolves conflicts. Summaries are resolved first and alone, since the messages under them
+    /// have to be compared again.
     pub(super) fn resolve(
         &mut self,
         conflicts: Vec<MergeConflict>,
@@ -201,7 +202,7 @@ impl<'a> Resolving<'a> {
         let mut open = Vec::new();
         let mut answered = Vec::new();
         for conflict in conflicts {
-            // A conflict that is still there after its resolution cannot be resolved that way.
+            // A conflict that remains after its resolution cannot be resolved that way.
             let again = self.resolved.iter().any(|resolved| resolved.conflict == conflict);
             match resolver.answer(&conflict).filter(|_| !again) {
                 Some(resolution) => answered.push((conflict, resolution)),
@@ -248,7 +249,7 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    /// Returns the resolutions that fit a conflict.
+    /// Returns the legal resolutions of a conflict.
     fn legal(&mut self, conflict: &MergeConflict) -> Plan<Vec<ResolutionKind>> {
         use ResolutionKind::{Both, Ours, Text, Theirs};
         Ok(match conflict.kind {
@@ -270,8 +271,9 @@ impl<'a> Resolving<'a> {
         })
     }
 
-    /// Whether both versions of a message can be shown: it has no calls and answers none, and no
-    /// message is named by the commit that made their version, which would name the second one.
+    /// Returns whether both versions of a message can be shown. That needs a message without calls
+    /// that answers none, and their version must not name a slot, since the second copy is named
+    /// after it.
     fn may_repeat(&self, slot: CommitId) -> Plan<bool> {
         let named =
             |row: &Row| self.ours.contains(row.version) || self.theirs.contains(row.version);
@@ -346,7 +348,7 @@ impl<'a> Resolving<'a> {
                 }
             }
             ConflictKind::Mark => {
-                // Summaries that say the same have a slot on each side.
+                // Identical summaries have one slot on each side.
                 if theirs_wins {
                     if let Some(our) = our {
                         self.ours.set_row(Row { mark: conflict.theirs, ..our });
@@ -384,7 +386,8 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    /// Takes a message of ours out, and what answers its calls: no answer remains without its call.
+    /// Removes a message of ours and the answers to its calls, so that no answer is left without
+    /// its call.
     fn remove_with_answers(&mut self, slot: CommitId) {
         let answers = |row: &&Row| row.answers.is_some_and(|call| call.slot == slot);
         let answers: Vec<CommitId> = self.ours.rows().filter(answers).map(|row| row.slot).collect();
@@ -392,7 +395,7 @@ impl<'a> Resolving<'a> {
         answers.into_iter().for_each(|answer| self.ours.remove_row(answer));
     }
 
-    /// Gives the message of theirs that became one with ours the priority of ours.
+    /// Gives their message that was merged into ours the priority of ours.
     fn unmark_twin(&mut self, slot: CommitId, conflict: &MergeConflict) -> Plan<()> {
         let Some(our) = self.ours.get(slot) else { return Ok(()) };
         let twins: Vec<Row> = self
@@ -444,7 +447,7 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    /// Shows a message again that our side took out: at the place that it had.
+    /// Restores a message that our side removed, at its old position.
     fn bring_back(&mut self, slot: CommitId, their: Row, bases: &[&View]) -> Plan<()> {
         for over in self.summaries_over(slot, true)? {
             self.open(over, true, bases)?;
@@ -456,8 +459,8 @@ impl<'a> Resolving<'a> {
         Ok(())
     }
 
-    /// Takes a summary out of a side: what it hid is shown again, but not what the other side took
-    /// out as well.
+    /// Removes a summary from a side. The messages under it are shown again, unless the other side
+    /// removed them too.
     fn open(&mut self, summary: CommitId, on_ours: bool, bases: &[&View]) -> Plan<()> {
         let (view, other) =
             if on_ours { (&mut self.ours, &self.theirs) } else { (&mut self.theirs, &self.ours) };
@@ -506,7 +509,7 @@ fn answer(view: &View, call: CommitId, version: Option<CommitId>) -> Option<Row>
     view.rows().find(answers).copied()
 }
 
-/// How a resolution is recorded in the metadata of a merge commit.
+/// A resolution in the metadata of a merge commit.
 #[derive(Serialize)]
 struct ResolutionRecord<'a> {
     #[serde(flatten)]
@@ -514,7 +517,7 @@ struct ResolutionRecord<'a> {
     resolution: &'static str,
 }
 
-/// Adds the resolutions to metadata of a merge commit, as the member `resolutions`.
+/// Adds the resolutions to the metadata of a merge commit, as the member `resolutions`.
 pub(super) fn noted(metadata: Option<&JsonText>, resolved: &[ResolvedConflict]) -> Plan<JsonText> {
     let noted = resolved.iter().map(|ResolvedConflict { conflict, resolution }| ResolutionRecord {
         conflict,

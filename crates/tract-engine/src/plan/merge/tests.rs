@@ -1,4 +1,4 @@
-//! What a merge looks at grows with what the sides changed, not with the product of both.
+//! The work of a merge grows with the changes of both sides, not with their product.
 
 use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_testkit::visits;
@@ -15,7 +15,7 @@ fn fork(desk: &Fixture) -> Fixture {
     Fixture { repo: desk.repo.clone(), branch }
 }
 
-/// Returns how much a merge looks at, and how many conflicts it has.
+/// Returns the number of visits of a merge, and the number of its conflicts.
 fn visits_of_merge(desk: &Fixture, side: &Fixture) -> (usize, usize) {
     let source = block_on(side.repo.head_of(&side.branch)).expect("a branch").expect("a commit");
     visits::take();
@@ -39,8 +39,8 @@ fn summarize(desk: &Fixture, messages: &[CommitId], text: &str) {
     desk.write(messages.chunks(2).enumerate().map(one).collect());
 }
 
-/// Checks that a merge looks at each message a few times, and how many conflicts it has: for each
-/// `size` there are so many messages on the line that both sides changed, and so many conflicts.
+/// Checks that a merge visits each message a few times, and the number of its conflicts. Both
+/// numbers are per unit of `size`: the messages that both sides changed, and the conflicts.
 fn is_cheap(
     messages_each: usize,
     conflicts_each: usize,

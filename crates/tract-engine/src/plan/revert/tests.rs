@@ -1,4 +1,4 @@
-//! What a revert looks at grows with what it reverts, not with its square.
+//! The work of a revert grows with the number of reverted changes, not with its square.
 
 use tract_core::{CommitId, Draft};
 use tract_testkit::visits;
@@ -6,7 +6,7 @@ use tract_testkit::visits;
 use super::super::desk::{Fixture, is_near_linear};
 use crate::plan::{Details, Request, Selection};
 
-/// Checks that a revert of what is made, by its size, looks at each message a few times.
+/// Checks that reverting what `make` builds visits each message a few times.
 #[track_caller]
 fn is_cheap(size: usize, cascade: bool, make: impl Fn(&Fixture, usize) -> CommitId) {
     let visits = |size: usize| {

@@ -1,4 +1,4 @@
-//! The end of a write: one batch for all of it.
+//! Completes a transaction and submits it as one batch.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,15 +14,16 @@ use crate::repo::heads::Turn;
 use crate::write::txn::{WriteOptions, apply_once, ref_edit, tell};
 
 impl Txn<'_> {
-    /// Stores all of it, durably, or nothing.
+    /// Stores everything durably, or nothing.
     ///
     /// # Errors
-    /// When the store fails. A race that is lost is not an error but [`Applied::Conflict`].
+    /// When the store fails. A lost race is not an error but [`Applied::Conflict`].
     pub async fn apply(mut self, what: &str, options: &WriteOptions) -> Result<Applied> {
         self.apply_undoing(what, options, None).await
     }
 
-    /// Stores all of it, and leaves nothing here to be stored.
+    /// Stores everything, and leaves the transaction empty. `undoes` is the sequence number of the
+    /// ref log entry that it undoes.
     pub(crate) async fn apply_undoing(
         &mut self,
         what: &str,
@@ -43,8 +44,8 @@ impl Txn<'_> {
         Ok(applied)
     }
 
-    /// Stores all of it like [`apply_undoing`](Self::apply_undoing). With a turn, the next write of
-    /// the branch plans as soon as this one is with the store.
+    /// Stores everything like [`apply_undoing`](Self::apply_undoing). With a turn, the next write
+    /// of the branch plans as soon as this one is with the store.
     pub(crate) async fn apply_in_turn(
         &mut self,
         branch: &RefName,
@@ -57,7 +58,9 @@ impl Txn<'_> {
         let edit = self.batch.refs.iter().find(|edit| edit.name == *branch);
         let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
         let mut applying = pin!(apply_once(self.repo, &self.batch));
-        // A store takes a batch in when it is first polled, and writes in that order.
+        // A store takes a batch in when it is first polled, and applies batches in that order. So
+        // the turn must not be passed on before this poll: the next write could get in front, and
+        // would be refused because it expects this one.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
         let under_way = match &first {
             Poll::Ready(Err(_) | Ok(Applied::Conflict(_))) => {
@@ -81,7 +84,7 @@ impl Txn<'_> {
         Ok(applied)
     }
 
-    /// Completes the batch, once nothing more is added to the write.
+    /// Completes the batch, once nothing more is added to the transaction.
     async fn complete(
         &mut self,
         what: &str,
@@ -126,8 +129,9 @@ impl Txn<'_> {
         Ok(rows)
     }
 
-    /// Applies the batch; without its derived rows where something was erased since their messages
-    /// were read. Queries do without rows.
+    /// Applies the batch. If something was erased since the messages of its derived rows were read,
+    /// applies it again without those rows: they may quote an erased message, and queries work
+    /// without them.
     async fn apply_with_rows(&mut self) -> Result<Applied> {
         let applied = apply_once(self.repo, &self.batch).await?;
         match applied {
@@ -145,7 +149,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Counts what the operation added to the ref log, and tells of it.
+    /// Updates the operation's count of ref moves and notifies the hooks.
     async fn recorded(&self) {
         let batch = &self.batch;
         let moves = |edit: &&RefEdit| match &edit.expect {
@@ -160,7 +164,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Keeps what was stored at hand.
+    /// Caches the stored objects.
     fn remember(&self) {
         let batch = &self.batch;
         let compiler = self.repo.compiler();
@@ -173,7 +177,7 @@ impl Txn<'_> {
         }
     }
 
-    /// What a write after this one has to know of a branch that this one moves.
+    /// Returns the tip that the next write may assume for a branch that this write moves.
     fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
         let head = edit.to.as_ref().and_then(RefTarget::commit)?;
         let run = self.tip.filter(|tip| tip.head == Some(head));

@@ -1,4 +1,4 @@
-//! Moves that could show an erased message again.
+//! Checks of ref moves that could show an erased message again.
 
 use tract_compile::IdSet;
 use tract_core::{CommitId, Op, RefName, RefTarget};
@@ -8,8 +8,8 @@ use crate::repo::error::Result;
 use crate::upkeep::erase::{KnownErasures, mend_branch};
 
 impl Txn<'_> {
-    /// Edits what branches would show and was erased: no branch is moved to where it cannot be
-    /// compiled. The write is refused when something is erased before it happens.
+    /// Edits erased messages that branches would show again, so that no branch is moved to a commit
+    /// that cannot be compiled. The write fails if something is erased before it is applied.
     pub(crate) async fn mend_erased(&mut self) -> Result<()> {
         let branches = self.branches_that_go_back();
         if branches.is_empty() || self.known_erasures.is_some() {
@@ -23,9 +23,9 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Lists branches that are moved to something else than new messages on top of where they
-    /// were. An erasure edits every branch that shows a message, which refuses a write that only
-    /// adds to such a branch.
+    /// Lists the branches that are moved to anything but new messages on top of their head. Those
+    /// that only get new messages need no check: an erasure edits every branch that shows the
+    /// message, so it makes such a write conflict.
     fn branches_that_go_back(&self) -> Vec<RefName> {
         let mut before: IdSet<CommitId> = IdSet::default();
         for (name, moved) in &self.refs {
@@ -58,7 +58,7 @@ impl Txn<'_> {
     }
 }
 
-/// Returns whether an operation shows nothing that was stored before and not shown.
+/// Returns whether an operation cannot show a stored message that is not shown already.
 fn only_adds(op: &Op) -> bool {
     match op {
         Op::Append { slot: None, .. }

@@ -1,4 +1,4 @@
-//! A batch applied once, and what is reported about it.
+//! Applies a batch exactly once, and reports its outcome.
 
 use tract_core::store::{LogQuery, Store};
 use tract_core::telemetry::{self, names};
@@ -13,17 +13,17 @@ use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
 use crate::upkeep::erase::{ErasureMark, let_again};
 
-/// How often a batch is tried again whose outcome got lost.
+/// Number of retries of a batch whose outcome is unknown.
 const RETRIES: usize = 3;
 
-/// Gives a batch to a store. Where it brings bytes that were erased and are not banned, the erasure
-/// ends with it.
+/// Applies a batch. Brought blobs that were erased and are not banned do not fail it: see
+/// `apply_again`.
 pub(crate) async fn apply_batch(
     store: &dyn Store,
     repo: &RepoName,
     batch: Batch,
 ) -> StoreResult<Applied> {
-    // Only what brings blobs can be let through.
+    // Only a batch with blobs can lift an erasure, so others need no copy.
     let kept = (!batch.blobs.is_empty()).then(|| batch.clone());
     match (apply_within_span(store, repo, batch).await, kept) {
         (Err(error), Some(kept)) if erased_blob(&error).is_some() => {
@@ -33,7 +33,8 @@ pub(crate) async fn apply_batch(
     }
 }
 
-/// Changes a batch that was refused because of an erasure, and applies it, until it is let through.
+/// Changes a batch that was refused because of an erasure until the store accepts it. A blob that
+/// only stored commits need is left out; for any other, the batch lifts the erasure.
 async fn apply_again(
     store: &dyn Store,
     repo: &RepoName,
@@ -79,14 +80,14 @@ async fn apply_within_span(
     applied
 }
 
-/// Applies a batch. Where the outcome is unknown the same batch is tried again: it happens at
-/// most once. A handle that then refuses all writes cannot tell either, so the answer is why the
-/// outcome became unknown.
+/// Applies a batch. If the outcome is unknown the same batch is tried again: the store recognizes
+/// its id, so it is applied at most once. A handle that then refuses all writes cannot find out
+/// either, so the error is the one that made the outcome unknown.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
     Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
 }
 
-/// Does what [`apply_once`] does, below a repository.
+/// Like [`apply_once`], for a store instead of a repository.
 pub(crate) async fn apply_to_store_once(
     store: &dyn Store,
     repo: &RepoName,
@@ -111,7 +112,7 @@ pub(crate) async fn apply_to_store_once(
     Err(unknown.unwrap_or_else(never))
 }
 
-/// Refuses what was not applied because a ref had moved.
+/// Turns a conflict into an error.
 pub(crate) fn require_done(applied: Applied) -> Result<()> {
     match applied {
         Applied::Done | Applied::Already => Ok(()),
@@ -119,7 +120,7 @@ pub(crate) fn require_done(applied: Applied) -> Result<()> {
     }
 }
 
-/// Applies a batch of an operation, counts there what it moved, and tells the hooks.
+/// Applies a batch of an operation, updates its count of ref moves, and notifies the hooks.
 pub(crate) async fn apply_and_tell(
     repo: &Repo,
     operation: &Operation,
@@ -135,8 +136,8 @@ pub(crate) async fn apply_and_tell(
     Ok(applied)
 }
 
-/// Stores derived rows of stored commits by themselves, if nothing was erased since `mark`, which was
-/// read before the messages that they are derived from.
+/// Stores derived rows of stored commits, if nothing was erased since `mark`. The mark must be read
+/// before the messages that the rows are derived from.
 ///
 /// # Errors
 /// [`Error::Conflict`] when something was erased since; when the store fails.
@@ -157,12 +158,13 @@ pub(crate) async fn store_derived(
     require_done(apply_batch(repo.store().as_ref(), repo.name(), batch).await?)
 }
 
-/// Tells the hooks what a write moved. It is done, whether its log can be read or not.
+/// Notifies the hooks of the refs that a write moved. The write is stored, so a ref log that cannot
+/// be read is not an error.
 pub(crate) async fn tell(repo: &Repo, batch: BatchId) {
     if !repo.hooks().has_handler::<RefMoved>() {
         return;
     }
-    // Boxed, since most writes have no listener.
+    // Boxed to keep the future small: usually nothing is registered for this event.
     Box::pin(async {
         let query = LogQuery { batch: Some(batch), ..Default::default() };
         let entries = repo.store().ref_log(repo.name(), &query).await.unwrap_or_default();

@@ -1,23 +1,23 @@
-//! What a write expects, and what the ref log says of it.
+//! Write options: the expected head, and the ref log entry.
 
 use tract_core::CommitId;
 
 use crate::repo::operation::Operation;
 
-/// How a write goes about it.
+/// Options of a write.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Where the branch must be: `Some(None)` means that it has no commit yet. When absent, the
-    /// write takes the branch as it finds it and plans again when it loses a race.
+    /// The expected head; `Some(None)` for a branch without a commit. When absent, the write uses
+    /// the current head and plans again when it loses a race.
     pub expect: Option<Option<CommitId>>,
-    /// The verb that the ref log tells; the first request's own when absent.
+    /// The verb for the ref log. Default: that of the first request.
     pub what: Option<String>,
-    /// Why, for the ref log.
+    /// The reason for the ref log.
     pub why: Option<String>,
     /// Shared with other writes of one command, so that one `undo` reverts all of them.
     pub operation: Option<Operation>,
-    /// Whether an edit is refused when its target is no longer what its message says.
+    /// Whether an edit is refused when its target is not the current version of its message.
     pub(crate) current_versions: bool,
 }
 
@@ -27,7 +27,7 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Says where the branch must be; `None` means that it has no commit yet.
+    /// Sets the expected head; `None` for a branch without a commit.
     #[must_use]
     pub fn expect(mut self, head: Option<CommitId>) -> Self {
         self.expect = Some(head);
@@ -48,15 +48,15 @@ impl WriteOptions {
         self
     }
 
-    /// Refuses edits whose target is no longer what its message says, instead of replacing what
-    /// was written since. Checked again after a lost race.
+    /// Refuses edits whose target is not the current version of its message, instead of replacing a
+    /// newer version. Checked again after a lost race.
     #[must_use]
     pub(crate) fn edits_of_current_versions(mut self) -> Self {
         self.current_versions = true;
         self
     }
 
-    /// Sets the operation that it belongs to.
+    /// Sets the operation that the write belongs to.
     #[must_use]
     pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
         self.operation = Some(operation.into());

@@ -1,4 +1,4 @@
-//! Refs as a write finds them, and as it leaves them.
+//! The refs of a transaction: as they were read, and where they are moved.
 
 use tract_core::{CommitId, Expect, RefEdit, RefName, RefTarget};
 
@@ -6,21 +6,21 @@ use super::Txn;
 use crate::plan::BranchTip;
 use crate::repo::error::{Error, Result};
 
-/// A ref as it was found, and as it shall be.
+/// A ref as it was read, and its new target.
 pub(super) struct StagedRef {
     pub(super) found: Option<RefTarget>,
     pub(super) to: Option<RefTarget>,
-    /// Whether it has to be as it was found even where it is not moved.
+    /// Whether the ref must be unchanged even if it is not moved.
     pub(super) held: bool,
 }
 
 impl Txn<'_> {
-    /// Whether some ref will point elsewhere than it was found to.
+    /// Returns whether any ref is moved.
     pub fn moves_refs(&self) -> bool {
         self.refs.values().any(|moved| moved.to != moved.found)
     }
 
-    /// Reads many refs at once, which are then known to [`target`](Self::target).
+    /// Reads many refs at once and caches them for [`target`](Self::target).
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -34,7 +34,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Returns where a ref points, with what this write does to it.
+    /// Returns the target of a ref, including moves by this transaction.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -47,7 +47,7 @@ impl Txn<'_> {
         Ok(found)
     }
 
-    /// Returns the head of a branch, with what this write adds to it.
+    /// Returns the head of a branch, including commits of this transaction.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -55,10 +55,10 @@ impl Txn<'_> {
         Ok(self.target(branch).await?.and_then(|target| target.commit()))
     }
 
-    /// Says where a ref must be when this write happens.
+    /// Requires a ref to have this target when the write is applied.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when it is known to be elsewhere already.
+    /// [`Error::Conflict`] when it already has another target.
     pub async fn expect(&mut self, name: &RefName, at: Option<RefTarget>) -> Result<()> {
         let found = self.target(name).await?;
         if found == at {
@@ -69,7 +69,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Moves, makes or deletes a ref; it must not have moved since this write first looked at it.
+    /// Moves, creates or deletes a ref. The write conflicts if it was moved since it was first
+    /// read.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -81,23 +82,23 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Moves a ref whose present value is known from elsewhere, and must still hold.
+    /// Moves a ref whose current target is known to the caller. The write conflicts if it differs.
     pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
         self.found(name, from).to = to;
     }
 
-    /// Refuses the write when this commit is not stored.
+    /// Requires this commit to be stored when the write is applied.
     pub(crate) fn require(&mut self, id: CommitId) {
         self.requires.insert(id);
     }
 
-    /// Refuses the write when this ref is not as it was read. It is not moved, unless something
-    /// else of this write moves it.
+    /// Requires this ref to have the target `at` when the write is applied. It is not moved, unless
+    /// another part of the transaction moves it.
     pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {
         self.found(name, at).held = true;
     }
 
-    /// Takes a branch to be where this handle left it: the write is refused when it is not.
+    /// Assumes that a branch has the tip that this handle left it at. The write conflicts if not.
     pub(crate) fn assume_tip(&mut self, branch: &RefName, tip: BranchTip) {
         self.found(branch, tip.head.map(RefTarget::Commit));
         self.tip = Some(tip);
@@ -109,7 +110,7 @@ impl Txn<'_> {
     }
 }
 
-/// Makes the edit that moves a ref from where it was found.
+/// Returns the edit that moves a ref from the target it was read with.
 pub(crate) fn ref_edit(name: RefName, found: Option<RefTarget>, to: Option<RefTarget>) -> RefEdit {
     RefEdit { name, expect: found.map_or(Expect::Absent, Expect::Is), to }
 }

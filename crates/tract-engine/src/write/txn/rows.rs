@@ -1,4 +1,4 @@
-//! What a write derives in addition to its commits: snapshots and rows of the turn index.
+//! Derived rows of a transaction: snapshots and rows of the turn index.
 
 use tract_core::{Commit, CommitId, RefTarget};
 
@@ -8,16 +8,16 @@ use crate::repo::error::Result;
 use crate::upkeep::erase::ErasureMark;
 
 impl Txn<'_> {
-    /// Folds the lines of heads that runs of plain messages ended at, where a snapshot or a row of
-    /// the turn index may be due. Others are folded when they are read: a plain message
-    /// fits any line.
+    /// Folds the histories of heads at the end of runs of plain messages, if a snapshot or a row of
+    /// the turn index may be due. All other heads are folded when they are read: a plain message
+    /// fits any history, so it needs no check now.
     pub(super) async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
         let (every, made) = (self.repo.turn_rows_every(), self.batch.commits.len() as u64);
         let roomy = |head: CommitId| {
             self.tip.is_some_and(|tip| {
                 let no_row = tip.silence.is_some() || tip.commits % every >= made;
-                // With its counts a row needs no line.
+                // A row can be made from the counts alone, without the folded history.
                 let no_row = no_row || tip.counts.is_some();
                 tip.head == Some(head) && tip.room > 0 && no_row
             })
@@ -34,8 +34,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Adds the rows of the turn index that are due at the heads. A row that cannot be made is
-    /// left away: queries do without.
+    /// Adds the rows of the turn index that are due at the heads. Rows that cannot be made are
+    /// skipped: queries work without them.
     pub(super) async fn add_turn_rows(&mut self) -> Vec<NewRow> {
         let every = self.repo.turn_rows_every();
         let mut rows = Vec::new();
@@ -66,7 +66,8 @@ impl Txn<'_> {
                 blobs: blobs.collect(),
                 ..LoadedObjects::default()
             };
-            // Read before the messages that the row is of.
+            // Read the mark before the messages of the row: a later erasure then makes the write
+            // drop the row.
             let known = self.known_erasures.as_ref().map(|known| &known.mark);
             let mark = match known.or(self.mark.as_ref()) {
                 Some(mark) => mark.clone(),
@@ -84,7 +85,7 @@ impl Txn<'_> {
         rows
     }
 
-    /// The commits of this write that lead to a head, newest first.
+    /// Returns the commits of this write that lead to a head, newest first.
     fn made_down_from(&self, head: CommitId) -> Vec<Commit> {
         let next = |commit: &&Commit| commit.parent().and_then(|id| self.made_here(id));
         std::iter::successors(self.made_here(head), next).cloned().collect()

@@ -1,4 +1,4 @@
-//! Commits of a write: made of what was planned, and taken up.
+//! Seals planned commits and adds them to a transaction.
 
 use tract_compile::{Changed, IdMap, LineCounts, UnstoredObjects};
 use tract_core::{
@@ -13,7 +13,7 @@ use crate::history::turns::{has_no_entries, is_one_text};
 use crate::plan::{BranchTip, Line, PlannedCommit};
 use crate::repo::error::{Error, Result};
 
-/// What has to be stored with the record of a planned commit.
+/// Objects to store with the record of a planned commit.
 struct CommitParts {
     changes: Vec<Change>,
     blobs: Vec<Blob>,
@@ -21,7 +21,7 @@ struct CommitParts {
     requires: Vec<CommitId>,
 }
 
-/// Checks what is stored with a record.
+/// Checks the sizes of the objects that are stored with a record.
 pub(crate) fn check_limits(
     limits: &Limits,
     blobs: &[Blob],
@@ -40,13 +40,13 @@ pub(crate) fn check_limits(
     Ok(())
 }
 
-/// How many commits may follow a message before a snapshot can be due: what is shown makes room for
-/// two and takes one.
+/// Returns the number of commits that may follow a message before a snapshot can be due. A message
+/// that is shown makes room for two commits and takes the place of one.
 fn room_after(room: u64, message: &Commit) -> u64 {
     if is_shown_alone(message) { room.saturating_add(1) } else { room.saturating_sub(1) }
 }
 
-/// What a line has after a message that adds one row and does nothing else.
+/// Returns the counts after a message that adds one row and changes no other.
 fn counts_after(mut counts: LineCounts, message: &Commit) -> LineCounts {
     count_append(&mut counts, is_shown_alone(message));
     counts.tools_set |= message.active.is_some();
@@ -54,7 +54,7 @@ fn counts_after(mut counts: LineCounts, message: &Commit) -> LineCounts {
 }
 
 impl Txn<'_> {
-    /// Seals a plain message and moves the branch to it; its line is folded when it is asked for.
+    /// Seals a plain message and moves the branch to it. Its history is folded when it is needed.
     pub(super) fn append(
         &mut self,
         branch: &RefName,
@@ -80,7 +80,8 @@ impl Txn<'_> {
         Ok(commit)
     }
 
-    /// Seals a change of rows near the end of a line that is not in memory, and moves the branch to it.
+    /// Seals a change of rows near the end of a history that is not in memory, and moves the
+    /// branch.
     pub(crate) fn change(
         &mut self,
         branch: &RefName,
@@ -92,7 +93,7 @@ impl Txn<'_> {
             head: Some(commit.id()),
             toolset: commit.toolset,
             active: commit.active_toolset(),
-            // Tools that a merge brings in were set to stay on the other side.
+            // Tools that a merge brings in were made permanent on the other side.
             tools_set: tip.tools_set
                 || commit.active.is_some()
                 || (matches!(commit.op, Op::Merge { .. }) && commit.active_toolset() != tip.active),
@@ -109,7 +110,7 @@ impl Txn<'_> {
         Ok(commit)
     }
 
-    /// Seals what was planned on a line, and moves the branch to it.
+    /// Seals a commit that was planned on a folded history, and moves the branch to it.
     pub(crate) async fn commit(
         &mut self,
         branch: &RefName,
@@ -133,7 +134,7 @@ impl Txn<'_> {
         Ok(commit)
     }
 
-    /// Checks limits and shape, and makes a commit of what was planned.
+    /// Checks limits and shape of a planned commit and seals it.
     fn seal(&self, planned: PlannedCommit) -> Result<(Commit, CommitParts)> {
         let PlannedCommit { mut record, changes, blobs, given, requires } = planned;
         check_limits(self.repo.limits(), &blobs, given.as_ref())?;
@@ -146,7 +147,7 @@ impl Txn<'_> {
         Ok((commit, CommitParts { changes, blobs, given, requires }))
     }
 
-    /// Takes a commit with all that comes along, and moves the branch to it.
+    /// Adds a commit with its objects, and moves the branch to it.
     fn take(
         &mut self,
         branch: &RefName,
@@ -176,7 +177,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Checks that the record says what it does.
+    /// Checks that the recorded changes match the operation.
     fn check(&self, commit: &Commit, changes: &[Change]) -> Result<()> {
         let mut targets = Vec::new();
         if let Op::Revert { targets: reverted, .. } = &commit.op {
@@ -196,7 +197,7 @@ impl Txn<'_> {
         Ok(tract_compile::shape(Changed { commit, changes }, &targets)?)
     }
 
-    /// Takes the tools of a commit whose parent had others in force.
+    /// Adds the tools of a commit whose parent had others in force.
     fn take_tools(&mut self, commit: &Commit, toolset: Toolset, tools: &[ToolSchema]) {
         if commit.created_at.is_none() {
             self.undated.push(commit.id());
@@ -215,7 +216,7 @@ impl Txn<'_> {
         self.batch.toolsets.push(toolset);
     }
 
-    /// Dates the rows of tools whose commit has no time: it counts as its parent's.
+    /// Sets the time of undated tool rows: that of the nearest ancestor with a time.
     pub(super) async fn date_tools(&mut self) -> Result<()> {
         let mut known: IdMap<CommitId, i64> = IdMap::default();
         for id in std::mem::take(&mut self.undated) {
