@@ -25,7 +25,10 @@ pub use tract_secrets as secrets;
 
 pub use crate::plan::Refusal;
 
-pub use crate::repo::error::{Error, Result};
+pub use crate::repo::erasure::Erasure;
+pub use crate::repo::error::{
+    BundleError, DeferredOperation, Error, LineError, Rejected, Result, UndoConflict,
+};
 pub use crate::repo::operation::Operation;
 pub use crate::repo::stats::{Stats, stats};
 pub use crate::repo::{Repo, RepoOptions};
@@ -60,8 +63,8 @@ pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::verbs::merge::{KeptConflict, KeptMerge, MergeOptions, MergeProgress, Merged};
 pub use crate::verbs::pending::{
-    BatchAttachment, DeferredCall, DeferredOperation, Pending, PendingRequest, RecordedDecision,
-    Rejected, TurnAnswer, TurnRecord, TurnRecorded,
+    BatchAttachment, DeferredCall, Pending, PendingRequest, RecordedDecision, TurnAnswer,
+    TurnRecord, TurnRecorded,
 };
 pub use crate::verbs::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
 pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
@@ -70,12 +73,11 @@ pub use crate::verbs::signatures::{SIGNATURE_NAMESPACE, SignedTag};
 pub use crate::verbs::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
 };
-pub use crate::verbs::undo::{RefMove, UndoConflict, UndoReport};
+pub use crate::verbs::undo::{RefMove, UndoReport};
 
 pub use crate::upkeep::erase::{
     CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
-    ErasedBlob, Erasure, erase, erasures, finish_erasures, is_erased, lift_erasure,
-    pending_erasures,
+    ErasedBlob, erase, erasures, finish_erasures, is_erased, lift_erasure, pending_erasures,
 };
 pub use crate::upkeep::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
 pub use crate::upkeep::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
@@ -86,12 +88,11 @@ pub use crate::upkeep::verify::{
 };
 
 pub use crate::sync::apply::{
-    ApplyEvent, ApplyOptions, ApplyReport, LineError, StreamLine, apply_all, apply_stream,
-    read_lines,
+    ApplyEvent, ApplyOptions, ApplyReport, StreamLine, apply_all, apply_stream, read_lines,
 };
 pub use crate::sync::bundle::{
-    ApplyBundleOptions, Bundle, BundleError, BundleLines, BundleOptions, BundleReport,
-    apply_bundle, create_bundle,
+    ApplyBundleOptions, Bundle, BundleLines, BundleOptions, BundleReport, apply_bundle,
+    create_bundle,
 };
 pub use crate::sync::carry::Attempts;
 pub use crate::sync::copy::{

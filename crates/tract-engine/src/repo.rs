@@ -3,6 +3,9 @@
 //! [`Repo`] with its options and reads, [`Error`](crate::Error), the id of an operation, the known
 //! tips of branches, and the encoding of derived rows. Nothing here writes history.
 
+pub(crate) mod batch;
+pub(crate) mod erasure;
+pub(crate) mod erasure_mark;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod heads;

@@ -13,7 +13,7 @@ use tract_core::{CallRef, CommitId};
 pub(crate) use self::check::{TurnsSinceRow, entries_of, is_sound};
 pub use self::drop_failed::DroppedTurns;
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
-pub(crate) use self::index::{EVERY, NewRow, catch_up, counted_row, due, rebuild_all, silent_row};
+pub(crate) use self::index::{NewRow, catch_up, counted_row, due, rebuild_all, silent_row};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 

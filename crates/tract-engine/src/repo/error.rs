@@ -1,5 +1,10 @@
 //! What can go wrong in the engine.
 
+mod bundle;
+mod line;
+mod pending;
+mod undo;
+
 use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
 use tract_core::step::StreamOpError;
@@ -12,11 +17,12 @@ use tract_core::{
 
 use tract_hooks::{HookError, SummaryError};
 
+pub use self::bundle::BundleError;
+pub use self::line::LineError;
+pub use self::pending::{DeferredOperation, Rejected};
+pub use self::undo::UndoConflict;
 use crate::plan::{MergeConflict, Refusal, ResolutionKind};
-use crate::sync::bundle::BundleError;
-use crate::upkeep::erase::Erasure;
-use crate::verbs::pending::{DeferredOperation, Rejected};
-use crate::verbs::undo::UndoConflict;
+use crate::repo::erasure::Erasure;
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

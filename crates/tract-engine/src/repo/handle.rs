@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tract_compile::{CompileError, Compiled, Compiler, Unreadable};
+use tract_core::store::BlobKey;
 use tract_core::{
     ApproxCounter, Batch, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, LogNote,
     ObjectId, OperationId, RefName, RefTarget, RepoName, Store, StoreExt, SystemClock,
@@ -13,9 +14,13 @@ use tract_core::{
 use tract_hooks::{BeforeCompile, Hooks};
 
 use crate::plan::Line;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
 use crate::repo::operation::Operation;
+
+/// Default of [`RepoOptions::turn_rows_every`].
+const TURN_ROWS_EVERY: u64 = 1024;
 
 /// Options of a repository handle.
 #[derive(Clone)]
@@ -49,7 +54,7 @@ impl Default for RepoOptions {
             hooks: Hooks::default(),
             limits: Limits::default(),
             who: String::new(),
-            turn_rows_every: crate::history::turns::EVERY,
+            turn_rows_every: TURN_ROWS_EVERY,
             retry_for: Duration::from_secs(30),
         }
     }
@@ -356,6 +361,47 @@ impl Repo {
             Some(blob) => Ok(blob),
             None => Err(self.absent_blob(id).await),
         }
+    }
+
+    /// Reads blobs in the order of the keys; `None` for one that was erased.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for one that is not stored and was not erased; what the store says.
+    pub(crate) async fn blobs_or_erased(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
+        let found = self.store().blobs(self.name(), keys).await?;
+        let absent = keys.iter().zip(&found).filter(|(_, blob)| blob.is_none());
+        let absent: Vec<BlobId> = absent.map(|(key, _)| key.id).collect();
+        if absent.is_empty() {
+            return Ok(found);
+        }
+        let erasures: Vec<RefName> = absent.iter().map(|id| RefName::erasure(*id)).collect();
+        let erasures = self.store().refs(self.name(), &erasures).await?;
+        match absent.iter().zip(erasures).find(|(_, erasure)| erasure.is_none()) {
+            Some((id, _)) => Err(Error::Missing(ObjectId::Blob(*id))),
+            None => Ok(found),
+        }
+    }
+
+    /// Returns the error of a blob that is not stored: that it was erased, where it was.
+    pub(crate) async fn absent_blob(&self, blob: BlobId) -> Error {
+        match self.erasure_of(blob).await {
+            Ok(Some(erasure)) => Error::Erased(Box::new(erasure)),
+            Ok(None) => Error::Missing(ObjectId::Blob(blob)),
+            Err(error) => error,
+        }
+    }
+
+    /// Returns what is recorded of the erasure of a blob; `None` when it was not erased.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn erasure_of(&self, blob: BlobId) -> Result<Option<Erasure>> {
+        let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
+            return Ok(None);
+        };
+        let document = self.store().blob(self.name(), id).await?;
+        let erasure = document.map(|document| Erasure::read(blob, &document));
+        Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
     }
 
     /// Reads a toolset that must be there.

@@ -35,8 +35,8 @@ use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
 use crate::history::log::describe;
 use crate::repo::Repo;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
-use crate::upkeep::erase::ErasureMark;
 
 /// Called with how many commits a search has read that were not in the index.
 #[derive(Clone, Default)]

@@ -18,17 +18,19 @@ use tract_core::{
 };
 
 pub(crate) use self::line::MAX_LINE_BYTES;
-pub use self::line::{LineError, StreamLine, read_lines};
+pub use self::line::{StreamLine, read_lines};
 pub(crate) use self::received::{given_tools, toolset_of_list};
 use crate::repo::Repo;
+use crate::repo::batch::tell;
+use crate::repo::erasure::Erasure;
+pub(crate) use crate::repo::error::LineError;
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
-use crate::upkeep::erase::{CarriedErasures, Erasure, arrive};
+use crate::upkeep::erase::{CarriedErasures, arrive};
 use crate::upkeep::restore::{is_corrupt, settle};
 use crate::write::chosen::PlannedTargets;
 use crate::write::lease::Lease;
 use crate::write::overlay::Overlay;
-use crate::write::txn::tell;
 
 /// Options of [`apply_stream`].
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,6 @@
 //! blobs and commits, parents first, and the refs. The last line has the SHA-256 of all bytes before
 //! it, so that a file that was cut or changed is noticed before anything is written.
 
-mod error;
 mod read;
 mod restore;
 
@@ -16,12 +15,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tract_core::{CommitId, RefName};
 
-pub use self::error::BundleError;
 pub use self::read::Bundle;
 pub(crate) use self::read::{TakenBundle, take};
 use crate::history::reach::chosen_refs;
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::{BundleError, Error, Result};
 use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::sync::export::Export;

@@ -12,6 +12,7 @@ use tract_core::{
 use crate::history::reach::{damage, links};
 use crate::history::received::{shaped, time_of};
 use crate::repo::Repo;
+use crate::repo::batch::{apply_batch, require_done};
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
 use crate::sync::copy::{CopyProgress, OnCopy};
@@ -19,7 +20,6 @@ use crate::upkeep::erase::slot_in;
 use crate::upkeep::restore::{Replace, Restorer, is_corrupt, readable_commits};
 use crate::write::lease::Lease;
 use crate::write::races::Races;
-use crate::write::txn::{apply_batch, require_done};
 
 /// Bytes of blobs and commits that are read for one write, about.
 const WRITE_BYTES: usize = 8 << 20;

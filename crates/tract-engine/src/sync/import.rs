@@ -16,11 +16,13 @@ use tract_core::{
 use self::chain::{Builder, Chain};
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
 use crate::repo::Repo;
+use crate::repo::batch::require_done;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
-use crate::upkeep::erase::{Erasure, banned};
+use crate::upkeep::erase::banned;
 use crate::write::lease::Lease;
-use crate::write::txn::{ref_edit, require_done};
+use crate::write::txn::ref_edit;
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]

@@ -1,10 +1,8 @@
 //! Erase and redact: bytes that are deleted for good, and messages that say so in their place.
 
 mod arrive;
-mod document;
 mod edits;
 mod lift;
-mod mark;
 mod mend;
 mod message;
 mod report;
@@ -15,20 +13,17 @@ mod search;
 
 use std::collections::{BTreeMap, HashMap};
 
-use tract_core::store::{BlobKey, StoreErrorKind, WipeReport};
+use tract_core::store::{StoreErrorKind, WipeReport};
 use tract_core::{
     Applied, Blob, BlobId, CommitId, Content, ObjectId, RefName, RefTarget, StoreError,
-    StoreExt as _,
 };
 use tract_hooks::Hooks;
 
 pub use self::arrive::CarriedErasures;
 pub(crate) use self::arrive::{arrive, read_sent, sent_erasures};
-pub use self::document::Erasure;
 use self::edits::EditNote;
-pub(crate) use self::lift::{banned, let_again};
+pub(crate) use self::lift::banned;
 pub use self::lift::{lift_erasure, pending_erasures};
-pub(crate) use self::mark::ErasureMark;
 pub(crate) use self::mend::{KnownErasures, mend, mend_branch};
 pub(crate) use self::message::slot_in;
 pub use self::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
@@ -36,6 +31,7 @@ pub use self::request::{EraseRequest, EraseTarget};
 use self::scan::{Scan, Scope};
 pub use self::scope::is_erased;
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::sync::carry::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
@@ -160,7 +156,7 @@ async fn write(
         }
     }
     if !report.blobs.is_empty() {
-        mark::advance(&mut txn).await?;
+        advance_mark(&mut txn).await?;
     }
     for blob in &report.blobs {
         let messages = scan.holders.get(&blob.id);
@@ -179,6 +175,15 @@ async fn write(
     }
     let options = WriteOptions::new().why(&request.reason);
     txn.apply(request.verb(), &options).await
+}
+
+/// Moves the mark with a write that erases.
+async fn advance_mark(txn: &mut Txn<'_>) -> Result<()> {
+    // Any value that no write before had.
+    let document = Blob::seal(format!("{{\"batch\":\"{}\"}}", txn.id()));
+    let target: BlobId = document.id();
+    txn.move_ref(&RefName::newest_erasure(), Some(RefTarget::Blob(target))).await?;
+    txn.blob(document)
 }
 
 /// Makes a ref that says what an erasure did.
@@ -223,47 +228,4 @@ pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
         }
     }
     Ok(found)
-}
-
-impl Repo {
-    /// Reads blobs in the order of the keys; `None` for one that was erased.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] for one that is not stored and was not erased; what the store says.
-    pub(crate) async fn blobs_or_erased(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
-        let found = self.store().blobs(self.name(), keys).await?;
-        let absent = keys.iter().zip(&found).filter(|(_, blob)| blob.is_none());
-        let absent: Vec<BlobId> = absent.map(|(key, _)| key.id).collect();
-        if absent.is_empty() {
-            return Ok(found);
-        }
-        let erasures: Vec<RefName> = absent.iter().map(|id| RefName::erasure(*id)).collect();
-        let erasures = self.store().refs(self.name(), &erasures).await?;
-        match absent.iter().zip(erasures).find(|(_, erasure)| erasure.is_none()) {
-            Some((id, _)) => Err(Error::Missing(ObjectId::Blob(*id))),
-            None => Ok(found),
-        }
-    }
-
-    /// Returns the error of a blob that is not stored: that it was erased, where it was.
-    pub(crate) async fn absent_blob(&self, blob: BlobId) -> Error {
-        match self.erasure_of(blob).await {
-            Ok(Some(erasure)) => Error::Erased(Box::new(erasure)),
-            Ok(None) => Error::Missing(ObjectId::Blob(blob)),
-            Err(error) => error,
-        }
-    }
-
-    /// Returns what is recorded of the erasure of a blob; `None` when it was not erased.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn erasure_of(&self, blob: BlobId) -> Result<Option<Erasure>> {
-        let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
-            return Ok(None);
-        };
-        let document = self.store().blob(self.name(), id).await?;
-        let erasure = document.map(|document| Erasure::read(blob, &document));
-        Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
-    }
 }

@@ -4,8 +4,9 @@ use tract_core::store::LogQuery;
 use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 
 use crate::repo::Repo;
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
-use crate::write::txn::{Txn, WriteOptions, require_done};
+use crate::write::txn::{Txn, WriteOptions};
 
 /// The first branch of a new repository.
 pub const FIRST_BRANCH: &str = "main";

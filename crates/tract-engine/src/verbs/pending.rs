@@ -21,9 +21,10 @@ pub(crate) use self::rule::{Configured, NotWritten, Ruled, WriteTarget, with_sum
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::plan::{Details, Selection, edited_slot};
 use crate::repo::Repo;
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{KeptConflict, MergeOptions};
-use crate::write::txn::{Txn, require_done};
+use crate::write::txn::Txn;
 
 /// Where operations wait.
 const PENDING: &str = "pending/";
@@ -239,36 +240,6 @@ pub struct RecordedDecision {
     pub request: PendingRequest,
     /// The commit that it brought about.
     pub commit: Option<CommitId>,
-}
-
-/// A handler refused an operation, and nothing was committed.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Rejected {
-    /// The decision's name: [`Repo::decision`] reads it, with what was rejected.
-    pub decision: String,
-    /// The event.
-    pub event: String,
-    /// The handler.
-    pub handler: String,
-    /// Why.
-    pub reason: String,
-    /// What would have been said, where something would.
-    pub content: Option<Content>,
-}
-
-/// A handler deferred an operation; nothing was committed yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeferredOperation {
-    /// The operation's name.
-    pub id: String,
-    /// The event.
-    pub event: String,
-    /// The handler.
-    pub handler: String,
-    /// Why.
-    pub reason: String,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -4,8 +4,9 @@
 use tract_core::{Blob, CommitId, RefName, RefTarget};
 
 use crate::repo::Repo;
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
-use crate::write::txn::{Txn, WriteOptions, require_done};
+use crate::write::txn::{Txn, WriteOptions};
 
 /// The namespace of the signatures, so that one that was made for something else is none of a tag.
 pub const SIGNATURE_NAMESPACE: &str = "tract";

@@ -3,8 +3,9 @@
 use tract_core::{Blob, RefName, RefTarget};
 
 use crate::repo::Repo;
+use crate::repo::batch::{apply_and_tell, require_done};
 use crate::repo::error::Result;
-use crate::write::txn::{apply_and_tell, ref_edit, require_done};
+use crate::write::txn::ref_edit;
 
 impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.

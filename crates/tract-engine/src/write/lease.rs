@@ -23,9 +23,9 @@ use tract_core::{
 
 use self::process::Process;
 use crate::repo::Repo;
+use crate::repo::batch::apply_to_store_once;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
-use crate::write::txn::apply_to_store_once;
 
 /// How long a lease holds without being renewed. Clocks of two machines may differ by some of it.
 const LEASE: Duration = Duration::from_secs(10 * 60);

@@ -19,7 +19,8 @@ use tract_core::{
     ToolRow, Toolset, ToolsetId,
 };
 
-use crate::write::txn::{apply_to_store_once, ref_edit};
+use crate::repo::batch::apply_to_store_once;
+use crate::write::txn::ref_edit;
 
 /// The objects and ref moves that are held back.
 #[derive(Debug, Default)]

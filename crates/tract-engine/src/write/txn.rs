@@ -2,7 +2,6 @@
 
 mod apply;
 mod mend;
-mod once;
 mod options;
 mod refs;
 mod rows;
@@ -15,9 +14,6 @@ use tract_core::{
     Batch, BatchId, Blob, BlobId, CallRef, Change, Commit, CommitId, Content, Op, RefName, ToolId,
 };
 
-pub(crate) use self::once::{
-    apply_and_tell, apply_batch, apply_once, apply_to_store_once, require_done, store_derived, tell,
-};
 pub use self::options::WriteOptions;
 use self::refs::StagedRef;
 pub(crate) use self::refs::ref_edit;
@@ -26,9 +22,10 @@ use crate::plan::{
     BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
 };
 use crate::repo::Repo;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
-use crate::upkeep::erase::{ErasureMark, KnownErasures};
+use crate::upkeep::erase::KnownErasures;
 use crate::verbs::pending::{Configured, Ruled, WriteTarget};
 
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects

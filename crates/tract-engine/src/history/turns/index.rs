@@ -14,12 +14,9 @@ use super::row::{CountedLine, TurnRow};
 use crate::history::counts;
 use crate::plan::TurnIndexGap;
 use crate::repo::Repo;
+use crate::repo::batch::store_derived;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
-use crate::upkeep::erase::ErasureMark;
-use crate::write::txn::store_derived;
-
-/// After how many commits of a line a row is written.
-pub(crate) const EVERY: u64 = 1024;
 
 /// Reads all that a line says of tool turns, oldest first.
 pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry>> {

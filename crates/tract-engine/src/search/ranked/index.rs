@@ -15,10 +15,10 @@ use super::wire::{Frame, unframe};
 use super::words::WordCounts;
 use super::{SearchOptions, join, store};
 use crate::repo::Repo;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 use crate::repo::wire::Input;
 use crate::search::grep::message_texts;
-use crate::upkeep::erase::ErasureMark;
 
 /// The segment under construction.
 const BUILDING: u32 = u32::MAX;

@@ -13,9 +13,9 @@ use super::segment::{Segment, Terms, TermsRow};
 use super::terms::{RowWriter, find};
 use super::wire::{Frame, frame, unframe};
 use crate::repo::Repo;
+use crate::repo::batch::store_derived;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
-use crate::upkeep::erase::ErasureMark;
-use crate::write::txn::store_derived;
 
 /// Bytes of a row of words, about.
 const ROW_BYTES: usize = 48 << 10;

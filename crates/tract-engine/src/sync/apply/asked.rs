@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use tract_core::step::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer, ToolSchema};
 
-use super::{LineError, Stream};
+use super::Stream;
 use crate::plan::{Details, NewContent, Request, Selection};
 use crate::repo::Repo;
-use crate::repo::error::Error;
+use crate::repo::error::{Error, LineError};
 use crate::verbs::merge::{MergeOptions, Merged};
 use crate::write::txn::Txn;
 

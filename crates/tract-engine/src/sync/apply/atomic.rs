@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use tract_core::step::StreamOp;
 use tract_core::{Applied, CommitId};
 
-use super::{ApplyEvent, LineError, Stream, StreamLine};
-use crate::repo::error::{Error, Result};
+use super::{ApplyEvent, Stream, StreamLine};
+use crate::repo::error::{Error, LineError, Result};
 
 /// Bytes of lines, and of the objects made of them, that memory holds unless the options say another
 /// number.

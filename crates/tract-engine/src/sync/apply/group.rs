@@ -6,10 +6,8 @@ use std::collections::VecDeque;
 use tract_core::step::StreamOp;
 use tract_core::{Applied, StoreError, StoreErrorKind};
 
-use super::{
-    ApplyEvent, ApplyOptions, LineError, Stream, StreamLine, ends_the_run, speaks_of_the_line,
-};
-use crate::repo::error::{Error, Result};
+use super::{ApplyEvent, ApplyOptions, Stream, StreamLine, ends_the_run, speaks_of_the_line};
+use crate::repo::error::{Error, LineError, Result};
 
 /// Lines in a group whose size the stream itself determines, at most. Their answers wait for each
 /// other, and all are planned again after a lost race.

@@ -10,14 +10,15 @@ use tract_core::{
     StoreExt as _, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
-use super::{LineError, Stream};
+use super::Stream;
 use crate::history::reach::links;
 use crate::history::received::{descends, shaped, time_of};
 use crate::plan::seal_tools;
-use crate::repo::error::Error;
+use crate::repo::batch::{apply_batch, require_done};
+use crate::repo::error::{Error, LineError};
 use crate::upkeep::erase::read_sent;
 use crate::upkeep::restore::{is_corrupt, lacking_blobs, lacking_toolsets};
-use crate::write::txn::{Txn, WriteOptions, apply_batch, ref_edit, require_done};
+use crate::write::txn::{Txn, WriteOptions, ref_edit};
 
 impl Stream {
     /// Takes a blob that a line brought, until something links to it.

@@ -7,15 +7,16 @@ use sha2::{Digest, Sha256};
 use tract_core::step::{StreamOp, StreamOpKind};
 use tract_core::{Blob, BlobId, Changes, CommitId, RefName, RefTarget};
 
-use super::{BundleError, FirstLine, LastLine, VERSION, hex};
+use super::{FirstLine, LastLine, VERSION, hex};
 use crate::history::reach::links;
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
-use crate::sync::apply::{ApplyOptions, LineError, MAX_LINE_BYTES, StreamLine, apply_stream};
+use crate::repo::erasure::Erasure;
+use crate::repo::error::{BundleError, Error, LineError, Result};
+use crate::sync::apply::{ApplyOptions, MAX_LINE_BYTES, StreamLine, apply_stream};
 use crate::sync::carry::{ObjectCopier, is_gone};
 use crate::sync::copy::{CopyProgress, OnCopy};
 use crate::sync::remote::{PlannedRef, TransferredRef, incomplete, move_refs};
-use crate::upkeep::erase::{Erasure, read_sent};
+use crate::upkeep::erase::read_sent;
 use crate::upkeep::restore::readable_commits;
 
 /// Commits that a store is asked for at once.

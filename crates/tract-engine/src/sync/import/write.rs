@@ -3,9 +3,10 @@
 use tract_core::{Applied, Batch, Expect, RefEdit};
 
 use super::Importer;
+use crate::repo::batch::apply_and_tell;
 use crate::repo::error::Result;
 use crate::upkeep::erase::KnownErasures;
-use crate::write::txn::{Txn, WriteOptions, apply_and_tell};
+use crate::write::txn::{Txn, WriteOptions};
 
 impl Importer {
     /// Writes a group. A branch that leads to stored commits may show a message that was erased: it

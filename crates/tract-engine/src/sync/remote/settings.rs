@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use tract_core::{Blob, ObjectId, RefEdit, RefName, RefTarget, nearest};
 
 use crate::repo::Repo;
+use crate::repo::batch::{apply_and_tell, require_done};
 use crate::repo::error::{Error, Result};
-use crate::write::txn::{apply_and_tell, ref_edit, require_done};
+use crate::write::txn::ref_edit;
 
 /// The document that has them.
 const DOCUMENT: &str = "config/remotes";

@@ -13,9 +13,10 @@ use tract_hooks::Hooks;
 use super::edits::{self, EditNote};
 use super::scan::{Scan, Scope};
 use super::search::Search;
-use super::{Erasure, erasures, finish_erasures, record, require_erasing};
-use super::{branches, mark, mend};
+use super::{advance_mark, branches, mend};
+use super::{erasures, finish_erasures, record, require_erasing};
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
 use crate::write::txn::{Txn, WriteOptions};
 
@@ -144,7 +145,7 @@ async fn arrive_together(
             }
         }
         if deleted > 0 || txn.moves_refs() {
-            mark::advance(&mut txn).await?;
+            advance_mark(&mut txn).await?;
         }
         let options = WriteOptions::new().why(&note.reason);
         match txn.apply(&note.verb, &options).await? {

@@ -7,10 +7,10 @@ use tract_core::{
     ToolSchema,
 };
 
-use super::document::Erasure;
 use super::scan::{ErasureExtent, Scan, ScannedBranch};
 use super::search::emptied;
 use crate::plan::{Details, NewContent, Request};
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::write::txn::Txn;
 

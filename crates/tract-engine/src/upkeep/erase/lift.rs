@@ -2,71 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tract_core::store::StoreResult;
-use tract_core::{
-    Batch, BlobId, Commit, CommitId, Expect, RefEdit, RefName, RefTarget, RepoName, Store,
-    StoreExt as _,
-};
+use tract_core::{BlobId, RefName, RefTarget};
 
-use super::{Erasure, erasures};
+use super::erasures;
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
 use crate::write::txn::{Txn, WriteOptions};
-
-/// Returns a batch that was refused because it has an erased blob, changed so that it is let
-/// through: without the blob where only stored commits need it, else with the end of the erasure.
-/// `None` when the blob is banned, or the batch needs it and does not bring it.
-///
-/// An erasure removes bytes from the messages that it names. Another message may say the same.
-pub(crate) async fn let_again(
-    store: &dyn Store,
-    repo: &RepoName,
-    batch: &Batch,
-    blob: BlobId,
-) -> StoreResult<Option<Batch>> {
-    if batch.erases(blob) || batch.blobs.iter().all(|brought| brought.id() != blob) {
-        return Ok(None);
-    }
-    let name = RefName::erasure(blob);
-    let Some(target) = store.ref_target(repo, &name).await? else {
-        return Ok(Some(batch.clone()));
-    };
-    if let RefTarget::Blob(id) = target
-        && let Some(document) = store.blob(repo, id).await?
-        && Erasure::read(blob, &document).ban
-    {
-        return Ok(None);
-    }
-    let mut batch = batch.clone();
-    if is_needed(store, repo, &batch, blob).await? {
-        batch.refs.push(RefEdit { name, expect: Expect::Is(target), to: None });
-    } else {
-        // As when a conversation is imported again: its erased message gets nothing back.
-        batch.blobs.retain(|brought| brought.id() != blob);
-    }
-    Ok(Some(batch))
-}
-
-/// Returns whether something of a batch that is not stored yet links to a blob.
-async fn is_needed(
-    store: &dyn Store,
-    repo: &RepoName,
-    batch: &Batch,
-    blob: BlobId,
-) -> StoreResult<bool> {
-    let linking = batch.commits.iter().filter(|commit| commit.linked_blobs().any(|id| id == blob));
-    let ids: Vec<CommitId> = linking.map(Commit::id).collect();
-    if store.commits(repo, &ids).await?.iter().any(Option::is_none) {
-        return Ok(true);
-    }
-    let mut schemas = batch.toolsets.iter().flat_map(|set| set.entries()).map(|it| it.schema);
-    let is_target = |edit: &RefEdit| edit.to == Some(RefTarget::Blob(blob));
-    Ok(schemas.any(|id| id == blob)
-        || batch.tools.iter().any(|row| row.schema == blob)
-        || batch.refs.iter().any(is_target)
-        // Nothing links to it: it was to be stored for itself.
-        || ids.is_empty())
-}
 
 /// Lists the blobs that may not be stored again.
 pub(crate) async fn banned(repo: &Repo) -> Result<HashMap<BlobId, Erasure>> {

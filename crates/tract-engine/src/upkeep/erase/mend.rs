@@ -9,13 +9,13 @@ use tract_core::{
     StoreExt as _, ToolAnswer, ToolSchema,
 };
 
-use super::document::Erasure;
 use super::edits::EditNote;
 use super::erasures;
-use super::mark::ErasureMark;
 use super::scan::MESSAGES;
 use crate::plan::{Details, Line, NewContent, Request};
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::write::txn::{Txn, WriteOptions};
 

@@ -12,12 +12,12 @@ use tract_core::{
 };
 use tract_secrets::SecretKind;
 
-use super::document::Erasure;
 use super::message::slot_of;
 use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 use super::search::Search;
 use crate::history::reach::commit_id;
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 
 /// Objects that are listed together.

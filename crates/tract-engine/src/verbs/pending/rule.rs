@@ -11,10 +11,10 @@ use tract_hooks::{
     OnFailure, ToolResultAction, ToolResultReceived, ToolSummarization,
 };
 
-use super::{DeferredOperation, Document, PendingRequest, Rejected};
+use super::{Document, PendingRequest};
 use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 
 /// The name that the repository's own rule for summaries decides under.
 const AUTOMATIC: &str = "tool-summarization";

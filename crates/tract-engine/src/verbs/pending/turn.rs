@@ -12,12 +12,10 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{
-    DeferredOperation, Document, NotWritten, Pending, PendingRequest, Rejected, WriteTarget,
-};
+use super::{Document, NotWritten, Pending, PendingRequest, WriteTarget};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// What became of one result of a turn.

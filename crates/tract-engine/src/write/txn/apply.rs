@@ -9,9 +9,10 @@ use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarge
 use super::{StagedRef, Txn};
 use crate::history::turns::NewRow;
 use crate::plan::BranchTip;
+use crate::repo::batch::{apply_once, tell};
 use crate::repo::error::Result;
 use crate::repo::heads::Turn;
-use crate::write::txn::{WriteOptions, apply_once, ref_edit, tell};
+use crate::write::txn::{WriteOptions, ref_edit};
 
 impl Txn<'_> {
     /// Stores everything durably, or nothing.

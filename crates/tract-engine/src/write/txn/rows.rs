@@ -4,8 +4,8 @@ use tract_core::{Commit, CommitId, RefTarget};
 
 use super::Txn;
 use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
-use crate::upkeep::erase::ErasureMark;
 
 impl Txn<'_> {
     /// Folds the histories of heads at the end of runs of plain messages, if a snapshot or a row of

@@ -5,10 +5,8 @@ use tract_hooks::{DecisionRecord, Summarize};
 
 use super::{DecisionSource, NotWritten, Ruled, WriteTarget, with_summary};
 use crate::plan::{Details, Request, with_answer_of};
-use crate::repo::error::Result;
-use crate::verbs::pending::{
-    DeferredOperation, Document, Pending, PendingRequest, RecordedDecision, Rejected, fresh_id,
-};
+use crate::repo::error::{DeferredOperation, Rejected, Result};
+use crate::verbs::pending::{Document, Pending, PendingRequest, RecordedDecision, fresh_id};
 use crate::verbs::summarize::summary_of;
 
 impl WriteTarget<'_> {

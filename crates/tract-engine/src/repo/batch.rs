@@ -3,15 +3,16 @@
 use tract_core::store::{LogQuery, Store};
 use tract_core::telemetry::{self, names};
 use tract_core::{
-    Applied, Batch, BatchId, BlobId, DerivedRow, ObjectId, OperationId, RepoName, StoreError,
-    StoreErrorKind, StoreResult,
+    Applied, Batch, BatchId, BlobId, Commit, CommitId, DerivedRow, Expect, ObjectId, OperationId,
+    RefEdit, RefName, RefTarget, RepoName, StoreError, StoreErrorKind, StoreExt as _, StoreResult,
 };
 use tract_hooks::RefMoved;
 
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
+use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
-use crate::upkeep::erase::{ErasureMark, let_again};
 
 /// Number of retries of a batch whose outcome is unknown.
 const RETRIES: usize = 3;
@@ -60,6 +61,61 @@ fn erased_blob(error: &StoreError) -> Option<BlobId> {
         StoreErrorKind::Erased { object: ObjectId::Blob(blob) } => Some(blob),
         _ => None,
     }
+}
+
+/// Returns a batch that was refused because it has an erased blob, changed so that it is let
+/// through: without the blob where only stored commits need it, else with the end of the erasure.
+/// `None` when the blob is banned, or the batch needs it and does not bring it.
+///
+/// An erasure removes bytes from the messages that it names. Another message may say the same.
+async fn let_again(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+    blob: BlobId,
+) -> StoreResult<Option<Batch>> {
+    if batch.erases(blob) || batch.blobs.iter().all(|brought| brought.id() != blob) {
+        return Ok(None);
+    }
+    let name = RefName::erasure(blob);
+    let Some(target) = store.ref_target(repo, &name).await? else {
+        return Ok(Some(batch.clone()));
+    };
+    if let RefTarget::Blob(id) = target
+        && let Some(document) = store.blob(repo, id).await?
+        && Erasure::read(blob, &document).ban
+    {
+        return Ok(None);
+    }
+    let mut batch = batch.clone();
+    if is_needed(store, repo, &batch, blob).await? {
+        batch.refs.push(RefEdit { name, expect: Expect::Is(target), to: None });
+    } else {
+        // As when a conversation is imported again: its erased message gets nothing back.
+        batch.blobs.retain(|brought| brought.id() != blob);
+    }
+    Ok(Some(batch))
+}
+
+/// Returns whether something of a batch that is not stored yet links to a blob.
+async fn is_needed(
+    store: &dyn Store,
+    repo: &RepoName,
+    batch: &Batch,
+    blob: BlobId,
+) -> StoreResult<bool> {
+    let linking = batch.commits.iter().filter(|commit| commit.linked_blobs().any(|id| id == blob));
+    let ids: Vec<CommitId> = linking.map(Commit::id).collect();
+    if store.commits(repo, &ids).await?.iter().any(Option::is_none) {
+        return Ok(true);
+    }
+    let mut schemas = batch.toolsets.iter().flat_map(|set| set.entries()).map(|it| it.schema);
+    let is_target = |edit: &RefEdit| edit.to == Some(RefTarget::Blob(blob));
+    Ok(schemas.any(|id| id == blob)
+        || batch.tools.iter().any(|row| row.schema == blob)
+        || batch.refs.iter().any(is_target)
+        // Nothing links to it: it was to be stored for itself.
+        || ids.is_empty())
 }
 
 async fn apply_within_span(

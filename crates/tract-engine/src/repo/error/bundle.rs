@@ -3,7 +3,7 @@
 use tract_core::CommitId;
 use tract_core::text::count;
 
-use crate::sync::apply::LineError;
+use super::LineError;
 
 /// Why a file is no bundle that can be taken here. No ref has moved.
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,9 @@
 //! The condition under which derived rows are stored.
 
 use tract_core::store::StoreResult;
-use tract_core::{Batch, Blob, BlobId, Expect, RefEdit, RefName, RefTarget, StoreExt as _};
+use tract_core::{Batch, Expect, RefEdit, RefName, RefTarget, StoreExt as _};
 
 use crate::repo::Repo;
-use crate::repo::error::Result;
-use crate::write::txn::Txn;
 
 /// The position in the erasures of a repository at which messages were read. Rows that are derived from
 /// the messages are stored only if nothing was erased since: an erasure drops all derived rows, and
@@ -20,7 +18,7 @@ impl ErasureMark {
     }
 
     /// Makes a mark of the target that the ref of the newest erasure had.
-    pub(super) fn at(target: Option<RefTarget>) -> Self {
+    pub(crate) fn at(target: Option<RefTarget>) -> Self {
         Self(target)
     }
 
@@ -30,13 +28,4 @@ impl ErasureMark {
         let edit = RefEdit { name: RefName::newest_erasure(), expect, to: self.0.clone() };
         batch.refs.push(edit);
     }
-}
-
-/// Moves the mark with a write that erases.
-pub(super) async fn advance(txn: &mut Txn<'_>) -> Result<()> {
-    // Any value that no write before had.
-    let document = Blob::seal(format!("{{\"batch\":\"{}\"}}", txn.id()));
-    let target: BlobId = document.id();
-    txn.move_ref(&RefName::newest_erasure(), Some(RefTarget::Blob(target))).await?;
-    txn.blob(document)
 }

@@ -35,17 +35,17 @@ pub struct Erasure {
 }
 
 impl Erasure {
-    pub(super) fn to_blob(&self) -> Blob {
+    pub(crate) fn to_blob(&self) -> Blob {
         let json = serde_json::to_string(self).expect("texts and numbers are JSON");
         Blob::seal(json)
     }
 
     /// Reads a document. An unreadable document still records that the blob is erased.
-    pub(super) fn read(blob: BlobId, document: &Blob) -> Self {
+    pub(crate) fn read(blob: BlobId, document: &Blob) -> Self {
         serde_json::from_slice(document.bytes()).unwrap_or_else(|_| Self::unknown(blob))
     }
 
-    pub(super) fn unknown(blob: BlobId) -> Self {
+    pub(crate) fn unknown(blob: BlobId) -> Self {
         let (reason, who, verb) = Default::default();
         let messages = Vec::new();
         Self {
