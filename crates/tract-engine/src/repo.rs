@@ -1,4 +1,4 @@
-//! The repository handle and what every other module builds on.
+//! The repository handle, and the basics that all other modules build on.
 //!
 //! [`Repo`] with its options and reads, [`Error`](crate::Error), the id of an operation, the known
 //! tips of branches, and the encoding of derived rows. Nothing here writes history.

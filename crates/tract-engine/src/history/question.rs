@@ -1,4 +1,4 @@
-//! What a context still asks: a question without an answer, calls without results.
+//! Open ends of a context: a question without an answer, calls without results.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use tract_core::{CallRef, CommitId, Draft, Role};
 
 use crate::plan::OpenCall;
 
-/// Returns the commit of this question when it is the last message of the context, so that asking
-/// again after a failed request does not record it twice.
+/// Returns the commit of this question if it is the last message of the context, so that a retry
+/// after a failed request does not record it twice.
 ///
 /// # Behavior
 /// - Only a plain question counts: one with metadata, a priority, a time or verbatim bytes of its
@@ -31,7 +31,7 @@ pub fn unanswered(compiled: &Compiled, question: &Draft) -> Option<CommitId> {
         .then_some(last.commit)
 }
 
-/// Returns the calls of a context that no result answers, in order.
+/// Returns the unanswered calls of a context, in order.
 pub fn open_calls(compiled: &Compiled) -> Vec<OpenCall> {
     let answered: HashSet<_> = compiled.rows().filter_map(|(row, _)| row.answers).collect();
     let mut open = Vec::new();

@@ -1,4 +1,4 @@
-//! A repository in a store: what all verbs are functions over.
+//! The repository handle.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,22 +26,22 @@ const TURN_ROWS_EVERY: u64 = 1024;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RepoOptions {
-    /// The repository's name in the store; `default` by default.
+    /// The repository's name in the store; default: `default`.
     pub name: RepoName,
-    /// The clock; that of the operating system by default.
+    /// The clock; default: that of the operating system.
     pub clock: Arc<dyn Clock>,
-    /// Counts tokens; about four characters a token by default.
+    /// The token counter; default: about four characters per token.
     pub counter: Arc<dyn TokenCounter>,
-    /// The handlers that run before a write; none by default.
+    /// The handlers that run before a write; default: none.
     pub hooks: Hooks,
-    /// Limits that are checked before a write.
+    /// The limits that are checked before a write.
     pub limits: Limits,
-    /// The author in the ref log; empty by default.
+    /// The author in the ref log; default: empty.
     pub who: String,
-    /// After how many commits of a line a row of the turn index is written; 1,024 by default.
-    /// Fewer make queries of turns cheaper and the index larger.
+    /// Number of commits between two rows of the turn index; default: 1,024. A smaller number makes
+    /// queries for turns cheaper and the index larger.
     pub turn_rows_every: u64,
-    /// For how long a write plans again when others keep moving its refs; 30 seconds by default.
+    /// Time during which a write is retried while others keep moving its refs; default: 30 seconds.
     pub retry_for: Duration,
 }
 
@@ -101,14 +101,14 @@ impl RepoOptions {
         self
     }
 
-    /// Sets after how many commits of a line a row of the turn index is written; at least 1.
+    /// Sets the number of commits between two rows of the turn index; at least 1.
     #[must_use]
     pub fn turn_rows_every(mut self, commits: u64) -> Self {
         self.turn_rows_every = commits.max(1);
         self
     }
 
-    /// Sets for how long a write plans again when others keep moving its refs.
+    /// Sets the time during which a write is retried while others keep moving its refs.
     #[must_use]
     pub fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
@@ -133,8 +133,8 @@ impl fmt::Debug for RepoOptions {
     }
 }
 
-/// A named repository in a store. It has no position: verbs name a branch or a head. Cheap to
-/// clone.
+/// A named repository in a store. It has no current branch: operations take a branch or a head.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Repo {
     store: Arc<dyn Store>,
@@ -154,7 +154,7 @@ impl fmt::Debug for Repo {
 }
 
 impl Repo {
-    /// Names a repository in a store. Nothing is read or written.
+    /// Creates a handle of a repository in a store. Nothing is read or written.
     pub fn new(store: Arc<dyn Store>, options: RepoOptions) -> Self {
         let RepoOptions { name, counter, .. } = &options;
         let compiler = Compiler::new(store.clone(), name.clone(), counter.clone());
@@ -167,13 +167,13 @@ impl Repo {
         }
     }
 
-    /// Returns the same repository in another store, with caches of its own.
+    /// Returns the same repository in another store, with its own caches.
     pub(crate) fn over(&self, store: Arc<dyn Store>) -> Self {
         Self::new(store, RepoOptions::clone(&self.options))
     }
 
-    /// Returns the same repository for one operation: one [`undo`](Self::undo) reverts all that is
-    /// written through it. Caches are shared.
+    /// Returns a handle whose writes belong to one operation, so that one [`undo`](Self::undo)
+    /// reverts all of them. Caches are shared.
     ///
     /// ```
     /// # tract_core::block_on(async {
@@ -193,19 +193,19 @@ impl Repo {
         Self { operation: Some(operation), ..self.clone() }
     }
 
-    /// Returns the operation that this handle's writes belong to; `None` when each is one of its
-    /// own.
+    /// Returns the operation that this handle's writes belong to; `None` if each write is a
+    /// separate one.
     pub fn operation(&self) -> Option<&Operation> {
         self.operation.as_ref()
     }
 
-    /// Returns the operation that a write belongs to: the chosen one, else this handle's, else a new
-    /// one.
+    /// Returns the operation that a write belongs to: the chosen one, else this handle's, else a
+    /// new one.
     pub(crate) fn operation_or_new(&self, chosen: Option<&Operation>) -> Result<Operation> {
         chosen.or(self.operation()).cloned().map_or_else(Operation::begin, Ok)
     }
 
-    /// Returns what the ref log says of a write.
+    /// Returns the ref log note of a write.
     pub(crate) fn log_note(&self, operation: OperationId, what: &str) -> LogNote {
         LogNote {
             operation,
@@ -217,7 +217,7 @@ impl Repo {
         }
     }
 
-    /// Returns an empty batch, the next one of an operation.
+    /// Returns an empty batch: the next one of an operation.
     pub(crate) fn batch(&self, operation: &Operation, what: &str) -> Result<Batch> {
         Ok(Batch::new(operation.next_batch()?, self.log_note(operation.id(), what)))
     }
@@ -229,7 +229,7 @@ impl Repo {
         Self::new(Arc::clone(&self.store), options)
     }
 
-    /// Returns the same repository with other handlers; caches are shared.
+    /// Returns the same repository with other handlers. Caches are shared.
     #[must_use]
     pub fn with_hooks(&self, hooks: Hooks) -> Self {
         let options = RepoOptions { hooks, ..RepoOptions::clone(&self.options) };
@@ -276,16 +276,16 @@ impl Repo {
     /// Reads the content of a version of a message.
     ///
     /// # Errors
-    /// [`Error::Missing`] when it is not stored, or has no content.
+    /// [`Error::Missing`] when it is not stored, or the commit has no content.
     pub async fn content_of(&self, version: CommitId) -> Result<Content> {
         let commit = self.require_commit(version).await?;
         self.content(&commit).await?.ok_or(Error::Missing(ObjectId::Commit(version)))
     }
 
-    /// Reads the content of a commit; `None` when it has none.
+    /// Reads the content of a commit; `None` if it has no content.
     ///
     /// # Errors
-    /// What the store reports, and [`Error::Content`] when the blob is not what the record states.
+    /// When the store fails; [`Error::Content`] when the blob does not fit the kind in the record.
     pub async fn content(&self, commit: &Commit) -> Result<Option<Content>> {
         let (Some(id), Some(kind)) = (commit.content, &commit.kind) else { return Ok(None) };
         let blob = self.require_blob(id).await?;
@@ -312,16 +312,16 @@ impl Repo {
         self.options.clock.now_us()
     }
 
-    /// Reads a ref as it is: a symbolic one is not followed.
+    /// Reads a ref without following a symbolic one.
     pub async fn ref_target(&self, name: &RefName) -> Result<Option<RefTarget>> {
         Ok(self.store.ref_target(self.name(), name).await?)
     }
 
-    /// Reads the commit that a ref points at, following symbolic refs; `None` when it does not
-    /// exist yet or points at no commit.
+    /// Reads the commit that a ref points to, following symbolic refs; `None` if the ref does not
+    /// exist or does not point to a commit.
     pub async fn head_of(&self, name: &RefName) -> Result<Option<CommitId>> {
         let mut name = name.clone();
-        // HEAD names a branch; a longer chain of names is nobody's intention.
+        // `HEAD` names a branch. Longer chains are not created by tract, so a small bound suffices.
         for _ in 0..5 {
             match self.ref_target(&name).await? {
                 Some(RefTarget::Ref(next)) => name = next,
@@ -337,7 +337,7 @@ impl Repo {
         Ok(self.store.commit(self.name(), id).await?)
     }
 
-    /// Reads a commit that must be there.
+    /// Reads a commit that must be stored.
     ///
     /// # Errors
     /// [`Error::Missing`] when it is not.
@@ -345,14 +345,14 @@ impl Repo {
         self.commit(id).await?.ok_or(Error::Missing(ObjectId::Commit(id)))
     }
 
-    /// Reads commits that must be there.
+    /// Reads commits that must be stored.
     pub(crate) async fn require_commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
         let found = self.store.commits(self.name(), ids).await?;
         let found = ids.iter().zip(found);
         found.map(|(id, commit)| commit.ok_or(Error::Missing(ObjectId::Commit(*id)))).collect()
     }
 
-    /// Reads a blob that must be there.
+    /// Reads a blob that must be stored.
     ///
     /// # Errors
     /// [`Error::Missing`] when it is not.
@@ -404,7 +404,7 @@ impl Repo {
         Ok(Some(erasure.unwrap_or_else(|| Erasure::unknown(blob))))
     }
 
-    /// Reads a toolset that must be there.
+    /// Reads a toolset that must be stored.
     ///
     /// # Errors
     /// [`Error::Missing`] when it is not.
@@ -413,18 +413,18 @@ impl Repo {
         found.ok_or(Error::Missing(ObjectId::Toolset(id)))
     }
 
-    /// Reads what a commit changes, wherever its record keeps the list.
+    /// Reads the changes of a commit, whether its record lists them or a blob does.
     ///
     /// # Errors
-    /// [`Error::Compile`] when the list's blob is not stored, or is no such list.
+    /// [`Error::Compile`] when the list's blob is not stored, or is not a list of changes.
     pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
         Ok(self.compiler.changes(commit).await?)
     }
 
-    /// Reads what planners plan on at a head; before the first commit it is empty.
+    /// Reads the folded history of a head, for planners; empty before the first commit.
     ///
     /// # Errors
-    /// [`Error::Compile`] when a commit of the line is not stored, or does not fit its parent's
+    /// [`Error::Compile`] when a commit of the history is not stored, or does not fit its parent's
     /// view.
     pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
         Ok(self.compiler.line(head).await?)
@@ -449,12 +449,12 @@ impl Repo {
         }
     }
 
-    /// Compiles a head for people to look at: what cannot be read is listed, and in its place is a
-    /// message that says why. No handler is asked.
+    /// Compiles a head for display. Each unreadable message is listed, and replaced by a message
+    /// that states the reason. No handler is asked.
     ///
     /// # Errors
-    /// When a commit of the line cannot be read, or the store fails in a way that is not damage of one
-    /// object.
+    /// When a commit of the history cannot be read, or the store fails for a reason other than
+    /// damage to one object.
     pub async fn compile_readable(
         &self,
         head: Option<CommitId>,

@@ -1,4 +1,5 @@
-//! One command as the ref log knows it: the id that its writes share, and the ids of its writes.
+//! An operation: the id that the writes of one command share in the ref log, and the ids of its
+//! batches.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,16 +8,18 @@ use tract_core::{BatchId, OperationId, RepoName};
 
 use crate::repo::error::{Error, Result};
 
-/// One command. Writes of one operation share its id in the ref log, and one
+/// An operation, usually one command. Its writes share an id in the ref log, and one
 /// [`undo`](crate::Repo::undo) reverts all of them. Cheap to clone; clones are the same operation.
 ///
-/// The ids of its writes come in pages that share their first 8 bytes, so that the ref log finds
-/// them by its index of writes. A page is left only once it has entries, so the pages have no gap.
+/// The ids of its batches are grouped into pages that share their first 8 bytes, so that the ref
+/// log finds them through its index by batch id. The next page is used once the current one has
+/// entries, so readers may stop at the first empty page.
 #[derive(Clone, Debug)]
 pub struct Operation {
     id: OperationId,
     page: Arc<Mutex<Page>>,
-    /// Whether writes are durable when they are reported: not so where they are held back first.
+    /// Whether writes are durable when they are reported; false for an overlay, which holds them
+    /// back.
     records: bool,
 }
 
@@ -24,19 +27,19 @@ pub struct Operation {
 struct Page {
     number: u64,
     entries: usize,
-    /// Whether the next write is the first, whose id is the operation's own.
+    /// Whether the next batch is the first one, which has the operation's own id.
     first: bool,
 }
 
-/// After how many entries a page is left. Whether a batch was applied before is looked for among
-/// those of its page.
+/// Number of entries after which the next page is used. To check whether a batch was already
+/// applied, stores search the entries of its page, so pages are kept short.
 const PAGE: usize = 256;
 
 impl Operation {
     /// Starts a new operation.
     ///
     /// # Errors
-    /// [`Error::Random`] when the operating system has no randomness to give.
+    /// [`Error::Random`] when the operating system cannot provide randomness.
     pub fn begin() -> Result<Self> {
         let id = OperationId::random().map_err(Error::Random)?;
         let page = Page { first: true, ..Page::default() };
@@ -48,17 +51,17 @@ impl Operation {
         self.id
     }
 
-    /// Returns the same operation for a store that holds writes back: what is reported as written
-    /// there may still be lost.
+    /// Returns the same operation for a store that holds writes back: reported writes may still be
+    /// lost there.
     pub(crate) fn held_back(&self) -> Self {
         Self { records: false, ..self.clone() }
     }
 
-    /// Makes the id of its next write.
+    /// Returns the id of its next batch.
     pub(crate) fn next_batch(&self) -> Result<BatchId> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut page.first) {
-            // The log keeps one id where the operation is a single write.
+            // An operation with a single batch has one id in the log.
             return Ok(BatchId::from_bytes(*self.id.as_bytes()));
         }
         let number = page.number;
@@ -67,14 +70,14 @@ impl Operation {
         Ok(id.with_prefix(self.id.batch_prefix(number)))
     }
 
-    /// Returns an id that belongs to this operation, from one that was made for another.
+    /// Changes the id of a batch that was created for another operation to one of this operation.
     pub(crate) fn adopt(&self, id: BatchId) -> BatchId {
         let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
         id.with_prefix(self.id.batch_prefix(page.number))
     }
 
-    /// Counts what a write moved, and turns to the next page when this one is full and the ref log
-    /// has entries of it: a move to where a ref is already leaves none.
+    /// Counts the ref moves of a write. Uses the next page once this one is full and the ref log
+    /// has entries of it: setting a ref to its current target logs nothing.
     pub(crate) async fn recorded(
         &self,
         store: &dyn Store,
@@ -89,10 +92,10 @@ impl Operation {
         self.turn(number, has_entries);
     }
 
-    /// Counts moves of a write; returns the number of its page when that is full.
+    /// Counts the ref moves of a write. Returns the page number if the page is full.
     fn count(&self, id: BatchId, moves: usize) -> Option<u64> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        // A write that was begun on an earlier page says nothing of this one.
+        // Ignore writes that were begun on an earlier page.
         if !self.records || id.prefix() != self.id.batch_prefix(page.number) {
             return None;
         }
@@ -110,7 +113,7 @@ impl Operation {
 }
 
 impl From<OperationId> for Operation {
-    /// Names an operation that others may write to as well.
+    /// Creates a handle of an operation that others may write to as well.
     fn from(id: OperationId) -> Self {
         Self { id, page: Arc::default(), records: true }
     }

@@ -23,12 +23,12 @@ pub struct Branch {
 }
 
 impl Repo {
-    /// Makes `HEAD` point at the first branch, where there is no `HEAD` yet. The branch itself
-    /// begins with its first commit. Returns whether something was written.
+    /// Makes `HEAD` point to the first branch, if there is no `HEAD` yet. The branch itself starts
+    /// with its first commit. Returns whether anything was written.
     ///
     /// # Errors
-    /// [`Error::BadName`] when the repository's name has characters that cannot be seen; when the
-    /// store fails.
+    /// [`Error::BadName`] when the repository's name has invisible characters; when the store
+    /// fails.
     pub async fn init(&self) -> Result<bool> {
         self.name().check_visible()?;
         let mut txn = Txn::new(self)?;
@@ -38,12 +38,12 @@ impl Repo {
         let first = RefTarget::Ref(RefName::branch(FIRST_BRANCH)?);
         txn.move_ref(&RefName::head(), Some(first)).await?;
         let applied = txn.apply("init", &WriteOptions::default()).await?;
-        // Another writer was faster, with the same result.
+        // On a conflict another writer was faster, with the same result.
         Ok(!matches!(applied, Applied::Conflict(_)))
     }
 
-    /// Returns the branch that `HEAD` leads to; the first branch where there is no `HEAD`, and
-    /// where an older version stored one that leads to no branch.
+    /// Returns the branch that `HEAD` points to. Without a `HEAD`, or with one from an older
+    /// version that does not point to a branch, returns the first branch.
     ///
     /// # Errors
     /// When the store fails.
@@ -83,11 +83,11 @@ impl Repo {
         Ok(tags.collect())
     }
 
-    /// Makes a branch that begins at a commit: one ref write, nothing is copied. Where the commit
-    /// shows a message that was erased since, the branch gets the edit of the erasure on top.
+    /// Creates a branch at a commit with one ref write; nothing is copied. If the commit shows a
+    /// message that was erased since, the branch gets the edit of the erasure on top.
     ///
     /// # Errors
-    /// [`Error::Exists`] when there is one of this name, [`Error::BadName`] for a bad name,
+    /// [`Error::Exists`] when the branch already exists, [`Error::BadName`] for a bad name,
     /// [`Error::Missing`] when the commit is not stored.
     pub async fn create_branch(&self, name: &str, at: CommitId) -> Result<RefName> {
         let name = RefName::branch(name)?;
@@ -95,7 +95,7 @@ impl Repo {
         Ok(name)
     }
 
-    /// Makes a tag, which never moves.
+    /// Creates a tag, which never moves.
     ///
     /// # Errors
     /// As [`create_branch`](Self::create_branch).
@@ -117,7 +117,7 @@ impl Repo {
             txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
             match txn.apply(what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(()),
-                // Something was erased meanwhile, which the branch must not show.
+                // Another message was erased since the check; the branch must not show it.
                 Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {
                     races.lose().await?;
                 }
@@ -131,11 +131,12 @@ impl Repo {
         }
     }
 
-    /// Deletes a branch; its commits stay, and the ref log says where it was. Returns its last head.
+    /// Deletes a branch and returns its last head. Its commits stay, and the ref log keeps the
+    /// head.
     ///
     /// # Errors
-    /// [`Error::UnknownBranch`] when there is none, [`Error::CheckedOut`] when `HEAD` points to it,
-    /// [`Error::Conflict`] when it moves meanwhile.
+    /// [`Error::UnknownBranch`] when it does not exist, [`Error::CheckedOut`] when `HEAD` points to
+    /// it, [`Error::Conflict`] when another writer moves it during the call.
     pub async fn delete_branch(&self, name: &str) -> Result<CommitId> {
         let heads = self.delete_branches(&[name]).await?;
         Ok(heads.into_iter().next().expect("one branch has one head"))
@@ -149,7 +150,7 @@ impl Repo {
         let mut txn = Txn::new(self)?;
         let at = txn.target(&RefName::head()).await?;
         let current = self.current_branch().await?;
-        // The branches are not checked out while they go.
+        // Hold `HEAD`, so that no branch is checked out while it is deleted.
         txn.hold(&RefName::head(), at.clone());
         let mut heads = Vec::with_capacity(names.len());
         for name in names.iter().map(AsRef::as_ref) {
@@ -167,15 +168,15 @@ impl Repo {
         Ok(heads)
     }
 
-    /// Renames a branch, and points `HEAD` to the new name where it pointed to the old one: one
-    /// write. Returns the head; `None` for the current branch before its first commit.
+    /// Renames a branch in one write. `HEAD` follows if it points to the branch. Returns the head;
+    /// `None` for the current branch before its first commit.
     ///
-    /// The ref log of the new name starts here; that of the old name says where the branch was.
+    /// The ref log of the new name starts here; that of the old name keeps the earlier moves.
     ///
     /// # Errors
-    /// [`Error::UnknownBranch`] when there is none, [`Error::Exists`] when the new name is taken,
-    /// [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`] when it
-    /// moves meanwhile.
+    /// [`Error::UnknownBranch`] when it does not exist, [`Error::Exists`] when the new name is
+    /// taken, [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`]
+    /// when another writer moves it during the call.
     pub async fn rename_branch(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
         let branch = self.stored_branch(name).await?;
         let renamed = RefName::branch(to)?;
@@ -190,7 +191,7 @@ impl Repo {
         if let Some(at) = txn.target(&renamed).await? {
             return Err(Error::Exists { name: renamed, at });
         }
-        // A pending approval is carried out on the branch that it names.
+        // A pending approval is later carried out on the branch that it names.
         let pending = self.pending().await?;
         let count = pending.iter().filter(|pending| pending.branch == branch).count();
         if count > 0 {
@@ -209,10 +210,11 @@ impl Repo {
         Ok(head)
     }
 
-    /// Deletes tags and their signatures in one write, all or none; their commits stay. Returns those, in order.
+    /// Deletes tags and their signatures in one write, all or none. Returns their commits, which
+    /// stay, in order.
     ///
     /// # Errors
-    /// [`Error::UnknownTag`] when there is none of a name.
+    /// [`Error::UnknownTag`] when a tag does not exist.
     pub async fn delete_tags(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
         let mut txn = Txn::new(self)?;
         let mut commits = Vec::with_capacity(names.len());
@@ -236,8 +238,8 @@ impl Repo {
         Ok(commits)
     }
 
-    /// Returns the branch that was checked out before the current one, by the ref log of `HEAD`;
-    /// branches that are gone are passed over.
+    /// Returns the branch that was checked out before the current one, from the ref log of `HEAD`.
+    /// Deleted branches are skipped.
     ///
     /// # Errors
     /// When the store fails.
@@ -259,11 +261,11 @@ impl Repo {
         }
     }
 
-    /// Points `HEAD` to a branch. Handles on other branches stay there.
+    /// Points `HEAD` to a branch. Does not affect handles on other branches.
     ///
     /// # Errors
-    /// [`Error::UnknownBranch`] when there is none of this name; [`Error::KeptMoving`] when `HEAD`
-    /// or the branch moves each time, and then `HEAD` stays.
+    /// [`Error::UnknownBranch`] when the branch does not exist; [`Error::KeptMoving`] when `HEAD`
+    /// or the branch moves during every try. `HEAD` is then unchanged.
     pub async fn checkout(&self, name: &str) -> Result<RefName> {
         let branch = self.stored_branch(name).await?;
         let mut races = self.races();
@@ -272,7 +274,7 @@ impl Repo {
             let Some(at) = txn.target(&branch).await? else {
                 return Err(self.unknown_branch(name).await?);
             };
-            // HEAD is never left on a branch that is deleted meanwhile.
+            // Hold the branch, so that `HEAD` is never left on one that is deleted during the call.
             txn.hold(&branch, Some(at));
             txn.move_ref(&RefName::head(), Some(RefTarget::Ref(branch.clone()))).await?;
             if races.won(txn.apply("checkout", &WriteOptions::default()).await?).await? {
@@ -281,8 +283,8 @@ impl Repo {
         }
     }
 
-    /// Returns the ref of a branch as it is stored: branches of older versions and other stores may have
-    /// names that are refused or spelled in another way now.
+    /// Returns the ref of a branch as it is stored. Branches of older versions and other stores may
+    /// have names that are now rejected or normalized differently.
     async fn stored_branch(&self, name: &str) -> Result<RefName> {
         let as_given = RefName::new(format!("heads/{name}"))?;
         match RefName::branch(name) {

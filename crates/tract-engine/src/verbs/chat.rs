@@ -1,4 +1,4 @@
-//! One request to a model: the question is committed before it, and the answer after it.
+//! A request to a model: the question is committed before it, and the answer after it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,7 +61,7 @@ impl ChatOptions {
     /// Sends these tools with this request only; the tools in force stay.
     ///
     /// # Errors
-    /// [`Error::Json`] when one is no JSON object.
+    /// [`Error::Json`] when a schema is not a JSON object.
     pub fn tools<T: IntoSchema>(mut self, tools: impl IntoIterator<Item = T>) -> Result<Self> {
         self.tools = Some(into_schemas(tools)?);
         Ok(self)
@@ -70,7 +70,7 @@ impl ChatOptions {
     /// Sets one parameter, such as `temperature` or `max_tokens`.
     ///
     /// # Errors
-    /// When the value does not become JSON.
+    /// When the value cannot be serialized as JSON.
     pub fn parameter(mut self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
         let value = JsonText::of(&value)?;
         self.parameters.retain(|(known, _)| known != name);
@@ -93,7 +93,7 @@ impl ChatOptions {
         self
     }
 
-    /// Sets whether the bytes of the answer are stored with its commit; they are by default.
+    /// Sets whether the raw bytes of the answer are stored with its commit; default: true.
     #[must_use]
     pub fn keep_raw(mut self, keep: bool) -> Self {
         self.without_raw = !keep;
@@ -110,11 +110,11 @@ impl ChatOptions {
     }
 }
 
-/// The answer of a model, and the commits of question and answer.
+/// A model's answer, and the commits of question and answer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ChatReply {
-    /// The commit of the question; `None` for [`generate`], which asks none.
+    /// The commit of the question; `None` for [`generate`], which has no question.
     pub sent: Option<Commit>,
     /// The commit of the answer.
     pub commit: Commit,
@@ -141,13 +141,13 @@ pub enum ChatError {
     /// The engine refuses the question or the answer, or the store fails.
     #[error(transparent)]
     Engine(#[from] Error),
-    /// A parameter or the answer does not become JSON.
+    /// A parameter or the answer cannot be serialized as JSON.
     #[error(transparent)]
     Serialize(#[from] serde_json::Error),
     /// The model gave no answer. The question, if any, is recorded.
     #[error(transparent)]
     Model(Box<ModelError>),
-    /// The answer ended before it was whole.
+    /// The answer broke off.
     #[error("{error}")]
     BrokenOff {
         /// The cause, and the part that arrived.
@@ -161,7 +161,7 @@ pub enum ChatError {
     Late {
         /// The answer.
         reply: Box<Reply>,
-        /// Where the branch was expected, and where it is.
+        /// The conflict: the expected head, and the current one.
         conflict: Box<Error>,
     },
     /// The context is empty.
@@ -172,8 +172,8 @@ pub enum ChatError {
 /// Records a question, sends the context to the model, and records its answer. One `undo` reverts
 /// both commits.
 ///
-/// The question is durable before the request is sent. When there is no answer it stays, and the
-/// same question does not record it a second time while it is the last message.
+/// The question is durable before the request is sent. It stays if there is no answer. While it is
+/// the last message, sending the same question again does not record it twice.
 ///
 /// # Errors
 /// [`ChatError`].
@@ -184,7 +184,7 @@ pub async fn chat(
     mut question: Draft,
     options: &ChatOptions,
 ) -> Result<ChatReply, ChatError> {
-    // Both commits belong to one operation, so that `undo` never leaves a question alone.
+    // Both commits belong to one operation, so `undo` never leaves a question without its answer.
     let repo = &match repo.operation() {
         Some(_) => repo.clone(),
         None => repo.within(Operation::begin()?),
@@ -200,8 +200,8 @@ pub async fn chat(
         Some(recorded) => repo.require_commit(recorded).await?,
         None => {
             let sent = repo.append(branch, question).await?;
-            // The request must end with this question also when others commit to the branch, so
-            // its own commit is compiled and not the head.
+            // The request must end with this question even if others commit to the branch, so
+            // compile its commit and not the head.
             compiled = repo.compile(Some(sent.id())).await?;
             sent
         }
@@ -270,8 +270,8 @@ async fn ask(
     let mut draft = reply_draft(&reply)?;
     draft.tools.clone_from(&options.tools);
     draft.generation_config = generation_config(parameters.as_ref(), reply.model.as_deref())?;
-    // An answer is recorded on the head that was sent, or not at all: on another head it would
-    // answer messages that the model never saw.
+    // The answer is recorded on the head that was sent, or not at all: on another head it would
+    // follow messages that the model never saw.
     let write = WriteOptions::new().expect(compiled.head());
     match repo.write(branch, vec![Request::Append(draft)], &write).await {
         Ok(made) => {
@@ -285,8 +285,8 @@ async fn ask(
     }
 }
 
-/// Records the part of an answer that arrived before it broke off, as a note: notes are in the log
-/// and never in a context.
+/// Records the partial answer of a request that broke off, as a note: notes are in the log but
+/// never part of a context.
 async fn no_answer(
     repo: &Repo,
     branch: &RefName,

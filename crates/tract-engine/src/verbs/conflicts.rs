@@ -1,4 +1,4 @@
-//! Conflicts of a merge with what a person needs to decide them.
+//! Merge conflicts with the details that a person needs to resolve them.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use crate::repo::error::Result;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConflictSide {
-    /// The number of the message in the context of this side, from 1; `None` where it is not shown.
+    /// The number of the message in the context of this side, from 1; `None` if it is not shown.
     pub number: Option<usize>,
-    /// The text, the priority, or the names of the tools; `None` where this side has none.
+    /// The text, the priority, or the names of the tools; `None` if missing on this side.
     pub text: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A model's answer as what is committed of it.
+//! Converts a model's answer into a draft of its commit.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ fn json_error(error: serde_json::Error) -> Error {
     Error::Damaged { object: None, what: format!("as JSON: {error}") }
 }
 
-/// Makes the message that records a model's answer: its bytes are kept, the provider's id is its
-/// origin, the model its generation config, tokens and stop reason its metadata.
+/// Creates the message that records a model's answer. Its bytes are kept, the provider's id becomes
+/// its origin, the model its generation config, and tokens and stop reason its metadata.
 ///
 /// # Errors
-/// When something in it does not become JSON.
+/// When a part of it cannot be serialized as JSON.
 pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
     let mut draft = Draft::new(reply.content.clone());
     draft.origin = Origin { id: reply.id.clone(), ..AuthorKind::Model.into() };
@@ -37,11 +37,10 @@ pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
     Ok(draft)
 }
 
-/// Puts the parameters of a request and the model that answered into one object, as a generation
-/// config has them.
+/// Combines the parameters of a request and the model that answered into a generation config.
 ///
 /// # Errors
-/// When the parameters are no JSON object.
+/// When the parameters are not a JSON object.
 pub fn generation_config(
     parameters: Option<&JsonText>,
     model: Option<&str>,
@@ -59,11 +58,11 @@ pub fn generation_config(
     config.transpose().map_err(json_error)
 }
 
-/// Makes the note that records what came of an answer that broke off: it is in the log, and in no
-/// context.
+/// Creates the note that records the partial answer of a request that broke off. The note is in the
+/// log, but not part of a context.
 ///
 /// # Errors
-/// When something in it does not become JSON.
+/// When a part of it cannot be serialized as JSON.
 pub fn broken_off(
     cause: &ModelError,
     partial: &PartialReply,

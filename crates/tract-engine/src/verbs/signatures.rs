@@ -1,5 +1,4 @@
-//! Signatures of tags: who says that a history is this one. What is signed is the id of a commit,
-//! so all that it leads to is signed with it.
+//! Signatures of tags. They cover the id of a commit, and so the whole history it leads to.
 
 use tract_core::{Blob, CommitId, RefName, RefTarget};
 
@@ -8,13 +7,14 @@ use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
 use crate::write::txn::{Txn, WriteOptions};
 
-/// The namespace of the signatures, so that one that was made for something else is none of a tag.
+/// The SSH signature namespace. It prevents a signature made for another purpose from being
+/// accepted for a tag.
 pub const SIGNATURE_NAMESPACE: &str = "tract";
 
 /// The prefix of the refs that hold signatures.
 const SIGNATURES: &str = "signatures/";
 
-/// A tag with what was signed and the signature of it.
+/// A tag with its commit and signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SignedTag {
@@ -22,19 +22,18 @@ pub struct SignedTag {
     pub tag: String,
     /// The commit that the tag names.
     pub commit: CommitId,
-    /// The signature, in the armored format of `ssh-keygen -Y sign`; `None` for a tag that is not
-    /// signed.
+    /// The signature, in the armored format of `ssh-keygen -Y sign`; `None` for an unsigned tag.
     pub signature: Option<String>,
 }
 
 impl SignedTag {
-    /// Makes a tag that is not signed yet.
+    /// Creates an unsigned tag.
     pub fn new(tag: impl Into<String>, commit: CommitId) -> Self {
         Self { tag: tag.into(), commit, signature: None }
     }
 
-    /// Returns the text that is signed: the name and the commit. The signature of another text, of
-    /// another tag or commit, does not fit it.
+    /// Returns the text to sign: the name and the commit. A signature for another tag or commit
+    /// does not verify against it.
     ///
     /// ```
     /// use tract_core::CommitId;
@@ -48,11 +47,11 @@ impl SignedTag {
 }
 
 impl Repo {
-    /// Makes a tag with its signature in one write, or signs one that is there.
+    /// Creates a tag with its signature in one write, or signs an existing one.
     ///
     /// # Errors
-    /// As [`create_tag`](Self::create_tag); [`Error::Exists`] also when the tag is there and names
-    /// another commit. A signature that is there is replaced.
+    /// As [`create_tag`](Self::create_tag); [`Error::Exists`] also when the tag names another
+    /// commit. An existing signature is replaced.
     pub async fn create_signed_tag(&self, tag: &SignedTag) -> Result<RefName> {
         let name = RefName::tag(&tag.tag)?;
         let to = RefTarget::Commit(tag.commit);
@@ -73,11 +72,11 @@ impl Repo {
         Ok(name)
     }
 
-    /// Lists the tags with their signatures, sorted by name. Whether a signature is good is for
-    /// `ssh-keygen -Y verify` to say, of [`SignedTag::text`].
+    /// Lists the tags with their signatures, sorted by name. Signatures are not verified: use
+    /// `ssh-keygen -Y verify` with [`SignedTag::text`].
     ///
     /// # Errors
-    /// What the store says.
+    /// When the store fails.
     pub async fn signed_tags(&self) -> Result<Vec<SignedTag>> {
         let tags = self.tags().await?.into_iter();
         let mut tags: Vec<_> = tags.map(|(tag, commit)| SignedTag::new(tag, commit)).collect();
@@ -85,7 +84,7 @@ impl Repo {
             let Some(tag) = name.as_str().strip_prefix(SIGNATURES) else { continue };
             let found = tags.binary_search_by(|found| found.tag.as_str().cmp(tag)).ok();
             if let Some(found) = found.and_then(|place| tags.get_mut(place)) {
-                // What is no text is a signature that fits nothing.
+                // A document that is not text becomes a signature that never verifies.
                 found.signature = Some(document.text().unwrap_or_default().to_owned());
             }
         }

@@ -1,9 +1,10 @@
 //! Undo and redo: moving refs back and forth along the ref log, one operation at a time.
 //!
-//! An undo reverts all moves of one operation, or none. The moves of the operation have to join
-//! on every ref, and end where the ref is now; where they do not, another operation came between,
-//! and the undo is refused with its name. The entries of an undo name an entry of the operation
-//! that it reverts; the next undo continues before that one, and a redo reverts the undo.
+//! An undo reverts all moves of one operation, or none. On every ref the moves of the operation
+//! have to form one unbroken sequence that ends at the current target; otherwise another operation
+//! came in between, and the undo is refused with its name. The ref log entries of an undo name an
+//! entry of the operation that it reverts. The next undo continues before that entry, and a redo
+//! reverts the undo.
 
 mod history;
 
@@ -22,13 +23,13 @@ use crate::write::txn::{Txn, WriteOptions};
 pub struct RefMove {
     /// The ref.
     pub name: RefName,
-    /// Where it pointed; `None` when there was none.
+    /// The target before; `None` if the ref did not exist.
     pub before: Option<RefTarget>,
-    /// Where it points; `None` when it is gone.
+    /// The target after; `None` if the ref was deleted.
     pub after: Option<RefTarget>,
 }
 
-/// What was undone or redone.
+/// The result of an undo or redo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UndoReport {
@@ -36,7 +37,7 @@ pub struct UndoReport {
     pub what: String,
     /// The operation.
     pub operation: OperationId,
-    /// What moved, sorted by name.
+    /// The moved refs, sorted by name.
     pub moves: Vec<RefMove>,
 }
 
@@ -45,24 +46,24 @@ const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
 impl Repo {
-    /// Reverts the last operation that moved this ref, with all other refs that it moved. Commits
-    /// stay; only refs move. Tool effects and decisions of people are not undone. `HEAD` moves
-    /// back where the branch that it names is undone.
+    /// Reverts the last operation that moved this ref, with all other refs that it moved. Only refs
+    /// move; commits stay. Tool effects and decisions of people are not undone. `HEAD` moves back
+    /// if the branch it names is removed.
     ///
     /// # Behavior
-    /// - The refs are again where they were before the operation, all of them, or none moves. A branch
-    ///   that would show an erased message gets the edit of the erasure on top, so an erasure is not
-    ///   undone: the operation before it is.
-    /// - An operation that is still writing is reverted as far as it has come: nothing tells whether
-    ///   more of its writes will follow. What it writes later comes after the undo, so it cannot be
-    ///   undone as a whole any more: another undo is refused and names the first one.
-    /// - When the operation itself writes on meanwhile, the undo is tried again, for as long as
-    ///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says.
+    /// - All refs get their targets from before the operation, or none moves. A branch that would
+    ///   show an erased message gets the edit of the erasure on top, so an erasure is not undone:
+    ///   the operation before it is.
+    /// - An operation that is still writing is reverted up to its latest write, since there is no
+    ///   sign whether more will follow. Its later writes come after the undo, so it cannot be
+    ///   undone as a whole again: another undo is refused and names the first one.
+    /// - If the operation itself writes during the undo, the undo is retried for up to
+    ///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for).
     ///
     /// # Errors
-    /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the
-    /// refs since, or this one does not stop; [`Error::Collected`] when a commit to which a ref would
-    /// go back was deleted by garbage collection. Nothing moves then.
+    /// [`Error::NothingToUndo`]; [`Error::MovedSince`] when another operation moved one of the refs
+    /// since, or this one keeps writing; [`Error::Collected`] when garbage collection deleted a
+    /// commit that a ref would go back to. Nothing moves then.
     pub async fn undo(&self, name: &RefName) -> Result<UndoReport> {
         let mut moves = RefMoves::of(self, name);
         let mut races = self.races();
@@ -74,7 +75,7 @@ impl Repo {
             match self.reverted(UNDO, &done, done.note.what.clone()).await {
                 Ok(Some(undone)) => return Ok(undone),
                 Ok(None) => {}
-                // Its own writes do not come between: it is still being carried out.
+                // A conflict with its own writes: the operation is still running, so retry.
                 Err(Error::MovedSince(moved))
                     if moved.by.as_ref().is_some_and(|by| by.note.operation == own)
                         && !races.is_over() =>
@@ -90,14 +91,14 @@ impl Repo {
     /// Reverts the last undo of this ref.
     ///
     /// # Errors
-    /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
+    /// As [`undo`](Self::undo). After another operation there is nothing to redo.
     pub async fn redo(&self, name: &RefName) -> Result<UndoReport> {
         let mut moves = RefMoves::of(self, name);
         let mut of_head = self.undo_of_head(name).await?;
         loop {
             let undo = match of_head.take() {
                 Some(undo) => Some(undo),
-                // `None` when something else was done since.
+                // `None` after another operation.
                 None => moves.last(&[REDO]).await?.filter(is_undo),
             };
             let Some(undo) = undo else {
@@ -111,8 +112,8 @@ impl Repo {
         }
     }
 
-    /// Returns the undo that brought `HEAD` to this branch, when nothing was done on the branch
-    /// since: the branch that it undid is gone, so a redo is asked for here.
+    /// Returns the undo that moved `HEAD` to this branch, if the branch did not move since. The
+    /// branch that was undone is gone, so its redo is requested on this one.
     async fn undo_of_head(&self, name: &RefName) -> Result<Option<LogEntry>> {
         let head = RefName::head();
         if self.ref_target(&head).await? != Some(RefTarget::Ref(name.clone())) {
@@ -126,7 +127,7 @@ impl Repo {
         Ok(undo.filter(|undo| is_undo(undo) && last < Some(undo.seq)))
     }
 
-    /// Reverts the operation of an entry; `None` when it left everything as it was.
+    /// Reverts the operation of an entry; `None` if that changes nothing.
     async fn reverted(
         &self,
         verb: &'static str,
@@ -136,7 +137,7 @@ impl Repo {
         let mut races = self.races();
         loop {
             match self.revert_once(verb, of, what.clone()).await {
-                // Something was erased meanwhile, which the branches must not show.
+                // A message was erased since the check; the branches must not show it.
                 Err(Error::Conflict { name, .. }) if name == RefName::newest_erasure() => {
                     races.lose().await?;
                 }
@@ -180,8 +181,8 @@ impl Repo {
         for step in &moves {
             txn.move_from(&step.name, step.before.clone(), step.after.clone());
         }
-        // Where a branch goes back to an erased message, it gets the edits of the erasure again. So
-        // an erasure is not undone, and what was done before it is next.
+        // A branch that goes back to an erased message gets the edits of the erasure again. So
+        // erasures are not undone, and the operation before them is next.
         txn.mend_erased().await?;
         for step in moves.iter_mut().filter(|step| step.name.branch_name().is_some()) {
             step.after = txn.target(&step.name).await?;
@@ -192,7 +193,7 @@ impl Repo {
         }
         let deletes = |step: &RefMove| step.after.is_none() && step.name.branch_name().is_some();
         if moves.iter().any(deletes) {
-            // The branch is not checked out while it goes.
+            // Hold `HEAD`, so that no branch is checked out while it is deleted.
             txn.hold(&RefName::head(), head);
         }
         let batch = txn.id();
@@ -200,8 +201,8 @@ impl Repo {
             Applied::Done | Applied::Already if History(self).has(batch).await? => {
                 Ok(Some(UndoReport { what, operation, moves }))
             }
-            // To a store, a ref that is at its target already has moved there: another undo of the
-            // same operation was faster.
+            // A store reports success for a ref that already has its target. Without a log entry of
+            // this batch, another undo of the same operation was faster.
             Applied::Done | Applied::Already => {
                 let Some(RefMove { name, .. }) = moves.first() else { return Ok(None) };
                 let by = History(self).newest(name, None).await?;
@@ -210,7 +211,7 @@ impl Repo {
             Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {
                 Err(conflict.into())
             }
-            // The move that won the race is named. Another operation is not undone in its place.
+            // Name the move that won the race, rather than undo another operation instead.
             Applied::Conflict(conflict) => {
                 let by = History(self).newest(&conflict.name, None).await?;
                 Err(moved_since(verb, &what, &conflict.name, by))
@@ -218,14 +219,14 @@ impl Repo {
         }
     }
 
-    /// Refuses what the ref log names and garbage collection deleted.
+    /// Checks that garbage collection did not delete commits that the ref log names.
     pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
         let found = self.store().commits(self.name(), commits).await?;
         let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
         absent.next().map_or(Ok(()), |(commit, _)| Err(Error::Collected { commit: *commit }))
     }
 
-    /// Returns how a ref gets back to where it was before an operation.
+    /// Returns the move that takes a ref back to its target from before an operation.
     async fn back(
         &self,
         verb: &'static str,
@@ -245,15 +246,15 @@ impl Repo {
             let by = History(self).newest(name, Some(later.first)).await?;
             return Err(moved_since(verb, what, name, by));
         }
-        // An operation that left the ref where it found it has nothing to move back, wherever the ref
-        // is now.
+        // If the operation left the ref unchanged overall, there is nothing to move back, whatever
+        // its current target is.
         if first.before == last.after {
             return Ok(None);
         }
         if now != last.after
             && !self.is_at_but_for_erasures(now.as_ref(), last.after.as_ref()).await?
         {
-            // An erasure, which is not undone.
+            // The operation was an erasure, which is not undone.
             if self.is_at_but_for_erasures(last.after.as_ref(), first.before.as_ref()).await? {
                 return Ok(None);
             }
@@ -261,7 +262,7 @@ impl Repo {
             return Err(moved_since(verb, what, name, by));
         }
         let step = RefMove { name: name.clone(), before: now, after: first.before.clone() };
-        // A document stays as it is where what it said before was erased.
+        // Keep the current document if the previous one was erased.
         if let Some(RefTarget::Blob(id)) = step.after
             && self.erasure_of(id).await?.is_some()
         {
@@ -270,7 +271,7 @@ impl Repo {
         Ok(Some(step).filter(|step| step.before != step.after))
     }
 
-    /// Moves `HEAD` back as well, where it would be left on a branch that is gone.
+    /// Moves `HEAD` back too, if it would be left on a deleted branch.
     async fn bring_head(
         &self,
         verb: &'static str,
@@ -286,7 +287,8 @@ impl Repo {
         if moves_head || !gone(branch) {
             return Ok(());
         }
-        // Where it was before the operation: what moved it to the branch came later.
+        // Use the target of `HEAD` from before the operation: the checkout of the branch came
+        // later.
         let first = segments.values().flatten().map(|segment| segment.first).min();
         let newest = History(self).newest(&RefName::head(), None).await?;
         let was = History(self).newest(&RefName::head(), first).await?.and_then(|one| one.after);
@@ -295,7 +297,7 @@ impl Repo {
         }
         if let Some(RefTarget::Ref(to)) = &was {
             let is_there = !gone(to) && self.ref_target(to).await?.is_some();
-            // A branch without a commit loses nothing if it had none then.
+            // Going back to a branch without a commit loses nothing if it had none then either.
             let then = History(self).newest(to, first).await?.and_then(|one| one.after);
             if is_there || then.is_none() {
                 moves.push(RefMove { name: RefName::head(), before: head, after: was });
@@ -311,20 +313,20 @@ fn moved_since(verb: &'static str, what: &str, name: &RefName, by: Option<LogEnt
     Error::MovedSince(Box::new(UndoConflict { verb, what, name: name.clone(), by }))
 }
 
-/// Whether an undo leaves a ref where it is; `is_new` says that the operation made it and nothing
-/// moved it since.
+/// Returns whether an undo leaves a ref unchanged. `is_new` means that the operation created it and
+/// that it was not moved since.
 fn is_left(name: &RefName, is_new: bool) -> bool {
     match name.as_str().split_once('/') {
-        // What happened outside of the store is not undone.
+        // Effects happened outside of the store, and cannot be undone.
         _ if name.is_effect() => true,
-        // It says what a writer stored, and that writer ends it.
+        // A lease protects objects that a writer stored, and only that writer ends it.
         _ if name.is_lease() => true,
-        // Of a merge, decisions are undone like the merge itself.
+        // Decisions about merges are undone like the merge itself.
         Some(("pending" | "decisions", id)) if id.starts_with("m-") => false,
-        // What people decided stays decided, and what was erased is gone.
+        // Decisions of people and erasures are final.
         Some(("decisions" | "erasures" | "pending-erasures", _)) => true,
-        // A pending approval goes with the operation that asked for it, as long as it waits. What
-        // was decided since, or by this operation, stays decided.
+        // A pending approval is removed with the operation that created it while it is undecided.
+        // Approvals that were decided since, or by this operation, stay decided.
         Some(("pending", _)) => !is_new,
         _ => false,
     }

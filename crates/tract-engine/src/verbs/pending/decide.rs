@@ -1,4 +1,4 @@
-//! Decisions on pending approvals: each is made once, also when several try at the same time.
+//! Decisions on pending approvals. Each is made once, even if several callers try at the same time.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ enum DecisionKind {
 }
 
 impl Repo {
-    /// Lists the operations that wait to be decided, oldest first.
+    /// Lists the pending approvals, oldest first.
     ///
     /// # Errors
     /// When the store fails, or a document is damaged.
@@ -45,16 +45,16 @@ impl Repo {
         Ok(found)
     }
 
-    /// Reads one operation that waits, by its name or the beginning of it.
+    /// Reads a pending approval by its name or a prefix of it.
     ///
     /// # Errors
-    /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it waited once.
+    /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it was decided before.
     pub async fn pending_operation(&self, id: &str) -> Result<Pending> {
         Ok(self.waiting(id).await?.1)
     }
 
-    /// Lists the decisions that are kept by themselves, oldest first: what was rejected, and what
-    /// was decided after it had waited. The commits that other decisions led to record them.
+    /// Lists the decisions that are stored as documents, oldest first: rejections, and decisions on
+    /// pending approvals. All other decisions are recorded in the commits that they led to.
     ///
     /// # Errors
     /// When the store fails, or a document is damaged.
@@ -67,7 +67,7 @@ impl Repo {
         Ok(found)
     }
 
-    /// Reads one decision that is kept by itself, with what had been asked for.
+    /// Reads a decision that is stored as a document, with the original request.
     ///
     /// # Errors
     /// When the store fails, or the document is damaged.
@@ -79,8 +79,8 @@ impl Repo {
         }
     }
 
-    /// Stores an operation that waits to be decided; handlers are not asked. Returns it with the
-    /// name that it got. A summary is of the messages that the branch has now.
+    /// Stores a pending approval without asking the handlers. Returns it with its new name. A
+    /// summary covers the messages that the branch has now.
     ///
     /// # Errors
     /// When the store fails; [`Error::Refused`] for a summary of messages that cannot be
@@ -120,18 +120,18 @@ impl Repo {
         Ok(pending)
     }
 
-    /// Does what waits, on the branch as it is now. A call is merely let go: who runs tools runs
-    /// it.
+    /// Carries out a pending approval on the current branch. A call is only released: the process
+    /// that runs tools has to run it.
     ///
     /// # Errors
-    /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it can no
-    /// longer be done, or when it is an edit of a message that changed since; then it stays pending.
+    /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it is no
+    /// longer possible, or edits a message that changed since. It then stays pending.
     pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Approve).await
     }
 
-    /// Does not do what waits. A result, or a call, that is rejected is answered by an error with
-    /// the reason, where the call is still open; the original stays readable with the decision.
+    /// Discards a pending approval. If it is a result, or a call, that is still open, the call is
+    /// answered by an error with the reason. The original stays readable with the decision.
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
@@ -139,7 +139,7 @@ impl Repo {
         self.decide(id, DecisionKind::Reject(reason.into())).await
     }
 
-    /// Does what waits with another text; the original is kept.
+    /// Carries out a pending approval with another text. The original is kept.
     ///
     /// # Errors
     /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
@@ -151,11 +151,11 @@ impl Repo {
         self.decide(id, DecisionKind::Edit(text.into())).await
     }
 
-    /// Does what waits with a summary of its text; the original is kept.
+    /// Carries out a pending approval with a summary of its text. The original is kept.
     ///
     /// # Errors
-    /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when there is no summary that
-    /// does, and then it stays pending.
+    /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when no usable summary could be
+    /// made. It then stays pending.
     pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
         self.decide(id, DecisionKind::Summarize(how.clone())).await
     }
@@ -181,8 +181,8 @@ impl Repo {
                 DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
                     match carried_out(&mut txn, &pending, &request).await {
                         Ok(commit) => commit,
-                        // What another one decided meanwhile cannot be done a second time: then the
-                        // error is that it was decided already.
+                        // If another caller decided it first, carrying it out again fails: report
+                        // that it was already decided.
                         Err(error) => {
                             self.waiting(&pending.id).await?;
                             return Err(error);
@@ -202,10 +202,10 @@ impl Repo {
             match txn.apply(&what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(decided),
                 Applied::Conflict(conflict) => {
-                    // It was decided elsewhere and no longer waits, or the branch moved.
+                    // It was decided elsewhere, or the branch moved.
                     self.waiting(&pending.id).await?;
                     if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
-                        // The name was given twice, and an older decision is kept under it.
+                        // The name was used twice, and an older decision is stored under it.
                         id = fresh_id("d")?;
                     }
                     races.lose().await?;
@@ -214,7 +214,7 @@ impl Repo {
         }
     }
 
-    /// Completes a kept merge, or gives it up.
+    /// Completes or discards a kept merge.
     async fn decide_kept(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
         match kind {
             DecisionKind::Approve => {
@@ -233,7 +233,7 @@ impl Repo {
         }
     }
 
-    /// Says what is to be done by a verdict, and what is written down of it.
+    /// Returns the request to carry out for a decision, and the record of it.
     async fn decided(
         &self,
         pending: &Pending,
@@ -276,14 +276,14 @@ impl Repo {
         Ok((decided_request(&pending.request, &record, Some(new))?, record))
     }
 
-    /// Starts the record of what the author of this handle decides.
+    /// Starts the record of a decision by this handle's author.
     pub(crate) fn own_record(&self, event: &str, action: &str) -> DecisionRecord {
         let mut record = DecisionRecord::new(event, action, self.now_us());
         record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
         record
     }
 
-    /// Takes down what becomes of a content; returns the original.
+    /// Records the change of a content. Returns the blob of the original.
     pub(crate) fn record_change(
         &self,
         record: &mut DecisionRecord,
@@ -298,7 +298,7 @@ impl Repo {
         Ok(original)
     }
 
-    /// Finds what waits by its name or the beginning of it.
+    /// Finds a pending approval by its name or a prefix of it.
     pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
         let all = self.store().list_refs(self.name(), PENDING).await?;
         let name = |name: &RefName| {
@@ -350,7 +350,7 @@ impl Repo {
         })
     }
 
-    /// Reads the document that a ref points at.
+    /// Reads the document that a ref points to.
     pub(crate) async fn document<T: serde::de::DeserializeOwned>(
         &self,
         target: &RefTarget,
@@ -362,7 +362,7 @@ impl Repo {
     }
 }
 
-/// Who deferred an operation and why, with what was decided before.
+/// Returns the record of a deferral: handler, reason and earlier decisions.
 fn deferral(pending: &Pending) -> DecisionRecord {
     let written = pending.request.origin().and_then(|origin| origin.detail.as_ref());
     let noted = written.and_then(DecisionRecord::from_json);
@@ -374,7 +374,8 @@ fn deferral(pending: &Pending) -> DecisionRecord {
     })
 }
 
-/// What is done, with what is written down of the decision; what is changed keeps its original.
+/// Returns the request to carry out, with the record of the decision. A changed request keeps its
+/// original.
 fn decided_request(
     request: &PendingRequest,
     record: &DecisionRecord,
@@ -397,17 +398,19 @@ fn decided_request(
     Ok(request)
 }
 
-/// Checks that a message still says what it said when an edit of it was deferred: what came since
-/// was seen neither by who asked for the edit nor by who decides.
+/// Checks that a message still has the version that was current when its edit was deferred. Neither
+/// the author of the edit nor the person who decides has seen a newer one.
 async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -> Result<()> {
     let version = match pending.head {
-        // What was deferred as part of a larger write may follow commits that were never stored.
+        // If it was deferred as part of a larger write, the commits before it may not have been
+        // stored.
         Some(head) if txn.repo().commit(head).await?.is_none() => target,
         head => {
             let line = txn.line(head).await?;
             match txn.plan_with(head, |records| version_of(&line, records, target)).await {
                 Ok(version) => version,
-                // There was nothing to be replaced, and planning it says so, or finds it now.
+                // There was nothing to edit at that head. Planning on the current head refuses it,
+                // or succeeds.
                 Err(Error::Refused(_)) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -416,13 +419,13 @@ async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -
     check_decided_edit(txn, &pending.branch, target, version).await
 }
 
-/// Tells whether the branch ends with the message that it ended with when this was deferred. What
-/// continues a message joins that one, and no other that came since.
+/// Returns whether the branch still ends with the same message as when this was deferred. A
+/// continuation joins that message and must not join a newer one.
 async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Result<bool> {
     if let Some(head) = pending.head
         && txn.repo().commit(head).await?.is_none()
     {
-        // Deferred as part of a larger write, after commits that were never stored.
+        // Deferred as part of a larger write whose earlier commits were never stored.
         return Ok(false);
     }
     let head = txn.head(&pending.branch).await?;
@@ -431,7 +434,7 @@ async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Resul
     Ok(last(&then) == last(&now))
 }
 
-/// Does what was approved.
+/// Carries out an approved request.
 async fn carried_out(
     txn: &mut Txn<'_>,
     pending: &Pending,
@@ -455,8 +458,8 @@ async fn carried_out(
     }
 }
 
-/// Answers a call whose result, or whose running, was refused; nothing where it is not open any
-/// more, or where nothing is answered.
+/// Answers the call whose result or execution was rejected; does nothing if it is no longer open,
+/// or the request answers no call.
 async fn refused(
     txn: &mut Txn<'_>,
     pending: &Pending,
@@ -486,7 +489,7 @@ async fn refused(
     }
 }
 
-/// The answer to a call whose result was rejected.
+/// Returns the answer to a call whose result was rejected.
 pub(super) fn error_result(
     call_id: String,
     name: Option<String>,

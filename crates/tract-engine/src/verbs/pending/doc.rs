@@ -1,4 +1,4 @@
-//! Requests as documents: what was asked for, whole, so that another process can do it later.
+//! Requests as documents that contain everything another process needs to carry them out.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,7 +12,7 @@ use crate::plan::{Details, MergeConflict, NewContent, Request, Resolution, Selec
 use crate::repo::error::Result;
 use crate::verbs::merge::KeptConflict;
 
-/// What was asked for. Tagged from outside: JSON texts inside keep every digit that way.
+/// A request. Externally tagged: only that keeps all digits of numbers in embedded JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PendingRequestDoc {
@@ -98,7 +98,7 @@ impl BlobDoc {
     }
 }
 
-/// Blobs as they are in a document.
+/// Serializes blobs in a document.
 pub(crate) mod blobs {
     use super::*;
 
@@ -112,7 +112,7 @@ pub(crate) mod blobs {
     }
 }
 
-/// Definitions of tools as they are in a document: their texts.
+/// Serializes tool definitions in a document as their texts.
 pub(crate) mod tool_texts {
     use super::*;
 
@@ -238,7 +238,7 @@ impl PendingRequestDoc {
             Self::Compress { targets, from, to, content, role, details } => {
                 PendingRequest::Compress {
                     select: match targets {
-                        // What waits was planned: these are the messages that the summary is of.
+                        // A planned summary names the messages that it was made of.
                         Some(targets) => Selection::Exactly(targets),
                         None => Selection::Range { from, to },
                     },

@@ -1,4 +1,5 @@
-//! What the handlers, and the repository's own rules, make of a request before it is written.
+//! Applies the handlers' decisions, and the repository's own rule for summaries, to a request
+//! before it is written.
 
 mod carry;
 mod change;
@@ -16,19 +17,19 @@ use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 
-/// The name that the repository's own rule for summaries decides under.
+/// The name under which the repository's own rule for summaries decides.
 const AUTOMATIC: &str = "tool-summarization";
 
-/// What is written instead of what was asked for; `None` where it is written as it is.
+/// The replacement of a request; `None` to write it unchanged.
 pub(crate) type Ruled<T> = Result<Option<Box<T>>, NotWritten>;
 
-/// Why a request is not written.
+/// The reason why a request is not written.
 pub(crate) enum NotWritten {
-    /// A handler refused it; the document records that.
+    /// A handler rejected it; the document records that.
     Rejected(Box<Rejected>, Document),
-    /// It waits to be decided.
+    /// It is pending; the document records that.
     Deferred(Box<DeferredOperation>, Document),
-    /// Handlers could not be asked, or not be heeded.
+    /// Handlers could not be asked, or their decision cannot be carried out.
     Failed(Error),
 }
 
@@ -39,7 +40,7 @@ impl<E: Into<Error>> From<E> for NotWritten {
 }
 
 impl NotWritten {
-    /// Stores the document that says so; returns the error.
+    /// Stores the document of the decision. Returns the error to report.
     pub(crate) async fn store(self, repo: &Repo) -> Error {
         let (document, what, error) = match self {
             Self::Rejected(rejected, document) => (document, "reject", Error::Rejected(rejected)),
@@ -50,17 +51,17 @@ impl NotWritten {
     }
 }
 
-/// Where a request would be written.
+/// The branch and head that a request would be written to.
 #[derive(Clone, Copy)]
 pub(crate) struct WriteTarget<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) branch: &'a RefName,
     pub(crate) head: Option<CommitId>,
-    /// Where a write keeps what it read of the configuration.
+    /// Cache for the configuration of the write.
     pub(crate) summaries: Option<&'a Configured>,
 }
 
-/// Which results are summarized automatically, as it was read.
+/// The rules for automatic summaries, once they were read.
 pub(crate) type Configured = OnceLock<Option<Arc<ToolSummarization>>>;
 
 impl<'a> WriteTarget<'a> {
@@ -69,7 +70,7 @@ impl<'a> WriteTarget<'a> {
     }
 }
 
-/// Who decided, on what, and which handlers failed before.
+/// The event, the handler that decided, and the failures of handlers before it.
 struct DecisionSource {
     event: &'static str,
     handler: Option<String>,
@@ -89,7 +90,7 @@ impl DecisionSource {
         self.handler.clone().unwrap_or_default()
     }
 
-    /// Starts the record of what was decided.
+    /// Starts the record of a decision.
     fn record(&self, repo: &Repo, action: &str) -> DecisionRecord {
         let mut record = DecisionRecord::new(self.event, action, repo.now_us());
         record.handler.clone_from(&self.handler);
@@ -97,8 +98,8 @@ impl DecisionSource {
         record
     }
 
-    /// What is written down of a decision that changes nothing; nothing without a decision and
-    /// without a failed handler.
+    /// Returns the action to record when nothing changes; `None` without a decision and without a
+    /// failed handler.
     fn unchanging(&self) -> Option<&'static str> {
         match (&self.handler, self.failures.is_empty()) {
             (Some(_), _) => Some("approve"),
@@ -107,8 +108,8 @@ impl DecisionSource {
         }
     }
 
-    /// Takes down that the answer cannot be carried out; says why it is refused, where the policy
-    /// is to refuse.
+    /// Records that the handler's action cannot be carried out. Returns the reason for refusing the
+    /// request, if the failure policy is to refuse.
     fn invalid(&mut self, repo: &Repo, why: &str) -> Option<String> {
         let failure = HandlerFailure::invalid(self.handler_name(), why).to_string();
         match repo.hooks().failure_policy() {
@@ -123,8 +124,8 @@ impl DecisionSource {
 }
 
 impl WriteTarget<'_> {
-    /// Asks about a request that could be carried out. `tool` is the name of the tool whose
-    /// result it brings, as the call has it.
+    /// Asks about a request that was planned. `tool` is the name of the tool whose result it
+    /// contains, taken from the call.
     pub(crate) async fn rule(
         self,
         request: &Request,
@@ -160,7 +161,7 @@ impl WriteTarget<'_> {
         }
     }
 
-    /// Asks about a tool's result: the handlers, then the repository's own rule.
+    /// Asks about a tool result: first the handlers, then the repository's own rule.
     async fn result(
         self,
         request: &Request,
@@ -212,7 +213,7 @@ impl WriteTarget<'_> {
         self.changed(source, action, request, PendingRequest::Append(Box::new(draft.clone())))
     }
 
-    /// Carries out the repository's own rule, where no handler decided.
+    /// Applies the repository's own rule if no handler decided.
     async fn automatic(
         self,
         request: &Request,
@@ -225,7 +226,7 @@ impl WriteTarget<'_> {
             None => {
                 let read = self.repo.tool_summarization().await?;
                 if let Some(summaries) = self.summaries {
-                    // A faster task read the same.
+                    // Another task may have stored the same value first.
                     let _ = summaries.set(read.clone());
                 }
                 read
@@ -247,14 +248,14 @@ fn not_here(action: &impl tract_hooks::Action) -> String {
     format!("{:?} is not supported here", action.name())
 }
 
-/// Puts a text in the place of the texts among parts; pictures and the rest stay.
+/// Replaces the texts among parts with one text. Images and other parts stay.
 pub(crate) fn with_summary(answer: &ToolAnswer, text: &str) -> Content {
     let others = answer.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).cloned();
     let parts = std::iter::once(Part::text(text)).chain(others).collect();
     Content::ToolResult(ToolAnswer { parts, ..answer.clone() })
 }
 
-/// Reads what a planned edit says.
+/// Reads the content of a planned edit.
 fn edited_content(planned: &PlannedCommit) -> Result<Content> {
     let text = planned
         .record

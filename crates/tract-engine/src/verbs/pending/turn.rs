@@ -1,5 +1,4 @@
-//! The results of a turn, written together: a call whose result is rejected is answered all the
-//! same.
+//! Writes the results of a turn together. A call whose result is rejected still gets an answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,31 +17,30 @@ use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 use crate::write::txn::{Txn, WriteOptions};
 
-/// What became of one result of a turn.
+/// The outcome of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TurnAnswer {
-    /// It was committed, as it came or changed.
+    /// It was committed, unchanged or changed.
     Committed(Commit),
-    /// It was rejected; the call is answered by an error with the reason.
+    /// It was rejected. The call is answered by an error with the reason.
     Rejected {
         /// The answer.
         commit: Commit,
-        /// Who rejected it, why, and what it was.
+        /// The handler, the reason and the original.
         rejected: Box<Rejected>,
     },
-    /// It waits to be decided; the call is still open.
+    /// It is pending, and the call is still open.
     Deferred(DeferredOperation),
-    /// The call had an answer already, and no run had made that up: it is kept, and the result is
-    /// left out.
+    /// The call already had a real answer, not one made up by a run. The answer is kept and the
+    /// result dropped.
     Answered {
         /// The answer that is kept.
         by: CommitId,
     },
 }
 
-/// What is written in the batch of a turn, in addition to its commits. It is asked again for each
-/// attempt of a write that loses races.
+/// Additional objects for the batch of a turn. It is called again for each retry of the write.
 #[async_trait]
 pub trait BatchAttachment: fmt::Debug + Send + Sync {
     /// Adds it to a write.
@@ -52,60 +50,60 @@ pub trait BatchAttachment: fmt::Debug + Send + Sync {
     async fn add_to(&self, txn: &mut Txn<'_>) -> Result<()>;
 }
 
-/// What came of a turn: all of it is one durable write.
+/// The outcome of a turn, to be stored in one durable write.
 #[derive(Clone, Debug, Default)]
 pub struct TurnRecord {
     /// The results, in order. Handlers are asked about each.
     pub results: Vec<Draft>,
-    /// Calls that wait for a decision whether they may run.
+    /// Calls that need approval before they run.
     pub deferred: Vec<DeferredCall>,
-    /// What is written with them, such as the state of tools. Handlers are not asked.
+    /// Further requests to write with them, such as the state of tools. Handlers are not asked.
     pub also: Vec<Request>,
-    /// What is no commit and is written with them, such as the claims on effects.
+    /// Objects other than commits to write with them, such as claims on effects.
     pub alongside: Option<Arc<dyn BatchAttachment>>,
 }
 
-/// A call that waits for a decision whether it may run.
+/// A call that needs approval before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeferredCall {
     /// The call.
     pub call: ToolCall,
-    /// The message that asks for it.
+    /// The message with the call.
     pub commit: CommitId,
-    /// Who deferred it.
+    /// The handler or policy that deferred it.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Its place among the calls of the message, from 0.
+    /// Its position among the calls of the message, from 0.
     pub index: u32,
-    /// What exactly runs once it is approved.
+    /// The exact call that runs once it is approved.
     pub bound: BoundCall,
 }
 
-/// What was written of a turn.
+/// The objects that were written for a turn.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TurnRecorded {
-    /// What became of each result.
+    /// The outcome of each result.
     pub answers: Vec<TurnAnswer>,
-    /// The calls that wait now.
+    /// The new pending approvals.
     pub pending: Vec<Pending>,
-    /// The commits of what was written with them.
+    /// The commits of the further requests.
     pub also: Vec<Commit>,
 }
 
-/// How one result is written, once it was asked about.
+/// The write of one result, after handlers were asked.
 enum ResultWrite {
     Request(Box<Request>, Option<(Box<Rejected>, Document)>),
     Deferred(DeferredOperation, Document),
 }
 
 impl Repo {
-    /// Records the results of a turn: all in one durable write, or none. Handlers are asked about
-    /// each once; one that rejects a result leaves no call without an answer.
+    /// Records the results of a turn: all in one durable write, or none. Handlers are asked once
+    /// about each; a rejected result does not leave its call without an answer.
     ///
     /// # Errors
-    /// As [`write`](Self::write); a message that is no result is refused by its kind.
+    /// As [`write`](Self::write); a message of another kind than a tool result is refused.
     pub async fn answer_turn(
         &self,
         branch: &RefName,
@@ -115,14 +113,14 @@ impl Repo {
         Ok(self.record_turn(branch, &record).await?.answers)
     }
 
-    /// Records what came of a turn: all in one durable write, or none. Handlers are asked about
-    /// each result once; one that rejects a result leaves no call without an answer.
+    /// Records the outcome of a turn: all in one durable write, or none. Handlers are asked once
+    /// about each result; a rejected result does not leave its call without an answer.
     ///
-    /// A result may come late, for a call that a later run answered as interrupted or not executed:
-    /// that answer is reverted, and the result takes its place. Any other answer is kept.
+    /// A result may arrive late, after a later run answered its call as interrupted or not
+    /// executed. That answer is then reverted and replaced by the result. Any other answer is kept.
     ///
     /// # Errors
-    /// As [`write`](Self::write); a message that is no result is refused by its kind.
+    /// As [`write`](Self::write); a message of another kind than a tool result is refused.
     pub async fn record_turn(&self, branch: &RefName, turn: &TurnRecord) -> Result<TurnRecorded> {
         let results = &turn.results;
         let (mut pending, mut documents) = (Vec::new(), Vec::new());
@@ -167,7 +165,7 @@ impl Repo {
         }
     }
 
-    /// Adds one result to a write. Handlers are asked where that is not settled yet.
+    /// Adds one result to a write. Asks the handlers unless that is settled.
     async fn add_result(
         &self,
         txn: &mut Txn<'_>,
@@ -225,8 +223,9 @@ impl Repo {
         })
     }
 
-    /// Reverts the answer for which a result was refused, where no tool gave it: a run had found the
-    /// call open and its own process ended, or taken for that. Returns any other answer: it is kept.
+    /// Reverts the existing answer for which a result was refused, if a run made it up: that run
+    /// found the call open and its process gone, or wrongly assumed so. Returns any other answer,
+    /// which is kept.
     async fn kept_answer(
         &self,
         txn: &mut Txn<'_>,
@@ -248,12 +247,12 @@ impl Repo {
     }
 }
 
-/// Whether a commit answers a call that no tool answered, as its origin says.
+/// Returns whether a commit is a made-up answer: its origin shows that no tool gave it.
 fn is_made_up(answer: &Commit) -> bool {
     #[derive(Deserialize)]
     struct Detail {
         outcome: String,
-        // What dispatch answers by itself says where the arguments come from.
+        // Answers that dispatch gives itself record the origin of the arguments.
         provenance: Option<serde::de::IgnoredAny>,
     }
     let detail = answer.origin.detail.as_ref().filter(|_| answer.origin.by == AuthorKind::Tool);

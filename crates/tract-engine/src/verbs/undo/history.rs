@@ -1,4 +1,4 @@
-//! The ref log as undo reads it: the moves of a ref, newest first, and those of an operation.
+//! Reads the ref log for undo: the moves of a ref, newest first, and those of an operation.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -10,21 +10,21 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::verbs::merge::decisions_ref;
 
-/// Moves of one ref by one operation that follow each other.
+/// Consecutive moves of one ref by one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// The number of the oldest.
+    /// The sequence number of the oldest move.
     pub(super) first: u64,
-    /// Where the ref was before it.
+    /// The target before the oldest move.
     pub(super) before: Option<RefTarget>,
-    /// Where the newest left it.
+    /// The target after the newest move.
     pub(super) after: Option<RefTarget>,
 }
 
 /// The ref log of a repository.
 pub(super) struct History<'a>(pub(super) &'a Repo);
 
-/// How many entries are read at once.
+/// Maximum number of entries per read.
 const ENTRIES: usize = 4096;
 
 impl History<'_> {
@@ -32,7 +32,7 @@ impl History<'_> {
         Ok(self.0.store().ref_log(self.0.name(), query).await?)
     }
 
-    /// Returns the newest move of a ref, below a number where one is given.
+    /// Returns the newest move of a ref; with `before`, the newest one below that sequence number.
     pub(super) async fn newest(
         &self,
         name: &RefName,
@@ -42,13 +42,14 @@ impl History<'_> {
         Ok(self.read(&query).await?.into_iter().next())
     }
 
-    /// Whether a write moved anything.
+    /// Returns whether a write moved any ref.
     pub(super) async fn has(&self, batch: BatchId) -> Result<bool> {
         let query = LogQuery { batch: Some(batch), limit: 1, ..LogQuery::default() };
         Ok(!self.read(&query).await?.is_empty())
     }
 
-    /// Returns an entry of the operation that an undo reverted, or of the undo that a redo did.
+    /// Returns an entry of the operation that an undo reverted, or of the undo that a redo
+    /// reverted.
     pub(super) async fn undone_by(&self, of: &LogEntry) -> Result<Option<LogEntry>> {
         let Some(seq) = of.note.undoes else { return Ok(None) };
         let before = Some(seq.saturating_add(1));
@@ -56,10 +57,10 @@ impl History<'_> {
         Ok(self.read(&query).await?.into_iter().next().filter(|entry| entry.seq == seq))
     }
 
-    /// Sums up what the operation of an entry moved, for each ref, oldest first.
+    /// Collects the moves of an entry's operation per ref, oldest first.
     pub(super) async fn segments(&self, of: &LogEntry) -> Result<BTreeMap<RefName, Vec<Segment>>> {
         let mut sum = OperationMoves::new(of);
-        // Page after page of the operation's writes, up to an empty one.
+        // Read pages of the operation's batches up to the first empty one.
         for page in 0.. {
             let prefix = of.note.operation.batch_prefix(page);
             let query = LogQuery { batch_prefix: Some(prefix), ..LogQuery::default() };
@@ -70,7 +71,7 @@ impl History<'_> {
             sum.add(entries);
         }
         if !sum.complete {
-            // Written by a version that gave its writes no common beginning: the whole log is read.
+            // Older versions gave batches no common prefix, so read the whole log.
             sum = OperationMoves::new(of);
             let mut before = None;
             loop {
@@ -85,10 +86,10 @@ impl History<'_> {
     }
 }
 
-/// The moves of one operation, as they are read.
+/// The moves of one operation, collected as they are read.
 struct OperationMoves<'a> {
     of: &'a LogEntry,
-    /// Whether the entry that names the operation was among them.
+    /// Whether the entry `of` was among them.
     complete: bool,
     parts: BTreeMap<RefName, Vec<Segment>>,
 }
@@ -129,14 +130,13 @@ impl<'a> OperationMoves<'a> {
     }
 }
 
-/// The refs whose moves are undone by the name of one: a branch goes with the ref that moves with
-/// decisions about its merges.
+/// Returns the refs to undo together: the branch, and the ref of its merge decisions.
 pub(super) fn refs_of(name: &RefName) -> Vec<RefName> {
     let of_merges = name.branch_name().and_then(|_| decisions_ref(name).ok());
     std::iter::once(name.clone()).chain(of_merges).collect()
 }
 
-/// The moves of one ref, read page after page, newest first.
+/// The moves of one ref, newest first, read in pages.
 struct LogOfRef {
     name: RefName,
     read: VecDeque<LogEntry>,
@@ -150,7 +150,7 @@ impl LogOfRef {
         Self { name, read: VecDeque::new(), before: None, page: 4, ended: false }
     }
 
-    /// Returns the number of the next entry.
+    /// Returns the sequence number of the next entry.
     async fn front(&mut self, repo: &Repo) -> Result<Option<u64>> {
         if self.read.is_empty() && !self.ended {
             let name = Some(self.name.clone());
@@ -170,9 +170,9 @@ impl LogOfRef {
 /// The moves of one ref, newest first, without those that were reverted.
 pub(super) struct RefMoves<'a> {
     repo: &'a Repo,
-    /// The ref, and that of decisions about merges of the branch.
+    /// The logs of the ref and of the merge decisions of the branch.
     logs: Vec<LogOfRef>,
-    /// Operations that were reverted, or looked at.
+    /// Operations that were reverted or already returned.
     passed: HashSet<OperationId>,
 }
 
@@ -199,8 +199,8 @@ impl<'a> RefMoves<'a> {
         }
     }
 
-    /// Returns the newest entry of the last operation that was not reverted; what these verbs did is
-    /// passed over together with what they reverted.
+    /// Returns the newest entry of the last operation that was not reverted. Entries of the
+    /// `reverting` verbs are skipped, together with the operations that they reverted.
     pub(super) async fn last(&mut self, reverting: &[&str]) -> Result<Option<LogEntry>> {
         while let Some(entry) = self.next().await? {
             if entry.note.undoes.is_none() || !reverting.contains(&entry.note.what.as_str()) {
@@ -213,7 +213,7 @@ impl<'a> RefMoves<'a> {
     }
 }
 
-/// Whether an entry is of an undo.
+/// Returns whether the entry was written by an undo.
 pub(super) fn is_undo(entry: &LogEntry) -> bool {
     entry.note.what == UNDO && entry.note.undoes.is_some()
 }

@@ -1,4 +1,4 @@
-//! What is written, and recorded, once a message was decided on.
+//! Carries out decisions about messages and records them.
 
 use tract_core::{AuthorKind, Content, Draft, Origin};
 use tract_hooks::{DecisionRecord, Summarize};
@@ -10,7 +10,7 @@ use crate::verbs::pending::{Document, Pending, PendingRequest, RecordedDecision,
 use crate::verbs::summarize::summary_of;
 
 impl WriteTarget<'_> {
-    /// Checks that a handler's content can replace what was asked for.
+    /// Checks that a handler's content can replace the original.
     pub(super) fn fitting(self, old: &Content, new: Content) -> Result<Content, String> {
         if old.kind() != new.kind() {
             return Err(format!("expected {}, found {}", old.kind(), new.kind()));
@@ -21,8 +21,8 @@ impl WriteTarget<'_> {
         Ok(content)
     }
 
-    /// Makes the request that is carried out instead: it keeps the original, and says why it reads
-    /// as it does.
+    /// Creates the replacement request. It keeps the original content and records the reason for
+    /// the change.
     pub(super) fn instead(
         self,
         mut request: PendingRequest,
@@ -37,7 +37,7 @@ impl WriteTarget<'_> {
         record.by = Some(origin.by.as_str().to_owned());
         let original = self.repo.record_change(&mut record, old, &content)?;
         more(&mut record);
-        // What another handler changed before has its original first, and it stays first.
+        // If another handler changed it before, the true original is already first and stays there.
         let is_last = is_message && origin.by == AuthorKind::Hook;
         keeps.insert(if is_last { keeps.len() } else { 0 }, original);
         *origin = Origin {
@@ -50,7 +50,7 @@ impl WriteTarget<'_> {
         Ok(request.request().map(Box::new))
     }
 
-    /// Carries out a summary; without one the result stays as it came, with a note of that.
+    /// Carries out a summary. If it fails, the result stays unchanged and the failure is recorded.
     pub(super) async fn summarized(
         self,
         draft: &Draft,
@@ -82,7 +82,7 @@ impl WriteTarget<'_> {
         }
     }
 
-    /// It is not written.
+    /// Rejects the request.
     pub(super) fn rejected<T>(
         self,
         request: PendingRequest,
@@ -106,14 +106,14 @@ impl WriteTarget<'_> {
         Err(NotWritten::Rejected(Box::new(rejected), document))
     }
 
-    /// It waits to be decided.
+    /// Defers the request.
     pub(super) fn deferred<T>(
         self,
         mut request: PendingRequest,
         source: DecisionSource,
         reason: String,
     ) -> Ruled<T> {
-        // The failures of handlers before the one that deferred would be lost with the event.
+        // Otherwise the failures of handlers before the one that deferred would be lost.
         if let Some(origin) = request.origin_mut().filter(|_| !source.failures.is_empty()) {
             let mut record = source.record(self.repo, "defer");
             record.reason = Some(reason.clone());
@@ -126,7 +126,7 @@ impl WriteTarget<'_> {
         Err(NotWritten::Deferred(Box::new(deferred), document))
     }
 
-    /// Makes what waits, and its document. `first` begins its name.
+    /// Creates a pending approval and its document. `first` is the first part of its name.
     pub(crate) fn pending(
         self,
         first: &str,
@@ -149,7 +149,8 @@ impl WriteTarget<'_> {
         Ok((pending, document))
     }
 
-    /// Returns the request as it was, with a record where there is something to write down.
+    /// Returns the request unchanged except for a record of the decision; `None` if there is
+    /// nothing to record.
     pub(super) fn as_requested(
         self,
         source: &DecisionSource,

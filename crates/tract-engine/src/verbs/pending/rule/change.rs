@@ -1,4 +1,4 @@
-//! Edits, summaries and merges: what handlers make of them.
+//! Applies handlers' decisions to messages, edits, summaries and merges.
 
 use tract_core::{Change, CommitRef, Content, Draft, Op};
 use tract_hooks::{
@@ -10,7 +10,7 @@ use crate::plan::{Details, PlannedCommit, Request, Selection};
 use crate::verbs::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
 
 impl WriteTarget<'_> {
-    /// Asks about a message, or about an edit of one.
+    /// Asks about a message or an edit.
     pub(super) async fn commit(self, request: &Request, planned: &PlannedCommit) -> Ruled<Request> {
         let draft = match request {
             Request::Append(draft) => draft.clone(),
@@ -44,8 +44,8 @@ impl WriteTarget<'_> {
         let Request::Compress { select, content, role, details } = request else {
             return Ok(None);
         };
-        // The summary is of these messages. What arrives later is not under it, however long it
-        // takes until it is written.
+        // Pin the messages that the summary was made of: messages that arrive before it is written
+        // must not be hidden by it.
         let select = match &planned.record.op {
             Op::Compress { targets } => Selection::Exactly(targets.clone()),
             _ => select.clone(),
@@ -55,7 +55,7 @@ impl WriteTarget<'_> {
         for change in &planned.changes {
             if let Change::Remove { slot: CommitRef::Id(slot), row } = change {
                 sources.push(*slot);
-                // What this very write made is not stored yet; its tokens are not counted.
+                // Versions made by this write are not stored yet, so their tokens are not counted.
                 if let CommitRef::Id(version) = row.version
                     && let Ok(content) = self.repo.content_of(version).await
                 {
@@ -88,7 +88,7 @@ impl WriteTarget<'_> {
         self.changed(source, action, request, pending_request)
     }
 
-    /// Rules on a request by a handler's answer, or by why that cannot be carried out.
+    /// Applies a handler's decision to a request, or the reason why it cannot be carried out.
     pub(super) fn changed(
         self,
         mut source: DecisionSource,
@@ -124,8 +124,8 @@ impl WriteTarget<'_> {
         }
     }
 
-    /// Rules on a merge by a handler's answer: what is recorded of one that is made, in the details
-    /// of a commit, or as a document where the branch is merely forwarded.
+    /// Applies a handler's decision to a merge. Returns its record: in the details of the merge
+    /// commit, or as a document for a fast-forward.
     pub(crate) fn merge(
         self,
         decision: Decision<MergeAction>,
