@@ -63,11 +63,12 @@ fn erased_blob(error: &StoreError) -> Option<BlobId> {
     }
 }
 
-/// Returns a batch that was refused because it has an erased blob, changed so that it is let
-/// through: without the blob where only stored commits need it, else with the end of the erasure.
-/// `None` when the blob is banned, or the batch needs it and does not bring it.
+/// Returns a batch that was refused because of an erased blob, changed so that the store accepts
+/// it: without the blob if only stored commits need it, else with an edit that lifts the erasure.
+/// `None` if the blob is banned, or the batch needs it without bringing it.
 ///
-/// An erasure removes bytes from the messages that it names. Another message may say the same.
+/// An erasure removes bytes from the messages that it names. Another message may have the same
+/// content.
 async fn let_again(
     store: &dyn Store,
     repo: &RepoName,
@@ -91,13 +92,13 @@ async fn let_again(
     if is_needed(store, repo, &batch, blob).await? {
         batch.refs.push(RefEdit { name, expect: Expect::Is(target), to: None });
     } else {
-        // As when a conversation is imported again: its erased message gets nothing back.
+        // For example when a conversation is imported again: its erased message stays erased.
         batch.blobs.retain(|brought| brought.id() != blob);
     }
     Ok(Some(batch))
 }
 
-/// Returns whether something of a batch that is not stored yet links to a blob.
+/// Returns whether a new object or ref of a batch links to a blob.
 async fn is_needed(
     store: &dyn Store,
     repo: &RepoName,
@@ -114,7 +115,7 @@ async fn is_needed(
     Ok(schemas.any(|id| id == blob)
         || batch.tools.iter().any(|row| row.schema == blob)
         || batch.refs.iter().any(is_target)
-        // Nothing links to it: it was to be stored for itself.
+        // Nothing links to it, so it was to be stored for its own sake.
         || ids.is_empty())
 }
 

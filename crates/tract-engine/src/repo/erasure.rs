@@ -1,4 +1,4 @@
-//! The document under `erasures/<blob>`.
+//! The document of an erasure, under `erasures/<blob>`.
 
 use serde::{Deserialize, Serialize};
 use tract_core::time::format_rfc3339;
@@ -10,26 +10,26 @@ use tract_core::{Blob, BlobId, CommitId};
 pub struct Erasure {
     /// The blob that was deleted.
     pub blob: BlobId,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The user who erased it; empty when not known.
+    /// The user who erased it; empty if unknown.
     pub who: String,
-    /// When: microseconds since 1970, UTC; 0 when not known.
+    /// The time in microseconds since 1970, UTC; 0 if unknown.
     pub at_us: i64,
-    /// How many bytes it had.
+    /// The size of the blob in bytes.
     pub bytes: u64,
-    /// The verb that erased it: `erase` or `redact`; empty when not known.
+    /// The verb that erased it: `erase` or `redact`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub verb: String,
-    /// The messages that had the blob, by their slots, sorted; the first 1,000. Only these lose
-    /// it in a store that the erasure arrives in.
+    /// The messages with the blob, by their slots, sorted; the first 1,000. Only these lose it in a
+    /// store that receives the erasure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<CommitId>,
-    /// The content, or the tool definition, that replaced it in those messages; none where nothing
-    /// of it was left.
+    /// The content, or the tool definition, that replaced it in those messages; `None` if nothing
+    /// remained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced_by: Option<BlobId>,
-    /// Whether the bytes are refused when they are stored again.
+    /// Whether storing the same bytes again is refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ban: bool,
 }
@@ -40,7 +40,7 @@ impl Erasure {
         Blob::seal(json)
     }
 
-    /// Reads a document. An unreadable document still records that the blob is erased.
+    /// Parses a document. An unreadable document still records that the blob is erased.
     pub(crate) fn read(blob: BlobId, document: &Blob) -> Self {
         serde_json::from_slice(document.bytes()).unwrap_or_else(|_| Self::unknown(blob))
     }

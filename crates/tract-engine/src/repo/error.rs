@@ -1,4 +1,4 @@
-//! What can go wrong in the engine.
+//! The error type of the engine.
 
 mod bundle;
 mod line;
@@ -27,32 +27,32 @@ use crate::repo::erasure::Erasure;
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error type of this crate. Unless a variant says otherwise, nothing was written.
+/// The error type of this crate. Unless a variant's documentation differs, nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A planner refuses the request.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// A ref is not where the caller expected it, or kept moving while this write was tried.
+    /// A ref does not have the expected target, or kept moving during the retries of this write.
     #[error("{} moved: expected {}, found {}", .name.describe(), expected_text(.expected), found_text(.found.as_ref()))]
     Conflict {
         /// The ref.
         name: RefName,
-        /// Where it was expected.
+        /// The expected target.
         expected: Expect,
-        /// Where it is.
+        /// Its target.
         found: Option<RefTarget>,
     },
-    /// A revision names nothing.
+    /// A revision does not name anything.
     #[error("unknown revision {text:?}")]
     UnknownRevision {
         /// The revision as it was given.
         text: String,
-        /// Names that are like it.
+        /// Similar names.
         nearest: Vec<String>,
     },
-    /// A prefix fits several commits.
+    /// An id prefix matches several commits.
     #[error("ambiguous revision {text:?}: {} start with it", count(.ids.len(), "commit"))]
     Ambiguous {
         /// The revision as it was given.
@@ -60,69 +60,69 @@ pub enum Error {
         /// The commits, at most 20.
         ids: Vec<CommitId>,
     },
-    /// A revision that breaks the rules of writing one, or goes beyond what is there.
+    /// A revision with bad syntax, or one that goes beyond the history.
     #[error("bad revision {text:?}: {what}")]
     BadRevision {
         /// The revision as it was given.
         text: String,
-        /// What does not fit.
+        /// The problem.
         what: String,
     },
-    /// A pattern that is not a regular expression, or too large a one.
+    /// A pattern that is not a valid regular expression, or too large.
     #[error("bad pattern {text:?}: {what}")]
     BadPattern {
         /// The pattern as it was given.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A commit is not among those of a line.
+    /// A commit is not part of a history.
     #[error("commit {} is not in the history of {}", .commit.short(), .head.short())]
     NotOnLine {
         /// The commit.
         commit: CommitId,
-        /// The head of the line.
+        /// The head of the history.
         head: CommitId,
     },
-    /// There is no branch of this name.
+    /// The branch does not exist.
     #[error("unknown branch {name:?}")]
     UnknownBranch {
         /// The name.
         name: String,
-        /// Branches that are like it.
+        /// Similar branches.
         nearest: Vec<String>,
     },
-    /// A branch or tag of this name is there already.
+    /// A branch or tag of this name already exists.
     #[error("{} already exists at {}", .name.describe(), found_text(Some(.at)))]
     Exists {
         /// The ref.
         name: RefName,
-        /// Where it points.
+        /// Its target.
         at: RefTarget,
     },
-    /// There is no tag of this name.
+    /// The tag does not exist.
     #[error("unknown tag {name:?}")]
     UnknownTag {
         /// The name.
         name: String,
-        /// A tag that is like it.
+        /// Similar tags.
         nearest: Vec<String>,
     },
-    /// A branch that cannot be renamed, since pending approvals name it.
+    /// The branch cannot be renamed: pending approvals name it.
     #[error("branch {name:?} has pending approvals: {count}")]
     HasPending {
         /// The branch.
         name: String,
-        /// How many.
+        /// The number of pending approvals.
         count: usize,
     },
-    /// A branch that cannot be deleted, since `HEAD` points to it.
+    /// The branch cannot be deleted: `HEAD` points to it.
     #[error("branch {name:?} is checked out")]
     CheckedOut {
         /// The name.
         name: String,
     },
-    /// There is no operation on this ref to undo or redo.
+    /// The ref has no operation to undo or redo.
     #[error("nothing to {what} on {}", .name.branch_name().unwrap_or(.name.as_str()))]
     NothingToUndo {
         /// `undo` or `redo`.
@@ -130,105 +130,105 @@ pub enum Error {
         /// The ref.
         name: RefName,
     },
-    /// There is no remote of this name; or none was named, and which is meant is not clear.
+    /// The remote does not exist; or no name was given, and there is not exactly one remote.
     #[error("{}", unknown_remote(.name.as_deref(), .known))]
     UnknownRemote {
-        /// The name, where one was given.
+        /// The name, if one was given.
         name: Option<String>,
-        /// A remote that is like it.
+        /// A similar remote.
         nearest: Option<String>,
-        /// The remotes that there are.
+        /// The existing remotes.
         known: Vec<String>,
     },
-    /// A remote of this name is there already.
+    /// A remote of this name already exists.
     #[error("remote {name:?} already exists")]
     RemoteExists {
         /// The name.
         name: String,
     },
-    /// A file is no bundle that can be taken here.
+    /// The file is not a bundle, or this bundle cannot be applied here.
     #[error("{0}")]
     Bundle(#[from] BundleError),
     /// An operation cannot be undone or redone, since a ref that it moved was moved since.
     #[error("{0}")]
     MovedSince(Box<UndoConflict>),
-    /// A hook refuses, or asks for something that is not carried out here.
+    /// A hook refuses, or asks for an action that is not possible here.
     #[error("{0}")]
     Hook(#[from] HookError),
-    /// A handler refused it; nothing but the record of that was written.
+    /// A handler rejected the operation. Only that decision was written.
     #[error("handler {:?} rejected {}: {}", .0.handler, .0.event, .0.reason)]
     Rejected(Box<Rejected>),
-    /// A handler deferred it: it is a pending approval, and nothing was committed.
+    /// A handler deferred the operation. It is a pending approval, and nothing was committed.
     #[error("pending approval {}: handler {:?} asks for a decision: {}", .0.id, .0.handler, .0.reason)]
     Deferred(Box<DeferredOperation>),
-    /// There is no pending approval of this name.
+    /// The pending approval does not exist.
     #[error("no pending approval {id:?}")]
     UnknownPending {
-        /// The name that was given.
+        /// The given name.
         id: String,
-        /// What waits.
+        /// The names of the pending approvals.
         waiting: Vec<String>,
     },
-    /// The operation was decided before.
+    /// The operation was already decided.
     #[error("{id} was decided already: {action}")]
     AlreadyDecided {
         /// Its name.
         id: String,
-        /// What was decided.
+        /// The decision.
         action: String,
-        /// When: microseconds since 1970, UTC.
+        /// The time of the decision, in microseconds since 1970, UTC.
         at_us: i64,
     },
-    /// What waits, or waited, is not a merge.
+    /// The pending or decided operation is not a merge.
     #[error("{id} is not a merge")]
     NotMerge {
         /// Its name.
         id: String,
     },
-    /// Another one decided a conflict of a kept merge, differently, while this decision was made.
+    /// Another caller resolved a conflict of a kept merge in a different way during this decision.
     #[error("{id}: {conflict} was resolved meanwhile: {resolution}")]
     DecidedMeanwhile {
         /// The name of the merge.
         id: String,
         /// The conflict.
         conflict: Box<MergeConflict>,
-        /// How it was resolved.
+        /// Its resolution.
         resolution: ResolutionKind,
     },
-    /// What waits has no text that could be replaced.
+    /// The pending operation has no text that could be replaced.
     #[error("it has no text to replace")]
     NoText,
-    /// A commit that is neither a result of a tool nor a message with answered calls on this line.
+    /// The commit is neither a tool result nor a message with answered calls in this history.
     #[error("commit {} is not a tool result of this history", .commit.short())]
     NoToolResult {
         /// The commit.
         commit: CommitId,
     },
-    /// There is no summary that does.
+    /// No usable summary could be made.
     #[error("{0}")]
     Summary(#[from] SummaryError),
     /// Something exceeds a limit.
     #[error("{0}")]
     TooLarge(#[from] TooLarge),
-    /// A tool that models could not name is to be set.
+    /// A tool has a name that models cannot use, or one that is taken.
     #[error("{0}")]
     ToolName(#[from] ToolNameError),
-    /// A name breaks the rules.
+    /// A name breaks the naming rules.
     #[error("{0}")]
     BadName(#[from] BadName),
-    /// A record that breaks a limit or a rule of the format.
+    /// A record breaks a limit or a rule of the format.
     #[error("{0}")]
     Record(#[from] RecordError),
-    /// A commit that changes what its operation may not change.
+    /// A commit changes something that its operation must not change.
     #[error("{0}")]
     Shape(#[from] BadShape),
-    /// A content blob that is not what its kind requires.
+    /// A content blob does not fit its kind.
     #[error("{0}")]
     Content(#[from] ContentError),
-    /// A text that is no JSON, or has no canonical form.
+    /// A text is not JSON, or has no canonical form.
     #[error("{0}")]
     Json(#[from] JsonError),
-    /// Something that the repository needs is not in the store.
+    /// An object that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
     /// A commit that the ref log names was deleted by garbage collection.
@@ -237,39 +237,39 @@ pub enum Error {
         /// The commit.
         commit: CommitId,
     },
-    /// What is needed was erased.
+    /// The object was erased.
     #[error("{0}")]
     Erased(Box<Erasure>),
-    /// What was to be erased cannot be.
+    /// The erasure is not possible.
     #[error("cannot erase: {what}")]
     BadErase {
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// Something that was to be read is damaged.
+    /// The object or document is damaged.
     #[error("{}{what}", damaged_text(.object))]
     Damaged {
-        /// The object, where it is one.
+        /// The object, if it is one.
         object: Option<ObjectId>,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
-    /// Refs kept moving while a write was tried again and again.
+    /// Refs kept moving during all retries of a write.
     #[error("refs kept moving: the write lost {}", count(*.attempts, "race"))]
     KeptMoving {
-        /// How often it was tried.
+        /// The number of tries.
         attempts: usize,
     },
-    /// A line of a stream that is not a step.
+    /// A line of a stream is not a stream operation.
     #[error("{0}")]
     Step(#[from] StreamOpError),
-    /// A failure while a line or a context was put together.
+    /// A history could not be folded, or a context not compiled.
     #[error("{0}")]
     Compile(#[from] CompileError),
     /// A failure of the store.
     #[error("{0}")]
     Store(#[from] StoreError),
-    /// The operating system has no randomness to give.
+    /// The operating system cannot provide randomness.
     #[error("no randomness from the operating system: {0}")]
     Random(#[source] std::io::Error),
 }
@@ -317,7 +317,7 @@ fn found_text(target: Option<&RefTarget>) -> String {
 }
 
 impl Error {
-    /// Returns the stable code, which the command line prints too.
+    /// Returns the stable code, which the command line prints as well.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.code(),
@@ -383,7 +383,7 @@ impl Error {
         }
     }
 
-    /// Returns hints about what to do; empty when there are none.
+    /// Returns hints about what to do; empty if there are no hints.
     pub fn notes(&self) -> Vec<String> {
         let note: String = match self {
             Self::Refused(refusal) => return refusal.notes(),

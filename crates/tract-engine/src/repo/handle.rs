@@ -366,7 +366,7 @@ impl Repo {
     /// Reads blobs in the order of the keys; `None` for one that was erased.
     ///
     /// # Errors
-    /// [`Error::Missing`] for one that is not stored and was not erased; what the store says.
+    /// [`Error::Missing`] for a blob that is not stored and was not erased; when the store fails.
     pub(crate) async fn blobs_or_erased(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
         let found = self.store().blobs(self.name(), keys).await?;
         let absent = keys.iter().zip(&found).filter(|(_, blob)| blob.is_none());
@@ -382,7 +382,7 @@ impl Repo {
         }
     }
 
-    /// Returns the error of a blob that is not stored: that it was erased, where it was.
+    /// Returns `Erased` for an erased blob, else `Missing`.
     pub(crate) async fn absent_blob(&self, blob: BlobId) -> Error {
         match self.erasure_of(blob).await {
             Ok(Some(erasure)) => Error::Erased(Box::new(erasure)),
@@ -391,10 +391,10 @@ impl Repo {
         }
     }
 
-    /// Returns what is recorded of the erasure of a blob; `None` when it was not erased.
+    /// Returns the record of a blob's erasure; `None` if it was not erased.
     ///
     /// # Errors
-    /// What the store says.
+    /// When the store fails.
     pub async fn erasure_of(&self, blob: BlobId) -> Result<Option<Erasure>> {
         let Some(RefTarget::Blob(id)) = self.ref_target(&RefName::erasure(blob)).await? else {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! Numbers, bytes and ids of derived rows.
+//! The encoding of numbers, bytes and ids in derived rows.
 
 use tract_core::CommitId;
 
-/// Writes a number, seven bits a byte.
+/// Writes a number, seven bits per byte.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -11,13 +11,14 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Writes a text or bytes with their length.
+/// Writes a text or bytes after their length.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Reads what the functions above wrote; every method is `None` at the end or where it does not fit.
+/// Reads the encodings above. Every method returns `None` at the end of the input, or if it does
+/// not fit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
@@ -63,7 +64,7 @@ impl<'a> Input<'a> {
         self.take(32)?.try_into().ok().map(CommitId::from_bytes)
     }
 
-    /// Reads how many items follow, each of at least one byte.
+    /// Reads a number of items that follow, each of at least one byte.
     pub(crate) fn count(&mut self) -> Option<usize> {
         usize::try_from(self.number()?).ok().filter(|count| *count <= self.0.len())
     }

@@ -1,5 +1,4 @@
-//! Operations that wait for a decision, and the records of decisions: documents
-//! under `pending/` and `decisions/`.
+//! Pending approvals and records of decisions: documents under `pending/` and `decisions/`.
 
 mod decide;
 mod doc;
@@ -26,66 +25,66 @@ use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{KeptConflict, MergeOptions};
 use crate::write::txn::Txn;
 
-/// Where operations wait.
+/// The prefix of refs to pending approvals.
 const PENDING: &str = "pending/";
-/// Where decisions are kept that brought about no commit of their own.
+/// The prefix of refs to decisions that led to no commit of their own.
 const DECISIONS: &str = "decisions/";
-/// How the names of kept merges begin. Decisions about them are undone like other writes.
+/// The first part of the ids of kept merges. Decisions about them are undone like other writes.
 pub(crate) const KEPT_MERGE: &str = "m";
 
-/// What waits to be decided, or was decided.
+/// The request of a pending approval or of a decision.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PendingRequest {
-    /// A message, or a tool's result.
+    /// A message, or a tool result.
     Append(Box<Draft>),
-    /// Another text of a message.
+    /// An edit of a message.
     Edit {
         /// The message, by any of its versions.
         target: CommitId,
-        /// What it would say.
+        /// The new content.
         content: Content,
         /// The rest.
         details: Details,
     },
-    /// A summary in the place of messages.
+    /// A summary that replaces messages.
     Compress {
         /// The messages.
         select: Selection,
         /// The summary.
         content: Content,
-        /// Its role, where that is not the kind's own.
+        /// Its role, if it is not the default of its kind.
         role: Option<Role>,
         /// The rest.
         details: Details,
     },
-    /// What another head has.
+    /// A merge of another head.
     Merge {
         /// The head.
         source: CommitId,
-        /// Whether a commit is made even where the branch could merely be forwarded.
+        /// Whether to create a commit even if a fast-forward is possible.
         no_fast_forward: bool,
         /// The rest.
         details: Details,
-        /// The conflicts of a kept merge, with what was decided so far; `None` where a handler
-        /// deferred the merge.
+        /// The conflicts of a kept merge and their resolutions so far; `None` if a handler deferred
+        /// the merge.
         conflicts: Option<Vec<KeptConflict>>,
     },
-    /// A call that a tool has not run for yet.
+    /// A tool call that has not run yet.
     Call {
         /// The call, as the model wrote it.
         call: ToolCall,
-        /// The message that asks for it.
+        /// The message with the call.
         commit: Option<CommitId>,
-        /// Its place among the calls of the message, from 0; absent in older documents.
+        /// Its position among the calls of the message, from 0; absent in older documents.
         index: Option<u32>,
-        /// What exactly runs once it is approved; absent in older documents.
+        /// The exact call that runs once it is approved; absent in older documents.
         bound: Option<Box<BoundCall>>,
     },
 }
 
 impl PendingRequest {
-    /// Returns what would be said, where something would.
+    /// Returns the content that the request would write, if any.
     pub fn content(&self) -> Option<&Content> {
         match self {
             Self::Append(draft) => Some(&draft.content),
@@ -94,7 +93,7 @@ impl PendingRequest {
         }
     }
 
-    /// Returns where it comes from; a call comes from nowhere else.
+    /// Returns the origin of the request; a call has none.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Append(draft) => Some(&draft.origin),
@@ -115,8 +114,8 @@ impl PendingRequest {
         }
     }
 
-    /// Returns what would be said, where it comes from and what is kept of it, for it to say
-    /// something else: bytes of a provider go.
+    /// Returns content, origin and kept blobs of the request, for replacing the content. Drops the
+    /// provider's bytes, which would no longer match.
     fn said_mut(&mut self) -> Option<(&mut Content, &mut Origin, &mut Vec<Blob>)> {
         match self {
             Self::Append(draft) => {
@@ -139,10 +138,10 @@ impl PendingRequest {
         }
     }
 
-    /// Returns what a merge brings in, and how; `None` for what is no merge.
+    /// Returns the source head and options of a merge; `None` for any other request.
     pub(crate) fn merge(&self) -> Option<(CommitId, MergeOptions)> {
         let Self::Merge { source, no_fast_forward, details, .. } = self else { return None };
-        // Unrelated histories were refused before the merge was deferred, or kept.
+        // Unrelated histories were already refused when the merge was deferred or kept.
         let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
         options.no_fast_forward = *no_fast_forward;
         Some((*source, options))
@@ -154,7 +153,7 @@ impl PendingRequest {
         }
     }
 
-    /// Says in one line what was asked for.
+    /// Describes the request in one line.
     pub fn describe(&self) -> String {
         let text = |content: &Content| {
             let text = content.text();
@@ -196,25 +195,25 @@ impl PendingRequest {
     }
 }
 
-/// An operation that waits for a decision.
+/// A pending approval.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pending {
-    /// Its name, such as `p-7c1e02aa41d95b36`; its beginning will do.
+    /// Its name, such as `p-7c1e02aa41d95b36`. Lookups accept a prefix of it.
     pub id: String,
     /// The event that a handler deferred.
     pub event: String,
     /// The branch that it would change.
     pub branch: RefName,
-    /// Where the branch was.
+    /// The head of the branch when it was deferred.
     pub head: Option<CommitId>,
     /// The handler that deferred it.
     pub handler: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When: microseconds since 1970, UTC.
+    /// The time in microseconds since 1970, UTC.
     pub created_at_us: i64,
-    /// What was asked for.
+    /// The request.
     pub request: PendingRequest,
 }
 
@@ -226,19 +225,19 @@ impl fmt::Display for Pending {
     }
 }
 
-/// A decision that is kept by itself.
+/// A decision that is stored as a document.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RecordedDecision {
-    /// Its name: that of the operation which waited, else one of its own.
+    /// Its name: that of the pending approval, or a new one.
     pub id: String,
     /// The branch concerned.
     pub branch: RefName,
-    /// What was decided, by whom and why.
+    /// The decision, its author and the reason.
     pub record: DecisionRecord,
-    /// What had been asked for: the original, whole.
+    /// The original request.
     pub request: PendingRequest,
-    /// The commit that it brought about.
+    /// The commit that it led to.
     pub commit: Option<CommitId>,
 }
 
@@ -267,7 +266,7 @@ struct DecisionDoc {
     commit: Option<CommitId>,
 }
 
-/// A document in the making: the ref that will name it, and its bytes.
+/// A document to store: its ref and its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     name: RefName,
@@ -307,19 +306,19 @@ impl Document {
         Self::of(PENDING, &pending.id, &doc)
     }
 
-    /// Adds it to a write; there must be none of its name.
+    /// Adds it to a write. The write conflicts if its ref already exists.
     pub(crate) fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
         self.replace(txn, None)
     }
 
-    /// Adds it to a write in the place of the document that its name has now.
+    /// Adds it to a write, replacing the document that its ref has now.
     pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: Option<RefTarget>) -> Result<()> {
         txn.blob(self.blob.clone())?;
         txn.move_from(&self.name, now, Some(self.target()));
         Ok(())
     }
 
-    /// Returns what a ref to it points at.
+    /// Returns the target of a ref to it.
     pub(crate) fn target(&self) -> RefTarget {
         RefTarget::Blob(self.blob.id())
     }
@@ -328,12 +327,12 @@ impl Document {
         self.name == *name
     }
 
-    /// Returns the ref of what waits under a name.
+    /// Returns the ref of a pending approval.
     pub(crate) fn pending_name(id: &str) -> Result<RefName> {
         Ok(RefName::new(format!("{PENDING}{id}"))?)
     }
 
-    /// Stores it by itself.
+    /// Stores it in a write of its own.
     pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
         let mut txn = Txn::new(repo)?;
         self.add_to(&mut txn)?;
@@ -345,8 +344,8 @@ pub(crate) fn damaged(what: impl Into<String>) -> Error {
     Error::Damaged { object: None, what: what.into() }
 }
 
-/// Makes the name of an operation that waits, or of a decision: 64 random bits, as decisions are
-/// kept for ever.
+/// Creates the name of a pending approval or a decision: 64 random bits, since decisions are never
+/// deleted.
 fn fresh_id(first: &str) -> Result<String> {
     let random = OperationId::random().map_err(Error::Random)?.to_string();
     let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(16).collect();
@@ -354,9 +353,9 @@ fn fresh_id(first: &str) -> Result<String> {
 }
 
 impl Repo {
-    /// Reads the original of a message that was changed: what a handler replaced when it was
-    /// committed, else the message as it came, before any edit; `None` when the commit says
-    /// nothing, or reads as it came.
+    /// Reads the original of a changed message: the content that a handler replaced when it was
+    /// committed, or the first version before any edit; `None` if the commit has no content, or its
+    /// message is unchanged.
     ///
     /// # Errors
     /// When the store fails, or a blob is damaged.
@@ -368,7 +367,7 @@ impl Repo {
             Op::Edit { .. } => {
                 let slot = edited_slot(id, &self.changes(&commit).await?);
                 let Some(slot) = slot else { return Ok(None) };
-                // A slot is a name: its commit need not be stored.
+                // A slot is a name: its commit may not be stored.
                 let Some(first) = self.commit(slot).await? else { return Ok(None) };
                 first
             }

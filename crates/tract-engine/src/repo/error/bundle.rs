@@ -1,50 +1,50 @@
-//! What is wrong with a bundle.
+//! Errors of bundles.
 
 use tract_core::CommitId;
 use tract_core::text::count;
 
 use super::LineError;
 
-/// Why a file is no bundle that can be taken here. No ref has moved.
+/// The reason why a file is not a bundle, or cannot be applied here. No ref was moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BundleError {
-    /// Its first line is not that of a bundle.
+    /// The first line is not that of a bundle.
     #[error("it is no bundle: {what}")]
     NotABundle {
-        /// What the first line is.
+        /// The first line as it was found.
         what: String,
     },
-    /// A later version of tract wrote it.
+    /// A later version of tract wrote the bundle.
     #[error("the bundle has format {version}, and this version reads formats up to {newest}")]
     NewerFormat {
         /// The version of its format.
         version: u64,
-        /// The newest that is known here.
+        /// The newest format that this version reads.
         newest: u64,
     },
-    /// Its last line is missing.
+    /// The last line is missing.
     #[error("the bundle is cut: it ends after {} without its closing line", count(*.lines, "line"))]
     Cut {
-        /// How many lines there are.
+        /// The number of lines.
         lines: usize,
     },
-    /// Its bytes are not those that were written.
+    /// The contents were modified.
     #[error("the bundle was changed: {what}")]
     Changed {
-        /// How that is known.
+        /// The difference.
         what: String,
     },
-    /// A line is not one that a bundle may have.
+    /// A line is not allowed in a bundle.
     #[error("line {line} of the bundle: {error}")]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// The reason.
         #[source]
         error: Box<LineError>,
     },
-    /// A line asks for something, instead of bringing it.
+    /// A line requests something instead of bringing it.
     #[error("line {line} of the bundle has the operation {op:?}, which no bundle has")]
     ForeignLine {
         /// Its number, from 1.
@@ -52,7 +52,7 @@ pub enum BundleError {
         /// The operation.
         op: &'static str,
     },
-    /// A commit links to one that is neither before it nor a prerequisite.
+    /// A commit links to one that is neither on an earlier line nor a prerequisite.
     #[error("line {line} of the bundle links to {}, which no line brings", .commit.short())]
     Incomplete {
         /// Its number, from 1.
@@ -60,13 +60,13 @@ pub enum BundleError {
         /// The commit that is missing.
         commit: CommitId,
     },
-    /// The repository has not all commits that the bundle continues.
+    /// The repository lacks commits that the bundle continues.
     #[error("the bundle continues {} that are not here, such as {}", count(.missing.len(), "commit"), short(.missing))]
     MissingPrerequisites {
         /// The commits.
         missing: Vec<CommitId>,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the bundle cannot be read: {0}")]
     Read(#[source] std::io::Error),
 }
@@ -76,7 +76,7 @@ fn short(ids: &[CommitId]) -> String {
 }
 
 impl BundleError {
-    /// Returns the stable word for it, which the command line prints too.
+    /// Returns the stable code, which the command line prints as well.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotABundle { .. } => "not_a_bundle",
@@ -90,7 +90,7 @@ impl BundleError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints about what to do; empty if there are no hints.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NotABundle { .. } => {

@@ -1,24 +1,24 @@
-//! Why a line of a stream is refused.
+//! Reasons why a line of a stream is refused.
 
 use tract_core::step::StreamOpError;
 use tract_core::{BadTarget, RefName};
 
 use super::Error;
 
-/// A refused line. It changed nothing.
+/// A refused line. It had no effect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineError {
-    /// It is not a step.
+    /// The line is not a stream operation.
     #[error("{0}")]
     Step(#[from] StreamOpError),
-    /// What it asks for is refused.
+    /// The engine refused the operation.
     #[error("{0}")]
     Engine(#[from] Error),
-    /// It says one thing, and the record in it another.
+    /// A line contradicts the record in it.
     #[error("the line and its record disagree: {what}")]
     Disagrees {
-        /// On what.
+        /// The contradiction.
         what: String,
     },
     /// The line cannot fast-forward a ref.
@@ -26,27 +26,28 @@ pub enum LineError {
     Diverged {
         /// The ref.
         name: String,
-        /// Where it points.
+        /// Its target.
         found: String,
-        /// Where the line says it points.
+        /// The target in the line.
         to: String,
     },
-    /// A ref would point where its kind may not.
+    /// The kind of the ref does not allow this target.
     #[error("{0}")]
     BadTarget(#[from] BadTarget),
-    /// It brings an approval, a policy or a decision, and the stream is not trusted with these.
+    /// The line brings an approval, a policy or a decision, and the stream is not trusted with
+    /// these.
     #[error("{name} is not accepted from a stream: it says what may run, or records a decision")]
     NeedsTrust {
         /// The ref.
         name: RefName,
     },
-    /// Something that its commit links to came with no line before it, and is not stored.
+    /// A commit links to an object that is neither stored nor defined by an earlier line.
     #[error("{object} is referenced, but neither stored nor defined by an earlier line")]
     NotBrought {
-        /// What is not there.
+        /// The missing object.
         object: String,
     },
-    /// It cannot be read.
+    /// The line cannot be read.
     #[error("the line cannot be read: {0}")]
     Read(#[source] std::io::Error),
 }
@@ -66,7 +67,7 @@ impl LineError {
         }
     }
 
-    /// Returns hints about what to do; empty when there are none.
+    /// Returns hints about what to do; empty if there are no hints.
     pub fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Step(error) => return error.notes(),

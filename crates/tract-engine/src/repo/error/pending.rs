@@ -2,23 +2,24 @@
 
 use tract_core::Content;
 
-/// A handler refused an operation, and nothing was committed.
+/// The rejection of an operation by a handler. Nothing was committed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Rejected {
-    /// The decision's name: [`Repo::decision`](crate::Repo::decision) reads it, with what was rejected.
+    /// The decision's name. [`Repo::decision`](crate::Repo::decision) reads it, including the
+    /// rejected request.
     pub decision: String,
     /// The event.
     pub event: String,
     /// The handler.
     pub handler: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What would have been said, where something would.
+    /// The content that would have been written, if any.
     pub content: Option<Content>,
 }
 
-/// A handler deferred an operation; nothing was committed yet.
+/// The deferral of an operation by a handler. Nothing was committed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeferredOperation {
@@ -28,6 +29,6 @@ pub struct DeferredOperation {
     pub event: String,
     /// The handler.
     pub handler: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }

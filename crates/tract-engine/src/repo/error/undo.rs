@@ -1,9 +1,9 @@
-//! Why an operation cannot be undone.
+//! The conflict of an undo.
 
 use tract_core::time::format_rfc3339;
 use tract_core::{LogEntry, RefName};
 
-/// Why an operation cannot be undone or redone: a ref that it moved was moved since.
+/// The reason why an operation cannot be undone or redone: a ref that it moved was moved since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UndoConflict {
@@ -13,7 +13,7 @@ pub struct UndoConflict {
     pub what: String,
     /// The ref.
     pub name: RefName,
-    /// The move that came between, where the ref log has it.
+    /// The later move, if the ref log still has it.
     pub by: Option<LogEntry>,
 }
 
