@@ -23,7 +23,7 @@ mod sync;
 /// Patterns of keys and passwords, for [`redact_content`] and [`EraseRequest::secrets`].
 pub use tract_secrets as secrets;
 
-pub use crate::plan::Refusal;
+pub use crate::plan::{KeptConflict, Refusal};
 
 pub use crate::repo::erasure::Erasure;
 pub use crate::repo::error::{
@@ -47,7 +47,7 @@ pub use crate::history::question::{open_calls, unanswered};
 pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::history::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 
-pub use crate::write::races::Races;
+pub use crate::write::races::{Attempts, Races};
 pub use crate::write::txn::{Txn, WriteOptions};
 
 pub use crate::search::grep::{
@@ -61,7 +61,7 @@ pub use crate::search::ranked::{
 pub use crate::verbs::branch::{Branch, FIRST_BRANCH};
 pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
-pub use crate::verbs::merge::{KeptConflict, KeptMerge, MergeOptions, MergeProgress, Merged};
+pub use crate::verbs::merge::{KeptMerge, MergeOptions, MergeProgress, Merged};
 pub use crate::verbs::pending::{
     BatchAttachment, DeferredCall, Pending, PendingRequest, RecordedDecision, TurnAnswer,
     TurnRecord, TurnRecorded,
@@ -94,7 +94,6 @@ pub use crate::sync::bundle::{
     ApplyBundleOptions, Bundle, BundleLines, BundleOptions, BundleReport, apply_bundle,
     create_bundle,
 };
-pub use crate::sync::carry::Attempts;
 pub use crate::sync::copy::{
     CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy,
 };

@@ -24,27 +24,21 @@ use tract_core::Op;
 
 pub(crate) use self::append::{is_plain, message, sealed_message};
 pub(crate) use self::edit::{
-    current_version, unchanged_since, version_of, with_answer_of, with_text,
+    current_version, json_string, unchanged_since, version_of, with_answer_of, with_text,
 };
 pub use self::merge::{
-    MergeSides, PlannedMerge, Resolution, ResolutionKind, ResolvableConflict, ResolveFn,
+    KeptConflict, MergeSides, PlannedMerge, Resolution, ResolvableConflict, ResolveFn,
     ResolvedConflict, Resolver, merge,
 };
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub(crate) use self::records::{edited_slot, own_slot};
-pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal};
+pub use self::refusal::{ConflictKind, MergeConflict, OpenCall, Refusal, ResolutionKind};
 pub(crate) use self::replay::check_hidden;
 pub use self::replay::{Replayed, replay};
-pub(crate) use self::request::TurnIndexGap;
+pub(crate) use self::request::{BlobDoc, TurnIndexGap};
 pub use self::request::{
     BranchTip, Details, NewContent, PlannedCommit, Request, Selection, seal_tools,
 };
-
-/// Counts the records, rows and changes that a planner visits. Tests bound the number.
-fn visit(_count: usize) {
-    #[cfg(test)]
-    tract_testkit::visits::add(_count);
-}
 
 /// Plans a request on a branch's history.
 ///

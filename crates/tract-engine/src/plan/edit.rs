@@ -5,7 +5,6 @@ use tract_core::{AuthorKind, CommitId, CommitRef, Content, JsonText, Op, Part, T
 
 use super::work::{set_version, shown};
 use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
-use crate::upkeep::redact::json_string;
 
 /// Plans to replace the content of a message. Kind, role, call ids, the answered call and its
 /// failure flag stay; the provider's original bytes are dropped.
@@ -189,4 +188,10 @@ fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Con
     } else {
         Err(Refusal::OtherCalls { target, calls: ids(old) }.into())
     }
+}
+
+/// Returns a text as a JSON string.
+pub(crate) fn json_string(text: &str) -> JsonText {
+    let quoted = serde_json::Value::from(text).to_string();
+    JsonText::new(&quoted).expect("a JSON string has a canonical form")
 }

@@ -11,14 +11,16 @@ use tract_core::{
 
 use self::resolve::Resolving;
 pub use self::resolve::{
-    Resolution, ResolutionKind, ResolvableConflict, ResolveFn, ResolvedConflict, Resolver,
+    KeptConflict, Resolution, ResolvableConflict, ResolveFn, ResolvedConflict, Resolver,
 };
 use super::records::MergeFacts;
 use super::revert::brings;
 use super::work::{
     ChangeIndex, SummaryCover, WorkingView, covered, ensure_covered, set_mark, set_version,
 };
-use super::{ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, Stop};
+use super::{
+    ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, ResolutionKind, Stop,
+};
 
 /// The heads of a merge, and their best common ancestors.
 #[derive(Clone, Copy, Debug)]
@@ -297,11 +299,11 @@ impl ThreeWayMerge<'_> {
         }
         let mut settled = HashSet::new();
         for (their, under) in &theirs {
-            super::visit(under.len());
+            super::records::visit(under.len());
             let overlapping: BTreeSet<usize> =
                 under.iter().filter_map(|slot| covering.get(slot)).flatten().copied().collect();
             for (our, covers) in overlapping.iter().filter_map(|place| ours.get(*place)) {
-                super::visit(1);
+                super::records::visit(1);
                 let our_says = self.facts_of(self.ours.get(*our))?;
                 let alike =
                     covers == under && our_says == self.facts_of(self.theirs.get(*their))?;
@@ -352,7 +354,7 @@ impl ThreeWayMerge<'_> {
         // Do not report a message twice.
         let reported: HashSet<_> = shown.iter().map(|(slot, ..)| Some(*slot)).collect();
         merged.conflicts.retain(|conflict| {
-            super::visit(1);
+            super::records::visit(1);
             conflict.kind != ConflictKind::Presence || !reported.contains(&conflict.slot)
         });
         for (slot, ours, theirs) in shown {

@@ -5,8 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tract_core::{CallRef, CommitId};
 
-use super::ResolutionKind;
-
 /// A call without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCall {
@@ -16,6 +14,38 @@ pub struct OpenCall {
     pub name: String,
     /// The message that contains it, and its position there.
     pub call: CallRef,
+}
+
+/// A [`Resolution`](super::Resolution) without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ResolutionKind {
+    /// Our side.
+    Ours,
+    /// Their side.
+    Theirs,
+    /// Both sides.
+    Both,
+    /// A new text.
+    Text,
+}
+
+impl ResolutionKind {
+    /// Returns the stable code.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Theirs => "theirs",
+            Self::Both => "both",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl fmt::Display for ResolutionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The kind of a conflict between two sides of a merge.

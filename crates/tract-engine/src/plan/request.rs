@@ -1,6 +1,7 @@
 //! The requests that planners carry out, and the commits that they plan.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tract_compile::LineCounts;
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
@@ -9,7 +10,6 @@ use tract_core::{
 };
 
 use super::Line;
-use crate::verbs::pending::{blobs, tool_texts};
 
 /// Fields that any commit may have in addition to its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,5 +359,60 @@ impl PlannedCommit {
             Changes::List(changes.clone())
         };
         self.changes = changes;
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BlobDoc {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl BlobDoc {
+    pub(crate) fn of(blob: &Blob) -> Self {
+        match blob.text() {
+            Some(text) => Self::Text(text.to_owned()),
+            None => Self::Bytes(blob.bytes().to_vec()),
+        }
+    }
+
+    pub(crate) fn blob(self) -> Blob {
+        match self {
+            Self::Text(text) => Blob::seal(text),
+            Self::Bytes(bytes) => Blob::seal(bytes),
+        }
+    }
+}
+
+/// Serializes blobs in a document.
+mod blobs {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(blobs: &[Blob], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(blobs.iter().map(BlobDoc::of))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Blob>, D::Error> {
+        let docs: Vec<BlobDoc> = Deserialize::deserialize(from)?;
+        Ok(docs.into_iter().map(BlobDoc::blob).collect())
+    }
+}
+
+/// Serializes tool definitions in a document as their texts.
+mod tool_texts {
+    use super::*;
+
+    type Tools = Option<Vec<ToolSchema>>;
+
+    pub(super) fn serialize<S: Serializer>(tools: &Tools, to: S) -> Result<S::Ok, S::Error> {
+        let texts = tools.as_ref().map(|tools| tools.iter().map(ToolSchema::text));
+        texts.map(Iterator::collect::<Vec<_>>).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tools, D::Error> {
+        let texts: Option<Vec<String>> = Deserialize::deserialize(from)?;
+        let parsed = texts.map(|texts| texts.iter().map(|text| ToolSchema::parse(text)).collect());
+        parsed.transpose().map_err(D::Error::custom)
     }
 }

@@ -22,7 +22,7 @@ impl<'a> WorkingView<'a> {
     }
 
     pub(super) fn get(&self, slot: CommitId) -> Option<Row> {
-        super::visit(1);
+        super::records::visit(1);
         match self.over.get(&slot) {
             Some(row) => *row,
             None => self.view.get(slot).copied(),
@@ -62,14 +62,14 @@ impl<'a> WorkingView<'a> {
 
     /// Returns the rows in arbitrary order.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        super::visit(self.view.len() + self.over.len());
+        super::records::visit(self.view.len() + self.over.len());
         let kept = self.view.rows().filter(|row| !self.over.contains_key(&row.slot)).copied();
         kept.chain(self.over.values().copied().flatten())
     }
 
     /// Returns the rows that were added to the view, in order.
     pub(super) fn added(&self) -> Vec<Row> {
-        super::visit(self.over.len());
+        super::records::visit(self.over.len());
         let mut added: Vec<Row> = self
             .over
             .iter()
@@ -187,7 +187,7 @@ impl ChangeIndex {
         loop {
             if let Some(commits) = self.commits.get_mut(&(slot, field)) {
                 while commits.front().is_some_and(|commit| except(*commit)) {
-                    super::visit(1);
+                    super::records::visit(1);
                     commits.pop_front();
                 }
                 if let Some(commit) = commits.front() {

@@ -10,9 +10,10 @@ use crate::history::reach::{CommitGraph, chosen_refs};
 use crate::history::received::descends;
 use crate::repo::Repo;
 use crate::repo::error::Result;
-use crate::sync::carry::{Attempts, ObjectCopier};
+use crate::sync::carry::ObjectCopier;
 use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::upkeep::restore::Replace;
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// How far a copy has come.

@@ -33,7 +33,7 @@ pub use self::scope::is_erased;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
-use crate::sync::carry::Attempts;
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Erases: deletes the bytes of messages for good.

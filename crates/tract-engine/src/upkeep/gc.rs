@@ -14,8 +14,8 @@ use tract_core::{ObjectId, ToolId, ToolRow};
 use self::mark::Marks;
 use crate::repo::Repo;
 use crate::repo::error::Result;
-use crate::sync::carry::Attempts;
 use crate::write::lease;
+use crate::write::races::Attempts;
 
 /// How far a garbage collection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use tract_core::{BlobId, CommitId, RefName, RefTarget};
 
 use crate::repo::Repo;
 use crate::repo::error::Result;
-use crate::sync::carry::Attempts;
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Heads that are read together.

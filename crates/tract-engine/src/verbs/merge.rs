@@ -12,7 +12,7 @@ use tract_hooks::BeforeMerge;
 
 use self::ancestry::{Ancestry, Graph, ancestors, common};
 pub(crate) use self::kept::decisions_ref;
-pub use self::kept::{KeptConflict, KeptMerge, MergeProgress};
+pub use self::kept::{KeptMerge, MergeProgress};
 use crate::plan::{
     BranchTip, Details, Line, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution,
     ResolveFn, Resolver, merge as plan_merge,
@@ -20,7 +20,6 @@ use crate::plan::{
 use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::verbs::pending::{Document, PendingRequest, WriteTarget};
-use crate::verbs::rebase::Shared;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
@@ -316,4 +315,11 @@ impl Txn<'_> {
         let ends = Box::pin(repo.recent_lines(base, [ours, theirs])).await?;
         Ok(ends.map(|(base, [ours, theirs])| (ours, theirs, base)))
     }
+}
+
+/// The commits that two heads share.
+pub(crate) struct Shared {
+    /// Whether the branch contains the whole other history.
+    pub(crate) contains_head: bool,
+    pub(crate) commits: HashSet<CommitId>,
 }

@@ -15,14 +15,13 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use self::doc::PendingRequestDoc;
-pub(crate) use self::doc::{blobs, tool_texts};
 pub(crate) use self::rule::{Configured, NotWritten, Ruled, WriteTarget, with_summary};
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
-use crate::plan::{Details, Selection, edited_slot};
+use crate::plan::{Details, KeptConflict, Selection, edited_slot};
 use crate::repo::Repo;
 use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
-use crate::verbs::merge::{KeptConflict, MergeOptions};
+use crate::verbs::merge::MergeOptions;
 use crate::write::txn::Txn;
 
 /// The prefix of refs to pending approvals.

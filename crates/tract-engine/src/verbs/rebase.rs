@@ -9,13 +9,12 @@ use std::collections::HashSet;
 
 use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
 
-pub(crate) use self::steps::Shared;
 use self::steps::Steps;
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
-use crate::sync::carry::Attempts;
 use crate::verbs::merge::{MergeOptions, Merged};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// One step of a rebase.

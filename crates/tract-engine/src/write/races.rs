@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use tract_core::Applied;
+use tract_compile::CompileError;
+use tract_core::{Applied, ObjectId, StoreErrorKind};
 
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
@@ -75,4 +76,65 @@ impl Races {
             Applied::Conflict(_) => self.lose().await.map(|()| false),
         }
     }
+}
+
+/// How often one object may be gone before it is taken for lost: anything that is collected or erased
+/// while it is read is not asked for again.
+const GONE: usize = 2;
+
+/// The attempts of something that reads a repository while others erase and collect there: each
+/// begins with the refs as they are then.
+#[derive(Debug)]
+pub struct Attempts {
+    races: Races,
+    gone: Option<(ObjectId, usize)>,
+}
+
+impl Attempts {
+    /// Starts to count the attempts of a write to a repository, or of a reading of it.
+    pub fn new(repo: &Repo) -> Self {
+        Self { races: repo.races(), gone: None }
+    }
+
+    /// Returns when another attempt makes sense after an error: something that was needed is gone.
+    ///
+    /// # Errors
+    /// The given error where another attempt would not help; [`Error::KeptMoving`] when the time for
+    /// attempts is up.
+    pub async fn again(&mut self, error: Error) -> Result<()> {
+        let Some(object) = gone(&error) else { return Err(error) };
+        let times = match self.gone {
+            Some((before, times)) if before == object => times + 1,
+            Some(_) | None => 1,
+        };
+        self.gone = Some((object, times));
+        if times > GONE {
+            return Err(error);
+        }
+        // When the time is up, an object that was gone each time is the reason, and not the race.
+        self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
+    }
+}
+
+/// Returns the object that was found stored and is so no more, or seems damaged: it was unreachable
+/// and collected as garbage, or it was erased, here or there. `None` for errors of another kind.
+fn gone(error: &Error) -> Option<ObjectId> {
+    match error {
+        Error::Store(error) | Error::Compile(CompileError::Store(error)) => match &error.kind {
+            StoreErrorKind::Missing { object } | StoreErrorKind::Erased { object } => Some(*object),
+            _ => None,
+        },
+        Error::Compile(
+            CompileError::Missing { object, .. } | CompileError::MissingTool { object },
+        )
+        | Error::Missing(object)
+        | Error::Damaged { object: Some(object), .. } => Some(*object),
+        Error::Erased(erasure) => Some(ObjectId::Blob(erasure.blob)),
+        _ => None,
+    }
+}
+
+/// Whether an error says that an object is not there, or damaged.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    gone(error).is_some()
 }

@@ -11,7 +11,7 @@ use tract_core::{Change, CommitId, ContentError, JsonText, Kind};
 
 use super::MergeSides;
 use crate::plan::work::{ChangeIndex, ensure_covered, hidden_directly};
-use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Stop};
+use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, ResolutionKind, Stop};
 
 /// A resolution of a merge conflict. The kind of the conflict decides which ones are legal:
 ///
@@ -50,38 +50,6 @@ impl Resolution {
     }
 }
 
-/// A [`Resolution`] without its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ResolutionKind {
-    /// Our side.
-    Ours,
-    /// Their side.
-    Theirs,
-    /// Both sides.
-    Both,
-    /// A new text.
-    Text,
-}
-
-impl ResolutionKind {
-    /// Returns the stable code.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Theirs => "theirs",
-            Self::Both => "both",
-            Self::Text => "text",
-        }
-    }
-}
-
-impl fmt::Display for ResolutionKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// A conflict and its resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResolvedConflict {
@@ -101,6 +69,21 @@ pub struct ResolvableConflict {
     pub resolution: Option<Resolution>,
     /// The kinds of resolution that are legal for it.
     pub legal: Vec<ResolutionKind>,
+}
+
+/// A conflict of a kept merge, and what was decided so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptConflict {
+    /// The conflict.
+    pub conflict: MergeConflict,
+    /// How it is resolved; `None` while it is open.
+    pub resolution: Option<Resolution>,
+}
+
+impl From<&ResolvableConflict> for KeptConflict {
+    fn from(resolvable: &ResolvableConflict) -> Self {
+        Self { conflict: resolvable.conflict.clone(), resolution: resolvable.resolution.clone() }
+    }
 }
 
 /// A function from a conflict to its resolution.

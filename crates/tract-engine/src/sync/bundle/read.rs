@@ -13,11 +13,12 @@ use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{BundleError, Error, LineError, Result};
 use crate::sync::apply::{ApplyOptions, MAX_LINE_BYTES, StreamLine, apply_stream};
-use crate::sync::carry::{ObjectCopier, is_gone};
+use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::{CopyProgress, OnCopy};
 use crate::sync::remote::{PlannedRef, TransferredRef, incomplete, move_refs};
 use crate::upkeep::erase::read_sent;
 use crate::upkeep::restore::readable_commits;
+use crate::write::races::is_gone;
 
 /// Commits that a store is asked for at once.
 const IDS: usize = 512;

@@ -10,10 +10,11 @@ use super::{
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
-use crate::sync::carry::{Attempts, ObjectCopier, is_gone};
+use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::upkeep::restore::Replace;
+use crate::write::races::{Attempts, is_gone};
 
 /// What is to be brought from one repository to another, by the refs as they were read.
 #[derive(Default)]

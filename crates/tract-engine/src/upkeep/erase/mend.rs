@@ -149,7 +149,7 @@ async fn left_of(repo: &Repo, commit: &Commit, erasure: &Erasure) -> Result<Opti
             language: None,
             text: mark,
         }),
-        kind => Content::from_blob(kind, crate::upkeep::redact::json_string(&mark).as_str())?,
+        kind => Content::from_blob(kind, crate::plan::json_string(&mark).as_str())?,
     }))
 }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use tract_core::{Content, Part};
 use tract_secrets::{Scanner, SecretKind, find_through_escapes};
 
-use crate::upkeep::redact::{json_string, redact_content, redact_with};
+use crate::plan::json_string;
+use crate::upkeep::redact::{redact_content, redact_with};
 
 /// Shorter texts are found in too much that has nothing to do with them.
 const SHORTEST: usize = 16;

@@ -3,6 +3,8 @@
 use tract_core::{Content, ImageSource, JsonText, Part};
 use tract_secrets::{Scanner, SecretKind};
 
+use crate::plan::json_string;
+
 /// A content without its secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -97,12 +99,6 @@ fn text(
         }
         None => false,
     }
-}
-
-/// Returns a text as a JSON string.
-pub(crate) fn json_string(text: &str) -> JsonText {
-    let quoted = serde_json::Value::from(text).to_string();
-    JsonText::new(&quoted).expect("a JSON string has a canonical form")
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use tract_hooks::Hooks;
 
 use super::{MergeOptions, Merged};
 use crate::plan::{
-    Details, MergeConflict, Refusal, Resolution, ResolvableConflict, ResolveFn, Resolver,
+    Details, KeptConflict, MergeConflict, Refusal, Resolution, ResolvableConflict, ResolveFn,
+    Resolver,
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
@@ -21,15 +22,6 @@ use crate::verbs::pending::{
     Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision, WriteTarget,
 };
 use crate::write::txn::{Txn, WriteOptions};
-
-/// A conflict of a kept merge, and what was decided so far.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptConflict {
-    /// The conflict.
-    pub conflict: MergeConflict,
-    /// How it is resolved; `None` while it is open.
-    pub resolution: Option<Resolution>,
-}
 
 /// A merge whose conflicts wait to be decided, planned on the present head of its branch.
 #[derive(Clone, Debug, PartialEq)]
@@ -367,12 +359,6 @@ impl Txn<'_> {
             document.add_to(self)?;
         }
         self.move_ref(&decisions_ref(&pending.branch)?, Some(document.target())).await
-    }
-}
-
-impl From<&ResolvableConflict> for KeptConflict {
-    fn from(resolvable: &ResolvableConflict) -> Self {
-        Self { conflict: resolvable.conflict.clone(), resolution: resolvable.resolution.clone() }
     }
 }
 

@@ -1,16 +1,15 @@
 //! Requests as documents that contain everything another process needs to carry them out.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use tract_core::{
-    Blob, BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Priority, Role,
-    ToolCall, ToolSchema,
+    BoundCall, CommitId, Content, ContentError, Draft, JsonText, Kind, Priority, Role, ToolCall,
 };
 
 use super::{PendingRequest, damaged};
-use crate::plan::{Details, MergeConflict, NewContent, Request, Resolution, Selection};
+use crate::plan::{
+    BlobDoc, Details, KeptConflict, MergeConflict, NewContent, Request, Resolution, Selection,
+};
 use crate::repo::error::Result;
-use crate::verbs::merge::KeptConflict;
 
 /// A request. Externally tagged: only that keeps all digits of numbers in embedded JSON.
 #[derive(Serialize, Deserialize)]
@@ -73,61 +72,6 @@ pub(super) struct ConflictDoc {
     resolution: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum BlobDoc {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl BlobDoc {
-    fn of(blob: &Blob) -> Self {
-        match blob.text() {
-            Some(text) => Self::Text(text.to_owned()),
-            None => Self::Bytes(blob.bytes().to_vec()),
-        }
-    }
-
-    fn blob(self) -> Blob {
-        match self {
-            Self::Text(text) => Blob::seal(text),
-            Self::Bytes(bytes) => Blob::seal(bytes),
-        }
-    }
-}
-
-/// Serializes blobs in a document.
-pub(crate) mod blobs {
-    use super::*;
-
-    pub(crate) fn serialize<S: Serializer>(blobs: &[Blob], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(blobs.iter().map(BlobDoc::of))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Blob>, D::Error> {
-        let docs: Vec<BlobDoc> = Deserialize::deserialize(from)?;
-        Ok(docs.into_iter().map(BlobDoc::blob).collect())
-    }
-}
-
-/// Serializes tool definitions in a document as their texts.
-pub(crate) mod tool_texts {
-    use super::*;
-
-    type Tools = Option<Vec<ToolSchema>>;
-
-    pub(crate) fn serialize<S: Serializer>(tools: &Tools, to: S) -> Result<S::Ok, S::Error> {
-        let texts = tools.as_ref().map(|tools| tools.iter().map(ToolSchema::text));
-        texts.map(Iterator::collect::<Vec<_>>).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tools, D::Error> {
-        let texts: Option<Vec<String>> = Deserialize::deserialize(from)?;
-        let parsed = texts.map(|texts| texts.iter().map(|text| ToolSchema::parse(text)).collect());
-        parsed.transpose().map_err(D::Error::custom)
-    }
 }
 
 impl ContentDoc {

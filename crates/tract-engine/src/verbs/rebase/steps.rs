@@ -344,10 +344,3 @@ async fn added_by(repo: &Repo, slot: CommitId, version: CommitId) -> Result<Comm
         _ => slot,
     })
 }
-
-/// The commits that two heads share.
-pub(crate) struct Shared {
-    /// Whether the branch contains the whole other history.
-    pub(crate) contains_head: bool,
-    pub(crate) commits: HashSet<CommitId>,
-}
