@@ -1,4 +1,4 @@
-//! Reading history: walks over commits, and what they say about messages, tools and answers.
+//! Reading history: walks over commits, and queries for messages, tools and answers.
 //!
 //! The log, diffs, blame, tool turns, cache use and reachability. Everything here is computed from
 //! stored objects; nothing moves a ref.

@@ -5,7 +5,7 @@
 
 // Planners: from a request and a folded history to a record, or a refusal. Pure.
 pub mod plan;
-// The repository handle, errors, and what every other module builds on.
+// The repository handle, errors, and the basics that all other modules build on.
 mod repo;
 // Reading history: log, diff, blame, turns, cache use, reachability.
 mod history;

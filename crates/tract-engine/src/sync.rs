@@ -1,4 +1,4 @@
-//! History between repositories and in files: what comes from outside and what leaves.
+//! Exchange of history with other repositories and files.
 //!
 //! Remotes, copies, bundles, exports, streams of operations and imported conversations.
 

@@ -1,4 +1,4 @@
-//! Maintenance of a repository: what deletes, checks, repairs or rewrites stored objects.
+//! Maintenance of a repository: deletes, checks, repairs and rewrites stored objects.
 //!
 //! Garbage collection, pruning, erasure and redaction, verification and repacking.
 

@@ -1,4 +1,4 @@
-//! What differs between two compiled contexts: messages, tools, tokens, configuration.
+//! The difference between two compiled contexts: messages, tools, tokens, configuration.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write as _};
@@ -17,32 +17,32 @@ use crate::history::tools::{SchemaDiff, ToolDiff, tool_diff};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageChange {
-    /// The second context has it, the first has not.
+    /// Only the second context has it.
     Added {
-        /// Its place in the second context, from 1.
+        /// Its position in the second context, from 1.
         place: usize,
         /// The message.
         message: Box<Message>,
     },
-    /// The first context has it, the second has not.
+    /// Only the first context has it.
     Removed {
-        /// Its place in the first context, from 1.
+        /// Its position in the first context, from 1.
         place: usize,
-        /// The number of messages of the second context before it: its place there.
+        /// The number of messages before it in the second context.
         after: usize,
         /// The message.
         message: Box<Message>,
     },
-    /// Both have it, and it says something else.
+    /// Both contexts have it, with different content.
     Changed {
-        /// Its place in the second context, from 1.
+        /// Its position in the second context, from 1.
         place: usize,
         /// The message in the first context.
         before: Box<Message>,
         /// The message in the second context.
         after: Box<Message>,
-        /// A unified diff of what it says, tool calls included; without headers. Empty when only
-        /// something other than the text differs, such as a picture or a signature.
+        /// A unified diff of its text and tool calls, without headers. Empty if only other parts
+        /// differ, such as an image or a signature.
         text: String,
     },
 }
@@ -81,7 +81,7 @@ impl Diff {
         after as i64 - before as i64
     }
 
-    /// Returns whether both contexts are equal to a model.
+    /// Returns whether a model cannot tell the contexts apart.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.tools.is_empty() && self.config.is_empty()
     }
@@ -89,9 +89,9 @@ impl Diff {
 
 /// Compares two compiled contexts.
 ///
-/// Messages are aligned by what they say; of those that remain, one slot in both contexts is one
-/// message that changed, and so are neighbors of one role that are in the same place.
-/// `schemas` says what differs between two schemas of one tool.
+/// Messages are aligned by content. Of the remaining ones, a slot that is in both contexts is one
+/// changed message, and so are two neighbors of one role at the same position. `schemas` describes
+/// the difference between two schemas of one tool.
 pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Diff {
     let old: Vec<&Message> = before.messages().collect();
     let new: Vec<&Message> = after.messages().collect();
@@ -105,7 +105,7 @@ pub fn diff(before: &Compiled, after: &Compiled, schemas: SchemaDiff<'_>) -> Dif
     }
 }
 
-/// What of a message a model sees.
+/// Returns the parts of a message that a model sees.
 fn visible_content(message: &Message) -> (&Content, &str) {
     (&message.content, message.role.as_str())
 }
@@ -114,7 +114,7 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
     let old_keys: Vec<_> = old.iter().map(|message| visible_content(message)).collect();
     let new_keys: Vec<_> = new.iter().map(|message| visible_content(message)).collect();
     let ops = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
-    // What the alignment by text leaves over is matched by slot, wherever it is.
+    // Messages that are not aligned by text are matched by slot, wherever they are.
     let mut loose_old: HashMap<CommitId, usize> = HashMap::new();
     let mut loose_new: HashMap<CommitId, usize> = HashMap::new();
     for op in &ops {
@@ -145,7 +145,7 @@ fn messages(old: &[&Message], new: &[&Message]) -> (Vec<MessageChange>, usize) {
             let message = new[place];
             let pair = match loose_old.get(&message.slot) {
                 Some(pair) => {
-                    // What was before it and is gone comes before it.
+                    // Removed messages from before it come first.
                     while let Some(gone) = left.pop_if(|gone| *gone < *pair) {
                         changes.push(removed(gone, place));
                     }
@@ -180,7 +180,8 @@ fn boxed(message: &Message) -> Box<Message> {
     Box::new(message.clone())
 }
 
-/// Lines of both texts together above which no line diff is made: it is quadratic at worst.
+/// Maximum number of lines of both texts together for a line diff, which is quadratic in the worst
+/// case.
 const MAX_DIFF_LINES: usize = 40_000;
 
 fn unified(before: &str, after: &str) -> String {
@@ -283,14 +284,14 @@ impl MessageChange {
     }
 }
 
-/// Characters of a name in a heading.
+/// Maximum length of a name in a heading, in characters.
 const NAME: usize = 80;
 
 fn named(message: &Message) -> String {
     format!("{} {}", one_line(message.role.as_str(), NAME), message.commit.short())
 }
 
-/// Gives the lines of a unified diff; where lines that are equal were left out, `…` says so.
+/// Yields the lines of a unified diff, with `…` in place of the omitted equal lines.
 fn hunks(unified: &str, line: &mut impl FnMut(DiffLineKind, &str)) {
     let mut is_first = true;
     for text in unified.lines() {
@@ -299,7 +300,7 @@ fn hunks(unified: &str, line: &mut impl FnMut(DiffLineKind, &str)) {
             Some('+') => line(Added, rest.as_str()),
             Some('-') => line(Removed, rest.as_str()),
             Some('@') => {
-                // The first hunk of a text need not say that there is more above it.
+                // The first hunk of a text needs no sign of omitted lines above it.
                 if !std::mem::take(&mut is_first) {
                     line(Context, "…");
                 }
@@ -312,8 +313,8 @@ fn hunks(unified: &str, line: &mut impl FnMut(DiffLineKind, &str)) {
 impl Diff {
     /// Returns the lines that `Display` writes.
     ///
-    /// Messages are numbered as in the second context, so that `B#n` names what is shown; a message
-    /// that it no longer has comes after the number of the one before it.
+    /// Messages have their numbers in the second context, so `B#n` names the message shown. A
+    /// message that the second context lacks follows the number of the one before it.
     pub fn lines(&self) -> Vec<DiffLine> {
         let mut out = Vec::new();
         self.messages.iter().for_each(|change| change.lines(&mut out));

@@ -6,17 +6,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiffLineKind {
-    /// Names a message: its number, role and commit.
+    /// The heading of a message: its number, role and commit.
     Heading,
-    /// Only the second side has it.
+    /// Only in the second side.
     Added,
-    /// Only the first side has it.
+    /// Only in the first side.
     Removed,
-    /// Both sides have it, and it differs.
+    /// In both sides, with a difference.
     Changed,
-    /// Both sides have it, or it explains the line before.
+    /// In both sides, or an explanation of the line before.
     Context,
-    /// Counts what was compared.
+    /// The counts of the comparison.
     Summary,
 }
 
@@ -26,7 +26,7 @@ pub enum DiffLineKind {
 pub struct DiffLine {
     /// Its kind.
     pub kind: DiffLineKind,
-    /// Its text without the sign. Not escaped for terminals; it has no line breaks.
+    /// Its text without the sign and without line breaks. Not escaped for terminals.
     pub text: String,
 }
 
@@ -35,7 +35,7 @@ impl DiffLine {
         Self { kind, text: text.into() }
     }
 
-    /// Returns what it starts with: `+ `, `- `, `~ ` or two spaces; nothing before a heading.
+    /// Returns its first characters: `+ `, `- `, `~ ` or two spaces; empty for a heading.
     pub fn sign(&self) -> &'static str {
         match self.kind {
             DiffLineKind::Added => "+ ",

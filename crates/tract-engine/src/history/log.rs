@@ -1,4 +1,4 @@
-//! The log: which commits a head has behind it, and what each of them says in a line.
+//! The log: the commits that lead to a head, and a line of description for each.
 
 mod describe;
 
@@ -18,12 +18,12 @@ use crate::repo::error::Result;
 pub struct LogPage {
     /// The commits, newest first.
     pub commits: Vec<Commit>,
-    /// Where the next page starts; `None` at the end.
+    /// The first commit of the next page; `None` at the end.
     pub next: Option<CommitId>,
 }
 
-/// Reads at most `limit` commits of a line, first parents only, newest first. Every commit is
-/// shown, skipped or summarized messages' too.
+/// Reads up to `limit` commits of a history, first parents only, newest first. Includes the commits
+/// of skipped and summarized messages.
 ///
 /// # Errors
 /// When the head is not stored, or the store fails.
@@ -41,16 +41,16 @@ pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
     Ok(page)
 }
 
-/// Reads at most `limit` commits that several heads lead to, over all parents: every child
-/// before its parents, one line after the other, as [`graph::layout`](crate::graph::layout) draws
-/// them. The head with the latest time comes first.
+/// Reads up to `limit` commits that lead to any of several heads, over all parents. Every child
+/// comes before its parents, and branches are not interleaved, in the order that
+/// [`graph::layout`](crate::graph::layout) draws. The head with the latest time comes first.
 ///
 /// # Errors
 /// When a head is not stored, or the store fails.
 ///
 /// # Complexity
-/// Linear in the history of the heads, as which commit comes next depends on all of it; for one
-/// head whose last `limit` commits merge nothing, linear in `limit`.
+/// Linear in the history of the heads, since the order depends on all of it. For one head without
+/// merges in its last `limit` commits, linear in `limit`.
 pub async fn log_all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Vec<Commit>> {
     let mut pages = LogPages::all(repo, heads, limit).await?;
     let mut commits = Vec::new();
@@ -60,10 +60,10 @@ pub async fn log_all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Ve
     Ok(commits)
 }
 
-/// Commits that are read together.
+/// Number of commits read together.
 const PAGE: usize = 512;
 
-/// A log that is read page by page, so that memory holds one page of commits however long it is.
+/// A log that is read in pages, so that memory is bounded by one page for any length.
 #[derive(Debug)]
 pub struct LogPages {
     repo: Repo,
@@ -75,26 +75,26 @@ pub struct LogPages {
 enum LogSource {
     /// First parents from here on.
     Line(Option<CommitId>),
-    /// Commits that were read already.
+    /// Commits that were already read.
     Read(Vec<Commit>),
-    /// These, in this order.
+    /// These commits, in this order.
     Ids(std::vec::IntoIter<CommitId>),
 }
 
 impl LogPages {
-    /// Begins the log of a line: what [`log`] reads.
+    /// Starts the log of one history, as [`log`] reads it.
     pub fn line(repo: &Repo, head: CommitId, limit: usize) -> Self {
         Self { repo: repo.clone(), left: limit, source: LogSource::Line(Some(head)) }
     }
 
-    /// Begins the log of several heads: what [`log_all`] reads.
+    /// Starts the log of several heads, as [`log_all`] reads it.
     ///
     /// # Errors
     /// As [`log_all`].
     ///
     /// # Complexity
-    /// As [`log_all`]; memory for the ids of the history, some hundred bytes each, since the order
-    /// depends on all of it.
+    /// As [`log_all`]; plus memory for the ids of the history, some hundred bytes each, since the
+    /// order depends on all of it.
     pub async fn all(repo: &Repo, heads: &[CommitId], limit: usize) -> Result<Self> {
         let of = |source| Self { repo: repo.clone(), left: limit, source };
         if let ([head], true) = (heads, limit <= 8 * PAGE) {
@@ -105,7 +105,7 @@ impl LogPages {
         }
         let known = explore(repo, heads).await?;
         let mut heads = heads.to_vec();
-        // Stable: heads of one time stay in the order given.
+        // Stable: heads with the same time keep their order.
         heads.sort_by_cached_key(|head| std::cmp::Reverse(made(&known, *head)));
         let parents = known.into_iter().map(|(id, (parents, _))| (id, parents)).collect();
         let mut ids = order(&heads, &parents);
@@ -139,7 +139,7 @@ impl LogPages {
     }
 }
 
-/// A commit's parents, and its time where it states one.
+/// A commit's parents, and its time if it has one.
 type KnownCommits = HashMap<CommitId, (Vec<CommitId>, Option<i64>)>;
 
 async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
@@ -166,7 +166,7 @@ async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
     Ok(known)
 }
 
-/// When a commit counts as made: as its parent where it does not say, 0 at a root.
+/// Returns the time of a commit: its own, else that of its nearest ancestor with a time, else 0.
 fn made(known: &KnownCommits, mut id: CommitId) -> i64 {
     while let Some((parents, at)) = known.get(&id) {
         match (at, parents.first()) {

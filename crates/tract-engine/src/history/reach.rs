@@ -1,4 +1,4 @@
-//! What is reachable from given commits: the links that closure, export and verify follow.
+//! Reachability: the links that closures, exports and checks follow from given commits.
 
 mod order;
 
@@ -18,8 +18,8 @@ use crate::repo::Repo;
 use crate::repo::error::Error;
 
 /// Returns the other commits that a commit links to: its parents, then the versions and marks in
-/// its changes, and what it reverts, without which a check that it reverts no more is impossible.
-/// Anything else that looks like an id is a name.
+/// its changes, and the commits it reverts, which are needed to check its inverse changes. Anything
+/// else that looks like an id is a name.
 pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut found = commit.parents.clone();
     let mut seen: IdSet<CommitId> = found.iter().copied().collect();
@@ -48,8 +48,8 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     found
 }
 
-/// Returns the chosen refs, or all, sorted by name. Those [of this store
-/// alone](RefName::is_local) are never among them: the url of a remote may have a password.
+/// Returns the chosen refs, or all, sorted by name. Refs [of this store alone](RefName::is_local)
+/// are always excluded: the url of a remote may contain a password.
 pub(crate) async fn chosen_refs(
     repo: &Repo,
     chosen: Option<&[RefName]>,
@@ -66,9 +66,9 @@ pub(crate) async fn chosen_refs(
     })
 }
 
-/// Returns a commit's list of changes, wherever the record keeps it.
+/// Returns the changes of a commit, whether its record lists them or a blob does.
 ///
-/// The inner error says what is wrong with the blob that should hold them.
+/// The inner error is the damage of that blob.
 pub(crate) async fn changes_of(
     store: &dyn Store,
     repo: &RepoName,
@@ -86,7 +86,7 @@ pub(crate) async fn changes_of(
     }))
 }
 
-/// Reads one blob; the inner error says that it is damaged or not there.
+/// Reads one blob. The inner error reports a damaged or missing blob.
 pub(crate) async fn blob(
     store: &dyn Store,
     repo: &RepoName,
@@ -97,8 +97,8 @@ pub(crate) async fn blob(
     one(ObjectId::Blob(id), read, other)
 }
 
-/// Takes an object that was read alone; the inner error says that it is damaged or not there, or
-/// what it is instead.
+/// Checks an object that was read alone. The inner error reports a damaged or missing object, or
+/// another one in its place.
 pub(crate) fn one<T>(
     object: ObjectId,
     read: StoreResult<Vec<Option<T>>>,
@@ -115,7 +115,8 @@ pub(crate) fn one<T>(
     }))
 }
 
-/// Reads objects together; where that fails each alone, and `failed` takes why one cannot be read.
+/// Reads objects together. If that fails, reads each alone and passes the error of an unreadable
+/// one to `failed`.
 pub(crate) async fn each<K: Clone, T, F: Future<Output = StoreResult<Vec<Option<T>>>>>(
     keys: &[K],
     read: impl Fn(Vec<K>) -> F,
@@ -141,7 +142,7 @@ pub(crate) fn commit_id(object: ObjectId) -> Option<CommitId> {
     }
 }
 
-/// Turns an error that speaks of one object into damage of that object; others stay errors.
+/// Converts an error about one object into damage of that object. Other errors are returned.
 pub(crate) fn harm(object: ObjectId, error: StoreError) -> StoreResult<Damage> {
     match error.kind {
         StoreErrorKind::Corrupt { .. } => Ok(damage(object, error.message)),
@@ -154,74 +155,78 @@ pub(crate) fn damage(object: ObjectId, what: impl Into<String>) -> Damage {
     Damage { object: Some(object), what: what.into(), derived: false }
 }
 
-/// What is known of a commit that something links to.
+/// The state of a commit that another one links to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KnownCommit {
-    /// Something links to it; it was not read yet.
+    /// Only linked to; not read yet.
     Name,
     Read,
-    /// It could not be read.
+    /// Cannot be read.
     Lost,
 }
 
-/// The commits that can be reached, without their records: ids and links alone, by number. With
-/// first parents only, it takes some 45 bytes for each.
+/// The reachable commits without their records: only ids and links, as numbers. With first parents
+/// only, it takes about 45 bytes per commit.
+///
+/// `known` is both the result and the visited set: a commit is read only while it is `Name`, so
+/// each one is yielded once, for any number of roots and links to it.
 #[derive(Debug, Default)]
 pub(crate) struct CommitGraph {
-    /// The numbers, by the ids that they have in `ids`.
+    /// The numbers of commits, hashed by their ids in `ids`.
     numbers: HashTable<u32>,
     ids: Vec<CommitId>,
     known: Vec<KnownCommit>,
-    /// The first parent of each; `NONE` at a root.
+    /// The first parent of each commit; `NONE` for a root.
     parents: Vec<u32>,
-    /// What a commit links to after its first parent, for those that link to more.
+    /// The further links of commits that have any besides their first parent.
     links: HashMap<u32, Vec<u32>>,
     /// Whether `links` stays empty.
     first_parents_only: bool,
-    /// Where reading began, in that order.
+    /// The commits where reading began, in order.
     roots: Vec<u32>,
-    /// What was found wrong on the way.
+    /// The damage that was found.
     pub(crate) damage: Vec<Damage>,
 }
 
-/// No commit's number.
+/// The number of no commit.
 const NONE: u32 = u32::MAX;
 
-/// Commits asked for in one page of a walk: short for the many short forks, long for long lines.
+/// Page sizes of a walk: first and maximum. Small at first because most branches are short forks,
+/// doubled for long histories.
 const PAGES: [usize; 2] = [32, 4096];
 
-/// How many commits are read before a page is given, if there are so many.
+/// Target page size in commits.
 const FULL: usize = 1024;
 
 pub(crate) use self::order::{BitSet, FoldOrder};
 
-/// A commit as it is reached, for the first and only time.
+/// A commit, when it is reached for the first time.
 #[derive(Debug)]
 pub(crate) struct ReachedCommit {
     pub(crate) number: u32,
     pub(crate) commit: Commit,
-    /// Where its content lies.
+    /// The location of its content in the store.
     pub(crate) content: Option<LocationHint>,
 }
 
-/// How far reading what a root leads to has come.
+/// The progress of reading everything that a root leads to.
 #[derive(Debug)]
 pub(crate) struct Reading {
     open: Vec<CommitId>,
     next: Option<CommitId>,
-    /// How many commits the next page asks for.
+    /// Size of the next page.
     limit: usize,
-    /// How many commits are read singly before a page is asked for again.
+    /// Number of commits to read one by one before the next page.
     one_by_one: usize,
 }
 
 impl CommitGraph {
-    /// Makes a graph that knows no links except those to first parents. It follows all the same.
+    /// Creates a graph that stores only links to first parents. It still follows all links.
     pub(crate) fn of_first_parents() -> Self {
         Self { first_parents_only: true, ..Self::default() }
     }
 
-    /// Reads everything that commits lead to; refuses when something of it is damaged or missing.
+    /// Reads everything that commits lead to. Fails if any of it is damaged or missing.
     pub(crate) async fn of(
         repo: &Repo,
         commits: impl IntoIterator<Item = CommitId>,
@@ -234,7 +239,7 @@ impl CommitGraph {
         Ok(reach)
     }
 
-    /// Reads everything that `root` leads to and was not reached before.
+    /// Reads everything that `root` leads to and that was not reached before.
     pub(crate) async fn add(
         &mut self,
         store: &dyn Store,
@@ -246,16 +251,17 @@ impl CommitGraph {
         Ok(())
     }
 
-    /// Begins to read what a root leads to, page by page.
+    /// Starts reading everything that a root leads to, in pages.
     pub(crate) fn begin(&mut self, root: CommitId) -> StoreResult<Reading> {
         self.begin_at(root)?;
         Ok(Reading { open: vec![root], next: None, limit: 0, one_by_one: 0 })
     }
 
-    /// Reads on, and gives the commits that are new. None come when all were read.
+    /// Returns the next new commits; an empty page is the end.
     ///
-    /// Lines are read by range walks whose every step is compared with the parent that the step
-    /// before it names.
+    /// Histories are read by range walks. A walk may use an index of positions, which can be
+    /// damaged: so every commit of a page is compared with the parent named by the one before it,
+    /// and on a mismatch the commits are read one by one, by id.
     pub(crate) async fn page(
         &mut self,
         store: &dyn Store,
@@ -284,7 +290,7 @@ impl CommitGraph {
                 Ok(page) => page,
                 Err(error) => {
                     harm(ObjectId::Commit(at), error)?;
-                    // Which commit of the page it is, reading them singly tells.
+                    // Reading the commits of the page one by one finds the bad one.
                     reading.one_by_one = reading.limit;
                     continue;
                 }
@@ -319,7 +325,7 @@ impl CommitGraph {
         Ok(reached)
     }
 
-    /// Reads one commit by its id; returns its first parent.
+    /// Reads one commit by its id. Returns its first parent.
     async fn single(
         &mut self,
         store: &dyn Store,
@@ -346,14 +352,14 @@ impl CommitGraph {
         }
     }
 
-    /// Refuses when something was found wrong on the way. Places that are wrong cost time, not
-    /// truth.
+    /// Fails if damage was found. Derived data is ignored: wrong positions only make reading
+    /// slower.
     pub(crate) fn is_whole(&self) -> Result<(), Error> {
         let found = self.damage.iter().find(|damage| !damage.derived);
         found.map_or(Ok(()), |found| Err(found.clone().into()))
     }
 
-    /// Begins the orders at a commit.
+    /// Adds a commit as a starting point of the orders.
     pub(crate) fn begin_at(&mut self, root: CommitId) -> StoreResult<()> {
         let number = self.number(root)?;
         self.roots.push(number);
@@ -385,7 +391,7 @@ impl CommitGraph {
         Ok(parent)
     }
 
-    /// Adds a commit by its first parent and what else it links to; returns its number.
+    /// Adds a commit with its first parent and its other links. Returns its number.
     pub(crate) fn insert(
         &mut self,
         id: CommitId,
@@ -408,7 +414,7 @@ impl CommitGraph {
         Ok(number)
     }
 
-    /// Returns the commits that others link to and that were not read themselves, sorted.
+    /// Returns the commits that are linked to but were not read, sorted.
     pub(crate) fn boundary(&self) -> Vec<CommitId> {
         let named = self.ids.iter().zip(&self.known);
         let mut ids: Vec<CommitId> =
@@ -417,7 +423,7 @@ impl CommitGraph {
         ids
     }
 
-    /// Returns the number of a commit, which it gets when it is first named.
+    /// Returns the number of a commit. Assigns one when it is first named.
     pub(crate) fn number(&mut self, id: CommitId) -> StoreResult<u32> {
         if let Some(number) = self.find(id) {
             return Ok(number);
@@ -436,13 +442,13 @@ impl CommitGraph {
         Ok(number)
     }
 
-    /// Returns the number of a commit that was named.
+    /// Returns the number of a commit that was already named.
     pub(crate) fn find(&self, id: CommitId) -> Option<u32> {
         let is_it = |number: &u32| self.ids.get(*number as usize) == Some(&id);
         self.numbers.find(first_bytes(&id), is_it).copied()
     }
 
-    /// Returns how many commits were named: their numbers are below.
+    /// Returns the number of named commits. All numbers are below it.
     pub(crate) fn named(&self) -> usize {
         self.ids.len()
     }
@@ -475,7 +481,7 @@ impl CommitGraph {
     }
 }
 
-/// An id is a hash already: its first bytes are as good as any hash of it.
+/// Ids are hashes, so their first bytes serve as a hash.
 fn first_bytes(id: &CommitId) -> u64 {
     id.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }

@@ -1,4 +1,4 @@
-//! What is asked of a commit that was made elsewhere, before it is stored here.
+//! Checks of commits that were made elsewhere, before they are stored here.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +10,8 @@ use crate::history::reach::changes_of;
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// Checks that a commit changes what its operation may change; `repo` holds what it reverts.
+/// Checks that a commit changes only what its operation may change. `repo` contains the commits it
+/// reverts.
 pub(crate) async fn shaped(repo: &Repo, commit: &Commit, changes: &[Change]) -> Result<()> {
     let mut reverted = Vec::new();
     if let Op::Revert { targets, .. } = &commit.op {
@@ -25,7 +26,7 @@ pub(crate) async fn shaped(repo: &Repo, commit: &Commit, changes: &[Change]) -> 
     Ok(shape(Changed { commit, changes }, &targets)?)
 }
 
-/// When a commit counts as made: as its parent where it does not say, 0 at a root.
+/// Returns the time of a commit: its own, else that of its nearest ancestor with a time, else 0.
 pub(crate) async fn time_of(repo: &Repo, commit: &Commit) -> Result<i64> {
     let mut at = (commit.created_at, commit.parent());
     loop {
@@ -40,13 +41,13 @@ pub(crate) async fn time_of(repo: &Repo, commit: &Commit) -> Result<i64> {
     }
 }
 
-/// Commits asked for in one page of a walk: few at first, since what is looked for is near as a rule.
+/// Page sizes of a walk: first and maximum. Small at first, since the ancestor is usually near.
 const PAGES: [usize; 2] = [32, 4096];
 
-/// Whether one commit has another among its ancestors, over all parents.
+/// Returns whether one commit has another among its ancestors, over all parents.
 ///
-/// Lines are read page by page in turn, so that an ancestor near one of the heads of a merge is
-/// found before a long line is read to its root.
+/// Branches are read in turn, a page at a time, so that an ancestor near one side of a merge is
+/// found before a long history on another side is read to its root.
 pub(crate) async fn descends(repo: &Repo, from: CommitId, ancestor: CommitId) -> Result<bool> {
     if from == ancestor {
         return Ok(true);

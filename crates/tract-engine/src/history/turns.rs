@@ -1,4 +1,4 @@
-//! Tool turns: which calls a line has, which results answer them.
+//! Tool turns: the calls of a history and the results that answer them.
 
 mod check;
 mod drop_failed;
@@ -23,11 +23,11 @@ use crate::repo::error::{Error, Result};
 pub struct ToolTurn {
     /// The message: the commit that added it, regardless of later edits.
     pub call: CommitId,
-    /// The results, in the order of the calls. A call without an answer has none here.
+    /// The results, in the order of the calls. Calls without an answer are omitted.
     pub results: Vec<FoundResult>,
-    /// The names of the tools called: one for each call, repeats kept.
+    /// The names of the tools called: one per call, with repeats.
     pub tool_names: Vec<String>,
-    /// How many tokens the message takes as it reads now.
+    /// Number of tokens of the message in its current version.
     pub call_tokens: u64,
 }
 
@@ -43,55 +43,55 @@ impl ToolTurn {
         self.results.iter().map(|result| result.id).collect()
     }
 
-    /// Returns how many tokens the message and its results take as they read now.
+    /// Returns the number of tokens of the message and its results in their current versions.
     pub fn total_tokens(&self) -> u64 {
         self.call_tokens + self.results.iter().map(|result| result.tokens).sum::<u64>()
     }
 
-    /// Returns how many of its calls nothing has answered.
+    /// Returns the number of its calls without an answer.
     pub fn open_calls(&self) -> usize {
         self.tool_names.len().saturating_sub(self.results.len())
     }
 
-    /// Returns whether a result says that its tool failed.
+    /// Returns whether the tool failed for any result.
     pub fn is_failed(&self) -> bool {
         self.results.iter().any(|result| result.is_error)
     }
 }
 
-/// The result of a tool call, as a query finds it. Edits of it are no further results.
+/// The result of a tool call in a query. Its edits are not separate results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundResult {
     /// The result: the commit that added it.
     pub id: CommitId,
-    /// The commit whose content shows: itself, or its last edit.
+    /// The commit of the shown version: itself, or its last edit.
     pub version: CommitId,
-    /// The tool's name: as the result tells it, else as the call did.
+    /// The tool's name: from the result, else from the call.
     pub name: Option<String>,
-    /// The call that it answers; none for an orphan of an import.
+    /// The call that it answers; `None` for an orphan of an import.
     pub call: Option<CallRef>,
     /// Whether the tool failed.
     pub is_error: bool,
-    /// How many tokens it takes as it reads now.
+    /// Number of tokens of its current version.
     pub tokens: u64,
 }
 
-/// A message with tool calls, as a query finds it.
+/// A message with tool calls in a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FoundCall {
     /// The message: the commit that added it.
     pub id: CommitId,
-    /// The commit whose content shows: itself, or its last edit.
+    /// The commit of the shown version: itself, or its last edit.
     pub version: CommitId,
-    /// The names of the tools called: one for each call, repeats kept.
+    /// The names of the tools called: one per call, with repeats.
     pub tool_names: Vec<String>,
-    /// How many tokens it takes as it reads now.
+    /// Number of tokens of its current version.
     pub tokens: u64,
 }
 
-/// Which turns, calls or results are wanted; all that are rows of the view by default.
+/// A query for turns, calls or results; default: all that are rows of the view.
 ///
 /// ```
 /// use tract_engine::ToolQuery;
@@ -101,36 +101,35 @@ pub struct FoundCall {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolQuery {
-    /// The tools; all when empty. A turn is wanted whole when one of its calls is of such a tool.
+    /// The tools; all if empty. A turn with one call of such a tool is returned whole.
     pub names: Vec<String>,
-    /// Only what came after this commit of the line.
+    /// Only messages after this commit of the history.
     pub after: Option<CommitId>,
-    /// Whether to find as well what is not a row any more: what lies under a summary, or was
-    /// reverted.
+    /// Whether to include messages that are no longer rows: summarized or reverted ones.
     pub hidden: bool,
 }
 
 impl ToolQuery {
-    /// Asks for all that are rows of the view.
+    /// Creates a query for all rows of the view.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tool to those that are wanted.
+    /// Adds a tool to select.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
         self
     }
 
-    /// Asks only for what came after this commit of the line, which may be any commit.
+    /// Selects only messages after this commit of the history, which may be any commit.
     #[must_use]
     pub fn after(mut self, commit: CommitId) -> Self {
         self.after = Some(commit);
         self
     }
 
-    /// Asks as well for what is not a row any more.
+    /// Sets whether to include messages that are no longer rows.
     #[must_use]
     pub fn hidden(mut self, hidden: bool) -> Self {
         self.hidden = hidden;
@@ -142,7 +141,7 @@ impl ToolQuery {
     }
 }
 
-/// Something found, page by page: all of it is reached, none is left out in silence.
+/// Results of a query, readable in pages. All of them can be reached; there is no cut-off.
 #[derive(Clone, Debug)]
 pub struct Pages<T> {
     rest: std::vec::IntoIter<T>,
@@ -153,7 +152,7 @@ impl<T> Pages<T> {
         Self { rest: found.into_iter() }
     }
 
-    /// Returns the next so many; an empty page is the end.
+    /// Returns up to `limit` further results; an empty page is the end.
     pub fn next_page(&mut self, limit: usize) -> Vec<T> {
         self.rest.by_ref().take(limit).collect()
     }
@@ -174,11 +173,11 @@ impl<T> Iterator for Pages<T> {
 impl<T> ExactSizeIterator for Pages<T> {}
 
 impl Repo {
-    /// Finds the tool turns of a line, oldest first.
+    /// Finds the tool turns of a history, oldest first.
     ///
     /// # Errors
-    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not among the commits of the line; when the
-    /// store fails.
+    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not part of the history; when the store
+    /// fails.
     pub async fn find_tool_turns(
         &self,
         head: Option<CommitId>,
@@ -191,7 +190,7 @@ impl Repo {
         Ok(Pages::of(wanted))
     }
 
-    /// Finds the results of a line, oldest first: those of tools of these names.
+    /// Finds the tool results of a history, oldest first, by tool name.
     ///
     /// # Errors
     /// As [`find_tool_turns`](Self::find_tool_turns).
@@ -211,8 +210,8 @@ impl Repo {
         Ok(Pages::of(results.filter(wanted).collect()))
     }
 
-    /// Finds the messages with tool calls of a line, oldest first: those with a call of a tool of
-    /// these names.
+    /// Finds the messages with tool calls of a history, oldest first, by the tool names of their
+    /// calls.
     ///
     /// # Errors
     /// As [`find_tool_turns`](Self::find_tool_turns).
@@ -229,16 +228,16 @@ impl Repo {
     }
 }
 
-/// Calls and results as the entries of a line leave them, in order of first sight.
+/// The calls and results of a history after all its entries, in order of first appearance.
 struct TurnMessages {
     calls: Vec<TurnMessage<FoundCall>>,
-    /// By the names that they tell themselves.
+    /// With the names in the results themselves.
     results: Vec<TurnMessage<FoundResult>>,
-    /// The names that calls give, by the slots of their messages.
+    /// The names in the calls, by the slots of their messages.
     names: HashMap<CommitId, Vec<String>>,
 }
 
-/// Messages of one sort as they are read, with their places by slot.
+/// Messages of one kind as they are read, and their positions by slot.
 struct MessageList<T>(Vec<TurnMessage<T>>, HashMap<CommitId, usize>);
 
 impl<T> MessageList<T> {
@@ -297,20 +296,20 @@ impl TurnMessages {
             }
         }
         let (mut calls, results) = (calls.0, results.0);
-        // An erased message that no later version gives calls.
+        // Drop erased messages whose calls no later version restores.
         calls.retain(|call| !call.message.tool_names.is_empty());
         let names = calls.iter().map(|call| (call.message.id, call.message.tool_names.clone()));
         Self { names: names.collect(), calls, results }
     }
 
-    /// Reads the names of calls that came before [`ToolQuery::after`], where a result needs them.
+    /// Reads the names of calls before [`ToolQuery::after`], if a result needs them.
     async fn name_results(&mut self, repo: &Repo) -> Result<()> {
         for TurnMessage { message: result, .. } in &self.results {
             let Some(call) = result.call.filter(|_| result.name.is_none()) else { continue };
             if self.names.contains_key(&call.slot) {
                 continue;
             }
-            // A slot is a name: its commit need not be stored.
+            // A slot is a name: its commit may not be stored.
             if repo.commit(call.slot).await?.is_some() {
                 let names = match repo.content_of(call.slot).await {
                     Ok(content) => content.calls().map(|call| call.name.clone()).collect(),
@@ -323,7 +322,7 @@ impl TurnMessages {
         Ok(())
     }
 
-    /// Returns a result by the name of its tool: as the result tells it, else as the call did.
+    /// Returns a result with the name of its tool: from the result, else from the call.
     fn named(&self, result: &FoundResult) -> FoundResult {
         let called = || {
             let call = result.call?;

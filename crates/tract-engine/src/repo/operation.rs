@@ -142,7 +142,7 @@ mod tests {
         operation.turn(0, true);
         let next = operation.next_batch().expect("random bytes");
         assert_eq!(page(next), Some(1));
-        // What was begun on the page before does not fill this one.
+        // A batch of the earlier page does not count towards this one.
         assert_eq!(operation.count(slow, PAGE), None);
         assert_eq!(page(operation.adopt(BatchId::from_bytes([7; 16]))), Some(1));
     }

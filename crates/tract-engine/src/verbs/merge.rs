@@ -1,4 +1,4 @@
-//! The verb `merge`: common ancestors, fast-forward, and the merge commit.
+//! Merges: common ancestors, fast-forward, and the merge commit.
 
 mod ancestry;
 mod kept;
@@ -26,11 +26,11 @@ use crate::write::txn::{Txn, WriteOptions};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// Makes a commit even where the branch could merely be forwarded.
+    /// Whether to create a commit even if a fast-forward is possible.
     pub no_fast_forward: bool,
-    /// Merges histories that have no commit in common.
+    /// Whether to merge histories that share no commit.
     pub allow_unrelated: bool,
-    /// What the commit says of itself.
+    /// The details of the merge commit.
     pub details: Details,
     resolve: Option<Resolve>,
 }
@@ -50,29 +50,29 @@ impl MergeOptions {
         Self::default()
     }
 
-    /// Makes a commit even where the branch could merely be forwarded.
+    /// Creates a commit even if a fast-forward is possible.
     #[must_use]
     pub fn no_fast_forward(mut self) -> Self {
         self.no_fast_forward = true;
         self
     }
 
-    /// Merges histories that have no commit in common.
+    /// Allows merging histories that share no commit.
     #[must_use]
     pub fn allow_unrelated(mut self) -> Self {
         self.allow_unrelated = true;
         self
     }
 
-    /// Sets what the commit says of itself.
+    /// Sets the details of the merge commit.
     #[must_use]
     pub fn details(mut self, details: Details) -> Self {
         self.details = details;
         self
     }
 
-    /// Resolves conflicts with a function; `None` leaves a conflict open. Each conflict is asked
-    /// about once. The metadata of the merge commit lists the resolutions as `resolutions`.
+    /// Resolves conflicts with a function; `None` leaves a conflict open. The function is called
+    /// once per conflict. The metadata of the merge commit lists the resolutions as `resolutions`.
     ///
     /// ```
     /// use tract_engine::plan::{ConflictKind, Resolution};
@@ -97,32 +97,32 @@ impl MergeOptions {
     }
 }
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Merged {
-    /// The branch has all that the source has.
+    /// The branch already contains everything in the source.
     NothingToMerge,
-    /// The branch was forwarded to the source.
+    /// The branch was fast-forwarded to the source.
     FastForward {
-        /// Where it points now.
+        /// The new head.
         head: CommitId,
     },
-    /// A commit joins both.
+    /// A merge commit joins both.
     Commit(Commit),
 }
 
-/// What handlers made of a merge: details and a document to write, where there is something to say.
+/// The record of the handlers' decisions on a merge, if any: details of the commit, and a document.
 type MergeNote = Option<Box<(Details, Document)>>;
 
 impl Repo {
-    /// Brings what a head has into a branch.
+    /// Merges a head into a branch.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) with [`Refusal::Conflicts`](crate::Refusal) when both
-    /// sides changed the same and [`MergeOptions::resolve`] does not resolve it, with
-    /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution does not fit its conflict;
-    /// nothing is written then.
+    /// [`Error::Refused`](crate::Error::Refused) with [`Refusal::Conflicts`](crate::Refusal) when
+    /// both sides changed the same thing and [`MergeOptions::resolve`] does not resolve it, or with
+    /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution is not legal for its
+    /// conflict. Nothing is then written.
     pub async fn merge(
         &self,
         branch: &RefName,
@@ -130,7 +130,7 @@ impl Repo {
         options: &MergeOptions,
     ) -> Result<Merged> {
         let mut races = self.races();
-        // Handlers are asked once, however often the race is lost.
+        // Handlers are asked once, even if the merge is retried.
         let mut ruling = None;
         let mut resolver = options.resolver();
         loop {
@@ -146,7 +146,7 @@ impl Repo {
         }
     }
 
-    /// Plans a merge and writes nothing. No handler is asked.
+    /// Plans a merge without writing or asking handlers.
     ///
     /// # Errors
     /// As [`merge`](Self::merge).
@@ -161,7 +161,7 @@ impl Repo {
 }
 
 impl Txn<'_> {
-    /// Brings what a head has into a branch, as a part of this write.
+    /// Merges a head into a branch, as part of this transaction.
     ///
     /// # Errors
     /// As [`Repo::merge`].
@@ -185,8 +185,8 @@ impl Txn<'_> {
         self.merge_asking(branch, source, options, &mut Some(None), resolver).await
     }
 
-    /// Returns what a branch shares with another head: enough of it to tell for each commit of the
-    /// branch, from the head on, whether it is the first that both have.
+    /// Returns the commits that a branch shares with another head. The set is complete enough to
+    /// find, walking the branch from its head, the first commit that both contain.
     pub(crate) async fn shared(&mut self, head: CommitId, other: CommitId) -> Result<Shared> {
         let ancestry = common(self, head, other).await?;
         let contains_head = matches!(ancestry, Ancestry::Contained);
@@ -200,7 +200,7 @@ impl Txn<'_> {
         Ok(Shared { contains_head, commits })
     }
 
-    /// Merges; handlers are asked where there is no ruling yet.
+    /// Merges. Asks handlers unless `ruling` already contains their decision.
     async fn merge_asking(
         &mut self,
         branch: &RefName,
@@ -245,7 +245,7 @@ impl Txn<'_> {
             if self.made_here(source).is_none() {
                 self.repo().require_commit(source).await?;
             }
-            // No commit is made that could contain the record.
+            // A fast-forward makes no commit to hold the record, so store it as a document.
             if let Some(noted) = noted_down {
                 noted.1.add_to(self)?;
             }
@@ -265,7 +265,8 @@ impl Txn<'_> {
             let details = noted_down.map_or(&options.details, |noted| &noted.0);
             let planned =
                 self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await;
-            // What is refused here may be right on the whole lines, and is refused in their words.
+            // The whole histories may allow the merge; if they do not, their refusal is more
+            // precise.
             if let Ok(planned) = planned
                 && planned.texts.is_empty()
             {
@@ -299,8 +300,8 @@ impl Txn<'_> {
 }
 
 impl Txn<'_> {
-    /// Returns the ends of two lines that parted near their heads, and that of the line where they did;
-    /// `None` where more has to be known, or is in memory.
+    /// Returns the ends of two histories that forked near their heads, and the end of the history
+    /// at the fork; `None` if more than the ends is needed, or the histories are in memory anyway.
     async fn ends_of(
         &self,
         ours: CommitId,

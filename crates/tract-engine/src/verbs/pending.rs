@@ -92,7 +92,7 @@ impl PendingRequest {
         }
     }
 
-    /// Returns the origin of the request; a call has none.
+    /// Returns the origin of the request; `None` for a call.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Append(draft) => Some(&draft.origin),

@@ -1,7 +1,7 @@
-//! The verbs that repeat commits elsewhere: `cherry-pick`, `rebase`, `drop`, `insert`; and `reset`.
+//! Verbs that replay commits elsewhere: `cherry-pick`, `rebase`, `drop`, `insert`; and `reset`.
 //!
 //! Each plans a list of steps on a start commit, carries all of them out in one write, and moves
-//! the branch with it. Commits that already follow the new head stay the commits that they are.
+//! the branch with it. Commits that already follow the new head are kept and not replayed.
 
 mod steps;
 
@@ -21,7 +21,7 @@ use crate::write::txn::{Txn, WriteOptions};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RebaseStep {
-    /// Repeats a commit.
+    /// Replays a commit.
     Pick(CommitId),
     /// Leaves a commit out.
     Drop(CommitId),
@@ -29,15 +29,15 @@ pub enum RebaseStep {
     Insert(Box<Draft>),
 }
 
-/// What a cherry-pick copies.
+/// The target of a cherry-pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PickTarget {
     /// A commit: a message as it was added, or one change of a message.
     Commit(CommitId),
-    /// A message with the edits that show at a head.
+    /// A message with the edits that are shown at a head.
     Message {
-        /// The message's lasting name.
+        /// The message's slot.
         slot: CommitId,
         /// The commit whose context shows it.
         head: CommitId,
@@ -54,30 +54,29 @@ impl From<CommitId> for PickTarget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rebase {
-    /// Repeats the commits of the branch that another head has not on top of that head, or as a
-    /// plan says.
+    /// Replays the commits of the branch that another head lacks on top of that head, or follows a
+    /// plan.
     Onto {
         /// The head.
         onto: CommitId,
-        /// What to do with the commits; all are picked in order when absent.
+        /// The steps for these commits; default: pick all in order.
         plan: Option<Vec<RebaseStep>>,
     },
-    /// Repeats commits of other branches here. A message with calls brings its results and its
-    /// reasoning, a result its call.
+    /// Replays commits of other branches on this one. A message with calls brings its results and
+    /// its reasoning; a result brings its call.
     Pick {
-        /// The messages or commits, in the order in which they are wanted.
+        /// The messages or commits, in the order to replay them.
         targets: Vec<PickTarget>,
-        /// The head on whose history results of picked calls are looked for; all branches when
-        /// absent.
+        /// The head whose history is searched for results of picked calls; default: all branches.
         from: Option<CommitId>,
     },
-    /// Leaves commits out: a message with calls goes with its results and its reasoning, and what
-    /// changed a message goes with it.
+    /// Drops commits. A message with calls is dropped with its results and reasoning, and every
+    /// message with its changes.
     Drop {
         /// The commits.
         commits: Vec<CommitId>,
     },
-    /// Adds a message behind a commit of the branch.
+    /// Inserts a message after a commit of the branch.
     Insert {
         /// The commit.
         after: CommitId,
@@ -87,7 +86,7 @@ pub enum Rebase {
 }
 
 impl Rebase {
-    /// Returns the verb, as the ref log has it.
+    /// Returns the verb name used in the ref log.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Onto { .. } => "rebase",
@@ -102,48 +101,47 @@ impl Rebase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rebased {
-    /// The head of the branch before.
+    /// The previous head of the branch.
     pub before: Option<CommitId>,
-    /// The head of the branch after.
+    /// The new head of the branch.
     pub head: CommitId,
-    /// The commits that were made, each with the one that it repeats; inserted messages repeat
-    /// none.
+    /// The new commits, each with the one it replays; `None` for inserted messages.
     pub made: Vec<(Option<CommitId>, CommitId)>,
-    /// Commits without a successor: they were left out, or the new history has what they say.
+    /// Commits without a successor: they were dropped, or the new history already has their effect.
     pub left_out: Vec<CommitId>,
-    /// The steps, as they were carried out.
+    /// The steps that were carried out.
     pub steps: Vec<RebaseStep>,
 }
 
 impl Rebased {
-    /// Whether the branch only moved forward to commits that existed.
+    /// Returns whether the branch only moved forward to existing commits.
     pub fn is_fast_forward(&self) -> bool {
         self.made.is_empty() && self.before != Some(self.head)
     }
 }
 
 impl Repo {
-    /// Repeats commits elsewhere, all or none, and moves the branch there: one operation. Other
+    /// Replays commits elsewhere, all or none, and moves the branch there: one operation. Other
     /// branches and tags keep the old commits.
     ///
     /// # Behavior
-    /// - A commit whose parent is the new head already stays as it is. So a rebase that changes
-    ///   nothing makes no commit.
+    /// - A commit whose parent is already the new head is kept. So a rebase without an effect
+    ///   creates no commits.
     /// - Messages keep their slots: a message that was picked and then merged is shown once.
-    /// - Where the branch moves meanwhile, the steps are planned again on its new head.
-    /// - Handlers are asked about inserted messages, not about repeated commits.
+    /// - If another writer moves the branch, the steps are planned again on its new head.
+    /// - Handlers are asked about inserted messages, not about replayed commits.
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Refusal::Replay`] naming each commit that cannot be repeated and
-    /// why, with [`Refusal::Hidden`] where a repeated message would be shown next to a summary of
-    /// it, and with other refusals for bad plans; nothing is written then.
+    /// [`Error::Refused`] with [`Refusal::Replay`] with each commit that cannot be replayed and the
+    /// reason, with [`Refusal::Hidden`] if a replayed message would be shown next to a summary of
+    /// it, and with other refusals for bad plans. Nothing is then written.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
         let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         loop {
             let mut txn = Txn::new(self)?;
             let rebased = match txn.rebase(branch, rebase).await {
                 Ok(rebased) => rebased,
-                // A branch that was read may be moved since, and its commits collected.
+                // A branch may have moved since it was read, and its commits may be collected.
                 Err(error) => {
                     attempts.again(error).await?;
                     continue;
@@ -166,12 +164,12 @@ impl Repo {
         Txn::new(self)?.rebase(branch, rebase).await
     }
 
-    /// Moves a branch to any commit. Returns where it was. Where the commit shows a message that was
-    /// erased since, the branch gets the edit of the erasure on top.
+    /// Moves a branch to any commit. Returns its previous head. If the commit shows a message that
+    /// was erased since, the branch gets the edit of the erasure on top.
     ///
     /// # Errors
-    /// [`Error::Missing`] when there is no such commit; [`Error::KeptMoving`] when others move the
-    /// branch each time.
+    /// [`Error::Missing`] when the commit is not stored; [`Error::KeptMoving`] when others move the
+    /// branch during every try.
     pub async fn reset(&self, branch: &RefName, to: CommitId) -> Result<Option<CommitId>> {
         self.require_commit(to).await?;
         let mut races = self.races();
@@ -190,7 +188,7 @@ impl Repo {
 }
 
 impl Txn<'_> {
-    /// Repeats commits elsewhere, as a part of this write.
+    /// Replays commits elsewhere, as part of this transaction.
     ///
     /// # Errors
     /// As [`Repo::rebase`].
@@ -246,8 +244,8 @@ impl Txn<'_> {
         Ok(Rebased { before, head, made, left_out, steps })
     }
 
-    /// Repeats one commit on top of a branch; `None` where its effect is there already. With
-    /// `merges`, a merge is merged again.
+    /// Replays one commit on top of a branch; `None` if its effect is already there. With `merges`,
+    /// merge commits are merged again.
     async fn replay(
         &mut self,
         branch: &RefName,
@@ -280,8 +278,8 @@ impl Txn<'_> {
         Ok(Some(made.id()))
     }
 
-    /// Merges again what a merge brought in; `None` where the new history has it. Conflicts are
-    /// resolved as the merge says that they were.
+    /// Merges the sources of a merge commit again; `None` if the new history contains them.
+    /// Conflicts get the resolutions recorded in the merge commit.
     async fn replay_merge(
         &mut self,
         branch: &RefName,
@@ -302,7 +300,7 @@ impl Txn<'_> {
                     match noted.iter().find(of)?.resolution.as_str() {
                         "theirs" => Some(Resolution::Theirs),
                         "both" => Some(Resolution::Both),
-                        // The edit that made the text is a commit of its own.
+                        // The new text was written by a separate edit commit, which is replayed.
                         _ => Some(Resolution::Ours),
                     }
                 });
@@ -315,7 +313,7 @@ impl Txn<'_> {
         Ok(made)
     }
 
-    /// Checks that what follows does not belong to a turn that has begun here.
+    /// Checks that the following steps do not belong to a turn that has started here.
     async fn check_between_turns(
         &mut self,
         branch: &RefName,
@@ -351,7 +349,7 @@ fn pick_of(step: &RebaseStep) -> Option<CommitId> {
     }
 }
 
-/// Whether a list names every commit, and none twice.
+/// Checks that a plan names every commit of the range exactly once.
 fn check_plan(plan: &[RebaseStep], range: &[CommitId]) -> Result<()> {
     let known: HashSet<CommitId> = range.iter().copied().collect();
     let mut named = HashSet::new();

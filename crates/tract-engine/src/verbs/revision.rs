@@ -1,4 +1,4 @@
-//! Revisions: texts that name a commit.
+//! Revisions: expressions that name a commit.
 
 use std::collections::HashMap;
 
@@ -18,25 +18,25 @@ use crate::write::txn::Txn;
 /// The marks of a stream: names for its commits.
 pub type Marks = HashMap<String, CommitId>;
 
-/// How many commits an ambiguous prefix names.
+/// Maximum number of commits that the error for an ambiguous prefix lists.
 const AMBIGUOUS: usize = 20;
 
-/// A message that a revision with `#n` names.
+/// A message named by a revision with `#n`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NamedMessage {
     /// The commit whose context shows the message.
     pub head: CommitId,
-    /// The message's lasting name.
+    /// The message's slot.
     pub slot: CommitId,
-    /// The commit whose content shows: the one that added it, or its last edit.
+    /// The commit of the shown version: the one that added it, or its last edit.
     pub version: CommitId,
-    /// The commit of that history, along first parents, that added the message, or merged it.
+    /// The commit of that history, along first parents, that added the message or merged it in.
     pub position: CommitId,
-    /// Whether that commit adds this message and does nothing else.
+    /// Whether that commit adds this message and nothing else.
     pub is_own: bool,
 }
 
-/// What a revision names, before it is known which commit of a message is asked for.
+/// The target of a revision, before a message is narrowed down to one of its commits.
 enum NamedTarget {
     Commit(CommitId),
     /// The n-th message shown at a head.
@@ -44,22 +44,24 @@ enum NamedTarget {
 }
 
 impl Repo {
-    /// Finds the commit that a revision names: a branch, a tag, `HEAD`, `remotes/REMOTE/BRANCH` or
-    /// short `REMOTE/BRANCH`, an id or the first 4 digits or more of one, then any of `~n` (commits back), `#n` (the n-th message shown, from
-    /// 1), and right behind a branch `@{n}` or `@{time}` (where it pointed, by the ref log).
+    /// Resolves a revision to a commit: a branch, a tag, `HEAD`, `remotes/REMOTE/BRANCH` or short
+    /// `REMOTE/BRANCH`, or an id or a prefix of it with at least 4 digits; followed by any of `~n`
+    /// (commits back), `#n` (the n-th message shown, from 1), and directly after a branch `@{n}` or
+    /// `@{time}` (an earlier target, from the ref log).
     ///
-    /// A final `#n` names what the message says: the commit that added it, or its last edit. Where
-    /// a place in the history is asked for, use [`resolve_position`](Self::resolve_position).
+    /// A final `#n` resolves to the current version of the message: the commit that added it, or
+    /// its last edit. For a position in the history, use
+    /// [`resolve_position`](Self::resolve_position).
     ///
     /// # Errors
-    /// [`Error::UnknownRevision`] with names like it, [`Error::Ambiguous`] listing what a prefix
-    /// fits, [`Error::BadRevision`] when it goes beyond what is there.
+    /// [`Error::UnknownRevision`] with similar names, [`Error::Ambiguous`] with the commits that
+    /// match a prefix, [`Error::BadRevision`] when it goes beyond the history.
     pub async fn resolve(&self, text: &str) -> Result<CommitId> {
         Txn::new(self)?.resolve(text, &Marks::new()).await
     }
 
-    /// Finds the place in a history that a revision names: as [`resolve`](Self::resolve), but a
-    /// final `#n` names the commit of that history that added the message, or merged it,
+    /// Resolves a revision to a position in a history. Like [`resolve`](Self::resolve), but a final
+    /// `#n` resolves to the commit of that history that added the message or merged it in,
     /// regardless of later edits.
     ///
     /// # Errors
@@ -71,7 +73,7 @@ impl Repo {
         Txn::new(self)?.resolve_position(text, &Marks::new()).await
     }
 
-    /// Finds the message that a revision ending in `#n` names; `None` for any other revision.
+    /// Resolves a revision that ends in `#n` to a message; `None` for any other revision.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -83,10 +85,10 @@ impl Repo {
         }
     }
 
-    /// Finds the commit of a history, along first parents, that added a message or merged it.
+    /// Returns the commit of a history, along first parents, that added a message or merged it in.
     ///
     /// # Errors
-    /// [`Error::BadRevision`] when the head does not have the message.
+    /// [`Error::BadRevision`] when the context at the head lacks the message.
     ///
     /// # Complexity
     /// Linear in the commits since the message was added.
@@ -102,8 +104,8 @@ impl Repo {
 }
 
 impl Txn<'_> {
-    /// Finds the commit that a revision names, as [`Repo::resolve`] does, with what this write
-    /// made so far; `:name` names a mark.
+    /// Resolves a revision as [`Repo::resolve`] does, including the changes of this transaction.
+    /// `:name` names a mark.
     ///
     /// # Errors
     /// As [`Repo::resolve`].
@@ -114,8 +116,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Finds the place in a history that a revision names, as [`Repo::resolve_position`] does, with
-    /// what this write made so far.
+    /// Resolves a revision to a position as [`Repo::resolve_position`] does, including the changes
+    /// of this transaction.
     ///
     /// # Errors
     /// As [`Repo::resolve`].
@@ -143,7 +145,7 @@ impl Txn<'_> {
         let mut target = NamedTarget::Commit(commit);
         while !rest.is_empty() {
             let (sign, number, after) = suffix(text, rest)?;
-            // A suffix continues from the place of a message, not from its last edit.
+            // A suffix continues from the position of a message, not from its last edit.
             let commit = match target {
                 NamedTarget::Commit(commit) => commit,
                 NamedTarget::Message(head, n) => self.message(text, head, n).await?.position,
@@ -157,7 +159,7 @@ impl Txn<'_> {
         Ok(target)
     }
 
-    /// Finds what a revision without suffixes names.
+    /// Resolves a revision without suffixes.
     async fn named(&mut self, text: &str, base: &str, marks: &Marks) -> Result<CommitId> {
         if let Some(mark) = base.strip_prefix(':') {
             let near = nearest(mark, marks.keys().map(String::as_str));
@@ -189,13 +191,13 @@ impl Txn<'_> {
         Err(Error::UnknownRevision { text: text.to_owned(), nearest })
     }
 
-    /// Returns the ref that a name means: `HEAD`, a full name, a branch, a tag, a branch of a
-    /// remote, in this order.
+    /// Returns the ref for a name. Tried in this order: `HEAD`, a full name, a branch, a tag, a
+    /// branch of a remote.
     async fn ref_named(&mut self, base: &str) -> Result<Option<RefName>> {
         if base.is_empty() || base == "HEAD" {
             return Ok(Some(RefName::head()));
         }
-        // A branch of an older version may be spelled in another way than new ones.
+        // Branch names of older versions may be normalized differently.
         let as_given = RefName::new(format!("heads/{base}"));
         let names = [RefName::new(base), as_given, RefName::branch(base), RefName::tag(base)];
         let of_remote = base.split_once('/');
@@ -215,7 +217,7 @@ impl Txn<'_> {
                 Some(RefTarget::Ref(next)) => name = next,
                 Some(RefTarget::Commit(commit)) => return Ok(Some(commit)),
                 Some(RefTarget::Blob(_)) => return Ok(None),
-                // Without a HEAD the first branch is meant.
+                // Without a `HEAD` the first branch is used.
                 None if name == RefName::head() => name = self.repo().current_branch().await?,
                 None => return Ok(None),
             }
@@ -236,12 +238,12 @@ impl Txn<'_> {
         Ok(ids)
     }
 
-    /// Finds where a ref pointed `n` moves ago, or at a time.
+    /// Resolves the target of a ref `n` moves ago, or at a time.
     async fn moved(&mut self, text: &str, base: &str, inside: &str) -> Result<CommitId> {
         let Some(mut name) = self.ref_named(base).await? else {
             return self.named(text, base, &Marks::new()).await;
         };
-        // The branch is what moves; HEAD only says which.
+        // `HEAD` only names the branch; the moves are those of the branch.
         if let Some(RefTarget::Ref(next)) = self.target(&name).await? {
             name = next;
         } else if name == RefName::head() {
@@ -283,7 +285,7 @@ impl Txn<'_> {
         };
         match target {
             Some(RefTarget::Commit(commit)) => {
-                // Where the ref is now, it is reported as missing by all that reads it.
+                // For the current target, all readers report a missing commit anyway.
                 if self.target(&name).await? != target {
                     self.repo().require_uncollected(&[commit]).await?;
                 }
@@ -322,9 +324,9 @@ impl Txn<'_> {
         Ok(id)
     }
 
-    /// Finds the row of the n-th message shown at a head, from 1.
+    /// Returns the row of the n-th message shown at a head, from 1.
     async fn row(&self, text: &str, head: CommitId, n: usize) -> Result<(View, Row)> {
-        // A message near the end of a long line is found without all of it.
+        // A message near the end of a long history is found without reading all of it.
         if self.made_here(head).is_none()
             && self.repo().compiler().cached_line(head).is_none()
             && let Some(found) = self.repo().recent_row(head, n as u64).await?
@@ -353,7 +355,8 @@ impl Txn<'_> {
         Ok(NamedMessage { head, slot: row.slot, version: row.version, position, is_own })
     }
 
-    /// Finds the commit along first parents that first added a row, and whether it does only that.
+    /// Returns the commit along first parents that first added a row, and whether it does only
+    /// that.
     async fn position(&self, view: &View, head: CommitId, row: &Row) -> Result<(CommitId, bool)> {
         let mut position = (row.slot, false);
         let mut next = Some(head);
@@ -377,7 +380,8 @@ impl Txn<'_> {
                     if slot == row.slot {
                         position = (id, true);
                     }
-                    // Keys rise with each new row, so an earlier row was appended earlier.
+                    // Keys increase with each new row, so a row with a smaller key was added
+                    // earlier.
                     if id == row.slot || view.get(slot).is_some_and(|other| other.key < row.key) {
                         return Ok(position);
                     }
@@ -392,7 +396,7 @@ impl Txn<'_> {
         Ok(position)
     }
 
-    /// Returns whether the changes of a commit add a row of a message.
+    /// Returns whether a commit adds a row of a message.
     async fn adds(&self, commit: &Commit, slot: CommitId) -> Result<bool> {
         let adds = |change: &Change| {
             matches!(change, Change::Add { .. }) && change.slot().resolve(commit.id()) == slot
@@ -405,7 +409,7 @@ impl Txn<'_> {
     }
 }
 
-/// Splits a suffix off: its sign, its number and what follows.
+/// Splits off a suffix: its sign, its number and the remaining text.
 fn suffix<'a>(text: &str, rest: &'a str) -> Result<(char, Option<usize>, &'a str)> {
     let mut chars = rest.chars();
     let sign = chars.next().filter(|sign| matches!(sign, '~' | '#'));

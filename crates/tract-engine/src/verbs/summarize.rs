@@ -1,4 +1,4 @@
-//! Summaries by a port: of one result, of the results of many turns, of a stretch of a context.
+//! Summaries by a summarizer port: of one result, of the results of many turns, of a range.
 
 mod range;
 mod results;
@@ -22,14 +22,14 @@ use crate::repo::error::Result;
 use crate::verbs::pending::{WriteTarget, damaged};
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Where the configuration of automatic summaries is kept.
+/// The ref of the configuration of automatic summaries.
 const CONFIG: &str = "config/tool-summarization";
 
-/// How much of a conversation a summarizer is shown, in characters; the end of it.
+/// Maximum length of the conversation passed to a summarizer, in characters. The end is kept.
 const CONTEXT_CHARS: usize = 12_000;
 
 impl Repo {
-    /// Reads which tool results are summarized automatically; `None` when that was not configured.
+    /// Reads the configuration of automatic summaries; `None` if there is no configuration.
     ///
     /// # Errors
     /// When the store fails, or the document is damaged.
@@ -39,8 +39,8 @@ impl Repo {
         Ok(Some(Arc::new(self.document(&target).await?)))
     }
 
-    /// Says which tool results are summarized automatically, from now on and for all users of the
-    /// repository; `None` ends it. Results are summarized by the port of
+    /// Configures which tool results are summarized automatically, from now on and for all users of
+    /// the repository; `None` disables it. Results are summarized by the port of
     /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Repo {
     }
 }
 
-/// Summarizes one content by the port of the hooks.
+/// Summarizes one content with the hooks' summarizer port.
 pub(crate) async fn summary_of(
     place: WriteTarget<'_>,
     content: &Content,
@@ -80,7 +80,7 @@ pub(crate) async fn summary_of(
     let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
     let mut request = request(&content.text(), tool, how)?;
     if how.with_context {
-        // A head that this very write made is not stored yet; then there is no context to show.
+        // A head made by this write is not stored yet, so it has no context to pass.
         if let Ok(compiled) = place.repo.compiler().compile(place.head).await {
             let text = conversation(compiled.messages());
             let skipped = text.chars().count().saturating_sub(CONTEXT_CHARS);
@@ -103,7 +103,7 @@ fn request(
     Ok(request)
 }
 
-/// What a commit says of itself that a summary led to.
+/// Returns the details of a commit made from a summary.
 fn details_of(record: &DecisionRecord, by: AuthorKind) -> Details {
     let origin = Origin {
         id: record.model.clone(),
@@ -114,10 +114,10 @@ fn details_of(record: &DecisionRecord, by: AuthorKind) -> Details {
     Details { origin, ..Details::default() }
 }
 
-/// Writes messages as text: each under a label that says whose it is.
+/// Writes messages as text, each under a label with its author.
 fn conversation<'a>(messages: impl Iterator<Item = &'a Message>) -> String {
     let mut out = String::new();
-    // A result need not say what tool it is of; the call that came before does.
+    // A result may lack its tool's name; the earlier call has it.
     let mut names: HashMap<&str, &str> = HashMap::new();
     for message in messages {
         names.extend(message.content.calls().map(|call| (call.id.as_str(), call.name.as_str())));

@@ -1,4 +1,4 @@
-//! What a commit says in one line.
+//! Describes commits in one line each.
 
 use std::collections::HashMap;
 
@@ -20,30 +20,29 @@ use crate::repo::error::{Error, Result};
 pub struct LogLine {
     /// The commit.
     pub commit: CommitId,
-    /// One word for what it is: `user`, `assistant`, `result`, `edit`, `tools`…
+    /// The kind of the entry in one word: `user`, `assistant`, `result`, `edit`, `tools`…
     pub label: String,
-    /// Its text, on one line and cut at 200 characters. Not escaped for terminals.
+    /// Its text on one line, cut at 200 characters. Not escaped for terminals.
     pub text: String,
-    /// The commit's own message, else the default one, which is derived and never stored:
-    /// `tool result: NAME` of a result and of its edits, else the text. On one line, cut and not
-    /// escaped, as the text.
+    /// The commit's message, or the default one, which is derived and never stored: `tool result:
+    /// NAME` for a result and its edits, the text for any other commit. On one line, cut and not
+    /// escaped, like the text.
     pub message: String,
-    /// Tokens of its content; `None` when it has none.
+    /// Number of tokens of its content; `None` without content.
     pub token_count: Option<u64>,
-    /// The tools that its message calls, in order, or the one whose result it is.
+    /// The tools that its message calls, in order, or the tool whose result it is.
     pub tool_names: Vec<String>,
 }
 
-/// Characters of a line's text.
+/// Maximum length of a line's text, in characters.
 const MAX_CHARS: usize = 200;
-/// Tools that a line names one by one.
+/// Maximum number of tools that a line lists by name.
 const MAX_TOOLS: usize = 6;
 
-/// Says of each commit what it is in one line: its own message, else one derived from
-/// its content and operation.
+/// Describes each commit in one line: its message, or one derived from its content and operation.
 ///
 /// # Errors
-/// When the store fails. Content that is damaged or missing is said to be so in the line.
+/// When the store fails. Damaged or missing content is reported in its line instead.
 pub async fn describe(repo: &Repo, commits: &[Commit]) -> Result<Vec<LogLine>> {
     let contents = contents(repo, commits).await?;
     let calls = calls(repo, commits).await?;
@@ -107,7 +106,7 @@ fn label(commit: &Commit) -> &str {
     }
 }
 
-/// Reads the contents of commits, in bulk; `None` for one that cannot be read as its kind.
+/// Reads the contents of commits in bulk; `None` for one that cannot be read as its kind.
 async fn contents(repo: &Repo, commits: &[Commit]) -> Result<HashMap<BlobId, Option<Content>>> {
     let bearing: Vec<(BlobId, &Kind)> = commits
         .iter()
@@ -128,7 +127,7 @@ fn is_damage(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::Corrupt { .. })
 }
 
-/// Reads the calls that results among these commits answer, also where they are edits; by the
+/// Reads the calls that results among these commits answer, edits of results included. Keyed by the
 /// commits.
 async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, ToolCall>> {
     let mut answered: Vec<(CommitId, CallRef)> = Vec::new();
@@ -139,7 +138,7 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
                 answered.extend(answers.map(|call| (commit.id(), call)));
             }
             Op::Edit { .. } => {
-                // An edit changes one message: its changes are never so many that they are a blob.
+                // An edit changes one message, so its changes are never stored in a blob.
                 if let Changes::List(changes) = &commit.changes {
                     let slot = edited_slot(commit.id(), changes);
                     edits.extend(slot.map(|slot| (commit.id(), slot)));
@@ -151,7 +150,7 @@ async fn calls(repo: &Repo, commits: &[Commit]) -> Result<HashMap<CommitId, Tool
     let slots: Vec<CommitId> = edits.iter().map(|(_, slot)| *slot).collect();
     let firsts = repo.store().commits(repo.name(), &slots).await?;
     for ((edit, _), first) in edits.iter().zip(firsts) {
-        // A slot is a name: its commit need not be stored.
+        // A slot is a name: its commit may not be stored.
         if let Some(Op::Append { answers: Some(call), .. }) = first.as_ref().map(|first| &first.op)
         {
             answered.push((*edit, *call));
@@ -188,7 +187,7 @@ fn describe_content(commit: &Commit, content: Option<&Content>, answered: Option
     }
 }
 
-/// What a content says, its calls as `name(key=value)`.
+/// Returns the text of a content, with its calls as `name(key=value)`.
 fn text(content: &Content) -> String {
     let mut out = content.text();
     for call in content.calls() {
@@ -197,7 +196,7 @@ fn text(content: &Content) -> String {
         }
         out.push_str(&format!("{}({})", call.name, arguments(&call.arguments)));
     }
-    // A message of reasoning alone is not a blank line.
+    // Otherwise a message with reasoning only would be a blank line.
     if out.is_empty() && content.parts().iter().any(|part| matches!(part, Part::Reasoning { .. })) {
         out = match content.reasoning() {
             text if text.is_empty() => "(reasoning, encrypted)".to_owned(),
@@ -227,7 +226,7 @@ fn counted(content: &Content) -> String {
     out
 }
 
-/// What was asked, for operations that name other commits.
+/// Describes the request of an operation that names other commits.
 fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
     let body = content.map(text).unwrap_or_default();
     let with = |head: String| if body.is_empty() { head } else { format!("{head}: {body}") };
@@ -253,7 +252,7 @@ fn names(ids: &[CommitId]) -> String {
     }
 }
 
-/// What a change of tools changed.
+/// Describes the changes of the tools.
 async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
     let before = match commit.parent() {
         Some(parent) => repo.tools_of(parent).await?,
@@ -285,7 +284,7 @@ async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
     })
 }
 
-/// Puts a text on one line: white space becomes one space, what is longer is cut with `…`.
+/// Puts a text on one line: white space becomes one space, and a longer text is cut with `…`.
 ///
 /// ```
 /// use tract_engine::one_line;
@@ -302,7 +301,7 @@ pub fn one_line(text: &str, most: usize) -> String {
         }
         for character in word.chars() {
             if count >= most {
-                // The last character gives way, with the space before it.
+                // The last character is dropped, with the space before it.
                 out.pop();
                 out.truncate(out.trim_end().len());
                 out.push('…');

@@ -1,4 +1,4 @@
-//! Orders of the commits that were reached: behind all links, or along first parents.
+//! Orders of the reached commits: after all links, or along first parents.
 
 use tract_core::CommitId;
 
@@ -6,15 +6,15 @@ use super::{CommitGraph, KnownCommit, NONE};
 
 /// The order in which every commit is folded onto its first parent.
 ///
-/// Where a line branches, the smaller branches come first and the largest last. What is kept of a
-/// commit until the last commit that continues it is folded is then kept of few commits at once:
-/// each of those that wait has a branch at least as large as the one that is folded meanwhile, so
-/// n commits keep log2(n) waiting at most, for any shape of the history.
+/// At a fork, the smaller branches come first and the largest last. A folded commit has to be kept
+/// until its last child is folded, and this order keeps few at once: each kept commit still has a
+/// branch at least as large as the one being folded, so of n commits at most log2(n) are kept, for
+/// any shape of the history.
 #[derive(Debug)]
 pub(crate) struct FoldOrder {
-    /// The numbers of the commits, each behind its first parent.
+    /// The numbers of the commits, each after its first parent.
     pub(crate) numbers: Vec<u32>,
-    /// How many commits continue each, by number.
+    /// Number of children of each commit that are still to come, by number.
     children: Vec<u32>,
 }
 
@@ -24,11 +24,11 @@ impl CommitGraph {
     }
 
     fn count(&self) -> u32 {
-        // There are never as many as `NONE`.
+        // The number of commits is always below `NONE`.
         u32::try_from(self.ids.len()).unwrap_or(NONE)
     }
 
-    /// Returns the commits so that each comes after all that it links to, lines together.
+    /// Returns the commits so that each comes after all that it links to. Histories stay together.
     pub(crate) fn parents_first(&self) -> Vec<CommitId> {
         enum Visit {
             Enter(u32),
@@ -77,7 +77,7 @@ impl CommitGraph {
         let mut open = roots;
         while let Some(number) = open.pop() {
             numbers.push(number);
-            // What is pushed last comes first: the largest branch goes below the others.
+            // The stack is last in, first out: put the largest branch below the others.
             let bottom = open.len();
             let (mut child, mut largest) = (at(&first, number), bottom);
             while child != NONE {
@@ -94,7 +94,7 @@ impl CommitGraph {
         FoldOrder { numbers, children }
     }
 
-    /// Returns how many commits lead to each over first parents, itself included.
+    /// Returns the number of commits that descend from each over first parents, itself included.
     fn sizes(&self, children: &[u32]) -> Vec<u32> {
         let mut left = children.to_vec();
         let mut sizes = vec![1; left.len()];
@@ -116,7 +116,7 @@ impl CommitGraph {
         sizes
     }
 
-    /// Returns which commits are one of some commits or lead to one of them.
+    /// Returns the commits that are in a set or lead to a commit of it.
     pub(crate) fn leading_to(&self, commits: impl IntoIterator<Item = u32>) -> BitSet {
         let mut leads = BitSet::new(self.ids.len());
         for number in commits {
@@ -130,31 +130,30 @@ impl CommitGraph {
 }
 
 impl FoldOrder {
-    /// Takes one off the commits that continue a commit and are still to come, and returns how many
-    /// are left.
+    /// Counts a child of a commit as folded. Returns the number of its children that are left.
     pub(crate) fn continued_once(&mut self, number: u32) -> u32 {
         let Some(left) = self.children.get_mut(number as usize) else { return 0 };
         *left = left.saturating_sub(1);
         *left
     }
 
-    /// Returns how many commits that are still to come continue a commit.
+    /// Returns the number of children of a commit that are still to be folded.
     pub(crate) fn continuations(&self, number: u32) -> u32 {
         self.children.get(number as usize).copied().unwrap_or_default()
     }
 }
 
-/// A set of numbers: one bit for each that there is.
+/// A set of numbers, stored as one bit per possible number.
 #[derive(Clone, Debug)]
 pub(crate) struct BitSet(Vec<u64>);
 
 impl BitSet {
-    /// Makes an empty set of numbers below `count`.
+    /// Creates an empty set of numbers below `count`.
     pub(crate) fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// Adds a number; returns whether it is new. Numbers beyond the limit are never.
+    /// Adds a number. Returns whether it is new; `false` for numbers beyond the limit.
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         let bit = 1 << (number % 64);
         let Some(word) = self.0.get_mut(number as usize / 64) else { return false };

@@ -1,4 +1,4 @@
-//! What differs between two lists of tools.
+//! The difference between two lists of tools.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,37 +8,37 @@ use tract_core::ActiveTool;
 use crate::history::diff_line::{DiffLine, DiffLineKind, write_lines};
 use crate::history::log::one_line;
 
-/// Says in lines what differs between two schemas of one tool, given as JSON texts: the facade
-/// brings the structural comparison.
+/// A function that describes the difference between two schemas of one tool, given as JSON texts,
+/// in lines. The facade provides the structural comparison.
 pub type SchemaDiff<'a> = &'a (dyn Fn(&str, &str) -> Vec<String> + Send + Sync);
 
 /// One tool that differs between two lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolChange {
-    /// The second list has it, the first has not.
+    /// Only the second list has it.
     Added {
         /// The tool.
         tool: ActiveTool,
     },
-    /// The first list has it, the second has not.
+    /// Only the first list has it.
     Removed {
         /// The tool.
         tool: ActiveTool,
     },
-    /// Both have a tool of this name, with other schemas.
+    /// Both lists have a tool of this name, with different schemas.
     Changed {
         /// The name.
         name: String,
-        /// What differs, as the schema comparison says it.
+        /// The differences, as described by the schema comparison.
         changes: Vec<String>,
         /// The tool in the first list.
         before: ActiveTool,
         /// The tool in the second list.
         after: ActiveTool,
     },
-    /// Both have the same schema, spelled differently: another order of keys, other white space.
-    /// A provider's cache sees the difference, a model does not.
+    /// Both have the same schema in different bytes: another order of keys, or other white space. A
+    /// provider's cache distinguishes them, a model does not.
     Respelled {
         /// The tool in the first list.
         before: ActiveTool,
@@ -58,26 +58,26 @@ impl ToolChange {
     }
 }
 
-/// What differs between two lists of tools.
+/// The difference between two lists of tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolDiff {
-    /// What differs: removed ones in the order of the first list, then those of the second.
+    /// The changes: removed tools in the order of the first list, then those of the second.
     pub changes: Vec<ToolChange>,
-    /// How many tools are in both lists with the same bytes.
+    /// Number of tools that are in both lists with the same bytes.
     pub unchanged_count: usize,
-    /// Whether tools that both lists have come in another order.
+    /// Whether the tools in both lists are in different orders.
     pub reordered: bool,
 }
 
 impl ToolDiff {
-    /// Returns whether both lists are the same, byte for byte and in order.
+    /// Returns whether both lists are equal, byte for byte and in order.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && !self.reordered
     }
 }
 
-/// Compares two lists of tools by name; of several tools with one name the first is compared with
+/// Compares two lists of tools by name. If several tools share a name, the first is compared with
 /// the first, the second with the second.
 ///
 /// ```
@@ -100,7 +100,7 @@ pub fn tool_diff(before: &[ActiveTool], after: &[ActiveTool], schemas: SchemaDif
     for (place, tool) in before.iter().enumerate().rev() {
         places.entry(&tool.name).or_default().push(place);
     }
-    // The place in the first list that each tool of the second is compared with.
+    // The position in the first list that each tool of the second is compared with.
     let pairs: Vec<Option<usize>> =
         after.iter().map(|tool| places.get_mut(tool.name.as_str()).and_then(Vec::pop)).collect();
     let mut diff = ToolDiff::default();
@@ -129,13 +129,13 @@ pub fn tool_diff(before: &[ActiveTool], after: &[ActiveTool], schemas: SchemaDif
     diff
 }
 
-/// Compares names and texts alone: says nothing of what differs inside a schema.
+/// Compares only names and texts: schema differences are not described.
 pub fn no_schema_diff(_before: &str, _after: &str) -> Vec<String> {
     Vec::new()
 }
 
 impl ToolDiff {
-    /// Returns a line for each difference, without the count of the tools that are the same.
+    /// Returns a line for each difference, without the count of unchanged tools.
     pub fn lines(&self) -> Vec<DiffLine> {
         let width = self.changes.iter().map(|change| name(change.name()).chars().count()).max();
         let width = width.unwrap_or(0);
@@ -166,7 +166,7 @@ impl ToolDiff {
     }
 }
 
-/// A name on one line: names come from outside.
+/// Puts a name on one line: names are untrusted input.
 fn name(name: &str) -> String {
     one_line(name, 80)
 }

@@ -1,4 +1,4 @@
-//! Which tools a commit was given, as opposed to those in force at it.
+//! The tools that a commit was given, as opposed to those in force at it.
 
 use tract_core::{ActiveTool, CommitId, Op};
 
@@ -6,19 +6,19 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 
 impl Repo {
-    /// Reads the tools that a commit reports as its own: those that it was given, by itself or by
-    /// [`set_tools`](Self::set_tools) before it. What is compiled at a commit are the tools in
-    /// force, [`tools_of`](Self::tools_of), which may be those of an earlier commit.
+    /// Reads the tools that a commit reports as its own: those that were given to it, or set by
+    /// [`set_tools`](Self::set_tools) before it. A compiled context contains the tools in force,
+    /// [`tools_of`](Self::tools_of), which may be those of an earlier commit.
     ///
     /// # Behavior
     /// - Once tools were set on a history, each commit reports the set in force, which may be empty.
-    /// - Where none were ever set, a commit reports tools only when it was given others than its
-    ///   first parent had in force: nothing tells a commit that was given the very same set, byte
-    ///   for byte, from one that was given none.
-    /// - A revert and a merge are given none: what they bring into force they do not report, unless
-    ///   tools were set. Tools that a merge brings in count as set from there on.
-    /// - It reads the commit and its parent, and folds the history from its last snapshot where
-    ///   these do not tell.
+    /// - If no set was ever active, a commit reports tools only if it was given others than its
+    ///   first parent had in force: a commit that was given the same set, byte for byte, cannot be
+    ///   distinguished from one without tools.
+    /// - A revert or a merge has no tools of its own: it does not report the tools it brings into
+    ///   force, unless tools were set. Tools that a merge brings in count as set from there on.
+    /// - It reads the commit and its parent, and folds the history from its last snapshot if that
+    ///   is not enough.
     ///
     /// # Errors
     /// As [`tools_of`](Self::tools_of).
@@ -28,14 +28,14 @@ impl Repo {
 
     async fn has_own_tools(&self, id: CommitId) -> Result<bool> {
         let commit = self.require_commit(id).await?;
-        // `active` names tools that were set, so where it is there were some.
+        // `active` names tools that were set, so its presence is sufficient.
         if matches!(commit.op, Op::Tools) || commit.active.is_some() {
             return Ok(true);
         }
         if commit.toolset.is_none() {
             return Ok(false);
         }
-        // Whether it was given other tools than its first parent has in force.
+        // Compare with the tools that its first parent has in force.
         let changes = match (&commit.op, commit.parent()) {
             (Op::Revert { .. } | Op::Merge { .. }, _) => false,
             (_, Some(parent)) => commit.toolset != self.require_commit(parent).await?.toolset,

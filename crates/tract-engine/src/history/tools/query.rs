@@ -1,4 +1,4 @@
-//! Which tools are in force where, and which versions of a name there were.
+//! Queries for the tools in force at a commit, and for the versions of a name.
 
 use tract_core::store::StoreErrorKind;
 use tract_core::{
@@ -11,14 +11,14 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 
 impl Repo {
-    /// Reads the tools in force after a commit: in order, repeats kept, each with the bytes that
-    /// were given. A point read, at any length of history. They may have been given to an earlier
+    /// Reads the tools in force after a commit: in order, with repeats, each with its original
+    /// bytes. A point read, for any length of history. They may have been given to an earlier
     /// commit: [`get_commit_tools`](Self::get_commit_tools) reads only those of the commit itself.
     ///
     /// # Errors
     /// [`Error::Store`](crate::Error::Store) of kind `Missing` when the commit is not stored;
     /// [`Error::Erased`](crate::Error::Erased) when a definition was erased;
-    /// [`Error::Json`](crate::Error::Json) when a schema is none.
+    /// [`Error::Json`](crate::Error::Json) when a schema is not valid.
     pub async fn tools_of(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
         let blobs = match self.store().tools_of(self.name(), commit).await {
             Err(StoreError {
@@ -40,7 +40,7 @@ impl Repo {
         blobs.into_iter().map(tool).collect()
     }
 
-    /// Reads the identities of the tools in force after a commit, in order, repeats kept.
+    /// Reads the ids of the tools in force after a commit, in order, with repeats.
     ///
     /// # Errors
     /// As [`tools_of`](Self::tools_of).
@@ -48,8 +48,8 @@ impl Repo {
         Ok(self.store().tool_ids_of(self.name(), commit).await?)
     }
 
-    /// Reads all versions of a tool's name, in order of first sight: by the time of the first
-    /// commit that has them, then by its id.
+    /// Reads all versions of a tool's name in order of first use: by the time of the first commit
+    /// with each, then by that commit's id.
     ///
     /// # Errors
     /// When the store fails.
@@ -57,7 +57,7 @@ impl Repo {
         Ok(self.store().tools_by_name(self.name(), name).await?)
     }
 
-    /// Finds the definitions whose id begins with these digits, at most 64.
+    /// Finds the definitions whose id starts with these digits, up to 64.
     ///
     /// # Errors
     /// When the store fails.
@@ -80,7 +80,7 @@ impl Repo {
         Ok(self.store().tool_names(self.name()).await?)
     }
 
-    /// Compares the tools in force at two commits; `schemas` says what differs between two
+    /// Compares the tools in force at two commits. `schemas` describes the difference between two
     /// schemas of one name.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Whether rows of the turn index say what their lines say, compared along a line.
+//! Compares rows of the turn index with their history.
 
 use tract_compile::LineCounts;
 use tract_core::store::Walk;
@@ -11,55 +11,55 @@ use crate::history::counts;
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// What a line said of tool turns since the last row that has entries.
+/// The entries about tool turns since the last row that has any.
 ///
-/// Rows of one line are compared in the order of their commits, so that each costs what was said
-/// since the one before and no row is traced back to the root.
+/// The rows of a history are compared in the order of their commits, so that each needs only the
+/// entries since the one before, and no row is traced back to the root.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TurnsSinceRow {
     /// The nearest earlier commit whose row has entries; `None` before the first.
     row: Option<CommitId>,
     entries: Vec<TurnEntry>,
-    /// What the line has; `None` where that is not known.
+    /// The counts of the history; `None` if unknown.
     counts: Option<LineCounts>,
 }
 
 impl TurnsSinceRow {
-    /// What is known before the first commit of a line.
+    /// Returns the state before the first commit of a history.
     pub(crate) fn at_root() -> Self {
         Self { counts: Some(LineCounts::default()), ..Self::default() }
     }
 
-    /// Returns what the line has, to add to; `None` where that is not known.
+    /// Returns the counts of the history, to add to; `None` if unknown.
     pub(crate) fn counts(&mut self) -> Option<&mut LineCounts> {
         self.counts.as_mut()
     }
 
-    /// Adds what a commit changes to what the line has.
+    /// Adds the changes of a commit to the counts.
     pub(crate) async fn count(&mut self, repo: &Repo, commit: &Commit) {
         let Some(counts) = self.counts else { return };
         let counted = counts::advance(repo, counts, std::slice::from_ref(commit)).await;
         self.counts = counted.ok().flatten();
     }
 
-    /// Takes down that what the line has is not known any more.
+    /// Marks the counts as unknown.
     pub(crate) fn lose_counts(&mut self) {
         self.counts = None;
     }
 
-    /// Adds what a commit says.
+    /// Adds the entries of a commit.
     pub(crate) fn add(&mut self, entries: Vec<TurnEntry>) {
         self.entries.extend(entries);
     }
 }
 
-/// Reads what each of these commits says of tool turns.
+/// Reads the entries about tool turns of each commit.
 pub(crate) async fn entries_of(repo: &Repo, commits: &[Commit]) -> Result<Vec<Vec<TurnEntry>>> {
     entries(repo, commits, &mut LoadedObjects::default()).await
 }
 
-/// Whether the row at a commit says what its line says. `since` is what the line said before that
-/// commit and at it, where that is known; afterwards it counts from this row on.
+/// Returns whether the row at a commit matches its history. `since` is the state before the row,
+/// including the entries of its commit, if known; afterwards it starts from this row.
 pub(crate) async fn is_sound(
     repo: &Repo,
     commit: CommitId,
@@ -70,7 +70,7 @@ pub(crate) async fn is_sound(
     let row = counted(repo, row).await?;
     let is_sound = match since {
         Some(since) if since.row == row.before => since.entries == row.entries,
-        // It reaches back beyond the row before, as one that was written by two at once may.
+        // It starts before the previous row, as one written by two concurrent writers may.
         Some(_) | None => same(repo, commit, &row).await?,
     };
     let counts = since.as_ref().and_then(|since| since.counts);
@@ -87,14 +87,14 @@ pub(crate) async fn is_sound(
     Ok(is_sound)
 }
 
-/// Whether what a row says that its line has is what its line has, counted from the row before.
+/// Returns whether the counts in a row are right, counted from the row before.
 async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
     let Some(line) = row.line else { return Ok(true) };
     let (before, until) = match line.previous {
         None => (LineCounts::default(), None),
         Some(previous) => match counted_row(repo, previous).await? {
             Some(before) => (before.counts, Some(previous)),
-            // What is not there any more, or keeps no counts, proves nothing.
+            // A row that is gone, or without counts, cannot be compared.
             None => return Ok(true),
         },
     };

@@ -1,4 +1,4 @@
-//! Leaving failed turns out of what is compiled.
+//! Skips failed turns in the compiled context.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,29 @@ use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::write::txn::WriteOptions;
 
-/// Which failed turns were dropped.
+/// The failed turns that were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DroppedTurns {
-    /// The commit that did it; none when there was nothing to drop.
+    /// The commit that skips them; `None` if there were no failed turns.
     pub commit: Option<Commit>,
-    /// How many turns.
+    /// Number of turns.
     pub turns_dropped: usize,
-    /// How many messages are skipped by it.
+    /// Number of messages that it skips.
     pub commits_skipped: usize,
-    /// How many tokens they took.
+    /// Number of tokens that they took.
     pub tokens_freed: u64,
     /// The tools of these turns, sorted, each once.
     pub tool_names: BTreeSet<String>,
 }
 
 impl Repo {
-    /// Skips the turns in which a tool failed: the calls and all their results. One commit, which a
-    /// revert undoes.
+    /// Skips the turns in which a tool failed: the calls and all their results. Makes one commit,
+    /// which can be reverted.
     ///
     /// # Behavior
-    /// - A turn that is skipped already is not counted again, so a second call finds nothing.
-    /// - A turn with a pinned message stays, and so does one with a call that nothing has answered.
+    /// - Turns that are already skipped are not counted again, so a second call finds nothing.
+    /// - A turn with a pinned message is left alone, and so is one with an unanswered call.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -75,7 +75,7 @@ impl Repo {
         let line = self.line(head).await?;
         let priority = |slot: CommitId| {
             let shown = line.fact(slot).map(|fact| fact.priority);
-            // Of what was skipped before the last snapshot no fact is known.
+            // No facts are known about messages that were skipped before the last snapshot.
             shown.unwrap_or_else(|| match line.view().get(slot) {
                 Some(_) => Priority::Skip,
                 None => Kind::ToolResult.default_priority(),

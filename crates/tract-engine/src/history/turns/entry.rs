@@ -1,4 +1,4 @@
-//! What the commits of a line say of tool turns.
+//! Entries about tool turns, derived from the commits of a history.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,32 +12,32 @@ use super::{FoundCall, FoundResult};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// One thing that a commit says of tool turns. Entries of a line, oldest first, give its turns.
+/// The effect of a commit on tool turns. The entries of a history, oldest first, yield its turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TurnEntry {
     /// A message with calls is in the view.
     Calls(FoundCall),
-    /// A result is in the view, by the name that it tells itself; the call that it answers was
-    /// settled when it was written.
+    /// A result is in the view, with the tool name that it contains. The call that it answers was
+    /// bound when it was written.
     Answer(FoundResult),
-    /// A message with calls says something else.
+    /// A message with calls has another version.
     NewCalls(FoundCall),
-    /// A result says something else: it is no further result, and names no call.
+    /// A result has another version. It is not a new result, and names no call.
     NewAnswer(FoundResult),
-    /// A message with calls, or a result, is not a row any more.
+    /// A message with calls, or a result, is no longer a row.
     Gone(CommitId),
 }
 
-/// Commits and blobs that are at hand, so that they need not be read.
+/// Commits and blobs that are already loaded.
 #[derive(Default)]
 pub(crate) struct LoadedObjects {
     pub(crate) commits: HashMap<CommitId, Commit>,
     pub(crate) blobs: HashMap<BlobId, Blob>,
-    /// Contents that are erased.
+    /// Blobs that are erased.
     pub(crate) erased: HashSet<BlobId>,
 }
 
-/// A version that has to be looked at.
+/// A version that has to be read.
 struct VersionLookup {
     commit: usize,
     slot: CommitId,
@@ -52,7 +52,7 @@ enum VersionChange {
     Removed,
 }
 
-/// Whether a commit is seen to say nothing of tool turns.
+/// Returns whether a commit evidently has no entries about tool turns.
 pub(crate) fn has_no_entries(commit: &Commit, has_text_only: impl FnOnce() -> bool) -> bool {
     matches!(commit.op, Op::Append { .. })
         && match commit.kind {
@@ -62,15 +62,16 @@ pub(crate) fn has_no_entries(commit: &Commit, has_text_only: impl FnOnce() -> bo
         }
 }
 
-/// Content that is one text is one JSON string, so it has no call.
+/// Returns whether a content is a single text. That is stored as one JSON string, so it has no
+/// calls.
 pub(crate) fn is_one_text(content: &str) -> bool {
     content.starts_with('"')
 }
 
-/// How many contents are read together, so that few large ones are in memory at once.
+/// Number of contents read together. Bounds the number of large ones in memory.
 const BLOBS: usize = 2048;
 
-/// Reads what each of these commits says of tool turns.
+/// Reads the entries about tool turns of each commit.
 pub(crate) async fn entries(
     repo: &Repo,
     commits: &[Commit],
@@ -115,7 +116,7 @@ pub(crate) async fn entries(
     Ok(found)
 }
 
-/// Takes down which versions a commit brings in, changes or takes out.
+/// Collects the versions that a commit adds, changes or removes.
 async fn collect_lookups(
     repo: &Repo,
     place: usize,
@@ -155,7 +156,7 @@ async fn collect_lookups(
     Ok(())
 }
 
-/// Says what a version is to tool turns; `None` when it is nothing to them.
+/// Returns the entry for a version; `None` if it does not affect tool turns.
 fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Option<TurnEntry>> {
     let VersionLookup { slot, version, how, .. } = *look;
     let Some(commit) = hand.commits.get(&version) else {
@@ -166,7 +167,7 @@ fn seen(repo: &Repo, look: &VersionLookup, hand: &LoadedObjects) -> Result<Optio
     if !is_result && !matches!(kind, Kind::Assistant | Kind::Custom(_)) {
         return Ok(None);
     }
-    // Of what is erased, neither name nor calls are known. A later version may have some.
+    // The name and calls of an erased version are unknown. A later version may have some.
     let content = if hand.erased.contains(&id) {
         None
     } else {

@@ -1,9 +1,11 @@
 //! The turn index: rows kept with commits, so that a query reads turns and not the whole history.
 //!
-//! A row belongs to a commit and says what the commits since the row that it names say of tool
-//! turns. It is a function of its commit's line, so it serves every branch that has the commit.
-//! Rows may be missing anywhere: what they would say is read from the commits. Others may be put
-//! between: each row is right by itself.
+//! A row belongs to a commit. It contains the entries about tool turns of the commits after the row
+//! that it names as its predecessor, up to its own commit. It is a function of the commit's
+//! history, so it serves every branch that contains the commit.
+//!
+//! Any row may be missing: its entries are then read from the commits. Rows may be added between
+//! others at any time, since each is correct independently of the others.
 
 use tract_compile::LineCounts;
 use tract_core::store::Walk;
@@ -18,7 +20,7 @@ use crate::repo::batch::store_derived;
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 
-/// Reads all that a line says of tool turns, oldest first.
+/// Reads all entries about tool turns of a history, oldest first.
 pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry>> {
     let mut parts: Vec<Vec<TurnEntry>> = Vec::new();
     let mut next = Some(head);
@@ -42,11 +44,11 @@ pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry
     Ok(parts.concat())
 }
 
-/// Reads what the commits of a line after `after`, or from its root on, say of tool turns, oldest
+/// Reads the entries about tool turns of the commits after `after`, or from the root on, oldest
 /// first.
 ///
 /// # Errors
-/// [`Error::NotOnLine`] when `after` is not among them.
+/// [`Error::NotOnLine`] when `after` is not part of the history.
 pub(crate) async fn after(
     repo: &Repo,
     head: CommitId,
@@ -71,7 +73,7 @@ pub(crate) async fn after(
     Ok(parts.concat())
 }
 
-/// A walk from a head back to the nearest row, page by page.
+/// A walk from a head back to the nearest row, in pages.
 struct WalkToRow {
     next: Option<CommitId>,
     row: Option<(CommitId, TurnRow)>,
@@ -82,7 +84,7 @@ impl WalkToRow {
         Self { next: Some(head), row: None }
     }
 
-    /// Reads the next commits, newest first; `None` behind the last, when the row is known.
+    /// Reads the next commits, newest first; `None` at the end, when the row is known.
     async fn page(&mut self, repo: &Repo) -> Result<Option<Vec<Commit>>> {
         let Some(at) = self.next else { return Ok(None) };
         let stop_at = Some(DerivedKind::Turn);
@@ -102,7 +104,7 @@ impl WalkToRow {
     }
 }
 
-/// Reads what the commits since the nearest row say, oldest first, and that row.
+/// Reads the entries of the commits since the nearest row, oldest first, and that row.
 async fn since_row(
     repo: &Repo,
     head: CommitId,
@@ -121,7 +123,7 @@ async fn oldest_first(repo: &Repo, newest_first: Vec<Commit>) -> Result<Vec<Turn
     Ok(found.concat())
 }
 
-/// Counts the tokens of a row again where another counter counted them.
+/// Recounts the tokens of a row that was counted with another counter.
 pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     if row.counter == repo.counter().name() {
         return Ok(row);
@@ -144,7 +146,7 @@ pub(super) async fn counted(repo: &Repo, mut row: TurnRow) -> Result<TurnRow> {
     Ok(row)
 }
 
-/// A row that a write brings along.
+/// A row that is stored with a write.
 pub(crate) struct NewRow {
     /// The commit that it belongs to.
     pub(crate) at: CommitId,
@@ -159,20 +161,20 @@ impl NewRow {
         Self { at, row: row.encode(at), spoken: row.spoken(at) }
     }
 
-    /// What is known of the line right after it.
+    /// Returns the gap that starts right after this row.
     pub(crate) fn silence(&self) -> TurnIndexGap {
         TurnIndexGap { before: self.spoken, previous: Some(self.at) }
     }
 }
 
-/// Reads what the row of a commit says that its line has; `None` where there is no such row.
+/// Reads the counts in the row of a commit; `None` without a row.
 pub(crate) async fn counted_row(repo: &Repo, commit: CommitId) -> Result<Option<CountedLine>> {
     let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
     let bytes = read.into_iter().flatten().next();
     Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)?.line))
 }
 
-/// Makes the row that is due at a head, where it is known that nothing was said since the last.
+/// Creates the row that is due at a head when there were no entries since the last one.
 pub(crate) fn silent_row(
     repo: &Repo,
     head: CommitId,
@@ -183,8 +185,8 @@ pub(crate) fn silent_row(
     NewRow::new(head, &row.counted(counts, silence.previous))
 }
 
-/// Makes the row that is due at a head: `made` are the commits that a write adds, newest first,
-/// down to the first that is stored.
+/// Creates the row that is due at a head. `made` are the commits that a write adds, newest first,
+/// down to the first stored one.
 pub(crate) async fn due(
     repo: &Repo,
     head: CommitId,
@@ -205,7 +207,7 @@ pub(crate) async fn due(
     Ok(NewRow::new(head, &TurnRow::new(repo, before, all).counted(counts, previous)))
 }
 
-/// Whether a row says what its commit's line says, read from the row before it or the root on.
+/// Returns whether a row matches its history, read from the row before it or from the root.
 pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
     match after(repo, commit, row.before).await {
         Err(Error::NotOnLine { .. }) => Ok(false),
@@ -213,8 +215,8 @@ pub(super) async fn same(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result
     }
 }
 
-/// Writes the rows that a line lacks behind its last one: commits that came from elsewhere
-/// brought none. Where that fails, queries do without.
+/// Adds the rows that a history lacks after its last one: commits from elsewhere come without rows.
+/// A failure is ignored, since queries work without rows.
 pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
     let _left_away = add_rows(repo, head).await;
 }
@@ -232,11 +234,12 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     };
     let mut before = walk.row.and_then(|(at, row)| row.spoken(at));
     let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);
-    // Thousands of short branches call for no row at all.
+    // Thousands of short branches then add no rows.
     if ids.len() < every {
         return Ok(());
     }
-    // Before anything is read that a row says.
+    // Read the mark before the contents of the rows, so that a later erasure makes the write
+    // conflict.
     let mark = ErasureMark::read(repo).await?;
     let mut rows = Vec::with_capacity(ids.len() / every);
     for chunk in ids.chunks_exact(every) {
@@ -254,8 +257,8 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     store_derived(repo, &mark, rows).await
 }
 
-/// Builds the rows of all branches once they were dropped. What branches share is read for the first
-/// of them only: the others come to its rows.
+/// Rebuilds the rows of all branches after they were dropped. Shared history is read once: further
+/// branches find the rows of the first one.
 pub(crate) async fn rebuild_all(repo: &Repo) -> Result<()> {
     for branch in repo.branches().await? {
         catch_up(repo, branch.head).await;

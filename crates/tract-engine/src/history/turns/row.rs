@@ -1,9 +1,8 @@
-//! A turn row as bytes, kept with its commit: what the commits since the row before say of tool
-//! turns.
+//! The encoding of a row of the turn index, which is stored with its commit.
 //!
-//! One version byte; the name of the counter; the row before; what the line has at the commit; the
-//! entries, names by their place in a table; at the end eight bytes of a hash over the commit and
-//! all that precedes.
+//! One version byte; the name of the counter; the row before; the counts of the history at the
+//! commit; the entries, with names as positions in a table; and eight bytes of a hash over the
+//! commit and everything before.
 
 use std::collections::HashMap;
 
@@ -17,26 +16,26 @@ use crate::repo::wire::{Input, put, put_bytes};
 
 /// The version of the format.
 const VERSION: u8 = 2;
-/// The version without what the line has: such a row is still read.
+/// The version without counts. Such rows are still read.
 const WITHOUT_COUNTS: u8 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnRow {
-    /// Who counted the tokens.
+    /// The name of the token counter.
     pub(crate) counter: String,
-    /// The nearest earlier commit of the line whose row has entries.
+    /// The nearest earlier commit of the history whose row has entries.
     pub(crate) before: Option<CommitId>,
-    /// What the line has at the commit; none in rows of older versions.
+    /// The counts at the commit; `None` in rows of older versions.
     pub(crate) line: Option<CountedLine>,
-    /// What the commits since the row before say, oldest first.
+    /// The entries of the commits since the row before, oldest first.
     pub(crate) entries: Vec<TurnEntry>,
 }
 
-/// What a line has at the commit of a row.
+/// The counts of a history at the commit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountedLine {
     pub(crate) counts: LineCounts,
-    /// The nearest earlier commit of the line that was known to have a row.
+    /// The nearest earlier commit of the history that was known to have a row.
     pub(crate) previous: Option<CommitId>,
 }
 
@@ -48,7 +47,7 @@ mod tag {
     pub(super) const GONE: u8 = 4;
     pub(super) const KINDS: u8 = 7;
 
-    /// The version is not the slot.
+    /// The version differs from the slot.
     pub(super) const VERSION: u8 = 1 << 3;
     pub(super) const IS_ERROR: u8 = 1 << 4;
     pub(super) const NAMED: u8 = 1 << 5;
@@ -63,7 +62,7 @@ impl TurnRow {
         Self { counter: repo.counter().name().to_owned(), before, line: None, entries }
     }
 
-    /// Adds what the line has, where that is known.
+    /// Adds the counts of the history, if known.
     pub(super) fn counted(
         mut self,
         counts: Option<LineCounts>,
@@ -73,12 +72,12 @@ impl TurnRow {
         self
     }
 
-    /// Returns the nearest commit whose row has entries; this is the row of `at`.
+    /// Returns the nearest commit whose row has entries. `at` is the commit of this row.
     pub(super) fn spoken(&self, at: CommitId) -> Option<CommitId> {
         if self.entries.is_empty() { self.before } else { Some(at) }
     }
 
-    /// Writes it as the derived row of a commit.
+    /// Encodes it as the derived row of a commit.
     pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
         let mut out = vec![if self.line.is_some() { VERSION } else { WITHOUT_COUNTS }];
         put_bytes(&mut out, self.counter.as_bytes());
@@ -107,7 +106,7 @@ impl TurnRow {
         DerivedRow { kind: DerivedKind::Turn, commit, bytes: out.into() }
     }
 
-    /// Reads it; `None` when the bytes are damaged or of another version.
+    /// Decodes a row; `None` if the bytes are damaged or of another version.
     pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<Self> {
         let (body, sum) = bytes.split_last_chunk::<8>()?;
         if checksum(commit, body) != *sum {

@@ -1,8 +1,9 @@
-//! How two heads are related, over all parents.
+//! The common ancestors of two heads, over all parents.
 //!
-//! Both histories are painted from their heads back, newest first, until all that is still to be painted
-//! is common. So a merge costs what lies between the heads and where they were merged last, however long
-//! the history is. The order only makes it fast: with clocks that ran backwards, or without times, more is
+//! Both histories are colored from their heads back, newest commit first, until all commits still
+//! to be visited are known to be common. So the cost depends on the number of commits since the
+//! last merge of the two, not on the length of the history. The order matters for speed only: with
+//! wrong or missing times more commits are visited, and the result is the same.
 //! painted, and the answer is the same.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -13,31 +14,31 @@ use tract_core::{Commit, CommitId, ObjectId};
 use crate::repo::error::{Error, Result};
 use crate::write::txn::Txn;
 
-/// How two heads are related.
+/// The relation between two heads.
 pub(super) enum Ancestry {
     /// Ours is an ancestor of theirs.
     Forward,
-    /// Theirs is ours, or an ancestor of it.
+    /// Theirs is ours, or an ancestor of ours.
     Contained,
-    /// The best common ancestors: those that are no ancestor of another one. Maybe none.
+    /// The best common ancestors: those that are not ancestors of another one. May be empty.
     Best(Vec<CommitId>),
 }
 
-/// An ancestor of ours, or ours.
+/// Color of ours and its ancestors.
 const OURS: u8 = 1;
-/// An ancestor of theirs, or theirs.
+/// Color of theirs and its ancestors.
 const THEIRS: u8 = 1 << 1;
-/// An ancestor of a common ancestor: it is no best one.
+/// Color of the ancestors of a common ancestor, which cannot be best ones.
 const STALE: u8 = 1 << 2;
 const BOTH: u8 = OURS | THEIRS;
 
-/// Commits that are read together, at first and at most.
+/// Number of commits per read: first and maximum.
 const PAGES: (usize, usize) = (16, 4096);
 
-/// A commit as far as its place in a history is concerned.
+/// The parts of a commit that determine its place in a history.
 struct Node {
     parents: Vec<CommitId>,
-    /// When it was made; 0 where no time is stated.
+    /// Its time in microseconds; 0 if it has none.
     time: i64,
 }
 
@@ -47,7 +48,7 @@ impl Node {
     }
 }
 
-/// Commits as far as they were read.
+/// The commits that were read so far.
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: HashMap<CommitId, Node>,
@@ -55,7 +56,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Reads a commit, and with it some of its first-parent ancestors: more with each page.
+    /// Reads a commit and some of its first-parent ancestors; the number grows with each read.
     async fn node(&mut self, txn: &Txn<'_>, id: CommitId) -> Result<&Node> {
         if self.nodes.contains_key(&id) {
             return self.known(id);
@@ -79,7 +80,7 @@ impl Graph {
     }
 }
 
-/// Finds how two heads are related.
+/// Returns the relation between two heads.
 pub(super) async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> Result<Ancestry> {
     if ours == theirs {
         return Ok(Ancestry::Contained);
@@ -93,7 +94,7 @@ pub(super) async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> R
         return Ok(Ancestry::Forward);
     }
     let mut best = painted.best();
-    // Without an order that follows the history one may be an ancestor of another.
+    // If times do not follow the history, a candidate may still be an ancestor of another one.
     let mut place = 0;
     while let Some(one) = best.get(place).copied() {
         let mut is_inner = false;
@@ -126,8 +127,8 @@ impl Painted {
     }
 }
 
-/// Paints the ancestors of two commits until only stale ones are left to paint. What only one of them has
-/// is painted whole, and each common ancestor without another one below it is known.
+/// Colors the ancestors of two commits until only stale ones are left. By then every commit that
+/// only one side has is colored, and so is each common ancestor that no other one descends from.
 async fn paint(
     txn: &Txn<'_>,
     graph: &mut Graph,
@@ -135,7 +136,7 @@ async fn paint(
     theirs: CommitId,
 ) -> Result<Painted> {
     let mut colors: HashMap<CommitId, u8> = HashMap::new();
-    // Newest first; of those made at one time, in the order in which they are come to.
+    // Newest first; commits of the same time in the order in which they are found.
     let mut open: BinaryHeap<(i64, u64, CommitId)> = BinaryHeap::new();
     let mut waiting: HashSet<CommitId> = HashSet::new();
     let (mut fresh, mut turn) = (0_usize, u64::MAX);
@@ -165,7 +166,7 @@ async fn paint(
                     open.push((graph.node(txn, parent).await?.time, turn, parent));
                     turn -= 1;
                 }
-                // One that waits already is stale now.
+                // It was already queued, and is now stale.
                 (false, true, false) => fresh -= 1,
                 (false, _, _) => {}
             }

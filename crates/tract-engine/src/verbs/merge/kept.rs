@@ -1,9 +1,10 @@
 //! Kept merges: the conflicts of a merge as a pending decision, and the merge that follows once all
-//! of them are decided.
+//! of them are resolved.
 //!
-//! The document under `pending/<id>` has the conflicts with the decisions so far. Each write that
-//! changes it expects it as it was read, and moves `merge/<branch>` as well: by that ref, `undo`
-//! finds what was decided about merges of the branch.
+//! The document under `pending/<id>` contains the conflicts and the resolutions so far. Each write
+//! that changes the document expects the version that was read, so two callers cannot overwrite
+//! each other's resolutions. It also moves `merge/<branch>`: that is the ref by which `undo` finds
+//! decisions about merges of the branch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,59 +24,59 @@ use crate::verbs::pending::{
 };
 use crate::write::txn::{Txn, WriteOptions};
 
-/// A merge whose conflicts wait to be decided, planned on the present head of its branch.
+/// A merge with open conflicts, planned on the current head of its branch.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeptMerge {
-    /// What is stored of it.
+    /// The stored pending decision.
     pub pending: Pending,
     /// The head of the branch that it was planned on.
     pub head: Option<CommitId>,
-    /// The head that is brought in.
+    /// The head that is merged in.
     pub source: CommitId,
-    /// The conflicts on this head, with what was decided and which resolutions are legal.
+    /// The conflicts on this head, with their resolutions so far and the legal ones.
     pub conflicts: Vec<ResolvableConflict>,
-    /// Conflicts among them that the stored merge does not know: the branch moved since.
+    /// Conflicts that the stored merge does not contain yet, since the branch moved.
     pub new: Vec<MergeConflict>,
-    /// Decisions that no longer fit any conflict of this head.
+    /// Resolutions that no longer fit any conflict on this head.
     pub outdated: Vec<MergeConflict>,
 }
 
 impl KeptMerge {
-    /// Returns the conflicts that are not decided yet.
+    /// Returns the conflicts that are not resolved yet.
     pub fn open(&self) -> impl Iterator<Item = &ResolvableConflict> {
         self.conflicts.iter().filter(|conflict| conflict.resolution.is_none())
     }
 }
 
-/// How far a merge has come.
+/// The progress of a merge.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum MergeProgress {
-    /// Conflicts are open, and the merge is kept as a pending decision.
+    /// Some conflicts are open, and the merge is kept as a pending decision.
     Kept(Box<KeptMerge>),
     /// The merge is done.
     Merged(Merged),
 }
 
-/// A kept merge as it was planned.
+/// A kept merge after planning.
 struct PlannedKept {
-    /// The merge, once nothing is open.
+    /// The merge, if no conflict is open.
     merged: Option<Merged>,
     kept: KeptMerge,
 }
 
 type Decisions = HashMap<MergeConflict, Resolution>;
 
-/// The ref that moves with each decision about merges of a branch.
+/// Returns the ref that moves with each decision about merges of a branch.
 pub(crate) fn decisions_ref(branch: &RefName) -> Result<RefName> {
     let name = branch.branch_name().unwrap_or(branch.as_str());
     Ok(RefName::new(format!("merge/{name}"))?)
 }
 
 impl Repo {
-    /// Merges like [`merge`](Self::merge), and stores conflicts that are not resolved as a pending
-    /// decision instead of failing. [`resolve_merge`](Self::resolve_merge) decides them.
+    /// Merges like [`merge`](Self::merge), but stores unresolved conflicts as a pending decision
+    /// instead of failing. [`resolve_merge`](Self::resolve_merge) resolves them.
     ///
     /// # Errors
     /// As [`merge`](Self::merge), except for open conflicts.
@@ -98,7 +99,8 @@ impl Repo {
                 }
                 Ok(merged) => (MergeProgress::Merged(merged), "merge"),
                 Err(Error::Refused(Refusal::Conflicts(_))) => {
-                    // A handler that was asked is not asked again when the merge is completed.
+                    // Keep the handlers' decision, so that they are not asked again when the merge
+                    // is completed.
                     let noted = ruling.as_ref().and_then(Option::as_ref);
                     let details = noted.map_or(&options.details, |noted| &noted.0).clone();
                     let no_fast_forward = options.no_fast_forward;
@@ -115,8 +117,7 @@ impl Repo {
         }
     }
 
-    /// Reads a kept merge by its name or the beginning of it, planned on the present head of its
-    /// branch.
+    /// Reads a kept merge by its name or a prefix of it, planned on the current head of its branch.
     ///
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`], [`Error::NotMerge`].
@@ -124,7 +125,7 @@ impl Repo {
         self.preview_resolve(id, |_| None).await
     }
 
-    /// Plans what [`resolve_merge`](Self::resolve_merge) would decide, and writes nothing.
+    /// Plans the effect of [`resolve_merge`](Self::resolve_merge) without writing.
     ///
     /// # Errors
     /// As [`resolve_merge`](Self::resolve_merge).
@@ -140,21 +141,21 @@ impl Repo {
         Ok(Box::pin(txn.plan_kept(pending, &resolve)).await?.kept)
     }
 
-    /// Decides conflicts of a kept merge; `None` leaves a decision as it is. Once none is open, the
-    /// merge is written: one batch moves the branch, ends the pending decision and records it.
+    /// Resolves conflicts of a kept merge; `None` leaves a conflict as it is. Once none is open,
+    /// the merge is written: one batch moves the branch, ends the pending decision and records it.
     ///
     /// # Behavior
-    /// - The merge is planned on the present head of the branch. Decisions hold for conflicts that
-    ///   are still the same; others are listed in [`KeptMerge::outdated`].
-    /// - Each call is one operation for [`undo`](Self::undo), which also takes decisions back.
-    /// - Of two that decide the same conflict at the same time, one is refused.
-    /// - Handlers are not asked: they were when the merge was kept.
+    /// - The merge is planned on the current head of the branch. Resolutions apply to conflicts
+    ///   that are unchanged; all others are listed in [`KeptMerge::outdated`].
+    /// - Each call is one operation for [`undo`](Self::undo), which also reverts resolutions.
+    /// - If two callers resolve the same conflict at the same time, one is refused.
+    /// - Handlers are not asked again: they were asked when the merge was kept.
     ///
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`], [`Error::NotMerge`],
     /// [`Error::DecidedMeanwhile`]; [`Error::Refused`] with
-    /// [`Refusal::IllegalResolution`](crate::Refusal) for a resolution that does not fit. Nothing is
-    /// written then.
+    /// [`Refusal::IllegalResolution`](crate::Refusal) for a resolution that is not legal. Nothing
+    /// is then written.
     pub async fn resolve_merge(
         &self,
         id: &str,
@@ -164,7 +165,7 @@ impl Repo {
         Ok(Box::pin(self.resolve_kept(id, &resolve)).await?.0)
     }
 
-    /// Decides conflicts, and returns the record of the merge as well, when it is done.
+    /// Resolves conflicts. Also returns the record of the merge if it is completed.
     pub(crate) async fn resolve_kept(
         &self,
         id: &str,
@@ -181,7 +182,7 @@ impl Repo {
             let mut txn = Txn::new(&plain)?;
             let planned = match Box::pin(txn.plan_kept(pending, resolve)).await {
                 Ok(planned) => planned,
-                // What another one decided meanwhile cannot be done a second time.
+                // If another caller completed the merge first, report that.
                 Err(error) => {
                     self.waiting(&id).await?;
                     return Err(error);
@@ -224,8 +225,8 @@ impl Repo {
         }
     }
 
-    /// Gives a kept merge up: the branch stays as it is, and the conflicts with what was decided
-    /// stay readable as a decision.
+    /// Discards a kept merge. The branch is unchanged, and the conflicts and resolutions stay
+    /// readable as a decision.
     ///
     /// # Errors
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`], [`Error::NotMerge`].
@@ -294,7 +295,7 @@ impl Txn<'_> {
         Ok(KeptMerge { pending, head, source, conflicts: resolvable, new, outdated })
     }
 
-    /// Plans a kept merge on the present head of its branch.
+    /// Plans a kept merge on the current head of its branch.
     async fn plan_kept(
         &mut self,
         pending: Pending,
@@ -316,7 +317,7 @@ impl Txn<'_> {
             let merged = match planned {
                 Ok(merged) => Some(merged),
                 Err(Error::Refused(Refusal::Conflicts(_))) => None,
-                // A decision that was legal on another head is open again.
+                // A resolution that was legal on another head: the conflict is open again.
                 Err(Error::Refused(Refusal::IllegalResolution { conflict, .. }))
                     if resolve(&conflict).is_none() && stored.remove(&conflict).is_some() =>
                 {
@@ -344,7 +345,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Replaces a pending decision by the next state of it, or by the record of its end.
+    /// Replaces a pending decision by its next state, or by the record of its end.
     async fn replace_pending(
         &mut self,
         pending: &Pending,
@@ -362,12 +363,12 @@ impl Txn<'_> {
     }
 }
 
-/// Returns what a pending merge brings in, and how.
+/// Returns the source head and the options of a pending merge.
 fn source_of(pending: &Pending) -> Result<(CommitId, MergeOptions)> {
     pending.request.merge().ok_or_else(|| Error::NotMerge { id: pending.id.clone() })
 }
 
-/// Returns the decisions that are stored of a pending merge.
+/// Returns the stored resolutions of a pending merge.
 fn decisions(pending: &Pending) -> Result<Decisions> {
     source_of(pending)?;
     Ok(pending.request.conflicts().map(decided).unwrap_or_default())
@@ -381,8 +382,8 @@ fn decided(conflicts: &[KeptConflict]) -> Decisions {
     decided.collect()
 }
 
-/// Returns what is stored of a merge: its conflicts on this head, and decisions that a later round
-/// of conflicts, or another head, may ask for again.
+/// Returns the conflicts to store for a merge: those on this head, and those with resolutions that
+/// a later round of conflicts, or another head, may need again.
 fn remembered(kept: &KeptMerge, stored: &Decisions) -> Vec<KeptConflict> {
     let mut conflicts: Vec<KeptConflict> = kept.conflicts.iter().map(KeptConflict::from).collect();
     let seen: HashSet<&MergeConflict> = kept.conflicts.iter().map(|one| &one.conflict).collect();

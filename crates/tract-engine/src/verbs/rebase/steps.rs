@@ -1,4 +1,4 @@
-//! The steps that a verb means: which commits are repeated, on what.
+//! Translates the verbs into steps: the commits to replay, and the start commit.
 
 use std::collections::HashSet;
 
@@ -13,13 +13,13 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::write::txn::Txn;
 
-/// A start, and what follows it.
+/// A start commit and the steps that follow it.
 pub(super) struct Steps {
     pub(super) start: Option<CommitId>,
     pub(super) steps: Vec<RebaseStep>,
 }
 
-/// A resolution as the metadata of a merge commit has it.
+/// A resolution in the metadata of a merge commit.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NotedResolution {
     kind: String,
@@ -105,8 +105,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Returns the commits of a branch that another head has not, oldest first; `None` where the
-    /// branch contains that head. `inside` asks for the commits after it then.
+    /// Returns the commits of a branch that another head lacks, oldest first; `None` if the branch
+    /// contains that head, unless `inside` is set: then the commits after it are returned.
     async fn fork_range(
         &mut self,
         head: Option<CommitId>,
@@ -142,8 +142,8 @@ async fn page(repo: &Repo, from: CommitId) -> Result<Vec<Commit>> {
     Ok(page.steps.into_iter().map(|entry| entry.commit).collect())
 }
 
-/// Returns the commits of a branch from the oldest of some targets on, oldest first. With `turns`
-/// the range begins before the turns that the targets are of.
+/// Returns the commits of a branch from the oldest target on, oldest first. With `turns` the range
+/// starts before the turns of the targets.
 async fn back_to(
     repo: &Repo,
     head: Option<CommitId>,
@@ -178,8 +178,8 @@ async fn back_to(
     Ok(range)
 }
 
-/// Returns the commits of a range that go with some targets: the rest of their turns, and what
-/// changed nothing but dropped messages.
+/// Returns the commits of a range that are dropped together with some targets: the other commits of
+/// their turns, and changes of dropped messages only.
 async fn dropped(
     repo: &Repo,
     range: &[Commit],
@@ -190,7 +190,7 @@ async fn dropped(
         Op::Compress { .. } => Some(commit.id()),
         _ => None,
     };
-    // A result takes its call along.
+    // Dropping a result also drops its call.
     let mut slots = HashSet::new();
     for commit in range.iter().filter(|commit| gone.contains(&commit.id())) {
         slots.extend(slot_of(commit));
@@ -230,8 +230,8 @@ async fn dropped(
     Ok(gone)
 }
 
-/// Returns the commits that are picked with one: the reasoning, the message with the calls, and
-/// their results, for any of them.
+/// Returns the commits that are picked together with one of them: the reasoning, the message with
+/// the calls, and their results.
 async fn turn_of_commit(
     repo: &Repo,
     id: CommitId,
@@ -274,15 +274,15 @@ async fn turn_of_commit(
     Ok(picked)
 }
 
-/// Returns the commits that are picked with a message that a head shows: those of its turn, each
-/// with the edits that show.
+/// Returns the commits that are picked with a message shown at a head: those of its turn, each with
+/// the edits that are shown.
 async fn turn_of_message(repo: &Repo, slot: CommitId, head: CommitId) -> Result<Vec<CommitId>> {
     let line = repo.line(Some(head)).await?;
     let view = line.view();
     let Some(row) = view.get(slot) else {
         return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
     };
-    // A result brings its call, where that is shown.
+    // A result brings its call, if that is shown.
     let call = row.answers.and_then(|call| view.get(call.slot)).unwrap_or(row);
     let kind = repo.require_commit(call.version).await?.kind.clone();
     let rows = match kind {
@@ -293,7 +293,7 @@ async fn turn_of_message(repo: &Repo, slot: CommitId, head: CommitId) -> Result<
     for row in rows {
         let mut edits = Vec::new();
         let mut version = row.version;
-        // An edit names the version that it replaced, down to the one that was added.
+        // An edit names the version that it replaced, back to the one that was added.
         while let Some(from) = replaced_by(repo, row.slot, version).await? {
             edits.push(version);
             version = from;
@@ -304,7 +304,7 @@ async fn turn_of_message(repo: &Repo, slot: CommitId, head: CommitId) -> Result<
     Ok(picked)
 }
 
-/// Returns the version of a message that an edit replaced; `None` when the commit is no edit of it.
+/// Returns the version of a message that an edit replaced; `None` if the commit does not edit it.
 async fn replaced_by(repo: &Repo, slot: CommitId, edit: CommitId) -> Result<Option<CommitId>> {
     let commit = repo.require_commit(edit).await?;
     if !matches!(commit.op, Op::Edit { .. }) {
@@ -319,8 +319,8 @@ async fn replaced_by(repo: &Repo, slot: CommitId, edit: CommitId) -> Result<Opti
     }))
 }
 
-/// Returns the rows of the turn of a message with calls: the reasoning before it, itself, and the
-/// results.
+/// Returns the rows of the turn of a message with calls: the reasoning before it, the message, and
+/// the results.
 async fn rows_of_turn(repo: &Repo, view: &View, call: &Row) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for before in view.rows_before(call.row_key()) {

@@ -1,4 +1,4 @@
-//! One summary, by the port, in the place of messages.
+//! Replaces a range of messages with one summary by the port.
 
 use tract_core::{
     AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Priority, RefName,
@@ -16,9 +16,9 @@ use crate::write::txn::{Txn, WriteOptions};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummarizeRange {
-    /// The messages; pinned ones and open calls among them stay.
+    /// The messages. Pinned ones and open calls among them are left out.
     pub select: Selection,
-    /// How.
+    /// Options of the summary.
     pub how: Summarize,
 }
 
@@ -30,7 +30,7 @@ impl Default for SummarizeRange {
 }
 
 impl SummarizeRange {
-    /// Starts from the defaults: everything that is not pinned.
+    /// Starts from the defaults: all messages that are not pinned.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl SummarizeRange {
         self
     }
 
-    /// Sets how they are summarized.
+    /// Sets the options of the summary.
     #[must_use]
     pub fn how(mut self, how: Summarize) -> Self {
         self.how = how;
@@ -56,23 +56,23 @@ impl SummarizeRange {
 pub struct SummarizedRange {
     /// The commit.
     pub commit: Commit,
-    /// The messages, by their slots.
+    /// The messages, by slot.
     pub sources: Vec<CommitId>,
-    /// How many tokens their text takes.
+    /// Number of tokens of their text.
     pub tokens_before: u64,
-    /// How many the summary takes.
+    /// Number of tokens of the summary.
     pub tokens_after: u64,
 }
 
 impl Repo {
-    /// Puts a summary by the port in the place of messages, as they read now. What the retention
-    /// of important messages asks for (`{"must_keep":[pattern, …],"instructions":"…"}`) the
-    /// summary must keep.
+    /// Replaces messages with a summary of their current versions. The summary must keep the parts
+    /// that the retention of important messages names (`{"must_keep":[pattern,
+    /// …],"instructions":"…"}`).
     ///
     /// # Errors
-    /// [`Error::Summary`](crate::Error::Summary) when there is no summary that does;
-    /// [`Error::Conflict`](crate::Error::Conflict) when the branch moved meanwhile. Nothing is
-    /// written then.
+    /// [`Error::Summary`](crate::Error::Summary) when no usable summary could be made;
+    /// [`Error::Conflict`](crate::Error::Conflict) when the branch moved since. Nothing is then
+    /// written.
     pub async fn summarize_range(
         &self,
         branch: &RefName,
@@ -81,7 +81,7 @@ impl Repo {
         let head = self.head_of(branch).await?;
         let hooks = self.hooks();
         let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
-        // What a planner would take out is exactly what is summarized.
+        // Summarize exactly the messages that the planner would replace.
         let trial = Request::compress(options.select.clone(), "-");
         let line = self.line(head).await?;
         let mut txn = Txn::new(self)?;
@@ -139,12 +139,12 @@ impl Repo {
     async fn retention(&self, mark: Option<CommitId>) -> Result<Option<Retention>> {
         let Some(mark) = mark else { return Ok(None) };
         let mark = self.require_commit(mark).await?;
-        // Retention of another shape is the caller's own: nothing is promised of it here.
+        // Retention in another format belongs to the caller and is not enforced here.
         Ok(mark.op.retention().and_then(|json| serde_json::from_str(json.as_str()).ok()))
     }
 }
 
-/// What compression has to keep of an important message.
+/// The parts of an important message that a summary must keep.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct Retention {

@@ -1,4 +1,4 @@
-//! Shorter results for many turns at once: each result gets an edit of its own.
+//! Shortens the results of many turns at once: each result is edited separately.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,15 +15,16 @@ use crate::repo::error::{Error, Result};
 use crate::verbs::pending::with_summary;
 use crate::write::txn::WriteOptions;
 
-/// Options for summarizing tool results; all results of the branch by default.
+/// Options for summarizing tool results; default: all results of the branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressToolCalls {
-    /// Results of these tools; all when empty.
+    /// Selects results by tool; all if empty.
     pub query: ToolQuery,
-    /// Exactly these results, by any of their versions, or all results of a message with calls.
+    /// Only these results, each named by any of its versions, or all results of a message with
+    /// calls.
     pub commits: Option<Vec<CommitId>>,
-    /// How each is summarized.
+    /// Options of each summary.
     pub how: Summarize,
 }
 
@@ -33,21 +34,21 @@ impl CompressToolCalls {
         Self::default()
     }
 
-    /// Takes the results of this tool.
+    /// Selects results of this tool.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.query = self.query.name(name);
         self
     }
 
-    /// Takes exactly these results.
+    /// Selects exactly these results.
     #[must_use]
     pub fn commits(mut self, commits: impl Into<Vec<CommitId>>) -> Self {
         self.commits = Some(commits.into());
         self
     }
 
-    /// Sets how each is summarized.
+    /// Sets the options of each summary.
     #[must_use]
     pub fn how(mut self, how: Summarize) -> Self {
         self.how = how;
@@ -55,7 +56,7 @@ impl CompressToolCalls {
     }
 }
 
-/// What was made shorter.
+/// The results that were shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompressedToolCalls {
@@ -63,15 +64,15 @@ pub struct CompressedToolCalls {
     pub edits: Vec<Commit>,
     /// The results, parallel to the edits.
     pub sources: Vec<CommitId>,
-    /// Results that stay as they are, and why.
+    /// Results that were left unchanged, and the reasons.
     pub left: Vec<(CommitId, String)>,
-    /// How many tokens the results took.
+    /// Number of tokens of the results.
     pub tokens_before: u64,
-    /// How many their summaries take.
+    /// Number of tokens of their summaries.
     pub tokens_after: u64,
     /// The tools, sorted, each once.
     pub tool_names: BTreeSet<String>,
-    /// How many turns they are of.
+    /// Number of turns with these results.
     pub turn_count: usize,
 }
 
@@ -84,15 +85,16 @@ struct ShorterResult {
 }
 
 impl Repo {
-    /// Makes the results of tool turns shorter: each summary is an edit of its result, all in one
-    /// durable write. Which call a result answers, and whether the tool failed, stays. All are asked
-    /// for at once; one that says nothing, or lacks what it must keep, is asked for again by
-    /// itself. A result for which there is no summary that does stays as it is, and so does one
-    /// that is edited or removed from the context while it is summarized.
+    /// Shortens the results of tool turns: each summary is an edit of its result, all in one
+    /// durable write. The answered call and the failure flag stay. All summaries are requested at
+    /// once; one that is empty, or lacks a part that it must keep, is requested again separately. A
+    /// result without a usable summary is left unchanged, and so is one that is edited or removed
+    /// from the context during the call.
     ///
     /// # Errors
-    /// [`Error::Summary`] when there are no summaries, or not exactly one for each result;
-    /// [`Error::NoToolResult`] when a commit that was named is none. Nothing is written then.
+    /// [`Error::Summary`] when the summarizer fails, or does not return exactly one summary per
+    /// result; [`Error::NoToolResult`] when a given commit is not a tool result. Nothing is then
+    /// written.
     pub async fn compress_tool_calls(
         &self,
         branch: &RefName,
@@ -123,7 +125,7 @@ impl Repo {
             wanted.into_iter().zip(&requests).zip(summaries)
         {
             let checked = match check_summary(request, &summary.text, self.counter()) {
-                // One that says too little may come out better by itself.
+                // A summary that misses something may succeed when requested separately.
                 Err(SummaryError::Empty | SummaryError::Misses { .. }) => {
                     summarize_checked(port, request, self.counter(), limit).await
                 }
@@ -155,7 +157,7 @@ impl Repo {
         Ok(done)
     }
 
-    /// Writes the edits of those results that are as they were when they were summarized.
+    /// Writes the edits of results that did not change since they were summarized.
     async fn write_shorter(
         &self,
         branch: &RefName,
@@ -184,7 +186,7 @@ impl Repo {
                     done.edits = edits;
                     break;
                 }
-                // One of them changed since the view was read.
+                // A result changed since the view was read.
                 Err(Error::Refused(Refusal::Superseded { .. } | Refusal::NotVisible { .. })) => {
                     races.lose().await?;
                 }
@@ -210,7 +212,7 @@ impl Repo {
     ) -> Result<Vec<FoundResult>> {
         let query = ToolQuery { hidden: false, ..options.query.clone() };
         let Some(commits) = &options.commits else {
-            // A turn may call several tools: only results of those that are wanted are taken.
+            // A turn may call several tools; keep only the results of the selected ones.
             let turns = self.find_tool_turns(head, &query).await?;
             let results = turns.flat_map(|turn| turn.results);
             let wanted = |result: &FoundResult| {
