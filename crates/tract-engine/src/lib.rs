@@ -45,8 +45,9 @@ pub use crate::history::log::{LogLine, LogPage, LogPages, describe, log, log_all
 pub use crate::history::lost::{LostEntry, LostItem, LostKind, lost};
 pub use crate::history::question::{open_calls, unanswered};
 pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
-pub use crate::history::turns::{DroppedTurns, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
+pub use crate::history::turns::{FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 
+pub use crate::write::erasures::erasures;
 pub use crate::write::races::{Attempts, Races};
 pub use crate::write::txn::{Txn, WriteOptions};
 
@@ -61,6 +62,7 @@ pub use crate::search::ranked::{
 pub use crate::verbs::branch::{Branch, FIRST_BRANCH};
 pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
+pub use crate::verbs::drop_failed::DroppedTurns;
 pub use crate::verbs::merge::{KeptMerge, MergeOptions, MergeProgress, Merged};
 pub use crate::verbs::pending::{
     BatchAttachment, DeferredCall, Pending, PendingRequest, RecordedDecision, TurnAnswer,
@@ -77,14 +79,14 @@ pub use crate::verbs::undo::{RefMove, UndoReport};
 
 pub use crate::upkeep::erase::{
     CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
-    ErasedBlob, erase, erasures, finish_erasures, is_erased, lift_erasure, pending_erasures,
+    ErasedBlob, erase, finish_erasures, is_erased, lift_erasure, pending_erasures,
 };
 pub use crate::upkeep::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};
 pub use crate::upkeep::prune::{PruneKept, PruneOptions, PruneReport, PrunedBranch, prune};
 pub use crate::upkeep::redact::{RedactedContent, redact_content, redact_with};
 pub use crate::upkeep::repack::{OnRepack, RepackProgress, RepackReport, repack};
 pub use crate::upkeep::verify::{
-    OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify, verify_from, verify_from_bundle,
+    OnVerify, VerifyOptions, VerifyProgress, VerifyReport, verify, verify_from,
 };
 
 pub use crate::sync::apply::{
@@ -92,7 +94,7 @@ pub use crate::sync::apply::{
 };
 pub use crate::sync::bundle::{
     ApplyBundleOptions, Bundle, BundleLines, BundleOptions, BundleReport, apply_bundle,
-    create_bundle,
+    create_bundle, verify_from_bundle,
 };
 pub use crate::sync::copy::{
     CopiedRef, CopyOptions, CopyProgress, CopyReport, CopyStatus, OnCopy, copy,

@@ -6,6 +6,7 @@
 pub(crate) mod branch;
 pub(crate) mod chat;
 pub(crate) mod conflicts;
+pub(crate) mod drop_failed;
 pub(crate) mod merge;
 pub(crate) mod pending;
 pub(crate) mod rebase;

@@ -5,6 +5,7 @@
 
 pub(crate) mod chosen;
 pub(crate) mod documents;
+pub(crate) mod erasures;
 pub(crate) mod fetch;
 pub(crate) mod lease;
 pub(crate) mod overlay;

@@ -1,7 +1,6 @@
 //! Tool turns: the calls of a history and the results that answer them.
 
 mod check;
-mod drop_failed;
 mod entry;
 mod index;
 mod row;
@@ -11,7 +10,6 @@ use std::collections::HashMap;
 use tract_core::{CallRef, CommitId};
 
 pub(crate) use self::check::{TurnsSinceRow, entries_of, is_sound};
-pub use self::drop_failed::DroppedTurns;
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
 pub(crate) use self::index::{NewRow, catch_up, counted_row, due, rebuild_all, silent_row};
 use crate::repo::Repo;

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use tract_core::time::format_rfc3339;
 use tract_core::{Blob, BlobId, CommitId};
 
+/// The most messages that an erasure names.
+pub(crate) const MAX_MESSAGES: usize = 1000;
+
 /// The record of an erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]

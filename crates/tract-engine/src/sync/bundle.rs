@@ -17,6 +17,7 @@ use tract_core::{CommitId, RefName};
 
 pub use self::read::Bundle;
 pub(crate) use self::read::{TakenBundle, take};
+pub use self::restore::verify_from_bundle;
 use crate::history::reach::chosen_refs;
 use crate::repo::Repo;
 use crate::repo::error::{BundleError, Error, Result};

@@ -3,7 +3,6 @@
 mod arrive;
 mod edits;
 mod lift;
-mod mend;
 mod message;
 mod report;
 mod request;
@@ -11,7 +10,7 @@ mod scan;
 mod scope;
 mod search;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use tract_core::store::{StoreErrorKind, WipeReport};
 use tract_core::{
@@ -21,10 +20,8 @@ use tract_hooks::Hooks;
 
 pub use self::arrive::CarriedErasures;
 pub(crate) use self::arrive::{arrive, read_sent, sent_erasures};
-use self::edits::EditNote;
 pub(crate) use self::lift::banned;
 pub use self::lift::{lift_erasure, pending_erasures};
-pub(crate) use self::mend::{KnownErasures, mend, mend_branch};
 pub(crate) use self::message::slot_in;
 pub use self::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 pub use self::request::{EraseRequest, EraseTarget};
@@ -33,6 +30,7 @@ pub use self::scope::is_erased;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
+use crate::write::erasures::{EditNote, mend};
 use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
@@ -214,18 +212,4 @@ pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     // Rows are derived: where they cannot be made again, queries do without.
     let _without = crate::history::turns::rebuild_all(repo).await;
     Ok(wiped?)
-}
-
-/// Lists what was erased in a repository, by blob.
-///
-/// # Errors
-/// What the store says; a document that cannot be read is left out of the reasons, not of the list.
-pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
-    let mut found = BTreeMap::new();
-    for (name, document) in repo.documents(RefName::erasures()).await? {
-        if let Some(blob) = name.erased_blob() {
-            found.insert(blob, Erasure::read(blob, &document));
-        }
-    }
-    Ok(found)
 }

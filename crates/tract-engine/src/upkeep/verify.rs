@@ -10,7 +10,6 @@ mod rows;
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io::{Read, Seek};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,6 @@ use self::progress::Progress;
 use crate::history::reach::{CommitGraph, ReachedCommit, damage, each};
 use crate::repo::Repo;
 use crate::repo::error::Result;
-use crate::sync::bundle::Bundle;
 use crate::upkeep::restore::{Restorer, require_restores};
 
 /// How far a verification has come.
@@ -168,23 +166,10 @@ pub async fn verify_from(
     .await
 }
 
-/// As [`verify_from`], with the objects of a bundle.
-///
-/// # Errors
-/// As [`verify_from`], and [`Error::Bundle`](crate::Error::Bundle) when it is no whole bundle.
-pub async fn verify_from_bundle(
-    repo: &Repo,
-    from: impl Read + Seek,
-    options: &VerifyOptions,
-) -> Result<VerifyReport> {
-    let mut bundle = Bundle::open(from)?;
-    replaced(repo, options, async |lost: &[ObjectId]| bundle.restore(repo, lost).await).await
-}
-
 /// How often objects are replaced: what one of them leads to is known once it is there.
 const ROUNDS: usize = 8;
 
-async fn replaced(
+pub(crate) async fn replaced(
     repo: &Repo,
     options: &VerifyOptions,
     mut replace: impl AsyncFnMut(&[ObjectId]) -> Result<usize>,

@@ -25,8 +25,8 @@ use crate::repo::Repo;
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
-use crate::upkeep::erase::KnownErasures;
 use crate::verbs::pending::{Configured, Ruled, WriteTarget};
+use crate::write::erasures::KnownErasures;
 
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
 /// of earlier ones.

@@ -14,11 +14,25 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::sync::apply::{given_tools, toolset_of_list};
 use crate::upkeep::restore::{by_kind, lacking_blobs, lacking_commits, lacking_toolsets};
+use crate::upkeep::verify::{VerifyOptions, VerifyReport, replaced};
 
 /// Bytes of objects that are replaced together, about.
 const BYTES: usize = 8 << 20;
 /// The most objects that are replaced together.
 const OBJECTS: usize = 512;
+
+/// As [`verify_from`](crate::verify_from), with the objects of a bundle.
+///
+/// # Errors
+/// As [`verify_from`](crate::verify_from), and [`Error::Bundle`](crate::Error::Bundle) when it is no whole bundle.
+pub async fn verify_from_bundle(
+    repo: &Repo,
+    from: impl Read + Seek,
+    options: &VerifyOptions,
+) -> Result<VerifyReport> {
+    let mut bundle = Bundle::open(from)?;
+    replaced(repo, options, async |lost: &[ObjectId]| bundle.restore(repo, lost).await).await
+}
 
 impl<R: Read + Seek> Bundle<R> {
     /// Replaces some objects, what the commits among them lead to, and what these link to, where a

@@ -5,7 +5,7 @@ use tract_core::{Applied, Batch, Expect, RefEdit};
 use super::Importer;
 use crate::repo::batch::apply_and_tell;
 use crate::repo::error::Result;
-use crate::upkeep::erase::KnownErasures;
+use crate::write::erasures::KnownErasures;
 use crate::write::txn::{Txn, WriteOptions};
 
 impl Importer {

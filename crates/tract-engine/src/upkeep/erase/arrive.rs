@@ -10,14 +10,15 @@ use tract_core::store::BlobKey;
 use tract_core::{Applied, BlobId, RefName};
 use tract_hooks::Hooks;
 
-use super::edits::{self, EditNote};
+use super::edits::{self};
 use super::scan::{Scan, Scope};
 use super::search::Search;
-use super::{advance_mark, branches, mend};
-use super::{erasures, finish_erasures, record, require_erasing};
+use super::{advance_mark, branches};
+use super::{finish_erasures, record, require_erasing};
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
+use crate::write::erasures::{EditNote, erasures, mend};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Blobs that are looked for together.

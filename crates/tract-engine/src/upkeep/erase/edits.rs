@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use tract_core::{
-    AuthorKind, Blob, BlobId, Commit, CommitId, Content, RefName, RefTarget, StoreExt as _,
-    ToolSchema,
+    Blob, BlobId, Commit, CommitId, Content, RefName, RefTarget, StoreExt as _, ToolSchema,
 };
 
 use super::scan::{ErasureExtent, Scan, ScannedBranch};
@@ -12,37 +11,8 @@ use super::search::emptied;
 use crate::plan::{Details, NewContent, Request};
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
+use crate::write::erasures::EditNote;
 use crate::write::txn::Txn;
-
-/// Why and when something is erased, as its edits record it.
-#[derive(Clone, Debug)]
-pub(super) struct EditNote {
-    pub(super) verb: String,
-    pub(super) reason: String,
-    pub(super) at_us: i64,
-}
-
-impl EditNote {
-    pub(super) fn mark(&self) -> String {
-        format!("[erased: {}]", self.reason)
-    }
-
-    pub(super) fn of(erasure: &Erasure) -> Self {
-        let verb = if erasure.verb.is_empty() { "erase" } else { &erasure.verb };
-        Self { verb: verb.to_owned(), reason: erasure.reason.clone(), at_us: erasure.at_us }
-    }
-
-    /// Returns the details of an edit. They state the time, so that the same erasure makes the same
-    /// edit of the same branch in every store, and the branches do not diverge.
-    pub(super) fn details(&self) -> Details {
-        Details {
-            message: Some(format!("{}: {}", self.verb, self.reason)),
-            origin: AuthorKind::User.into(),
-            created_at: Some(self.at_us),
-            ..Details::default()
-        }
-    }
-}
 
 /// The planned edits.
 #[derive(Debug, Default)]

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tract_core::{BlobId, RefName, RefTarget};
 
-use super::erasures;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
+use crate::write::erasures::erasures;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Lists the blobs that may not be stored again.

@@ -28,8 +28,6 @@ const READ_BYTES: u64 = 4 << 20;
 const FOLLOWED: usize = 64;
 /// Blobs that arrived as erased and are read together.
 const ARRIVED: usize = 64;
-/// The most messages that an erasure names.
-pub(super) const MESSAGES: usize = 1000;
 /// Entries of the log that are read together.
 const LOG_PAGE: usize = 4096;
 

@@ -5,7 +5,7 @@ use tract_core::{CommitId, Op, RefName, RefTarget};
 
 use super::Txn;
 use crate::repo::error::Result;
-use crate::upkeep::erase::{KnownErasures, mend_branch};
+use crate::write::erasures::{KnownErasures, mend_branch};
 
 impl Txn<'_> {
     /// Edits erased messages that branches would show again, so that no branch is moved to a commit

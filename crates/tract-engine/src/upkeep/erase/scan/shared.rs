@@ -9,7 +9,8 @@ use tract_core::{
 
 use super::super::message::slot_of;
 use super::super::report::{ErasePlace, ErasePlaceKind};
-use super::{ARRIVED, LISTED, MESSAGES, Scan};
+use super::{ARRIVED, LISTED, Scan};
+use crate::repo::erasure::MAX_MESSAGES;
 use crate::repo::error::Result;
 
 impl Scan<'_> {
@@ -101,7 +102,7 @@ impl Scan<'_> {
         let slot = slot_of(self.repo, commit).await?;
         for blob in &hits {
             let mut slots = self.holders.entry(*blob).or_default().iter();
-            if slots.len() < MESSAGES && !slots.any(|known| *known == slot) {
+            if slots.len() < MAX_MESSAGES && !slots.any(|known| *known == slot) {
                 self.holders.entry(*blob).or_default().insert(slot);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tract_core::{Commit, CommitId, Kind, Priority, RefName};
 
-use super::ToolQuery;
+use crate::history::turns::ToolQuery;
 use crate::plan::{Details, Request};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};

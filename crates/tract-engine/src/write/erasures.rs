@@ -5,19 +5,60 @@ use std::collections::{BTreeMap, HashMap};
 
 use tract_compile::RowKey;
 use tract_core::{
-    Artifact, Blob, BlobId, Change, Commit, CommitId, Content, Kind, Op, Part, RefName, RefTarget,
-    StoreExt as _, ToolAnswer, ToolSchema,
+    Artifact, AuthorKind, Blob, BlobId, Change, Commit, CommitId, Content, Kind, Op, Part, RefName,
+    RefTarget, StoreExt as _, ToolAnswer, ToolSchema,
 };
 
-use super::edits::EditNote;
-use super::erasures;
-use super::scan::MESSAGES;
 use crate::plan::{Details, Line, NewContent, Request};
 use crate::repo::Repo;
-use crate::repo::erasure::Erasure;
+use crate::repo::erasure::{Erasure, MAX_MESSAGES};
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::write::txn::{Txn, WriteOptions};
+
+/// Why and when something is erased, as its edits record it.
+#[derive(Clone, Debug)]
+pub(crate) struct EditNote {
+    pub(crate) verb: String,
+    pub(crate) reason: String,
+    pub(crate) at_us: i64,
+}
+
+impl EditNote {
+    pub(crate) fn mark(&self) -> String {
+        format!("[erased: {}]", self.reason)
+    }
+
+    pub(crate) fn of(erasure: &Erasure) -> Self {
+        let verb = if erasure.verb.is_empty() { "erase" } else { &erasure.verb };
+        Self { verb: verb.to_owned(), reason: erasure.reason.clone(), at_us: erasure.at_us }
+    }
+
+    /// Returns the details of an edit. They state the time, so that the same erasure makes the same
+    /// edit of the same branch in every store, and the branches do not diverge.
+    pub(crate) fn details(&self) -> Details {
+        Details {
+            message: Some(format!("{}: {}", self.verb, self.reason)),
+            origin: AuthorKind::User.into(),
+            created_at: Some(self.at_us),
+            ..Details::default()
+        }
+    }
+}
+
+/// Lists what was erased in a repository, by blob.
+///
+/// # Errors
+/// What the store says; a document that cannot be read is left out of the reasons, not of the list.
+pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
+    let mut found = BTreeMap::new();
+    for (name, document) in repo.documents(RefName::erasures()).await? {
+        if let Some(blob) = name.erased_blob() {
+            found.insert(blob, Erasure::read(blob, &document));
+        }
+    }
+    Ok(found)
+}
 
 /// The erasures of a repository, and how far they had come when they were read.
 #[derive(Clone, Debug)]
@@ -51,8 +92,9 @@ impl KnownErasures {
     fn candidates(&self, line: &Line) -> Vec<CommitId> {
         let view = line.view();
         // An erasure of an older version, or of very many messages, does not name all of them.
-        let names_all =
-            |erasure: &Erasure| !erasure.messages.is_empty() && erasure.messages.len() < MESSAGES;
+        let names_all = |erasure: &Erasure| {
+            !erasure.messages.is_empty() && erasure.messages.len() < MAX_MESSAGES
+        };
         if !self.by_blob.values().all(names_all) {
             return view.rows().map(|row| row.version).collect();
         }
