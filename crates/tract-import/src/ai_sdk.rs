@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document, Steps};
+use crate::object::Object;
 use crate::values::{self, Raw, canonical, given, lenient, recorded, shown};
 
 #[derive(Debug, Deserialize)]
@@ -105,6 +106,23 @@ impl PartFields<'_> {
         let text = self.url.clone().or_else(|| values::text(self.image.or(self.data)));
         text.filter(|_| is_picture).map(|text| values::image(text, media_type))
     }
+}
+
+/// Returns whether an element of a list is a message of the SDK: its parts have types, or its content
+/// has a call or a result in the SDK's own form.
+pub(crate) fn is_one(raw: &RawValue) -> bool {
+    let Some(message) = Object::of(Some(raw)) else { return false };
+    let role = message.text("role").unwrap_or_default();
+    let part_type = |raw: &&RawValue| Object::of(Some(raw))?.text("type");
+    let has_parts =
+        message.has("parts") && message.list("parts").iter().all(|part| part_type(part).is_some());
+    let is_own = |part: &&RawValue| {
+        part_type(part).is_some_and(|kind| kind == "tool-call" || kind == "tool-result")
+    };
+    ["system", "user", "assistant", "tool"].contains(&role.as_str())
+        && (message.has("toolInvocations")
+            || has_parts
+            || message.list("content").iter().any(is_own))
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer, ToolSchema};
 
 use crate::document::{Conversation, Document};
+use crate::object::Object;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded};
 
@@ -77,6 +78,12 @@ struct Metrics {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     cached_tokens: Option<u64>,
+}
+
+/// Returns whether a document is a trajectory.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let version = members.text("schema_version").unwrap_or_default();
+    version.starts_with("ATIF") && members.has("steps")
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {

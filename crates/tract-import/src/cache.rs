@@ -18,7 +18,7 @@ use tract_core::Blob;
 pub(crate) use self::stamp::Stamp;
 pub(crate) use self::stored::{PlacedBranch, StoredFile, StoredSession, name_of};
 use crate::callers::FileCallers;
-use crate::source::{SessionFile, Source};
+use crate::source::SessionFile;
 
 /// The layout of the file. Another one is not read.
 const FORMAT: u32 = 3;
@@ -182,32 +182,8 @@ fn key(file: &SessionFile) -> Option<PathBuf> {
     if file.url().is_some() {
         return None;
     }
-    match file.source() {
-        Source::ClaudeCode
-        | Source::Codex
-        | Source::GeminiCli
-        | Source::AiSdk
-        | Source::Atif
-        | Source::SweAgent
-        | Source::OpenHands
-        | Source::Inspect
-        | Source::ChatGpt
-        | Source::ClaudeAi
-        | Source::PydanticAi
-        | Source::LangChain
-        | Source::Dataset
-        | Source::MiniSweAgent
-        | Source::Aider
-        | Source::CopilotCli
-        | Source::VsCodeChat
-        | Source::QwenCode => {}
-        // A database has what was written last in files next to it, and a session of OpenCode its
-        // messages.
-        Source::OpenAiAgents
-        | Source::LangGraph
-        | Source::OpenCode
-        | Source::Goose
-        | Source::Cursor => return None,
+    if !file.source().reader().is_whole {
+        return None;
     }
     let path = std::path::absolute(file.path()).ok()?;
     path.to_str().is_some().then_some(path)

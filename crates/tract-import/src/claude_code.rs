@@ -22,8 +22,8 @@ use crate::error::damaged;
 use crate::facts::Caller;
 use crate::import::{FileReader, ReadError};
 use crate::lines::{Line, Lines};
+use crate::readers::Source;
 use crate::report::AnomalyKind;
-use crate::source::Source;
 use crate::tree::{BranchStart, TreeEvent};
 
 /// Whether a line has what only Claude Code's lines have together.

@@ -10,6 +10,7 @@ use tract_core::{Content, Draft, JsonText};
 
 use crate::facts::Facts;
 use crate::import::LineReader;
+use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::responses;
@@ -93,6 +94,14 @@ pub(crate) struct CodexReader {
     last_ordinal: Option<u64>,
     /// The line before, to know it again.
     previous: Vec<u8>,
+}
+
+/// Returns whether a line is one of a thread.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    const KINDS: [&str; 5] =
+        ["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+    let kind = members.text("type").unwrap_or_default();
+    members.has("payload") && KINDS.contains(&kind.as_str())
 }
 
 impl LineReader for CodexReader {

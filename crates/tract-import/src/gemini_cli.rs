@@ -17,6 +17,7 @@ use self::record::{Layout, Record};
 
 use crate::facts::Facts;
 use crate::import::LineReader;
+use crate::object::Object;
 use crate::recording::{Cursor, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::values::{self, Metadata, Raw, has_members, lenient};
@@ -64,6 +65,12 @@ pub(crate) struct GeminiReader {
     answered: HashSet<String>,
     /// The calls whose results are messages of their own.
     separate: HashSet<String>,
+}
+
+/// Returns whether an object is a chat, or the first line of one.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let has = |name| members.text(name).is_some();
+    has("sessionId") && (has("projectHash") || has("startTime"))
 }
 
 impl LineReader for GeminiReader {

@@ -44,6 +44,7 @@ mod pydantic_ai;
 #[cfg(feature = "python")]
 pub mod python;
 mod qwen_code;
+mod readers;
 mod recording;
 mod redact;
 mod report;
@@ -64,10 +65,11 @@ pub use crate::detect::{FileKind, UnknownFile, detect, recognize};
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
 pub use crate::import::{RecordingOptions, import, import_cached};
+pub use crate::readers::{Source, UnknownSource};
 pub use crate::redact::{redact_draft, redact_tool};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
 };
-pub use crate::source::{SessionFile, SessionFilter, Source, UnknownSource, session_files};
+pub use crate::source::{SessionFile, SessionFilter, session_files};
 pub use crate::tree::BranchStart;
 pub use crate::usage::{AnswerUsage, branch_usage, usage};

@@ -1,6 +1,8 @@
 //! Conversations of OpenHands: the list of events of version 0, and the events of the SDK, one a line
 //! or one a file.
 
+mod events;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
@@ -8,9 +10,11 @@ use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, Reply, ToolAnswer};
 use tract_providers::{Dialect, read_reply};
 
+pub(crate) use self::events::{event_files, event_folder_of};
 use crate::document::{Conversation, Document};
 use crate::facts::{Facts, RunTotals};
 use crate::import::LineReader;
+use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::swe_agent::ThinkingBlock;
@@ -50,6 +54,22 @@ struct CallMetadata<'a> {
     function_name: Option<String>,
     #[serde(borrow)]
     model_response: Raw<'a>,
+}
+
+/// Returns whether a line is an event of the SDK.
+pub(crate) fn is_event(members: &Object<'_>) -> bool {
+    let kind = members.text("kind").unwrap_or_default();
+    let is_kind = kind.ends_with("Event") || kind == "Condensation";
+    let has_all = ["id", "source", "timestamp"].iter().all(|name| members.text(name).is_some());
+    is_kind && has_all && !members.has("messages")
+}
+
+/// Returns whether an element of a list is an event of version 0.
+pub(crate) fn is_entry(raw: &RawValue) -> bool {
+    Object::of(Some(raw)).is_some_and(|event| {
+        let is_step = event.text("action").or_else(|| event.text("observation")).is_some();
+        event.text("source").is_some() && is_step
+    })
 }
 
 /// Reads the events of version 0.

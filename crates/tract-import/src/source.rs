@@ -6,7 +6,6 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::SystemTime;
 
 use serde::Deserialize;
@@ -15,275 +14,12 @@ use tract_core::json;
 
 use crate::detect;
 use crate::lines::open_text;
-use crate::opencode;
+use crate::readers::Source;
 
 /// Bytes that are looked at to find out which folder a session ran in.
 const HEAD_BYTES: u64 = 64 << 10;
 /// Folders within folders that are searched.
 pub(crate) const MAX_DEPTH: usize = 12;
-
-/// A tool that records conversations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Source {
-    /// Claude Code: JSONL files, one per session and subagent.
-    ClaudeCode,
-    /// Codex CLI: JSONL files, one per thread.
-    Codex,
-    /// Gemini CLI: JSONL files, and JSON documents before them.
-    GeminiCli,
-    /// OpenAI's Agents SDK: tables of sessions in SQLite.
-    OpenAiAgents,
-    /// LangGraph: checkpoints in SQLite or PostgreSQL.
-    LangGraph,
-    /// Vercel AI SDK: messages as applications store them, in JSON.
-    AiSdk,
-    /// ATIF, the trajectory format of Harbor: JSON.
-    Atif,
-    /// SWE-agent: a JSON document per run.
-    SweAgent,
-    /// OpenHands: events in JSON.
-    OpenHands,
-    /// Inspect: a zip per run.
-    Inspect,
-    /// ChatGPT: an export, `conversations.json`.
-    ChatGpt,
-    /// Claude.ai: an export, `conversations.json`.
-    ClaudeAi,
-    /// pydantic-ai: lists of messages in JSON.
-    PydanticAi,
-    /// LangChain: messages in JSON, and runs of LangSmith.
-    LangChain,
-    /// Datasets of conversations, such as ShareGPT and xLAM: JSON.
-    Dataset,
-    /// OpenCode: a database, or a file for each session, message and part.
-    OpenCode,
-    /// mini-swe-agent: a JSON document per run.
-    MiniSweAgent,
-    /// Aider: a file of Markdown with the chats of a folder.
-    Aider,
-    /// GitHub Copilot CLI: JSONL files of events, one per session.
-    CopilotCli,
-    /// The chat of VS Code: JSON documents, and JSONL files of changes.
-    VsCodeChat,
-    /// Goose: a database, and JSONL files before it.
-    Goose,
-    /// Qwen Code: JSONL files, one per session.
-    QwenCode,
-    /// Cursor: a database of keys and values.
-    Cursor,
-}
-
-impl Source {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[
-        Self::ClaudeCode,
-        Self::Codex,
-        Self::GeminiCli,
-        Self::OpenAiAgents,
-        Self::LangGraph,
-        Self::AiSdk,
-        Self::Atif,
-        Self::SweAgent,
-        Self::OpenHands,
-        Self::Inspect,
-        Self::ChatGpt,
-        Self::ClaudeAi,
-        Self::PydanticAi,
-        Self::LangChain,
-        Self::Dataset,
-        Self::OpenCode,
-        Self::MiniSweAgent,
-        Self::Aider,
-        Self::CopilotCli,
-        Self::VsCodeChat,
-        Self::Goose,
-        Self::QwenCode,
-        Self::Cursor,
-    ];
-
-    /// Returns the word for it, which branches begin with.
-    pub const fn as_str(self) -> &'static str {
-        self.words().0
-    }
-
-    /// Returns the name that people know it by.
-    pub const fn title(self) -> &'static str {
-        self.words().1
-    }
-
-    /// The word for it, and its name.
-    const fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::ClaudeCode => ("claude-code", "Claude Code"),
-            Self::Codex => ("codex", "Codex CLI"),
-            Self::GeminiCli => ("gemini-cli", "Gemini CLI"),
-            Self::OpenAiAgents => ("openai-agents", "the OpenAI Agents SDK"),
-            Self::LangGraph => ("langgraph", "LangGraph"),
-            Self::AiSdk => ("ai-sdk", "the Vercel AI SDK"),
-            Self::Atif => ("atif", "ATIF"),
-            Self::SweAgent => ("swe-agent", "SWE-agent"),
-            Self::OpenHands => ("openhands", "OpenHands"),
-            Self::Inspect => ("inspect", "Inspect"),
-            Self::ChatGpt => ("chatgpt", "ChatGPT"),
-            Self::ClaudeAi => ("claude-ai", "Claude.ai"),
-            Self::PydanticAi => ("pydantic-ai", "pydantic-ai"),
-            Self::LangChain => ("langchain", "LangChain"),
-            Self::Dataset => ("dataset", "datasets of conversations"),
-            Self::OpenCode => ("opencode", "OpenCode"),
-            Self::MiniSweAgent => ("mini-swe-agent", "mini-swe-agent"),
-            Self::Aider => ("aider", "Aider"),
-            Self::CopilotCli => ("copilot-cli", "GitHub Copilot CLI"),
-            Self::VsCodeChat => ("vscode-chat", "the chat of VS Code"),
-            Self::Goose => ("goose", "Goose"),
-            Self::QwenCode => ("qwen-code", "Qwen Code"),
-            Self::Cursor => ("cursor", "Cursor"),
-        }
-    }
-
-    /// Returns the folders that the tool keeps its files in, by its own rules; none for a format
-    /// that has no place of its own. They need not be there.
-    pub fn folders(self) -> Vec<PathBuf> {
-        match self {
-            Self::ClaudeCode => {
-                let base = folder("CLAUDE_CONFIG_DIR", ".claude");
-                base.map(|base| base.join("projects")).into_iter().collect()
-            }
-            Self::Codex => {
-                let base = folder("CODEX_HOME", ".codex");
-                let of = |base: PathBuf| ["sessions", "archived_sessions"].map(|f| base.join(f));
-                base.map(of).into_iter().flatten().collect()
-            }
-            Self::GeminiCli => {
-                let set = std::env::var_os("GEMINI_CLI_HOME").filter(|folder| !folder.is_empty());
-                let base = set.map(PathBuf::from).or_else(std::env::home_dir);
-                base.map(|base| base.join(".gemini").join("tmp")).into_iter().collect()
-            }
-            Self::OpenCode => data_folder("opencode"),
-            Self::Goose => data_folder("goose").into_iter().map(|f| f.join("sessions")).collect(),
-            Self::CopilotCli => {
-                home(".copilot").map(|f| f.join("session-state")).into_iter().collect()
-            }
-            Self::QwenCode => home(".qwen").map(|f| f.join("projects")).into_iter().collect(),
-            Self::VsCodeChat => {
-                user_folder("Code").map(|f| f.join("workspaceStorage")).into_iter().collect()
-            }
-            Self::Cursor => {
-                user_folder("Cursor").map(|f| f.join("globalStorage")).into_iter().collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns where people find its folder, in words; `None` for a format without a place.
-    pub const fn place(self) -> Option<&'static str> {
-        match self {
-            Self::ClaudeCode => Some("~/.claude/projects, or below CLAUDE_CONFIG_DIR"),
-            Self::Codex => Some("~/.codex/sessions, or below CODEX_HOME"),
-            Self::GeminiCli => Some("~/.gemini/tmp, or .gemini/tmp below GEMINI_CLI_HOME"),
-            Self::OpenCode => Some("~/.local/share/opencode, or opencode below XDG_DATA_HOME"),
-            Self::Goose => Some("~/.local/share/goose/sessions, or below XDG_DATA_HOME"),
-            Self::CopilotCli => Some("~/.copilot/session-state"),
-            Self::QwenCode => Some("~/.qwen/projects"),
-            Self::VsCodeChat => Some("Code/User/workspaceStorage in the folder for settings"),
-            Self::Cursor => Some("Cursor/User/globalStorage in the folder for settings"),
-            _ => None,
-        }
-    }
-
-    /// Whether a file in a folder may be one of the tool's.
-    fn takes(self, path: &Path) -> bool {
-        let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
-        match self {
-            Self::ClaudeCode => name.ends_with(".jsonl"),
-            Self::Codex => {
-                (name.ends_with(".jsonl") || name.ends_with(".jsonl.zst"))
-                    && name != "history.jsonl"
-            }
-            Self::GeminiCli => {
-                let is_chat =
-                    path.ancestors().any(|folder| folder.file_name() == Some("chats".as_ref()));
-                is_chat && (name.ends_with(".jsonl") || name.ends_with(".json"))
-            }
-            Self::OpenAiAgents | Self::LangGraph => is_database(name),
-            Self::AiSdk | Self::Atif | Self::PydanticAi | Self::ChatGpt | Self::ClaudeAi => {
-                name.ends_with(".json")
-            }
-            Self::LangChain | Self::Dataset => name.ends_with(".json") || name.ends_with(".jsonl"),
-            Self::SweAgent => name.ends_with(".traj"),
-            Self::OpenHands => {
-                (name.ends_with(".json") || name.ends_with(".jsonl")) && name != "base_state.json"
-            }
-            Self::Inspect => name.ends_with(".eval"),
-            Self::OpenCode => {
-                is_database(name) && name != "auth.db" || opencode::tree::is_session_file(path)
-            }
-            Self::MiniSweAgent => name.ends_with(".traj.json"),
-            Self::Aider => name == ".aider.chat.history.md" || name == "aider.chat.history.md",
-            Self::CopilotCli | Self::QwenCode => name.ends_with(".jsonl"),
-            Self::VsCodeChat => {
-                let is_chat = path.parent().is_some_and(|folder| {
-                    ["chatSessions", "emptyWindowChatSessions"]
-                        .iter()
-                        .any(|name| folder.file_name() == Some(OsStr::new(name)))
-                });
-                is_chat && (name.ends_with(".json") || name.ends_with(".jsonl"))
-            }
-            Self::Goose => is_database(name) || name.ends_with(".jsonl"),
-            Self::Cursor => name.ends_with(".vscdb"),
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A word that names no source.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown source {0:?}")]
-pub struct UnknownSource(pub String);
-
-impl FromStr for Source {
-    type Err = UnknownSource;
-
-    fn from_str(word: &str) -> Result<Self, UnknownSource> {
-        let found = Self::ALL.iter().find(|source| source.as_str() == word);
-        found.copied().ok_or_else(|| UnknownSource(word.to_owned()))
-    }
-}
-
-fn is_database(name: &str) -> bool {
-    [".db", ".sqlite", ".sqlite3"].iter().any(|end| name.ends_with(end))
-}
-
-fn home(name: &str) -> Option<PathBuf> {
-    Some(std::env::home_dir()?.join(name))
-}
-
-/// The folder of a program below the one for data of the user.
-fn data_folder(name: &str) -> Vec<PathBuf> {
-    let set = std::env::var_os("XDG_DATA_HOME").filter(|folder| !folder.is_empty());
-    let base = set.map(PathBuf::from).or_else(|| home(".local/share"));
-    base.map(|base| base.join(name)).into_iter().collect()
-}
-
-/// The folder of a user of VS Code or a program made of it.
-fn user_folder(program: &str) -> Option<PathBuf> {
-    let base = match std::env::consts::OS {
-        "macos" => home("Library/Application Support"),
-        "windows" => std::env::var_os("APPDATA").map(PathBuf::from),
-        _ => folder("XDG_CONFIG_HOME", ".config"),
-    };
-    base.map(|base| base.join(program).join("User"))
-}
-
-fn folder(variable: &str, name: &str) -> Option<PathBuf> {
-    let set = std::env::var_os(variable).filter(|folder| !folder.is_empty());
-    set.map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(name)))
-}
 
 /// A file that may have conversations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -375,6 +111,11 @@ impl SessionFile {
         Ok(head(&self.path)?.lines().find_map(stated))
     }
 
+    /// Returns whether the file is a SQLite database.
+    pub(crate) fn is_database(&self) -> io::Result<bool> {
+        is_database(&self.path)
+    }
+
     /// The name of a conversation that has none of its own.
     pub(crate) fn stem(&self) -> String {
         self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
@@ -437,7 +178,7 @@ pub fn session_files(
     for path in paths {
         let error = |error| (path.clone(), error);
         if fs::metadata(path).map_err(error)?.is_dir() {
-            if source == Source::OpenHands && detect::is_event_folder(path) {
+            if detect::is_recording_folder(source.reader(), path) {
                 files.push(path.clone());
                 continue;
             }
@@ -453,21 +194,18 @@ pub fn session_files(
     files.retain(|path| match path.extension().and_then(OsStr::to_str) {
         // Of a file and its compressed form, the plain one is the newer.
         Some("zst") => !all.contains(&path.with_extension("")),
-        // A document that was taken over into lines.
-        Some("json") if source == Source::GeminiCli => !all.contains(&path.with_extension("jsonl")),
-        _ => true,
+        Some(end) => source
+            .reader()
+            .replaced
+            .is_none_or(|(old, new)| end != old || !all.contains(&path.with_extension(new))),
+        None => true,
     });
-    // The events of a conversation, one a file, are one recording.
-    if source == Source::OpenHands {
-        for path in &mut files {
-            if detect::is_event_file(path)
-                && let Some(folder) = path.parent()
-            {
-                *path = folder.to_owned();
-            }
+    for path in &mut files {
+        if let Some(folder) = (source.reader().folder_of)(path) {
+            *path = folder;
         }
-        files.dedup();
     }
+    files.dedup();
     let mut meant = Vec::with_capacity(files.len());
     for path in files {
         match filter.takes(&path) {
@@ -505,7 +243,8 @@ fn list(
 
 /// Whether a file in a folder is one of a tool.
 fn is_of(source: Source, path: &Path, is_own: bool) -> bool {
-    match source.takes(path) {
+    let name = path.file_name().and_then(OsStr::to_str);
+    match name.is_some_and(|name| (source.reader().takes)(path, name)) {
         true => is_own || !detect::is_other_database(path, source),
         false => {
             !is_own
@@ -523,6 +262,13 @@ pub(crate) fn head(path: &Path) -> io::Result<String> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.map(|line| json::decode(line.trim_ascii()).text);
     Ok(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns whether a file is a SQLite database.
+pub(crate) fn is_database(path: &Path) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(16).read_to_end(&mut bytes)?;
+    Ok(bytes.starts_with(b"SQLite format 3\0"))
 }
 
 fn working_directory(path: &Path) -> io::Result<Option<String>> {

@@ -6,6 +6,7 @@ use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document};
 use crate::facts::RunTotals;
+use crate::object::Object;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, lenient, model_config, recorded};
 
@@ -85,6 +86,15 @@ impl ThinkingBlock {
         let text = self.thinking.unwrap_or_default();
         Part::Reasoning { text, signature: self.signature, encrypted: self.data }
     }
+}
+
+/// Returns whether a document is a trajectory.
+pub(crate) fn is_one(members: &Object<'_>) -> bool {
+    let is_typed = |raw: &&RawValue| {
+        Object::of(Some(raw)).is_some_and(|item| item.text("message_type").is_some())
+    };
+    lenient::<Vec<&RawValue>>(members.raw("history"))
+        .is_some_and(|history| members.has("trajectory") || history.iter().any(is_typed))
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {

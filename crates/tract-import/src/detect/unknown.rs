@@ -10,7 +10,8 @@ use tract_core::json;
 
 use super::{FileKind, LINES, detect};
 use crate::document::MAX_DOCUMENT_BYTES;
-use crate::source::{MAX_DEPTH, Source};
+use crate::readers::Source;
+use crate::source::MAX_DEPTH;
 use crate::values::lenient;
 
 /// Names of members, tables and tools that a message lists at most.
@@ -90,7 +91,7 @@ fn count_sources(
         }
         *left -= 1;
         let Ok(file) = fs::symlink_metadata(&path) else { continue };
-        if file.is_file() || (file.is_dir() && super::is_event_folder(&path)) {
+        if file.is_file() || (file.is_dir() && is_recording(&path)) {
             if let Ok(Some(source)) = detect(&path) {
                 *found.entry(source).or_default() += 1;
             }
@@ -98,6 +99,11 @@ fn count_sources(
             count_sources(&path, depth - 1, left, found);
         }
     }
+}
+
+/// Returns whether the files of a folder are one recording of a tool.
+fn is_recording(folder: &Path) -> bool {
+    Source::find(|reader| super::is_recording_folder(reader, folder)).is_some()
 }
 
 /// Whether a database can be opened, and has tables.

@@ -11,29 +11,20 @@ use tract_core::json::{self, DecodedText};
 
 use super::LineReader;
 use super::steps::{FileReader, ReadError};
-#[cfg(feature = "databases")]
-use crate::cursor;
 use crate::damage::{LineRules, read_line, reject_utf16, replacements};
-#[cfg(feature = "langgraph-postgres")]
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
 use crate::error::damaged;
 use crate::facts::Facts;
-#[cfg(feature = "inspect")]
-use crate::inspect;
-#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
+#[cfg(feature = "langgraph-postgres")]
 use crate::langgraph;
 use crate::lines::{Line, Lines, open_text};
-#[cfg(feature = "databases")]
-use crate::openai_agents;
+use crate::readers::Source;
 use crate::recording::Recording;
 use crate::report::AnomalyKind;
-use crate::source::{SessionFile, Source};
-use crate::{
-    ai_sdk, aider, atif, chatgpt, claude_ai, claude_code, codex, copilot_cli, dataset, detect,
-    gemini_cli, goose, langchain, mini_swe_agent, open_hands, opencode, pydantic_ai, qwen_code,
-    swe_agent, vscode_chat,
-};
+use crate::source::{SessionFile, head};
+use crate::{gemini_cli, open_hands};
 
 impl FileReader {
     /// Reads a file, and says what it has.
@@ -41,91 +32,45 @@ impl FileReader {
         if let Some(url) = file.url() {
             return self.database(file, url);
         }
-        let path = file.path();
-        match file.source() {
-            Source::ClaudeCode => claude_code::read_session(self, open_text(path)?, path),
-            Source::Codex => {
-                let reader = open_text(path)?;
-                self.lines(file, reader, codex::CodexReader::default())
-            }
-            Source::GeminiCli => {
-                let mut reader = gemini_cli::GeminiReader::default();
-                if path.extension().is_some_and(|extension| extension == "jsonl") {
-                    return self.lines(file, open_text(path)?, reader);
-                }
-                let bytes = whole(path)?;
-                let decoded = json::decode(&bytes);
-                let text = decoded.text.as_bytes();
-                reader.document(text).map_err(|error| unreadable(&error))?;
-                note_replaced(reader.recording(), &bytes, &decoded);
-                let facts = reader.finish();
-                let recording = std::mem::take(reader.recording());
-                self.end(file, recording, &facts)
-            }
-            Source::OpenHands => self.open_hands(file),
-            Source::AiSdk => self.document(file, ai_sdk::read),
-            Source::Atif => self.document(file, atif::read),
-            Source::SweAgent => self.document(file, swe_agent::read),
-            Source::ChatGpt => self.document(file, chatgpt::read),
-            Source::ClaudeAi => self.document(file, claude_ai::read),
-            Source::PydanticAi => self.document(file, pydantic_ai::read),
-            Source::LangChain => self.document(file, langchain::read),
-            Source::MiniSweAgent => self.document(file, mini_swe_agent::read),
-            Source::VsCodeChat => self.document(file, vscode_chat::read),
-            Source::Aider => {
-                let bytes = whole(path)?;
-                let decoded = json::decode(&bytes);
-                let mut document = aider::read(&decoded.text);
-                if let Some(first) = document.first_mut() {
-                    note_replaced(&mut first.recording, &bytes, &decoded);
-                }
-                self.conversations(file, document)
-            }
-            Source::CopilotCli => {
-                self.lines(file, open_text(path)?, copilot_cli::CopilotReader::default())
-            }
-            Source::QwenCode => {
-                self.lines(file, open_text(path)?, qwen_code::QwenReader::default())
-            }
-            Source::Goose if !detect::is_database(path)? => {
-                self.lines(file, open_text(path)?, goose::GooseReader::default())
-            }
-            Source::OpenCode if !detect::is_database(path)? => {
-                match opencode::tree::is_session_file(path) {
-                    true => self.conversations(file, opencode::tree::read(path)?.into()),
-                    false => self.document(file, opencode::read),
-                }
-            }
-            #[cfg(feature = "databases")]
-            Source::Goose => goose::sqlite::read(path, |conversation| {
-                self.end(file, conversation.recording, &conversation.facts)
-            }),
-            #[cfg(feature = "databases")]
-            Source::OpenCode => opencode::sqlite::read(path, |conversation| {
-                self.end(file, conversation.recording, &conversation.facts)
-            }),
-            #[cfg(feature = "databases")]
-            Source::Cursor => cursor::read(path, |conversation| {
-                self.end(file, conversation.recording, &conversation.facts)
-            }),
-            Source::Dataset => {
-                let stem = file.stem();
-                self.document(file, |bytes| dataset::read(bytes, &stem))
-            }
-            #[cfg(feature = "databases")]
-            Source::OpenAiAgents => self.conversations(file, openai_agents::read(path)?),
-            #[cfg(feature = "databases")]
-            Source::LangGraph => {
-                self.conversations(file, langgraph::sqlite::read(path, file.channels())?)
-            }
-            #[cfg(feature = "inspect")]
-            Source::Inspect => self.conversations(file, inspect::read(path)?),
-            #[cfg(not(all(feature = "databases", feature = "inspect")))]
-            source => {
-                let what = format!("this build does not read {}", source.title());
-                Err(ReadError::File(io::Error::new(io::ErrorKind::Unsupported, what)))
-            }
+        (file.source().reader().read)(self, file)
+    }
+
+    /// Reads a document of Gemini CLI, whose reader takes lines of the same members.
+    pub(crate) fn gemini_document(&mut self, file: &SessionFile) -> Result<(), ReadError> {
+        let mut reader = gemini_cli::GeminiReader::default();
+        let bytes = whole(file.path())?;
+        let decoded = json::decode(&bytes);
+        let text = decoded.text.as_bytes();
+        reader.document(text).map_err(|error| unreadable(&error))?;
+        note_replaced(reader.recording(), &bytes, &decoded);
+        let facts = reader.finish();
+        let recording = std::mem::take(reader.recording());
+        self.end(file, recording, &facts)
+    }
+
+    /// Reads a text that is not JSON.
+    pub(crate) fn text(
+        &mut self,
+        file: &SessionFile,
+        read: impl FnOnce(&str) -> Document,
+    ) -> Result<(), ReadError> {
+        let bytes = whole(file.path())?;
+        let decoded = json::decode(&bytes);
+        let mut document = read(&decoded.text);
+        if let Some(first) = document.first_mut() {
+            note_replaced(&mut first.recording, &bytes, &decoded);
         }
+        self.conversations(file, document)
+    }
+
+    /// Stores a conversation that was read as a whole.
+    #[cfg(feature = "databases")]
+    pub(crate) fn conversation(
+        &mut self,
+        file: &SessionFile,
+        conversation: Conversation,
+    ) -> Result<(), ReadError> {
+        self.end(file, conversation.recording, &conversation.facts)
     }
 
     #[cfg(feature = "langgraph-postgres")]
@@ -159,21 +104,22 @@ impl FileReader {
         Err(ReadError::File(no_database(file)))
     }
 
-    fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
+    pub(crate) fn open_hands(&mut self, file: &SessionFile) -> Result<(), ReadError> {
         let path = file.path();
         if path.is_dir() {
-            let (session, model, events) = detect::event_files(path)?;
+            let (session, model, events) = open_hands::event_files(path)?;
             let reader = open_hands::SdkReader::named(session, model);
             return self.lines(file, events, reader);
         }
-        if detect::is_list(path)? {
+        if is_list(path)? {
             return self.document(file, open_hands::read);
         }
         let reader = open_hands::SdkReader::named(None, None);
         self.lines(file, open_text(path)?, reader)
     }
 
-    fn document(
+    /// Reads a JSON document.
+    pub(crate) fn document(
         &mut self,
         file: &SessionFile,
         read: impl FnOnce(&[u8]) -> Result<Document, serde_json::Error>,
@@ -187,7 +133,12 @@ impl FileReader {
         self.conversations(file, document)
     }
 
-    fn conversations(&mut self, file: &SessionFile, document: Document) -> Result<(), ReadError> {
+    /// Stores the conversations of a document.
+    pub(crate) fn conversations(
+        &mut self,
+        file: &SessionFile,
+        document: Document,
+    ) -> Result<(), ReadError> {
         for conversation in document {
             self.end(file, conversation.recording, &conversation.facts)?;
         }
@@ -195,7 +146,7 @@ impl FileReader {
     }
 
     /// Reads a file line by line.
-    fn lines<R: LineReader>(
+    pub(crate) fn lines<R: LineReader>(
         &mut self,
         file: &SessionFile,
         reader: impl BufRead,
@@ -286,6 +237,11 @@ fn note_replaced(recording: &mut Recording, bytes: &[u8], decoded: &DecodedText<
     for (kind, what) in replacements(decoded) {
         recording.odd(lines.next().unwrap_or(0), kind, what);
     }
+}
+
+/// Whether a file is a list of JSON.
+fn is_list(path: &Path) -> io::Result<bool> {
+    Ok(head(path)?.trim_start().starts_with('['))
 }
 
 fn no_database(file: &SessionFile) -> io::Error {
