@@ -48,6 +48,7 @@ pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff
 pub use crate::history::turns::{FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 
 pub use crate::write::erasures::erasures;
+pub use crate::write::pending::{Pending, PendingRequest, RecordedDecision};
 pub use crate::write::races::{Attempts, Races};
 pub use crate::write::txn::{Txn, WriteOptions};
 
@@ -59,15 +60,14 @@ pub use crate::search::ranked::{
     search,
 };
 
+pub use crate::verbs::approvals::{
+    BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded,
+};
 pub use crate::verbs::branch::{Branch, FIRST_BRANCH};
 pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::verbs::drop_failed::DroppedTurns;
 pub use crate::verbs::merge::{KeptMerge, MergeOptions, MergeProgress, Merged};
-pub use crate::verbs::pending::{
-    BatchAttachment, DeferredCall, Pending, PendingRequest, RecordedDecision, TurnAnswer,
-    TurnRecord, TurnRecorded,
-};
 pub use crate::verbs::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
 pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
 pub use crate::verbs::revision::{Marks, NamedMessage};

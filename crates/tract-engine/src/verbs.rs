@@ -3,12 +3,12 @@
 //! Branches and tags, revisions, merge, rebase, undo, summaries, pending approvals, and a request
 //! to a model. Each is built on the write path.
 
+pub(crate) mod approvals;
 pub(crate) mod branch;
 pub(crate) mod chat;
 pub(crate) mod conflicts;
 pub(crate) mod drop_failed;
 pub(crate) mod merge;
-pub(crate) mod pending;
 pub(crate) mod rebase;
 pub(crate) mod reply;
 pub(crate) mod revision;

@@ -19,7 +19,8 @@ use crate::plan::{
 };
 use crate::repo::Repo;
 use crate::repo::error::Result;
-use crate::verbs::pending::{Document, PendingRequest, WriteTarget};
+use crate::write::hooks::WriteTarget;
+use crate::write::pending::{Document, PendingRequest};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
@@ -237,7 +238,7 @@ impl Txn<'_> {
             };
             match WriteTarget::new(self.repo(), branch, head).merge(decision, request) {
                 Ok(noted) => *ruling = Some(noted),
-                Err(stopped) => return Err(stopped.store(self.repo()).await),
+                Err(stopped) => return Err(Self::store_stopped(self.repo(), stopped).await),
             }
         }
         let noted_down = ruling.as_ref().and_then(Option::as_ref);
@@ -247,7 +248,7 @@ impl Txn<'_> {
             }
             // A fast-forward makes no commit to hold the record, so store it as a document.
             if let Some(noted) = noted_down {
-                noted.1.add_to(self)?;
+                self.add_document(&noted.1)?;
             }
             self.move_ref(branch, Some(RefTarget::Commit(source))).await?;
             return Ok(Merged::FastForward { head: source });
@@ -323,4 +324,15 @@ pub(crate) struct Shared {
     /// Whether the branch contains the whole other history.
     pub(crate) contains_head: bool,
     pub(crate) commits: HashSet<CommitId>,
+}
+
+/// Returns the source head and options of a merge; `None` for any other request.
+pub(crate) fn merge_of(request: &PendingRequest) -> Option<(CommitId, MergeOptions)> {
+    let PendingRequest::Merge { source, no_fast_forward, details, .. } = request else {
+        return None;
+    };
+    // Unrelated histories were already refused when the merge was deferred or kept.
+    let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
+    options.no_fast_forward = *no_fast_forward;
+    Some((*source, options))
 }

@@ -25,8 +25,8 @@ use crate::repo::Repo;
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
-use crate::verbs::pending::{Configured, Ruled, WriteTarget};
 use crate::write::erasures::KnownErasures;
+use crate::write::hooks::{Configured, Ruled, WriteTarget};
 
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
 /// of earlier ones.
@@ -282,7 +282,7 @@ impl<'a> Txn<'a> {
                     let commit = Box::pin(self.add_decided(branch, &request)).await?;
                     return Ok((commit, Some(request)));
                 }
-                Err(stopped) => return Err(Box::pin(stopped.store(self.repo)).await),
+                Err(stopped) => return Err(Box::pin(Self::store_stopped(self.repo, stopped)).await),
             }
         }
         Ok((self.write(branch, ready).await?, None))

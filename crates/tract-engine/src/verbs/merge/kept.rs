@@ -12,16 +12,15 @@ use std::sync::Arc;
 use tract_core::{Commit, CommitId, RefName, RefTarget};
 use tract_hooks::Hooks;
 
-use super::{MergeOptions, Merged};
+use super::{MergeOptions, Merged, merge_of};
 use crate::plan::{
     Details, KeptConflict, MergeConflict, Refusal, Resolution, ResolvableConflict, ResolveFn,
     Resolver,
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
-use crate::verbs::pending::{
-    Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision, WriteTarget,
-};
+use crate::write::hooks::WriteTarget;
+use crate::write::pending::{Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// A merge with open conflicts, planned on the current head of its branch.
@@ -289,7 +288,7 @@ impl Txn<'_> {
         let (place, who) = (WriteTarget::new(self.repo(), branch, head), self.repo().who());
         let (pending, document) =
             place.pending(KEPT_MERGE, request, "merge", who, "conflicts".to_owned())?;
-        document.add_to(self)?;
+        self.add_document(&document)?;
         self.move_ref(&decisions_ref(branch)?, Some(document.target())).await?;
         let (new, outdated) = (Vec::new(), Vec::new());
         Ok(KeptMerge { pending, head, source, conflicts: resolvable, new, outdated })
@@ -354,10 +353,10 @@ impl Txn<'_> {
     ) -> Result<()> {
         let name = Document::pending_name(&pending.id)?;
         if document.is_named(&name) {
-            document.replace(self, Some(target))?;
+            self.replace_document(document, Some(target))?;
         } else {
             self.move_from(&name, Some(target), None);
-            document.add_to(self)?;
+            self.add_document(&document)?;
         }
         self.move_ref(&decisions_ref(&pending.branch)?, Some(document.target())).await
     }
@@ -365,7 +364,7 @@ impl Txn<'_> {
 
 /// Returns the source head and the options of a pending merge.
 fn source_of(pending: &Pending) -> Result<(CommitId, MergeOptions)> {
-    pending.request.merge().ok_or_else(|| Error::NotMerge { id: pending.id.clone() })
+    merge_of(&pending.request).ok_or_else(|| Error::NotMerge { id: pending.id.clone() })
 }
 
 /// Returns the stored resolutions of a pending merge.

@@ -6,10 +6,11 @@ use tract_core::{
 };
 use tract_hooks::{CONVERSATION, Summarize, SummaryError, kept_texts, summarize_checked};
 
-use super::{conversation, details_of};
+use super::details_of;
 use crate::plan::{Request, Selection, plan};
 use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::write::hooks::conversation;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a summary of a range.

@@ -7,12 +7,12 @@ use tract_hooks::{
     Summarize, SummaryError, check_summary, summarize_all_guarded, summarize_checked,
 };
 
-use super::{details_of, request};
+use super::details_of;
 use crate::history::turns::{FoundResult, ToolQuery};
 use crate::plan::{NewContent, Refusal, Request};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
-use crate::verbs::pending::with_summary;
+use crate::write::hooks::{request, with_summary};
 use crate::write::txn::WriteOptions;
 
 /// Options for summarizing tool results; default: all results of the branch.

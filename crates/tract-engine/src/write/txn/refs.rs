@@ -2,9 +2,13 @@
 
 use tract_core::{CommitId, Expect, RefEdit, RefName, RefTarget};
 
-use super::Txn;
+use super::{Txn, WriteOptions};
 use crate::plan::BranchTip;
+use crate::repo::Repo;
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
+use crate::write::hooks::NotWritten;
+use crate::write::pending::Document;
 
 /// A ref as it was read, and its new target.
 pub(super) struct StagedRef {
@@ -85,6 +89,43 @@ impl Txn<'_> {
     /// Moves a ref whose current target is known to the caller. The write conflicts if it differs.
     pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
         self.found(name, from).to = to;
+    }
+
+    /// Adds a document, which must not exist yet.
+    pub(crate) fn add_document(&mut self, document: &Document) -> Result<()> {
+        self.replace_document(document, None)
+    }
+
+    /// Adds a document in place of the current target of its ref.
+    pub(crate) fn replace_document(
+        &mut self,
+        document: &Document,
+        now: Option<RefTarget>,
+    ) -> Result<()> {
+        self.blob(document.blob.clone())?;
+        self.move_from(&document.name, now, Some(document.target()));
+        Ok(())
+    }
+
+    /// Stores a document in a transaction of its own.
+    pub(crate) async fn store_document(repo: &Repo, document: &Document, what: &str) -> Result<()> {
+        let mut txn = Txn::new(repo)?;
+        txn.add_document(document)?;
+        require_done(txn.apply(what, &WriteOptions::default()).await?)
+    }
+
+    /// Stores the document of a decision against a request. Returns the error to report.
+    pub(crate) async fn store_stopped(repo: &Repo, stopped: NotWritten) -> Error {
+        let (document, what, error) = match stopped {
+            NotWritten::Rejected(rejected, document) => {
+                (document, "reject", Error::Rejected(rejected))
+            }
+            NotWritten::Deferred(deferred, document) => {
+                (document, "defer", Error::Deferred(deferred))
+            }
+            NotWritten::Failed(error) => return error,
+        };
+        Self::store_document(repo, &document, what).await.err().unwrap_or(error)
     }
 
     /// Requires this commit to be stored when the write is applied.

@@ -1,33 +1,26 @@
 //! Pending approvals and records of decisions: documents under `pending/` and `decisions/`.
 
-mod decide;
 mod doc;
-mod rule;
-mod turn;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tract_core::{
-    Blob, BoundCall, CommitId, Content, Draft, OperationId, Origin, RefName, RefTarget, Role,
-    ToolCall,
+    Blob, BoundCall, CommitId, Content, Draft, ObjectId, OperationId, Origin, RefName, RefTarget,
+    Role, ToolCall,
 };
 use tract_hooks::DecisionRecord;
 
 use self::doc::PendingRequestDoc;
-pub(crate) use self::rule::{Configured, NotWritten, Ruled, WriteTarget, with_summary};
-pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
-use crate::plan::{Details, KeptConflict, Selection, edited_slot};
+use crate::history::reach::damage;
+use crate::plan::{Details, KeptConflict, Selection};
 use crate::repo::Repo;
-use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
-use crate::verbs::merge::MergeOptions;
-use crate::write::txn::Txn;
 
 /// The prefix of refs to pending approvals.
-const PENDING: &str = "pending/";
+pub(crate) const PENDING: &str = "pending/";
 /// The prefix of refs to decisions that led to no commit of their own.
-const DECISIONS: &str = "decisions/";
+pub(crate) const DECISIONS: &str = "decisions/";
 /// The first part of the ids of kept merges. Decisions about them are undone like other writes.
 pub(crate) const KEPT_MERGE: &str = "m";
 
@@ -103,7 +96,7 @@ impl PendingRequest {
         }
     }
 
-    fn origin_mut(&mut self) -> Option<&mut Origin> {
+    pub(crate) fn origin_mut(&mut self) -> Option<&mut Origin> {
         match self {
             Self::Append(draft) => Some(&mut draft.origin),
             Self::Edit { details, .. }
@@ -115,7 +108,7 @@ impl PendingRequest {
 
     /// Returns content, origin and kept blobs of the request, for replacing the content. Drops the
     /// provider's bytes, which would no longer match.
-    fn said_mut(&mut self) -> Option<(&mut Content, &mut Origin, &mut Vec<Blob>)> {
+    pub(crate) fn said_mut(&mut self) -> Option<(&mut Content, &mut Origin, &mut Vec<Blob>)> {
         match self {
             Self::Append(draft) => {
                 let draft = draft.as_mut();
@@ -135,15 +128,6 @@ impl PendingRequest {
             Self::Merge { conflicts, .. } => conflicts.as_deref(),
             _ => None,
         }
-    }
-
-    /// Returns the source head and options of a merge; `None` for any other request.
-    pub(crate) fn merge(&self) -> Option<(CommitId, MergeOptions)> {
-        let Self::Merge { source, no_fast_forward, details, .. } = self else { return None };
-        // Unrelated histories were already refused when the merge was deferred or kept.
-        let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
-        options.no_fast_forward = *no_fast_forward;
-        Some((*source, options))
     }
 
     pub(crate) fn set_conflicts(&mut self, new: Vec<KeptConflict>) {
@@ -268,8 +252,8 @@ struct DecisionDoc {
 /// A document to store: its ref and its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
-    name: RefName,
-    blob: Blob,
+    pub(crate) name: RefName,
+    pub(crate) blob: Blob,
 }
 
 impl Document {
@@ -305,18 +289,6 @@ impl Document {
         Self::of(PENDING, &pending.id, &doc)
     }
 
-    /// Adds it to a write. The write conflicts if its ref already exists.
-    pub(crate) fn add_to(&self, txn: &mut Txn<'_>) -> Result<()> {
-        self.replace(txn, None)
-    }
-
-    /// Adds it to a write, replacing the document that its ref has now.
-    pub(crate) fn replace(&self, txn: &mut Txn<'_>, now: Option<RefTarget>) -> Result<()> {
-        txn.blob(self.blob.clone())?;
-        txn.move_from(&self.name, now, Some(self.target()));
-        Ok(())
-    }
-
     /// Returns the target of a ref to it.
     pub(crate) fn target(&self) -> RefTarget {
         RefTarget::Blob(self.blob.id())
@@ -330,13 +302,6 @@ impl Document {
     pub(crate) fn pending_name(id: &str) -> Result<RefName> {
         Ok(RefName::new(format!("{PENDING}{id}"))?)
     }
-
-    /// Stores it in a write of its own.
-    pub(crate) async fn store(&self, repo: &Repo, what: &str) -> Result<()> {
-        let mut txn = Txn::new(repo)?;
-        self.add_to(&mut txn)?;
-        require_done(txn.apply(what, &Default::default()).await?)
-    }
 }
 
 pub(crate) fn damaged(what: impl Into<String>) -> Error {
@@ -345,42 +310,63 @@ pub(crate) fn damaged(what: impl Into<String>) -> Error {
 
 /// Creates the name of a pending approval or a decision: 64 random bits, since decisions are never
 /// deleted.
-fn fresh_id(first: &str) -> Result<String> {
+pub(crate) fn fresh_id(first: &str) -> Result<String> {
     let random = OperationId::random().map_err(Error::Random)?.to_string();
     let digits: String = random.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     Ok(format!("{first}-{digits}"))
 }
 
 impl Repo {
-    /// Reads the original of a changed message: the content that a handler replaced when it was
-    /// committed, or the first version before any edit; `None` if the commit has no content, or its
-    /// message is unchanged.
-    ///
-    /// # Errors
-    /// When the store fails, or a blob is damaged.
-    pub async fn original_of(&self, id: CommitId) -> Result<Option<Content>> {
-        use tract_core::{AuthorKind, Op};
-        let commit = self.require_commit(id).await?;
-        let Some(kind) = &commit.kind else { return Ok(None) };
-        let first = match &commit.op {
-            Op::Edit { .. } => {
-                let slot = edited_slot(id, &self.changes(&commit).await?);
-                let Some(slot) = slot else { return Ok(None) };
-                // A slot is a name: its commit may not be stored.
-                let Some(first) = self.commit(slot).await? else { return Ok(None) };
-                first
-            }
-            _ => commit.clone(),
-        };
-        let original = first.keeps.first().copied();
-        match original.filter(|_| first.origin.by == AuthorKind::Hook) {
-            Some(original) => {
-                let blob = self.require_blob(original).await?;
-                let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
-                Ok(Some(Content::from_blob(kind, text)?))
-            }
-            None if first.id() == id => Ok(None),
-            None => self.content_of(first.id()).await.map(Some),
-        }
+    /// Records the change of a content. Returns the blob of the original.
+    pub(crate) fn record_change(
+        &self,
+        record: &mut DecisionRecord,
+        old: &Content,
+        new: &Content,
+    ) -> Result<Blob> {
+        let original = Blob::seal(old.to_blob()?);
+        record.before = Some(original.id().to_hex());
+        record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
+        record.tokens_before = Some(self.count(&old.text()));
+        record.tokens_after = Some(self.count(&new.text()));
+        Ok(original)
+    }
+
+    /// Reads the document that a ref points to.
+    pub(crate) async fn document<T: serde::de::DeserializeOwned>(
+        &self,
+        target: &RefTarget,
+    ) -> Result<T> {
+        let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
+        let blob = self.require_blob(id).await?;
+        let read = serde_json::from_slice(blob.bytes());
+        Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
+    }
+
+    /// Reads a pending approval.
+    pub(crate) async fn read_pending(&self, target: &RefTarget) -> Result<Pending> {
+        let doc: PendingDoc = self.document(target).await?;
+        Ok(Pending {
+            id: doc.id,
+            event: doc.event,
+            branch: RefName::new(doc.branch)?,
+            head: doc.head,
+            handler: doc.handler,
+            reason: doc.reason,
+            created_at_us: doc.created_at_us,
+            request: doc.request.into_request()?,
+        })
+    }
+
+    /// Reads a recorded decision.
+    pub(crate) async fn read_decided(&self, target: &RefTarget) -> Result<RecordedDecision> {
+        let doc: DecisionDoc = self.document(target).await?;
+        Ok(RecordedDecision {
+            id: doc.id,
+            branch: RefName::new(doc.branch)?,
+            record: doc.record,
+            request: doc.request.into_request()?,
+            commit: doc.commit,
+        })
     }
 }

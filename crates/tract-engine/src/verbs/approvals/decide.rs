@@ -3,24 +3,21 @@
 use std::sync::Arc;
 
 use tract_core::{
-    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, ObjectId, Op, Origin, RefName,
-    RefTarget, ToolCall,
+    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
+    ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
-use super::rule::WriteTarget;
-use super::{
-    DECISIONS, DecisionDoc, Document, PENDING, Pending, PendingDoc, PendingRequest,
-    RecordedDecision, damaged, fresh_id,
-};
-use crate::history::reach::damage;
 use crate::plan::{
     Line, Records, Refusal, Request, ResolveFn, Selection, plan, version_of, with_text,
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
-use crate::verbs::merge::{MergeProgress, Merged};
-use crate::verbs::summarize::summary_of;
+use crate::verbs::merge::{MergeProgress, Merged, merge_of};
+use crate::write::hooks::{WriteTarget, summary_of};
+use crate::write::pending::{
+    DECISIONS, Document, PENDING, Pending, PendingRequest, RecordedDecision, damaged, fresh_id,
+};
 use crate::write::requests::check_decided_edit;
 use crate::write::txn::{Txn, WriteOptions};
 
@@ -116,7 +113,7 @@ impl Repo {
             PendingRequest::Call { .. } => "before_dispatch",
         };
         let (pending, document) = place.pending("p", pending_request, event, by, reason.into())?;
-        document.store(self, "defer").await?;
+        Txn::store_document(self, &document, "defer").await?;
         Ok(pending)
     }
 
@@ -197,7 +194,7 @@ impl Repo {
                 request: pending.request.clone(),
                 commit: commit.map(|commit| commit.id()),
             };
-            Document::decided(&decided)?.add_to(&mut txn)?;
+            txn.add_document(&Document::decided(&decided)?)?;
             let what = format!("pending {}", record.action);
             match txn.apply(&what, &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => return Ok(decided),
@@ -283,21 +280,6 @@ impl Repo {
         record
     }
 
-    /// Records the change of a content. Returns the blob of the original.
-    pub(crate) fn record_change(
-        &self,
-        record: &mut DecisionRecord,
-        old: &Content,
-        new: &Content,
-    ) -> Result<Blob> {
-        let original = Blob::seal(old.to_blob()?);
-        record.before = Some(original.id().to_hex());
-        record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
-        record.tokens_before = Some(self.count(&old.text()));
-        record.tokens_after = Some(self.count(&new.text()));
-        Ok(original)
-    }
-
     /// Finds a pending approval by its name or a prefix of it.
     pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
         let all = self.store().list_refs(self.name(), PENDING).await?;
@@ -323,42 +305,6 @@ impl Repo {
         }
         let waiting = all.iter().map(|(found, _)| name(found)).collect();
         Err(Error::UnknownPending { id: id.to_owned(), waiting })
-    }
-
-    async fn read_pending(&self, target: &RefTarget) -> Result<Pending> {
-        let doc: PendingDoc = self.document(target).await?;
-        Ok(Pending {
-            id: doc.id,
-            event: doc.event,
-            branch: RefName::new(doc.branch)?,
-            head: doc.head,
-            handler: doc.handler,
-            reason: doc.reason,
-            created_at_us: doc.created_at_us,
-            request: doc.request.into_request()?,
-        })
-    }
-
-    async fn read_decided(&self, target: &RefTarget) -> Result<RecordedDecision> {
-        let doc: DecisionDoc = self.document(target).await?;
-        Ok(RecordedDecision {
-            id: doc.id,
-            branch: RefName::new(doc.branch)?,
-            record: doc.record,
-            request: doc.request.into_request()?,
-            commit: doc.commit,
-        })
-    }
-
-    /// Reads the document that a ref points to.
-    pub(crate) async fn document<T: serde::de::DeserializeOwned>(
-        &self,
-        target: &RefTarget,
-    ) -> Result<T> {
-        let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
-        let blob = self.require_blob(id).await?;
-        let read = serde_json::from_slice(blob.bytes());
-        Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
     }
 }
 
@@ -451,7 +397,7 @@ async fn carried_out(
         }
         return txn.add_decided(branch, &request).await.map(Some);
     }
-    let Some((source, options)) = pending_request.merge() else { return Ok(None) };
+    let Some((source, options)) = merge_of(pending_request) else { return Ok(None) };
     match txn.merge(branch, source, &options).await? {
         Merged::Commit(commit) => Ok(Some(commit)),
         Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),

@@ -11,10 +11,11 @@ use tract_core::{
 use tract_hooks::DecisionRecord;
 
 use super::decide::error_result;
-use super::{Document, NotWritten, Pending, PendingRequest, WriteTarget};
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
+use crate::write::hooks::{NotWritten, WriteTarget};
+use crate::write::pending::{Document, Pending, PendingRequest};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// The outcome of one result of a turn.
@@ -150,7 +151,7 @@ impl Repo {
                 answers.push(self.add_result(&mut txn, branch, draft, settled).await?);
             }
             for document in &documents {
-                document.add_to(&mut txn)?;
+                txn.add_document(&document)?;
             }
             if let Some(alongside) = &turn.alongside {
                 alongside.add_to(&mut txn).await?;
@@ -201,7 +202,7 @@ impl Repo {
         let (request, rejected) = match settled.insert(known) {
             ResultWrite::Request(request, rejected) => (request, rejected),
             ResultWrite::Deferred(deferred, document) => {
-                document.add_to(txn)?;
+                txn.add_document(&document)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));
             }
         };
@@ -216,7 +217,7 @@ impl Repo {
         };
         Ok(match rejected {
             Some((rejected, document)) => {
-                document.add_to(txn)?;
+                txn.add_document(&document)?;
                 TurnAnswer::Rejected { commit, rejected: rejected.clone() }
             }
             None => TurnAnswer::Committed(commit),

@@ -7,7 +7,7 @@ use tract_hooks::{
 
 use super::{DecisionSource, Ruled, WriteTarget, edited_content, not_here};
 use crate::plan::{Details, PlannedCommit, Request, Selection};
-use crate::verbs::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
+use crate::write::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
 
 impl WriteTarget<'_> {
     /// Asks about a message or an edit.

@@ -3,11 +3,11 @@
 use tract_core::{AuthorKind, Content, Draft, Origin};
 use tract_hooks::{DecisionRecord, Summarize};
 
+use super::summary_of;
 use super::{DecisionSource, NotWritten, Ruled, WriteTarget, with_summary};
 use crate::plan::{Details, Request, with_answer_of};
 use crate::repo::error::{DeferredOperation, Rejected, Result};
-use crate::verbs::pending::{Document, Pending, PendingRequest, RecordedDecision, fresh_id};
-use crate::verbs::summarize::summary_of;
+use crate::write::pending::{Document, Pending, PendingRequest, RecordedDecision, fresh_id};
 
 impl WriteTarget<'_> {
     /// Checks that a handler's content can replace the original.

@@ -14,7 +14,7 @@ use crate::repo::error::Result;
 /// A request. Externally tagged: only that keeps all digits of numbers in embedded JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum PendingRequestDoc {
+pub(crate) enum PendingRequestDoc {
     Append(DraftDoc),
     Edit {
         target: CommitId,
@@ -47,7 +47,7 @@ pub(super) enum PendingRequestDoc {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct DraftDoc {
+pub(crate) struct DraftDoc {
     content: ContentDoc,
     role: Option<String>,
     form: Option<String>,
@@ -59,13 +59,13 @@ pub(super) struct DraftDoc {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ContentDoc {
+pub(crate) struct ContentDoc {
     kind: String,
     content: JsonText,
 }
 
 #[derive(Serialize, Deserialize)]
-pub(super) struct ConflictDoc {
+pub(crate) struct ConflictDoc {
     #[serde(flatten)]
     conflict: MergeConflict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ impl DraftDoc {
 }
 
 impl PendingRequestDoc {
-    pub(super) fn of(request: PendingRequest) -> Result<Self> {
+    pub(crate) fn of(request: PendingRequest) -> Result<Self> {
         Ok(match request {
             PendingRequest::Merge { source, no_fast_forward, details, conflicts } => {
                 let conflicts = conflicts.map(|all| all.into_iter().map(ConflictDoc::of).collect());
@@ -173,7 +173,7 @@ impl PendingRequestDoc {
         })
     }
 
-    pub(super) fn into_request(self) -> Result<PendingRequest> {
+    pub(crate) fn into_request(self) -> Result<PendingRequest> {
         Ok(match self {
             Self::Append(draft) => PendingRequest::Append(Box::new(draft.draft()?)),
             Self::Edit { target, content, details } => {
@@ -208,7 +208,7 @@ impl PendingRequestDoc {
 
 impl PendingRequest {
     /// Returns the request that carries it out; `None` for a merge and for a call.
-    pub(super) fn request(self) -> Option<Request> {
+    pub(crate) fn request(self) -> Option<Request> {
         Some(match self {
             Self::Append(draft) => Request::Append(*draft),
             Self::Edit { target, content, details } => {

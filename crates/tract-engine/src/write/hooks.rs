@@ -3,6 +3,7 @@
 
 mod carry;
 mod change;
+mod summary;
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,10 +13,11 @@ use tract_hooks::{
     OnFailure, ToolResultAction, ToolResultReceived, ToolSummarization,
 };
 
-use super::{Document, PendingRequest};
+pub(crate) use self::summary::{SUMMARIZATION_CONFIG, conversation, request, summary_of};
 use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
+use crate::write::pending::{Document, PendingRequest};
 
 /// The name under which the repository's own rule for summaries decides.
 const AUTOMATIC: &str = "tool-summarization";
@@ -36,18 +38,6 @@ pub(crate) enum NotWritten {
 impl<E: Into<Error>> From<E> for NotWritten {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
-    }
-}
-
-impl NotWritten {
-    /// Stores the document of the decision. Returns the error to report.
-    pub(crate) async fn store(self, repo: &Repo) -> Error {
-        let (document, what, error) = match self {
-            Self::Rejected(rejected, document) => (document, "reject", Error::Rejected(rejected)),
-            Self::Deferred(deferred, document) => (document, "defer", Error::Deferred(deferred)),
-            Self::Failed(error) => return error,
-        };
-        document.store(repo, what).await.err().unwrap_or(error)
     }
 }
 
