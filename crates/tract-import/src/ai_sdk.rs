@@ -1,5 +1,5 @@
-//! Messages of the Vercel AI SDK, as applications store them: messages of the user interface, whose
-//! calls have their results in the same part, messages for the model, and those of version 4.
+//! Messages of the Vercel AI SDK, as applications store them: UI messages, whose calls have their
+//! results in the same part, model messages, and messages of version 4.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -200,7 +200,7 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
 }
 
 impl Steps {
-    /// Takes a part; returns what it is counted as where no model saw it.
+    /// Reads a part. Returns the name to count it under if no model saw it.
     fn part(&mut self, part: &PartFields<'_>) -> Option<String> {
         let kind = part.part_type.as_deref().unwrap_or("untyped");
         match kind {
@@ -232,8 +232,8 @@ impl Steps {
                 let call: PartFields<'_> = lenient(part.tool_invocation).unwrap_or_default();
                 self.invocation(&call);
             }
-            // What a user is asked, and what they decided: the call and its result are parts of their
-            // own. A part of a tool that has this name has a state.
+            // Approval requests and responses: the call and its result are separate parts. A tool
+            // part with this name has a state.
             "tool-approval-request" | "tool-approval-response" if part.state.is_none() => {
                 return Some(kind.to_owned());
             }
@@ -249,7 +249,7 @@ impl Steps {
         None
     }
 
-    /// A call and its result in one part.
+    /// Reads a call and its result from one part.
     fn tool(&mut self, part: &PartFields<'_>, name: &str) -> Option<String> {
         let state = part.state.as_deref().unwrap_or("input-available");
         if state == "input-streaming" {
@@ -268,7 +268,7 @@ impl Steps {
         None
     }
 
-    /// A call of version 4.
+    /// Reads a call of version 4.
     fn invocation(&mut self, call: &PartFields<'_>) {
         let name = call.tool_name.clone().unwrap_or_default();
         self.parts.push(call.call(&name));
@@ -279,7 +279,7 @@ impl Steps {
     }
 }
 
-/// What a result says to the model, and whether it is an error.
+/// Returns the parts of a result that the model sees, and whether it is an error.
 fn output(raw: Raw<'_>) -> (Vec<Part>, bool) {
     #[derive(Deserialize)]
     struct Output<'a> {

@@ -1,7 +1,7 @@
-//! Histories of Aider: a file of Markdown with all chats of a folder.
+//! Histories of Aider: a Markdown file with all chats of a folder.
 //!
-//! A chat begins with a heading that has its time. A line with `####` is what a user typed, a line with
-//! `>` is what Aider printed, and all else is what the model said.
+//! A chat starts with a heading that contains its time. Lines with `####` were typed by the user,
+//! lines with `>` were printed by Aider, and all other lines are the model's.
 
 use tract_core::{Draft, JsonText, Priority};
 
@@ -10,12 +10,12 @@ use crate::recording::RecordedNote;
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::values::{self, Metadata, model_config, recorded};
 
-/// The beginning of the first line of a chat.
+/// The first characters of a chat's first line.
 const CHAT: &str = "# aider chat started at ";
-/// Commands that ask the model; other commands of the user are for Aider.
+/// Commands that ask the model. All other commands are carried out by Aider.
 const ASKING: [&str; 4] = ["/ask", "/code", "/architect", "/context"];
 
-/// Whether a text is such a file.
+/// Returns whether a text is such a file.
 pub(crate) fn is_one(head: &str) -> bool {
     head.lines().map(str::trim).find(|line| !line.is_empty()).is_some_and(|l| l.starts_with(CHAT))
 }
@@ -27,7 +27,7 @@ enum BlockKind {
     Said,
 }
 
-/// Lines of one kind.
+/// Consecutive lines of one kind.
 struct Block {
     kind: BlockKind,
     line: usize,
@@ -56,7 +56,7 @@ pub(crate) fn read(text: &str) -> Document {
             () if line.trim().is_empty()
                 && block.as_ref().is_none_or(|b| b.kind != BlockKind::Said) =>
             {
-                // A blank line ends what a user typed or Aider printed.
+                // A blank line ends a block of the user or of Aider.
                 chat.end_block(block.take());
                 continue;
             }
@@ -74,7 +74,7 @@ pub(crate) fn read(text: &str) -> Document {
             }
         }
     }
-    // The tool writes whole lines: a part of one is the rest of what is written right now.
+    // Aider writes whole lines, so an incomplete one is still being written.
     let is_torn = !text.is_empty() && !text.ends_with('\n');
     match block {
         Some(block) if is_torn => {
@@ -87,8 +87,8 @@ pub(crate) fn read(text: &str) -> Document {
     all
 }
 
-/// Marks the lines that are within a block of code. A fence that is not closed before the next chat, or before
-/// another one is opened, is none.
+/// Marks the lines inside code blocks. A fence that is not closed before the next chat, or before
+/// the next opening fence, is ignored.
 fn fenced(lines: &[&str]) -> Vec<bool> {
     let mut fenced = vec![false; lines.len()];
     let mut open: Option<(usize, String)> = None;
@@ -121,7 +121,7 @@ struct Chat {
     conversation: Conversation,
     at: Option<i64>,
     model: Option<String>,
-    /// A command that no answer followed so far.
+    /// A command without an answer so far.
     command: Option<(usize, String)>,
     has_begun: bool,
 }
@@ -175,7 +175,7 @@ impl Chat {
         }
     }
 
-    /// Says a command. One that no answer follows was not sent to the model.
+    /// Ends a command. One without an answer was not sent to the model.
     fn end_command(&mut self, is_skipped: bool) {
         let Some((line, text)) = self.command.take() else { return };
         let draft = Draft::user(text);
@@ -223,7 +223,7 @@ impl Chat {
     }
 }
 
-/// The tokens and the cost of an answer, in USD, as Aider prints them: rounded.
+/// Parses the tokens and the cost of an answer in USD, both rounded, as Aider prints them.
 fn tokens(line: &str) -> Option<(TokenTotals, Option<f64>)> {
     let rest = line.strip_prefix("Tokens: ")?;
     let (counts, cost) = match rest.split_once(" Cost: ") {
@@ -250,7 +250,7 @@ fn tokens(line: &str) -> Option<(TokenTotals, Option<f64>)> {
     Some((usage, cost))
 }
 
-/// Reads a count such as `950`, `1.2k` or `1.5M`.
+/// Parses a count such as `950`, `1.2k` or `1.5M`.
 fn count(text: &str) -> Option<u64> {
     let (number, unit) = match text.strip_suffix('k') {
         Some(number) => (number, 1e3),

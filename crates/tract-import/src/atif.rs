@@ -1,4 +1,4 @@
-//! Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor: one JSON document.
+//! Trajectories in ATIF, the Agent Trajectory Interchange Format of Harbor: a JSON document.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded};
 
-/// Trajectories of subagents within each other that are read.
+/// Maximum nesting depth of subagent trajectories.
 const MAX_DEPTH: usize = 8;
 
 #[derive(Debug, Deserialize)]

@@ -1,8 +1,8 @@
-//! What was read of files, so that files that did not change need not be read again.
+//! The import cache: the results of reading files, so that unchanged files are not read again.
 //!
-//! The cache holds no message: of each file its identity, the branches that its conversations made,
-//! and what the import reported. It is derived data. An entry counts only while the file is the same
-//! and every branch still has what was read of it; else the file is read.
+//! The cache contains no messages. For each file it stores its identity, the branches of its
+//! conversations, and the import's report. It is derived data: an entry is valid only while the
+//! file is unchanged and every branch still contains its commits; otherwise the file is read.
 
 mod stamp;
 mod stored;
@@ -20,42 +20,45 @@ pub(crate) use self::stored::{PlacedBranch, StoredFile, StoredSession, name_of};
 use crate::callers::FileCallers;
 use crate::source::SessionFile;
 
-/// The layout of the file. Another one is not read.
+/// The version of the file's layout. Other versions are ignored.
 const FORMAT: u32 = 3;
-/// Bytes of the file at most. Beyond that, the entries that were read longest ago are left out.
+/// Maximum file size in bytes. Beyond it, the entries that were read longest ago are dropped.
 const MAX_BYTES: usize = 32 << 20;
-/// Bytes of an entry at most: a recording with many anomalies is read again.
+/// Maximum entry size in bytes. A recording with many anomalies is read every time.
 const MAX_ENTRY_BYTES: usize = 64 << 10;
-/// A file that was written to within this time before it was read may have changed since without
-/// another stamp: file systems keep times in steps.
+/// Minimum age of a file's last modification when it is read. File systems round times, so a file
+/// modified within this time may change again without a new stamp.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// The first line of the file: what must hold for the rest to be read.
+/// The first line of the file, which is checked before the other lines are used.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u32,
     /// The build that read the files.
     reader: String,
-    /// The hash of all that follows.
+    /// The hash of all lines after it.
     sum: String,
 }
 
-/// What earlier imports into one repository read, for [`import_cached`](crate::import_cached).
+/// A cache of the results of earlier imports into one repository, for
+/// [`import_cached`](crate::import_cached).
 ///
-/// It makes an import faster and changes nothing else: branches, reports and errors are those of
-/// [`import`](crate::import()). One cache belongs to one repository of one store.
+/// It only makes an import faster: branches, reports and errors are those of
+/// [`import`](crate::import()). A cache belongs to one repository of one store.
 #[derive(Debug)]
 pub struct ImportCache {
     reader: String,
     files: HashMap<PathBuf, StoredFile>,
-    /// The file that made each branch; none where several did, which are all read each time.
+    /// The file of each branch; `None` if several files share a branch, which are then all read
+    /// every time.
     owners: HashMap<String, Option<PathBuf>>,
     is_changed: bool,
     unchanged: usize,
 }
 
 impl ImportCache {
-    /// Makes an empty one. `reader` names the build that reads: entries of another one are not used.
+    /// Creates an empty cache. `reader` names the build that reads: entries of other builds are
+    /// ignored.
     pub fn new(reader: impl Into<String>) -> Self {
         Self {
             reader: reader.into(),
@@ -66,8 +69,8 @@ impl ImportCache {
         }
     }
 
-    /// Reads the file of a cache. It is empty where there is none, or where it is damaged, too large,
-    /// or of another build.
+    /// Reads a cache file. The cache is empty if the file is missing, damaged, too large, or from
+    /// another build.
     pub fn open(path: &Path, reader: impl Into<String>) -> Self {
         let mut cache = Self::new(reader);
         let is_sound = std::fs::metadata(path).is_ok_and(|file| file.len() <= MAX_BYTES as u64);
@@ -80,11 +83,11 @@ impl ImportCache {
         cache
     }
 
-    /// Writes the cache to a file, all of it or nothing, where anything changed since it was opened.
-    /// The file is readable for its owner alone.
+    /// Writes the cache to a file, all or nothing, if it changed since it was opened. Only the
+    /// owner can read the file.
     ///
     /// # Errors
-    /// When the file cannot be written; the one before it is left as it was.
+    /// When the file cannot be written. The previous file is then unchanged.
     pub fn save(&mut self, path: &Path) -> io::Result<()> {
         if !self.is_changed {
             return Ok(());
@@ -97,7 +100,7 @@ impl ImportCache {
             if line.len() > MAX_ENTRY_BYTES {
                 continue;
             }
-            // The header and the end of a line are well below this.
+            // The header and line ends are well below this.
             if body.len() + line.len() + (1 << 10) > MAX_BYTES {
                 break;
             }
@@ -114,7 +117,7 @@ impl ImportCache {
         Ok(())
     }
 
-    /// Returns how many files the last import did not read, as they had not changed.
+    /// Returns the number of unchanged files that the last import skipped.
     pub fn unchanged_files(&self) -> usize {
         self.unchanged
     }
@@ -127,7 +130,7 @@ impl ImportCache {
         self.unchanged += 1;
     }
 
-    /// Returns what was read of a file, where it is the same as it was then.
+    /// Returns the entry of a file, if the file is unchanged.
     pub(crate) fn find(&self, file: &SessionFile, redact: bool) -> Option<&StoredFile> {
         if !file.channels().is_empty() {
             return None;
@@ -136,13 +139,13 @@ impl ImportCache {
         let stored = self.files.get(&key)?;
         let is_same = stored.source == file.source().as_str()
             && stored.redact == redact
-            // A clock that went backwards proves nothing about the order of two times.
+            // If the clock went backwards, the order of the two times is meaningless.
             && stored.read_at <= micros(SystemTime::now())?
             && Stamp::of(file.path())? == stored.stamp;
         is_same.then_some(stored)
     }
 
-    /// Remembers what was read of a file; what was known of it before counts no more.
+    /// Stores the result of reading a file, replacing an earlier one.
     pub(crate) fn remember(&mut self, file: &SessionFile, read: Option<StoredFile>) {
         let Some(key) = key(file) else { return };
         self.remove(&key);
@@ -177,7 +180,7 @@ impl ImportCache {
     }
 }
 
-/// The file of a cache entry: one that is read as a whole, from one file.
+/// Returns the cache key of a file; `None` unless it is a single file that is read as a whole.
 fn key(file: &SessionFile) -> Option<PathBuf> {
     if file.url().is_some() {
         return None;
@@ -194,14 +197,14 @@ fn micros(time: SystemTime) -> Option<u64> {
     u64::try_from(since.as_micros()).ok()
 }
 
-/// A file as it is before it is read: what it takes to remember it.
+/// The state of a file before it is read, for remembering the result.
 pub(crate) struct ReadFile {
     stamp: Stamp,
     read_at: u64,
 }
 
 impl ReadFile {
-    /// Begins with a file; `None` where nothing is to be remembered of it.
+    /// Takes the state of a file; `None` if the result must not be remembered.
     pub(crate) fn begin(file: &SessionFile) -> Option<Self> {
         key(file)?;
         let now = SystemTime::now();
@@ -210,7 +213,7 @@ impl ReadFile {
         Some(Self { stamp, read_at: micros(now)? })
     }
 
-    /// Ends with a file that was read; `None` where it changed meanwhile.
+    /// Creates the entry after reading; `None` if the file changed while it was read.
     pub(crate) fn end(self, file: &SessionFile, redact: bool) -> Option<StoredFile> {
         let is_same = Stamp::of(file.path())? == self.stamp;
         is_same.then(|| StoredFile {
@@ -241,7 +244,7 @@ fn read(path: &Path, reader: &str) -> Option<Vec<(PathBuf, StoredFile)>> {
     lines.map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
-/// Puts a file in the place of another one.
+/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -255,7 +258,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
-        // What is left of it is of no use.
+        // Remove the incomplete temporary file.
         let _ = std::fs::remove_file(&temporary);
     }
     written

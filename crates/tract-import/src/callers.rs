@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Caller;
 
-/// A session, and a subagent of it.
+/// A session and one of its subagents.
 pub(crate) type AgentKey = (String, String);
 
-/// What a file says and asks of calls, in order.
+/// The calls that a file provides and looks up, in order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FileCallers {
     pub(crate) offered: Vec<(AgentKey, Caller)>,
     pub(crate) calls: Vec<(AgentKey, Option<Caller>)>,
 }
 
-/// What is known of calls, and what one file says and asks of them.
+/// The known calls, and those that the current file provides and looks up.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
     known: HashMap<AgentKey, Caller>,
@@ -24,7 +24,7 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Returns the call that started a subagent, as far as the files before this one name it.
+    /// Returns the call that started a subagent, if a file before this one contains it.
     pub(crate) fn ask(&mut self, agent: AgentKey) -> Option<Caller> {
         let caller = self.get(&agent).cloned();
         self.file.calls.push((agent, caller.clone()));
@@ -35,18 +35,18 @@ impl Callers {
         self.known.get(agent)
     }
 
-    /// Names the call of a subagent; the first file that does counts.
+    /// Records the call of a subagent. The first file that provides it wins.
     pub(crate) fn offer(&mut self, agent: AgentKey, caller: Caller) {
         self.file.offered.push((agent.clone(), caller.clone()));
         self.add(agent, caller);
     }
 
-    /// Adds what a file named that is not read this time.
+    /// Adds a call of a file that is not read this time.
     pub(crate) fn add(&mut self, agent: AgentKey, caller: Caller) {
         self.known.entry(agent).or_insert(caller);
     }
 
-    /// Takes what was offered and asked since the last time.
+    /// Returns the calls provided and looked up since the last time.
     pub(crate) fn end_file(&mut self) -> FileCallers {
         std::mem::take(&mut self.file)
     }

@@ -1,5 +1,5 @@
-//! Exports of ChatGPT: `conversations.json`, a list of conversations, or one conversation by itself.
-//! Each is a tree of messages, of which `current_node` names the end that is shown.
+//! Exports of ChatGPT: `conversations.json`, a list of conversations, or a single conversation.
+//! Each is a tree of messages, and `current_node` names the last message shown.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::recording::Recording;
 use crate::values::{self, Metadata, canonical, model_config, recorded, shown};
 
-/// Whether an object is a conversation of an export.
+/// Returns whether an object is a conversation of an export.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     members.object("mapping").is_some_and(|mapping| {
         let mut nodes = mapping.names().into_iter().filter_map(|name| mapping.object(name));
@@ -39,7 +39,7 @@ fn say(conversation: &mut Conversation, members: &Object<'_>) {
     conversation.facts.session = id;
     conversation.facts.title = members.filled("title");
     let Some(mapping) = members.object("mapping") else { return };
-    // The order of the members says nothing: messages are in the order of their times.
+    // The order of the members is arbitrary: sort messages by time.
     let mut entries: Vec<(Option<i64>, &str, Object<'_>)> = mapping
         .names()
         .into_iter()
@@ -75,7 +75,7 @@ fn say(conversation: &mut Conversation, members: &Object<'_>) {
     say_tree(conversation, nodes, members.text("current_node").as_deref());
 }
 
-/// The places of messages, each after the one that it follows.
+/// Returns the positions of messages, each after its parent.
 fn by_depth(
     parents: &HashMap<&str, Option<String>>,
     entries: &[(Option<i64>, &str, Object<'_>)],
@@ -90,7 +90,7 @@ fn by_depth(
                 depth = known + 1;
                 break;
             }
-            // In a circle, any of its messages is the first one.
+            // In a cycle, any message can be the first one.
             depths.insert(at, 0);
             path.push(at);
             let parent = parents.get(at).and_then(|parent| parent.as_deref());
@@ -111,13 +111,14 @@ fn by_depth(
 }
 
 struct Reader<'a> {
-    /// The tool that each call is of, by the message that has it, until it has its result.
+    /// The tool of each call, by the message with the call, until its result is read.
     calls: HashMap<String, String>,
     parents: &'a HashMap<&'a str, Option<String>>,
     model: Option<String>,
 }
 
-/// Steps from a result back to its call: messages without text may be between them.
+/// Maximum number of messages from a result back to its call. Messages without text may be in
+/// between.
 const MAX_STEPS: usize = 8;
 
 impl Reader<'_> {
@@ -132,7 +133,7 @@ impl Reader<'_> {
         let parts = parts(recording, node.line, &kind, &content);
         for raw in facts.list("attachments") {
             let file = Object::of(Some(raw)).unwrap_or_default();
-            // Pictures are parts of the content.
+            // Images are parts of the content.
             if !file.text("mime_type").is_some_and(|kind| kind.starts_with("image/")) {
                 let name = file.text("name").unwrap_or_default();
                 let what = format!("the attachment {name:?} is not in the export's JSON");
@@ -150,7 +151,7 @@ impl Reader<'_> {
             "assistant" => {
                 let mut draft = Draft::assistant("");
                 match recipient {
-                    // A call: the message as a whole is for a tool.
+                    // A call: the message as a whole is addressed to a tool.
                     Some(tool) => {
                         let text = joined(&parts);
                         draft = draft.call(&node.id, &tool, arguments(&text));
@@ -174,7 +175,7 @@ impl Reader<'_> {
                         is_error: kind == "system_error",
                         parts,
                     })),
-                    // A tool may say more than one thing, and some are not called.
+                    // A tool may send several messages, and some tools are not called.
                     None => {
                         metadata.set("injected", name.as_deref().unwrap_or("tool"));
                         Draft::new(Content::User(body(parts)))
@@ -193,12 +194,12 @@ impl Reader<'_> {
         node.drafts.push(recorded(draft, Some(&node.id), at));
     }
 
-    /// The call that a result after a message answers.
+    /// Returns the call that a result after a message answers.
     fn call_of(&mut self, parent: Option<&str>, tool: Option<&str>) -> Option<String> {
         let mut next = parent?.to_owned();
         for _ in 0..MAX_STEPS {
             if let Some(called) = self.calls.get(&next) {
-                // The author of the result of `browser.search` is `browser`.
+                // For example, the author of results of `browser.search` is `browser`.
                 let is_its = tool.is_none_or(|tool| {
                     called == tool || called.split('.').next() == tool.split('.').next()
                 });
@@ -214,7 +215,8 @@ impl Reader<'_> {
     }
 }
 
-/// The arguments of a call, whose text is JSON or a program: an object, as providers want it.
+/// Returns the arguments of a call, whose text is JSON or a program, as an object: providers
+/// require one.
 fn arguments(text: &str) -> String {
     match Object::parse(text) {
         Some(_) => text.to_owned(),
@@ -230,7 +232,7 @@ fn joined(parts: &[Part]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The parts of a content, by its type.
+/// Reads the parts of a content by its type.
 fn parts(recording: &mut Recording, line: usize, kind: &str, content: &Object<'_>) -> Vec<Part> {
     let text = |text: Option<String>| -> Vec<Part> {
         text.filter(|text| !text.trim().is_empty()).map(Part::text).into_iter().collect()
@@ -271,7 +273,7 @@ fn parts(recording: &mut Recording, line: usize, kind: &str, content: &Object<'_
                 reasoning.map(|text| Part::Reasoning { text, signature: None, encrypted: None });
             reasoning.collect()
         }
-        // A statement of the interface about how long the model thought.
+        // A notice of the user interface about the thinking time.
         "reasoning_recap" => Vec::new(),
         "user_editable_context" => {
             let members = ["user_profile", "user_instructions"];
@@ -293,7 +295,7 @@ fn parts(recording: &mut Recording, line: usize, kind: &str, content: &Object<'_
     }
 }
 
-/// An element of a content: a text, a transcript, or a picture that the export has elsewhere.
+/// Reads an element of a content: a text, a transcript, or an image stored elsewhere in the export.
 fn part(recording: &mut Recording, line: usize, raw: &RawValue) -> Option<Part> {
     if let Some(text) = values::text(Some(raw)) {
         return (!text.is_empty()).then(|| Part::text(text));

@@ -1,4 +1,4 @@
-//! Exports of Claude.ai: `conversations.json`, a list of conversations, or one of them by itself.
+//! Exports of Claude.ai: `conversations.json`, a list of conversations, or a single conversation.
 
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
@@ -8,10 +8,10 @@ use crate::object::Object;
 use crate::recording::Recording;
 use crate::values::{self, Metadata, canonical, model_config, recorded};
 
-/// The parent of the first message, in exports that have parents.
+/// The parent of the first message, in exports with parents.
 const NO_PARENT: &str = "00000000-0000-4000-8000-000000000000";
 
-/// Whether an object is a conversation of an export.
+/// Returns whether an object is a conversation of an export.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     members.has_all(&["uuid", "chat_messages"])
 }
@@ -62,13 +62,13 @@ fn say(conversation: &mut Conversation, members: &Object<'_>) {
     say_tree(conversation, nodes, current.as_deref());
 }
 
-/// A message as drafts.
+/// Converts a message to drafts.
 struct MessageReader<'a> {
     id: &'a str,
     line: usize,
     at: Option<i64>,
     model: Option<&'a str>,
-    /// Calls so far: some exports leave out their ids.
+    /// Number of calls so far, for exports without ids.
     calls: &'a mut usize,
 }
 
@@ -157,7 +157,7 @@ impl MessageReader<'_> {
         drafts
     }
 
-    /// Ends an answer of the model: what follows a result is another one.
+    /// Ends an answer of the model. Text after a result belongs to a new answer.
     fn end(&self, recording: &mut Recording, parts: &mut Vec<Part>, drafts: &mut Vec<Draft>) {
         if parts.is_empty() {
             return;
@@ -171,7 +171,7 @@ impl MessageReader<'_> {
         drafts.push(recorded(draft, Some(self.id), self.at));
     }
 
-    /// Adds the text of files that a user attached; the bytes of others are not in an export.
+    /// Adds the text of attached files. Exports do not contain the bytes of other files.
     fn attachments(&self, recording: &mut Recording, message: &Object<'_>, parts: &mut Vec<Part>) {
         for raw in message.list("attachments") {
             let Some(file) = Object::of(Some(raw)) else { continue };

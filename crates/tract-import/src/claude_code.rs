@@ -1,8 +1,8 @@
 //! Sessions of Claude Code: JSONL files, one per session, and one per subagent.
 //!
-//! The format is not documented and changes often; unknown types of lines are counted, never
-//! refused. The files have neither system prompt nor tool definitions, and neither is made up: what
-//! is compiled of such a branch is the conversation, not the request that was sent.
+//! The format is undocumented and changes often, so unknown line types are counted, never refused.
+//! The files contain neither the system prompt nor tool definitions, and neither is made up: the
+//! context of such a branch is the conversation, not the request that was sent.
 
 mod boundary;
 mod calls;
@@ -26,7 +26,7 @@ use crate::readers::Source;
 use crate::report::AnomalyKind;
 use crate::tree::{BranchStart, TreeEvent};
 
-/// Whether a line has what only Claude Code's lines have together.
+/// Returns whether a line has the members that only lines of Claude Code have together.
 pub(crate) fn is_session_line(line: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -50,7 +50,7 @@ pub(crate) fn is_session_line(line: &str) -> bool {
     }
 }
 
-/// Reads a session, and says what it has.
+/// Reads a session and sends its events.
 pub(crate) fn read_session(
     to: &mut FileReader,
     reader: impl BufRead,

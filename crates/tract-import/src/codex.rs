@@ -1,8 +1,8 @@
-//! Rollouts of Codex CLI: JSONL files, one per thread, which may be compressed with zstd.
+//! Rollouts of Codex CLI: JSONL files, one per thread, optionally compressed with zstd.
 //!
-//! The model's history is the newest replacement history, which a compaction leaves, and what
-//! follows it. A rollback goes back by turns of the user and continues on a branch. The events of
-//! the user interface repeat the items; tokens alone are taken from them.
+//! The model's history consists of the newest replacement history, which a compaction writes, and
+//! the items after it. A rollback goes back by user turns and continues on a branch. The events of
+//! the user interface repeat the items, so only tokens are taken from them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -82,7 +82,7 @@ struct Compacted<'a> {
     replacement_history: Option<Vec<&'a RawValue>>,
 }
 
-/// Reads a rollout, one line after the other, and never looks ahead.
+/// Reads a rollout line by line, without looking ahead.
 #[derive(Default)]
 pub(crate) struct CodexReader {
     recording: Recording,
@@ -92,7 +92,7 @@ pub(crate) struct CodexReader {
     model: Option<String>,
     total: Option<CodexUsage>,
     last_ordinal: Option<u64>,
-    /// The line before, to know it again.
+    /// The previous line, to detect repetitions.
     previous: Vec<u8>,
 }
 
@@ -269,7 +269,7 @@ impl CodexReader {
         }
     }
 
-    /// Counts an answer. The event is repeated with the same total when only limits changed.
+    /// Counts an answer. The event is repeated with the same total if only limits changed.
     fn tokens(&mut self, number: usize, line: &Line<'_>, info: Raw<'_>) {
         let Some(info) = lenient::<TokenInfo>(values::given(info)) else { return };
         let (Some(total), Some(last)) = (info.total_token_usage, info.last_token_usage) else {
@@ -299,7 +299,7 @@ impl CodexReader {
         self.recording.note(&mut self.cursor, number, note);
     }
 
-    /// Goes back by turns of the user: what follows is on a branch.
+    /// Goes back by user turns. The following items start a branch.
     fn roll_back(&mut self, turns: u64) {
         let turns = usize::try_from(turns).unwrap_or(usize::MAX);
         let mut at = self.cursor.entries().len();
@@ -319,7 +319,7 @@ impl CodexReader {
         }
     }
 
-    /// What the model sees from here on.
+    /// Replaces the history that the model sees from here on.
     fn compacted(&mut self, number: usize, line: &Line<'_>, payload: &RawValue) {
         let Some(compacted) = lenient::<Compacted<'_>>(Some(payload)) else {
             return self.recording.unreadable(number, "compacted in no known shape");
@@ -349,7 +349,7 @@ impl CodexReader {
     }
 }
 
-/// What put a user's message into the conversation, where the user did not type it.
+/// Returns the source of a user message that the user did not type.
 fn injected(text: &str) -> Option<&'static str> {
     const BEGINNINGS: [(&str, &str); 7] = [
         ("<environment_context>", "environment_context"),

@@ -11,7 +11,7 @@ use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
 use crate::report::TokenTotals;
 use crate::values::{Metadata, canonical, has_members, model_config, recorded, shown};
 
-/// Whether an object is an event.
+/// Returns whether an object is an event.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let kind = members.text("type").unwrap_or_default();
     let is_first = kind == "session.start" || kind == "user.message";
@@ -24,7 +24,7 @@ pub(crate) struct CopilotReader {
     cursor: Cursor,
     facts: Facts,
     model: Option<String>,
-    /// Tokens of the answers of each model since the tool was started.
+    /// Output tokens of each model since the tool was started.
     outputs: HashMap<String, u64>,
 }
 
@@ -80,7 +80,7 @@ impl CopilotReader {
                 self.recording.skip(kind);
                 return self.compaction(number, id, &data, at);
             }
-            // Events for the interface, and repetitions of messages.
+            // Events for the user interface, and repetitions of messages.
             _ => return self.recording.skip(kind),
         };
         let draft = recorded(draft, id.as_deref(), at);
@@ -143,8 +143,8 @@ impl CopilotReader {
         self.recording.append(&mut self.cursor, message);
     }
 
-    /// Notes the tokens of a run of the tool, which are stated at its end for each model. Those of the
-    /// answers are in the messages, so that a note has what is left.
+    /// Records the tokens of a run of the tool, which are stated per model at its end. Messages
+    /// contain those of the answers, so a note gets the difference.
     fn shutdown(&mut self, number: usize, data: &Object<'_>, at: Option<i64>) {
         self.recording.skip("session.shutdown");
         let metrics = data.object("modelMetrics").unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Chats of Cursor: a database of keys and values, of which some have the chats, and their messages.
+//! Chats of Cursor: a database of keys and values, some of which are the chats and their messages.
 //!
-//! The format is not documented and changes. Messages with their calls are read; what a message has
-//! elsewhere is reported.
+//! The format is undocumented and changes. Messages and their calls are read; message parts that
+//! are stored elsewhere are reported.
 
 use std::io;
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::values::{Metadata, canonical, model_config, recorded};
 
 /// The table of the keys.
 const TABLE: &str = "cursorDiskKV";
-/// The beginning of the keys of chats.
+/// The prefix of the keys of chats.
 const CHAT: &str = "composerData:";
 
-/// Whether a database has the table of Cursor.
+/// Returns whether a database has the table of Cursor.
 pub(crate) fn is_one(path: &Path) -> bool {
     let Ok(database) = open_database(path) else { return false };
     tables(&database).is_ok_and(|tables| tables.iter().any(|(name, _)| name == TABLE))
 }
 
-/// Reads the chats, one after the other.
+/// Reads the chats one by one.
 pub(crate) fn read<E: From<io::Error>>(
     path: &Path,
     mut each: impl FnMut(Conversation) -> Result<(), E>,
@@ -61,7 +61,7 @@ pub(crate) fn read<E: From<io::Error>>(
         }
     }
     if count == 0 {
-        // A workspace's database has the prompts and settings alone.
+        // A workspace's database only contains prompts and settings.
         let what = "it has no chats; those are in globalStorage/state.vscdb";
         return Err(failure(what).into());
     }
@@ -71,7 +71,7 @@ pub(crate) fn read<E: From<io::Error>>(
 fn keys(database: &Connection) -> rusqlite::Result<Vec<String>> {
     let query = format!("SELECT key FROM {TABLE} WHERE key >= ?1 AND key < ?2 ORDER BY key");
     let mut statement = database.prepare(&query)?;
-    // The range of all keys with this beginning: `;` follows `:`.
+    // The range of all keys with this prefix: `;` follows `:`.
     let rows = statement.query_map([CHAT, "composerData;"], |row| row.get(0))?;
     rows.collect()
 }
@@ -106,7 +106,7 @@ fn conversation(
         at: chat.time("createdAt"),
         line: 0,
     };
-    // Older chats have their messages in them.
+    // Older chats contain their messages.
     let inner = chat.list("conversation");
     let map = chat.object("conversationMap").unwrap_or_default();
     let headers = chat.list("fullConversationHeadersOnly");

@@ -1,4 +1,4 @@
-//! Damaged lines, and the whole records that they contain.
+//! Damaged lines, and the intact records that they contain.
 
 use std::io;
 
@@ -8,14 +8,14 @@ use tract_core::json::{self, DecodedText};
 use crate::report::AnomalyKind;
 use crate::values::has_members;
 
-/// How often the bytes of a line are read at most in search of records.
+/// Maximum number of times that the bytes of a line are read in search of records.
 const MAX_PASSES: usize = 16;
 
 /// The records of a damaged line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recovered<'a> {
     pub(crate) records: Vec<&'a str>,
-    /// Bytes that are part of no record.
+    /// Number of bytes outside of records.
     pub(crate) lost: usize,
     /// Whether the file ends within the last record.
     pub(crate) is_torn: bool,
@@ -36,10 +36,11 @@ impl Recovered<'_> {
     }
 }
 
-/// Finds the whole records of a line that is not one record: two in one line, one after a record that
-/// breaks off. After damage only an object that `is_record` accepts counts, which must end where the
-/// line ends or another object begins: a value within a broken record is not a record. `ended` says
-/// whether the line has its end; without it, the rest may still be written.
+/// Finds the intact records of a line that is not one record: two records in one line, or one after
+/// a record that breaks off. After damage, only an object that `is_record` accepts is used, and
+/// only if it ends where the line ends or another object starts: a value inside a broken record is
+/// not a record. `ended` is whether the line is complete; otherwise the tool may still be writing
+/// it.
 ///
 /// # Complexity
 /// Linear in the length of the line.
@@ -70,7 +71,7 @@ pub(crate) fn recover(text: &str, ended: bool, is_record: impl Fn(&str) -> bool)
     recovered
 }
 
-/// Where the value at the beginning of a text ends; otherwise, whether the text ends too early.
+/// Returns the end of the value at the start of a text; otherwise, whether the text ends too early.
 fn value_end(text: &str, budget: &mut usize) -> Result<usize, bool> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let value = values.next();
@@ -81,7 +82,7 @@ fn value_end(text: &str, budget: &mut usize) -> Result<usize, bool> {
             Ok(read)
         }
         Some(Err(error)) => {
-            // Lines are without line ends, so the column is how far it was read.
+            // Lines contain no line ends, so the column is the number of bytes read.
             *budget = budget.saturating_sub(error.column());
             Err(error.is_eof())
         }
@@ -89,7 +90,7 @@ fn value_end(text: &str, budget: &mut usize) -> Result<usize, bool> {
     }
 }
 
-/// Where the next record of a text begins, after its first byte.
+/// Returns the start of the next record after the first byte of a text.
 fn next_record(text: &str, budget: &mut usize, is_record: impl Fn(&str) -> bool) -> Option<usize> {
     let starts = text.match_indices("{\"").map(|(at, _)| at).filter(|at| *at > 0);
     for at in starts {
@@ -108,7 +109,7 @@ fn next_record(text: &str, budget: &mut usize, is_record: impl Fn(&str) -> bool)
 }
 
 /// Finds the requests and conversations of a line that is not one JSON value, such as two records
-/// without a line end between them, and describes the damage. `None` where the line has none.
+/// without a line end between them, and describes the damage. `None` if no record is found.
 ///
 /// # Complexity
 /// Linear in the length of the line.
@@ -130,16 +131,16 @@ pub fn records_of_line(line: &str) -> Option<(Vec<&str>, String)> {
 
 /// The rules of a format for its lines.
 pub(crate) struct LineRules<T> {
-    /// Takes a record.
+    /// Reads a record.
     pub(crate) line: fn(&mut T, usize, &[u8]) -> Result<(), serde_json::Error>,
-    /// Notes an anomaly of a line.
+    /// Records an anomaly of a line.
     pub(crate) odd: fn(&mut T, usize, AnomalyKind, String),
-    /// Whether an object is a record, by its members.
+    /// Returns whether an object is a record, by its members.
     pub(crate) is_record: fn(&str) -> bool,
 }
 
-/// Reads a line. Damage to its characters is replaced, and of a damaged line the whole records are
-/// read; both are noted.
+/// Reads a line. Damaged characters are replaced, and of a damaged line the intact records are
+/// read. Both are reported.
 pub(crate) fn read_line<T>(
     reader: &mut T,
     number: usize,
@@ -177,7 +178,7 @@ pub(crate) fn read_line<T>(
 
 const TORN: &str = "the file ends in the middle of a line";
 
-/// Describes the error of a line. serde's own text may quote the line.
+/// Describes the error of a line. serde's own message may quote the line.
 fn problem(error: &serde_json::Error, ended: bool) -> (AnomalyKind, String) {
     if !ended && error.is_eof() {
         return (AnomalyKind::TornLine, TORN.to_owned());
@@ -185,7 +186,7 @@ fn problem(error: &serde_json::Error, ended: bool) -> (AnomalyKind, String) {
     (AnomalyKind::UnreadableLine, format!("no line of the format: column {}", error.column()))
 }
 
-/// Lists the places of a text that were replaced, each with its member.
+/// Lists the places in a text that were replaced, each with its member.
 pub(crate) fn replacements(decoded: &DecodedText<'_>) -> Vec<(AnomalyKind, String)> {
     let mut what: Vec<String> = decoded.replaced.iter().map(ToString::to_string).collect();
     if decoded.count > what.len() {
@@ -194,17 +195,17 @@ pub(crate) fn replacements(decoded: &DecodedText<'_>) -> Vec<(AnomalyKind, Strin
     what.into_iter().map(|what| (AnomalyKind::ReplacedText, what)).collect()
 }
 
-/// Decodes bytes of JSON, and adds what was replaced to `damage`.
+/// Decodes bytes of JSON and adds the replacements to `damage`.
 pub(crate) fn decode_noting(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)>) -> String {
     let decoded = json::decode(bytes);
     damage.extend(replacements(&decoded));
     decoded.text.into_owned()
 }
 
-/// Rejects a file in UTF-16, as the programs of Windows write it, by its first bytes.
+/// Rejects a file in UTF-16, as Windows programs write it, by its first bytes.
 ///
 /// # Errors
-/// With the format and a remedy.
+/// When the file is in UTF-16; with the encoding and a remedy.
 pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
     let name = match start {
         [0xff, 0xfe, ..] => "UTF-16 (little endian)",

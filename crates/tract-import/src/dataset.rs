@@ -1,5 +1,5 @@
-//! Datasets of conversations: ShareGPT's `conversations` of `from` and `value`, messages whose tools
-//! are a text of JSON, and the queries with answers of xLAM. A file is a list, or has one on each line.
+//! Datasets of conversations: ShareGPT's `conversations` of `from` and `value`, messages with tools
+//! as a JSON text, and xLAM's queries with answers. A file is a list, or has one record per line.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ use crate::recording::Recording;
 use crate::report::AnomalyKind;
 use crate::values::{self, Metadata, Raw, canonical, lenient, recorded};
 
-/// Members that have the turns of ShareGPT.
+/// Members with the turns of ShareGPT.
 const TURNS: [&str; 2] = ["conversations", "conversation"];
 
-/// Whether an object is a conversation of a dataset.
+/// Returns whether an object is a conversation of a dataset.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let turns = TURNS.iter().find_map(|name| members.list(name).first().copied());
     let first = turns.and_then(|raw| Object::of(Some(raw)));
@@ -37,7 +37,7 @@ pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Err
     for (line, raw) in values {
         let mut conversation = Conversation::default();
         let members = Object::of(Some(raw)).unwrap_or_default();
-        // A number is a place in the file and says nothing without its name.
+        // A number identifies a record only together with the file's name.
         let id = members.filled("id").filter(|id| id.parse::<u64>().is_err());
         let number = members.id("id").unwrap_or_else(|| line.to_string());
         conversation.facts.session = Some(id.unwrap_or_else(|| format!("{stem}-{number}")));
@@ -67,7 +67,7 @@ pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Err
 struct Reader<'a> {
     conversation: &'a mut Conversation,
     line: usize,
-    /// The calls without a result, oldest first: these datasets have no ids.
+    /// The calls without a result, oldest first. These datasets have no call ids.
     calls: VecDeque<(String, String)>,
     count: usize,
 }
@@ -156,7 +156,7 @@ impl Reader<'_> {
         self.conversation.recording.answer(None, None);
     }
 
-    /// Calls in a text of JSON: one, or a list. Any other text is kept as it is.
+    /// Reads calls from a JSON text: one, or a list. Any other text is kept unchanged.
     fn function_call(&mut self, text: &str) -> Draft {
         let list: Option<Vec<&RawValue>> = serde_json::from_str(text).ok();
         let list = list.or_else(|| Some(vec![serde_json::from_str(text).ok()?]));
@@ -194,7 +194,7 @@ impl Reader<'_> {
         self.say(draft);
     }
 
-    /// Messages in a provider's shape, next to tools that are a text of JSON.
+    /// Reads messages in a provider's format next to tools in a JSON text.
     fn messages(&mut self, members: &Object<'_>) {
         let mut tools = self.tools(members.raw("tools"));
         let mut request = Map::new();
@@ -220,7 +220,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The definitions of tools, which may be a text of JSON, in any of the shapes in use.
+    /// Reads tool definitions, possibly a JSON text, in any of the common formats.
     fn tools(&mut self, raw: Raw<'_>) -> Option<Vec<ToolSchema>> {
         let raw = raw?;
         let text = values::text(Some(raw));
@@ -244,7 +244,7 @@ impl Reader<'_> {
     }
 }
 
-/// The arguments of a call: a text is what the model wrote, a value was read from it.
+/// Returns the arguments of a call. A text is the model's own; a value was parsed from it.
 fn arguments(raw: Raw<'_>) -> String {
     let Some(raw) = raw else { return "{}".to_owned() };
     match values::text(Some(raw)) {
@@ -253,7 +253,8 @@ fn arguments(raw: Raw<'_>) -> String {
     }
 }
 
-/// A definition in OpenAI's shape. xLAM lists the parameters by name, without a schema around them.
+/// Returns a definition in OpenAI's format. xLAM lists the parameters by name, without a schema
+/// around them.
 fn definition_of(raw: &RawValue, recording: &mut Recording, line: usize) -> Option<String> {
     let members = Object::of(Some(raw))?;
     let function = members.object("function").unwrap_or_else(|| members.clone());
@@ -302,7 +303,7 @@ fn definition_of(raw: &RawValue, recording: &mut Recording, line: usize) -> Opti
     Some(json!({ "type": "function", "function": function }).to_string())
 }
 
-/// The type of JSON for a type of Python.
+/// Returns the JSON type for a Python type.
 fn json_type(python: &str) -> Option<&'static str> {
     let base = python.split('[').next().unwrap_or_default().trim();
     Some(match base.to_ascii_lowercase().as_str() {

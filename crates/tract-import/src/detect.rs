@@ -1,4 +1,4 @@
-//! What a file is, by its bytes.
+//! Detects the kind of a file by its bytes.
 
 mod unknown;
 
@@ -18,23 +18,23 @@ use crate::readers::{DocumentShape, SessionReader, Source};
 use crate::source::{head, is_database};
 use crate::values::lenient;
 
-/// Lines that are looked at.
+/// Maximum number of lines that are checked.
 const LINES: usize = 20;
 
-/// The kind of a file, as far as its bytes show it.
+/// The kind of a file, by its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// A file that this tool wrote.
+    /// A file of this tool.
     Source(Source),
-    /// Requests to providers, or lists of their messages: a document, or one on each line.
+    /// Provider requests or lists of their messages: a document, or one per line.
     Conversations,
     /// Neither.
     Unknown(UnknownFile),
 }
 
-/// Tells which tool wrote a file; `None` where its bytes do not show it, as those of provider
-/// requests do not.
+/// Returns the tool that wrote a file; `None` if its bytes do not identify one, as with provider
+/// requests.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -45,7 +45,7 @@ pub fn detect(path: &Path) -> io::Result<Option<Source>> {
     }
 }
 
-/// Tells what a file is, and describes one that no reader takes.
+/// Returns the kind of a file, with a description if there is no reader for it.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -60,7 +60,7 @@ pub fn recognize(path: &Path) -> io::Result<FileKind> {
 /// The kind of a file by its first bytes.
 enum BytesKind {
     Source(Source),
-    /// A text that no known tool wrote, by its beginning.
+    /// The start of a text that no known tool wrote.
     Text(String),
     Unknown(fn(&Path) -> UnknownFile),
 }
@@ -97,7 +97,8 @@ fn by_bytes(path: &Path) -> io::Result<BytesKind> {
     if let Some(source) = Source::find(|reader| (reader.is_text)(&head)) {
         return Ok(BytesKind::Source(source));
     }
-    // A document says what it is anywhere in it; a name that is usual for lines is none.
+    // A document may have its identifying members anywhere, so read it as a whole. Not for files
+    // named like lines.
     let is_lines = path.extension().is_some_and(|end| end == "jsonl");
     if is_lines || !head.trim_start().starts_with(['{', '[']) {
         return Ok(BytesKind::Text(head));
@@ -113,7 +114,7 @@ pub(crate) fn is_recording_folder(reader: &SessionReader, folder: &Path) -> bool
     (reader.folder_of)(folder).is_some_and(|read| read == folder)
 }
 
-/// Whether a file is a database that can be read and that a tool did not write.
+/// Returns whether a file is a readable database that was not written by a tool.
 pub(crate) fn is_other_database(path: &Path, source: Source) -> bool {
     is_database(path).unwrap_or_default()
         && unknown::has_tables(path)

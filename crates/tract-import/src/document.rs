@@ -9,10 +9,10 @@ use crate::facts::Facts;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 
-/// Bytes of a document at most: it is in memory as a whole.
+/// Maximum size of a document in bytes: it is in memory as a whole.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
 
-/// A conversation as a document has it.
+/// A conversation of a document.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     pub(crate) recording: Recording,
@@ -21,7 +21,7 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Says a message after what was said.
+    /// Adds a message after the ones so far.
     pub(crate) fn say(&mut self, id: Option<&str>, line: usize, draft: Draft) {
         let message = RecordedMessage { id: id.map(str::to_owned), line, draft };
         self.recording.append(&mut self.cursor, message);
@@ -37,8 +37,8 @@ impl From<Conversation> for Document {
     }
 }
 
-/// Reads an export: a list of conversations, or one by itself. `take` fills a conversation from its
-/// members, and returns `false` for an object that is none; `odd` says what is reported then.
+/// Reads an export: a list of conversations, or a single one. `take` fills a conversation from the
+/// members of an object and returns `false` for any other object, which is reported as `odd`.
 pub(crate) fn conversations(
     bytes: &[u8],
     odd: &str,
@@ -60,7 +60,7 @@ pub(crate) fn conversations(
     Ok(document)
 }
 
-/// The steps of an assistant's message: each is an answer with its results.
+/// The steps of an assistant's message. Each is an answer with its results.
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) parts: Vec<Part>,
@@ -82,7 +82,7 @@ impl Steps {
 /// The values of a file: one document, the elements of a list, or a value on each line.
 #[derive(Debug, Default)]
 pub(crate) struct Values<'a> {
-    /// Each with its line, or its place in the list, from 1.
+    /// Each with its line, or its position in the list, from 1.
     pub(crate) values: Vec<(usize, &'a RawValue)>,
     /// The lines that are not JSON.
     pub(crate) unreadable: Vec<usize>,
@@ -92,7 +92,7 @@ impl<'a> Values<'a> {
     /// Reads the values of a text.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the text contains no JSON value.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
         if let Ok(list) = serde_json::from_slice::<Vec<&RawValue>>(bytes) {
             let values = list.into_iter().enumerate().map(|(n, raw)| (n + 1, raw)).collect();
@@ -117,7 +117,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Reports a file that has no conversation in the format, without quoting it.
+/// Creates the error for a file without a conversation in the format. Does not quote the file.
 pub(crate) fn unreadable(error: &serde_json::Error) -> io::Error {
     let (line, column) = (error.line(), error.column());
     let kind =

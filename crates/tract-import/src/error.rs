@@ -1,4 +1,4 @@
-//! What can go wrong in an import.
+//! The error type of imports.
 
 use std::fmt::Display;
 
@@ -7,17 +7,17 @@ use tract_core::StoreError;
 /// The result of an import.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of an import as a whole. What is wrong with one conversation is in its report.
+/// A failure of an import as a whole. Problems of one conversation are in its report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The engine or the store fails.
     #[error(transparent)]
     Engine(#[from] tract_engine::Error),
-    /// Other writers kept moving the branches that the import moves; none was moved.
+    /// Other writers kept moving the branches that the import moves. No branch was moved.
     #[error("branches kept moving during the import")]
     KeptMoving,
-    /// The system has no thread to give for reading.
+    /// The system cannot start a thread for reading.
     #[error("no thread for reading: {0}")]
     Thread(#[source] std::io::Error),
 }
@@ -28,13 +28,13 @@ impl From<StoreError> for Error {
     }
 }
 
-/// Reports a text that is not what it was, or that cannot be written.
+/// Creates the error for a text that does not match its id, or cannot be written.
 pub(crate) fn damaged(error: impl Display) -> tract_engine::Error {
     tract_engine::Error::Damaged { object: None, what: error.to_string() }
 }
 
 impl Error {
-    /// Returns the stable word for it, which the command line prints too.
+    /// Returns the stable code, which the command line prints as well.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Engine(error) => error.code(),
@@ -43,7 +43,7 @@ impl Error {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints about what to do; empty if there are no hints.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Engine(error) => error.notes(),

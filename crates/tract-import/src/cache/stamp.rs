@@ -1,4 +1,4 @@
-//! What tells that a file is the same, without reading it.
+//! Detects whether a file changed, without reading it.
 
 use std::fs::{self, Metadata};
 use std::path::Path;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// Seconds and nanoseconds since 1970.
 type Time = (i64, u32);
 
-/// A file as the file system knows it.
+/// The file system's metadata of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamp {
     len: u64,
     modified: Time,
-    /// The last change of any kind, and the file itself, where the system has them: a program may
-    /// set the time of modification back, and another file may take the place of this one.
+    /// The time of the last change of any kind, and the identity of the file, if the system
+    /// provides them: a program may reset the modification time, or put another file in its place.
     changed: Option<Time>,
     file: Option<(u64, u64)>,
 }
 
 impl Stamp {
-    /// Looks at a file; `None` for what is none, or is not there.
+    /// Reads the stamp of a file; `None` if it does not exist or is not a regular file.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
         let (changed, identity) = identity(&file);
@@ -29,7 +29,7 @@ impl Stamp {
         Some(Self { len: file.len(), modified, changed, file: identity })
     }
 
-    /// Whether nothing was written to the file since a time, by its own times.
+    /// Returns whether the file was not modified since a time, by its own timestamps.
     pub(crate) fn is_settled(&self, since: SystemTime) -> bool {
         let Some(since) = time(since) else { return false };
         self.modified <= since && self.changed.is_none_or(|changed| changed <= since)

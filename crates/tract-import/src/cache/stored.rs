@@ -1,4 +1,4 @@
-//! The entries of a cache as they are stored.
+//! Cache entries as they are stored.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::report::{
 };
 use crate::tree::BranchStart;
 
-/// What was read of a file.
+/// The stored result of reading a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredFile {
     pub(crate) source: String,
     /// Whether secrets were replaced.
     pub(crate) redact: bool,
     pub(crate) stamp: Stamp,
-    /// When it was read, in microseconds since 1970.
+    /// The time it was read, in microseconds since 1970.
     pub(crate) read_at: u64,
     pub(crate) sessions: Vec<StoredSession>,
-    /// The calls of subagents that it names, and those that it was read with.
+    /// The calls of subagents in it, and those it was read with.
     pub(crate) callers: FileCallers,
 }
 
 impl StoredFile {
-    /// The branches that its conversations would have, were there no others.
+    /// Returns the names of its branches before conflicts with other branches are resolved.
     pub(crate) fn branches(&self) -> impl Iterator<Item = &str> {
         let branches = self.sessions.iter().flat_map(|session| &session.branches);
         branches.map(|branch| branch.plain.as_str())
@@ -43,35 +43,35 @@ pub(crate) struct StoredSession {
     report: StoredReport,
 }
 
-/// A branch, and where it was placed.
+/// A branch and its placement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredBranch {
-    /// Its name, were there no other branch of that name.
+    /// Its name before conflicts with other branches are resolved.
     pub(crate) plain: String,
     pub(crate) head: CommitId,
-    /// The number that its name has, from 1.
+    /// The number of its name, from 1.
     pub(crate) attempt: usize,
-    /// Branches of other recordings whose names were tried before its own: numbers and heads.
+    /// Branches of other recordings whose names were tried before: numbers and heads.
     pub(crate) rejected: Vec<(usize, CommitId)>,
-    /// What belongs to it.
+    /// Its document.
     pub(crate) document: Option<BlobId>,
     start: String,
     commits: usize,
 }
 
 impl StoredBranch {
-    /// The name that it has at one of the attempts, from 1.
+    /// Returns its name for one of the attempts, from 1.
     pub(crate) fn name(&self, attempt: usize) -> String {
         name_of(&self.plain, attempt)
     }
 
-    /// The name that it was placed under.
+    /// Returns the name that it was placed under.
     pub(crate) fn placed(&self) -> String {
         self.name(self.attempt)
     }
 }
 
-/// The name of a branch at one of the attempts to place it, from 1.
+/// Returns the name of a branch for one of the attempts to place it, from 1.
 pub(crate) fn name_of(plain: &str, attempt: usize) -> String {
     match attempt {
         0 | 1 => plain.to_owned(),
@@ -100,7 +100,7 @@ struct StoredReport {
     channels: Vec<String>,
 }
 
-/// What the writer knows of a branch that it placed.
+/// A branch that the writer placed.
 #[derive(Debug)]
 pub(crate) struct PlacedBranch {
     pub(crate) plain: String,
@@ -111,7 +111,7 @@ pub(crate) struct PlacedBranch {
 }
 
 impl StoredSession {
-    /// Takes a conversation that was placed; `None` where one of its branches has no place.
+    /// Creates the entry of a conversation; `None` if one of its branches was not placed.
     pub(crate) fn of(report: &SessionReport, placed: Vec<PlacedBranch>) -> Option<Self> {
         let is_placed = |branch: &RecordedBranch| branch.status != ImportStatus::Diverged;
         if placed.len() != report.branches.len() || !report.branches.iter().all(is_placed) {
@@ -149,7 +149,8 @@ impl StoredSession {
         Some(Self { branches: branches.collect(), report: stored })
     }
 
-    /// What an import reports that finds all of it in its place; `None` where a word is unknown.
+    /// Returns the report of an import that finds everything unchanged; `None` if a stored word is
+    /// unknown.
     pub(crate) fn report(&self) -> Option<SessionReport> {
         let stored = &self.report;
         let branch = |branch: &StoredBranch| {

@@ -1,4 +1,4 @@
-//! Compactions of a session: where a boundary and its summary are, and what they leave visible.
+//! Compactions of a session: their boundaries and summaries, and the messages that stay visible.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,14 +6,14 @@ use super::line::Line;
 use super::place::{Places, Position, Speaker};
 use crate::tree::{BranchNumber, ItemNumber};
 
-/// What a compaction keeps.
+/// The messages that a compaction keeps.
 #[derive(Debug)]
 pub(super) struct Boundary {
-    /// The messages that stay, as far as they are listed; the last one of a segment is among them.
+    /// The kept messages, if listed. Includes the last one of a segment.
     preserved: Vec<String>,
     /// The first message of a segment that is not listed.
     head: Option<String>,
-    /// How many items there were before it.
+    /// Number of items before it.
     items: ItemNumber,
 }
 
@@ -21,30 +21,30 @@ pub(super) struct Boundary {
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
     open: HashMap<String, Boundary>,
-    /// Lines that the file repeated since its last message, and lines without a message after them: a
-    /// compaction may write the history again before its boundary.
+    /// Lines that the file repeated since its last message, and lines without a message after them:
+    /// a compaction may write the history again before its boundary.
     repeated: HashSet<String>,
 }
 
 impl Boundaries {
-    /// Notes that the file repeats a line.
+    /// Records that the file repeats a line.
     pub(super) fn repeat(&mut self, uuid: &str) {
         self.repeated.insert(uuid.to_owned());
     }
 
-    /// Notes a line without a message.
+    /// Records a line without a message.
     pub(super) fn pass(&mut self, uuid: &str, parent: Option<&str>) {
         if parent.is_some_and(|parent| self.repeated.contains(parent)) {
             self.repeat(uuid);
         }
     }
 
-    /// Notes that the session has a new message.
+    /// Records that the session has a new message.
     pub(super) fn advance(&mut self) {
         self.repeated.clear();
     }
 
-    /// Takes a boundary, and returns its place.
+    /// Records a boundary. Returns its position.
     pub(super) fn begin(
         &mut self,
         uuid: &str,
@@ -69,8 +69,8 @@ impl Boundaries {
         place.map(|place| places.after_summary(place, speaker))
     }
 
-    /// Whether a boundary at the end of a session names a parent that is behind it: one before an
-    /// earlier summary, one of a history that was written again, or one before what it keeps.
+    /// Returns whether a boundary at the end of a session names an outdated parent: one before an
+    /// earlier summary, one of a history that was written again, or one before the kept messages.
     fn is_behind(
         &self,
         place: Position,
@@ -89,24 +89,25 @@ impl Boundaries {
             || kept.any(|kept| places.is_before(place, kept) && places.is_on_path(kept, end.branch))
     }
 
-    /// Takes the boundary of a summary.
+    /// Removes and returns the boundary of a summary.
     pub(super) fn end(&mut self, parent: Option<&str>) -> Option<Boundary> {
         self.open.remove(parent?)
     }
 
-    /// The boundary of a summary that is still to come.
+    /// Returns the boundary of a summary that has not been read yet.
     pub(super) fn get(&self, parent: Option<&str>) -> Option<&Boundary> {
         self.open.get(parent?)
     }
 }
 
 impl Boundary {
-    /// Whether all that follows a place came after the boundary: the summary was written after it.
+    /// Returns whether all items after a position came after the boundary. The summary was then
+    /// written after the position.
     pub(super) fn is_before_all(&self, place: Position, places: &Places) -> bool {
         places.items_after(place).iter().all(|item| *item >= self.items)
     }
 
-    /// The items that the summary on a branch leaves visible.
+    /// Returns the items that the summary leaves visible on a branch.
     pub(super) fn kept(&self, branch: BranchNumber, places: &Places) -> Vec<ItemNumber> {
         let tail = self.preserved.last().map(String::as_str);
         let mut kept = places.items_of(&self.preserved);
@@ -120,7 +121,7 @@ impl Boundary {
         kept
     }
 
-    /// The lines that stay.
+    /// Returns the kept lines.
     pub(super) fn preserved(&self) -> &[String] {
         &self.preserved
     }

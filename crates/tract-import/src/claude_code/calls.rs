@@ -1,24 +1,24 @@
-//! The calls of a session, and which of them a result answers.
+//! The calls of a session, and the matching of results to them.
 
 use std::collections::HashMap;
 
 use super::place::{Places, Position};
 
-/// Calls of one id that are looked at for one that is open, so that a file made of them costs a
-/// bounded time.
+/// Maximum number of calls with one id that are searched for an open one. Bounds the time for a
+/// hostile file.
 const MAX_CALLS_OF_ID: usize = 1000;
 
-/// A call, and where it was made.
+/// A call and its position.
 #[derive(Debug)]
 pub(super) struct SessionCall {
     pub(super) place: Position,
-    /// The API message that it is of.
+    /// The API message with the call.
     pub(super) message: Option<String>,
     pub(super) line: usize,
     pub(super) answered: bool,
 }
 
-/// The calls of each id, oldest first: some gateways use an id again.
+/// The calls of each id, oldest first: some gateways reuse ids.
 #[derive(Debug, Default)]
 pub(super) struct Calls(HashMap<String, Vec<SessionCall>>);
 
@@ -27,8 +27,8 @@ impl Calls {
         self.0.entry(id.to_owned()).or_default().push(call);
     }
 
-    /// Returns the call that a result after a place answers: the first open one of the nearest message
-    /// on the path to that place; where there is none, the last one.
+    /// Returns the call that a result at a position answers: the first open one of the nearest
+    /// message on the path to that position, or else the last one.
     pub(super) fn answered_by(
         &mut self,
         id: &str,
@@ -59,7 +59,7 @@ impl Calls {
         }
     }
 
-    /// The calls without a result, with their line, in the order of the file.
+    /// Returns the calls without a result, with their lines, in the order of the file.
     pub(super) fn unanswered(&self) -> Vec<(usize, &str)> {
         let calls = self.0.iter();
         let calls = calls.flat_map(|(id, calls)| calls.iter().map(move |call| (call, id.as_str())));

@@ -1,4 +1,4 @@
-//! A message of a session as drafts.
+//! Converts a message of a session to drafts.
 
 use serde_json::json;
 use tract_core::{Content, Draft, JsonText};
@@ -7,15 +7,15 @@ use tract_providers::{Dialect, ImportError, ProviderConversation};
 use super::line::{Line, MessageFields};
 use crate::values::{Metadata, set_hour};
 
-/// Reads the content of a message as a provider's message: a draft for each result, one for each
-/// rest.
+/// Reads the content of a message as a provider's message. Yields one draft for each result, and
+/// one for other consecutive blocks.
 pub(super) fn drafts(role: &str, content: &str) -> Result<Vec<Draft>, ImportError> {
     let text = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
     let read = ProviderConversation::read(&text, Some(Dialect::Anthropic))?;
     Ok(read.imported.drafts)
 }
 
-/// What a line says next to its message.
+/// Returns the metadata of a message.
 pub(super) fn metadata(
     line: &Line<'_>,
     message: &MessageFields<'_>,
@@ -26,7 +26,7 @@ pub(super) fn metadata(
     metadata.set_some("request_id", line.request_id.as_deref());
     metadata.set_some("stop_reason", message.stop_reason.as_deref());
     if let Some(usage) = &message.usage {
-        // As everywhere here, tokens of the request include those that a cache had.
+        // As in all importers, the tokens of the request include those read from a cache.
         let cached = usage.cache_read_input_tokens.unwrap_or_default();
         let written = usage.written();
         let hour = usage.written_1h();
@@ -48,7 +48,7 @@ pub(super) fn metadata(
     metadata.json()
 }
 
-/// What put a user's message into the conversation, where the user did not type it.
+/// Returns the source of a user message that the user did not type.
 fn injected(line: &Line<'_>, text: &str) -> Option<&'static str> {
     const TAGS: [(&str, &str); 6] = [
         ("<command-name>", "command"),

@@ -1,4 +1,4 @@
-//! One line of a session file: the members that matter.
+//! The relevant members of a line of a session file.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::Content;
 
-/// A line as it is written. Members that are not named here say nothing to a model.
+/// A line as it is written. Members that are not listed here do not affect the model.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line<'a> {
@@ -40,7 +40,7 @@ pub(super) struct Line<'a> {
     pub(super) custom_title: Option<String>,
 }
 
-/// What a `compact_boundary` says.
+/// The metadata of a `compact_boundary`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CompactMetadata {
@@ -48,7 +48,7 @@ pub(super) struct CompactMetadata {
     pub(super) preserved_messages: Option<PreservedMessages>,
 }
 
-/// Messages from one to another that stay after a compaction.
+/// A range of messages that stay after a compaction.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PreservedSegment {
@@ -64,14 +64,14 @@ pub(super) struct PreservedMessages {
 }
 
 impl CompactMetadata {
-    /// The ids of the messages that stay, as far as they are listed.
+    /// Returns the ids of the kept messages, if listed.
     pub(super) fn preserved(&self) -> Vec<String> {
         let listed = self.preserved_messages.iter().flat_map(|kept| &kept.uuids);
         let tail = self.preserved_segment.iter().filter_map(|segment| segment.tail_uuid.as_ref());
         listed.chain(tail).cloned().collect()
     }
 
-    /// The first message that stays, where only the ends are named.
+    /// Returns the first kept message, if only the ends are named.
     pub(super) fn head(&self) -> Option<String> {
         let is_listed = self.preserved_messages.as_ref().is_some_and(|kept| !kept.uuids.is_empty());
         self.preserved_segment.as_ref().filter(|_| !is_listed)?.head_uuid.clone()
@@ -89,7 +89,7 @@ pub(super) struct MessageFields<'a> {
     pub(super) usage: Option<Usage>,
 }
 
-/// Tokens of an answer, as far as it is written.
+/// The tokens of an answer so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) input_tokens: Option<u64>,
@@ -99,7 +99,7 @@ pub(super) struct Usage {
     pub(super) cache_creation: Option<CacheCreation>,
 }
 
-/// Tokens that were written to the cache, by how long they live.
+/// Tokens written to the cache, by lifetime.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub(super) struct CacheCreation {
     ephemeral_5m_input_tokens: Option<u64>,
@@ -107,7 +107,7 @@ pub(super) struct CacheCreation {
 }
 
 impl Usage {
-    /// Tokens that were written to the cache.
+    /// Returns the tokens written to the cache.
     pub(super) fn written(&self) -> Option<u64> {
         let split = self.cache_creation.and_then(|split| {
             let hour = split.ephemeral_1h_input_tokens?;
@@ -116,7 +116,7 @@ impl Usage {
         self.cache_creation_input_tokens.or(split)
     }
 
-    /// Tokens that were written to the cache for an hour.
+    /// Returns the tokens written to the cache for an hour.
     pub(super) fn written_1h(&self) -> u64 {
         let hour = self.cache_creation.and_then(|split| split.ephemeral_1h_input_tokens);
         hour.unwrap_or_default().min(self.written().unwrap_or_default())
@@ -133,18 +133,18 @@ pub(super) struct BlockFields {
 }
 
 impl BlockFields {
-    /// The id of the call that it is.
+    /// Returns the id of a call block.
     pub(super) fn call(&self) -> Option<&str> {
         self.id.as_deref().filter(|_| self.block_type.as_deref() == Some("tool_use"))
     }
 
-    /// The id of the call that it answers.
+    /// Returns the id of the call that a result block answers.
     pub(super) fn result(&self) -> Option<&str> {
         self.tool_use_id.as_deref().filter(|_| self.block_type.as_deref() == Some("tool_result"))
     }
 }
 
-/// An `attachment`: what a user typed while the model was working is one of its types.
+/// An `attachment`, for example a prompt that was typed while the model was working.
 #[derive(Debug, Deserialize)]
 pub(super) struct Attachment<'a> {
     #[serde(rename = "type")]
@@ -159,12 +159,12 @@ pub(super) fn hash_of(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The blocks of a content; none where it is a text.
+/// Returns the blocks of a content; empty if it is a text.
 pub(super) fn blocks(content: &str) -> Vec<BlockFields> {
     serde_json::from_str(content).unwrap_or_default()
 }
 
-/// The subagent that a result reports.
+/// Returns the subagent that a result reports.
 pub(super) fn started_agent(line: &Line<'_>, content: &Content) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

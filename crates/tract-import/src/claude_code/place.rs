@@ -1,22 +1,23 @@
-//! Where a line belongs: the tree of a session, read in the order of the file.
+//! The positions of lines: the tree of a session, read in the order of the file.
 //!
-//! A session's lines name their parents. Most nodes with several children are no forks: parallel
-//! calls give a call the next call *and* its own result as children. So a line continues the branch
-//! of its parent unless something was said there after the parent; results and further blocks of an
-//! answer do not count. Lines that no model saw are no nodes: they are at the place of their parent.
+//! The lines of a session name their parents. Most nodes with several children are not forks: with
+//! parallel calls, both the next call *and* the result are children of a call. So a line continues
+//! the branch of its parent, unless the conversation there already continued after the parent;
+//! results and further blocks of an answer do not count as continuing. Lines that no model saw are
+//! not nodes: they have the position of their parent.
 
 use std::collections::HashMap;
 
 use crate::tree::{BranchNumber, ItemNumber};
 
-/// A place on a branch: after so many of its own items.
+/// A position on a branch: after `items` of the branch's own items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Position {
     pub(super) branch: BranchNumber,
     pub(super) items: usize,
 }
 
-/// Whose context a line belongs to: a subagent has one of its own.
+/// The context that a line belongs to. A subagent has a separate one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Speaker {
     #[default]
@@ -24,7 +25,7 @@ pub(super) enum Speaker {
     Sidechain(Option<String>),
 }
 
-/// An item as its branch knows it.
+/// An item of a branch.
 #[derive(Clone, Copy, Debug)]
 struct PlacedItem {
     item: ItemNumber,
@@ -37,9 +38,9 @@ struct Branch {
     base: Option<Position>,
     speaker: Speaker,
     items: Vec<PlacedItem>,
-    /// How many items there are up to the last one that advances.
+    /// Number of items up to the last one that advances.
     advanced: usize,
-    /// How many items there are up to the last summary.
+    /// Number of items up to the last summary.
     summary: Option<usize>,
     /// The time and the number of its last line.
     last_line: (i64, usize),
@@ -58,7 +59,7 @@ impl Branch {
     }
 }
 
-/// A line that is known: its place, and the items that it became.
+/// A known line: its position and its items.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     place: Position,
@@ -66,16 +67,16 @@ struct Node {
     count: usize,
 }
 
-/// Branches whose bases are followed to find whether a place is on a path. No user goes back that
-/// often within going back; a file made so costs a bounded time.
+/// Maximum number of branches that are followed to check whether a position is on a path. Real
+/// sessions have far fewer nested rewinds; this bounds the time for a hostile file.
 const MAX_DEPTH: usize = 1000;
 
-/// The branches of a session, and where each line is on them.
+/// The branches of a session and the positions of its lines.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     nodes: HashMap<Box<str>, Node>,
     branches: Vec<Branch>,
-    /// The branch that each speaker's last line is on.
+    /// The branch of each speaker's last line.
     last: HashMap<Speaker, BranchNumber>,
 }
 
@@ -88,13 +89,13 @@ impl Places {
         Some(self.nodes.get(uuid)?.place)
     }
 
-    /// The items that lines became.
+    /// Returns the items of lines.
     pub(super) fn items_of(&self, uuids: &[String]) -> Vec<ItemNumber> {
         let nodes = uuids.iter().filter_map(|uuid| self.nodes.get(uuid.as_str()));
         nodes.flat_map(|node| node.first..node.first + node.count).collect()
     }
 
-    /// The end of the branch that a speaker's last line is on.
+    /// Returns the end of the branch with a speaker's last line.
     pub(super) fn end_of(&self, speaker: &Speaker) -> Option<Position> {
         Some(self.tip(*self.last.get(speaker)?))
     }
@@ -112,12 +113,12 @@ impl Places {
         self.branches.len()
     }
 
-    /// Whether the conversation of a branch continued after a place on it.
+    /// Returns whether the conversation of a branch continued after a position on it.
     pub(super) fn continues_after(&self, place: Position) -> bool {
         self.branches.get(place.branch).is_some_and(|branch| branch.advanced > place.items)
     }
 
-    /// Whether a place is on the path to the end of a branch.
+    /// Returns whether a position is on the path to the end of a branch.
     pub(super) fn is_on_path(&self, place: Position, branch: BranchNumber) -> bool {
         let mut end = self.tip(branch);
         for _ in 0..MAX_DEPTH {
@@ -132,13 +133,13 @@ impl Places {
         false
     }
 
-    /// Whether one place is before another on the path to it.
+    /// Returns whether a position is before another one on the path to it.
     pub(super) fn is_before(&self, place: Position, other: Position) -> bool {
         let is_same = place.branch == other.branch;
         if is_same { place.items < other.items } else { self.is_on_path(place, other.branch) }
     }
 
-    /// Whether there is a summary after a place, on the path to the end of a branch.
+    /// Returns whether there is a summary after a position on the path to the end of a branch.
     pub(super) fn has_summary_after(&self, place: Position, branch: BranchNumber) -> bool {
         let mut end = self.tip(branch);
         for _ in 0..MAX_DEPTH {
@@ -155,16 +156,16 @@ impl Places {
         false
     }
 
-    /// Notes that the last item of a branch is a summary.
+    /// Records that the last item of a branch is a summary.
     pub(super) fn set_summary(&mut self, branch: BranchNumber) {
         if let Some(branch) = self.branches.get_mut(branch) {
             branch.summary = Some(branch.items.len());
         }
     }
 
-    /// The place of a line whose parent has a place: a compaction may leave its boundary and summary
-    /// without successor, so what follows a line before the summary follows the summary, as long as
-    /// nothing else does.
+    /// Returns the position for a line whose parent has a position. A compaction may leave its
+    /// boundary and summary without a successor, so a line that follows one before the summary is
+    /// placed after the summary, unless another line already is.
     pub(super) fn after_summary(&self, place: Position, speaker: &Speaker) -> Position {
         let summary = self.last.get(speaker).and_then(|number| {
             let items = self.branches.get(*number)?.summary?;
@@ -175,8 +176,8 @@ impl Places {
         summary.filter(is_next).unwrap_or(place)
     }
 
-    /// The items from one line to another on the path to the end of a branch; to that end, where the
-    /// second line is not after the first one.
+    /// Returns the items from one line to another on the path to the end of a branch; up to that
+    /// end if the second line is not after the first.
     pub(super) fn items_between(
         &self,
         first: &str,
@@ -204,15 +205,15 @@ impl Places {
         items
     }
 
-    /// The items of a branch after a place on it.
+    /// Returns the items of a branch after a position on it.
     pub(super) fn items_after(&self, place: Position) -> Vec<ItemNumber> {
         let branch = self.branches.get(place.branch);
         let after = branch.and_then(|branch| branch.items.get(place.items..)).unwrap_or_default();
         after.iter().map(|item| item.item).collect()
     }
 
-    /// Begins a branch after a place, with the results and blocks that belong to what is there;
-    /// returns the last item before it.
+    /// Starts a branch at a position. The results and blocks that belong to the item there are
+    /// shared. Returns the last item before the branch.
     pub(super) fn fork(&mut self, place: Position, speaker: Speaker) -> Option<ItemNumber> {
         let mut base = place;
         if let Some(branch) = self.branches.get(place.branch) {
@@ -224,7 +225,7 @@ impl Places {
         item
     }
 
-    /// Begins a branch with nothing before it.
+    /// Starts a branch without a parent.
     pub(super) fn root(&mut self, speaker: Speaker) {
         self.branches.push(Branch::new(None, speaker));
     }
@@ -251,27 +252,29 @@ impl Places {
         self.last.insert(speaker, number);
     }
 
-    /// Notes the last line of a branch. One without a time is as old as the line before it.
+    /// Records the last line of a branch. A line without a time counts as being as old as the one
+    /// before.
     pub(super) fn set_last_line(&mut self, number: BranchNumber, at: Option<i64>, line: usize) {
         if let Some(branch) = self.branches.get_mut(number) {
             branch.last_line = (at.unwrap_or(branch.last_line.0), line);
         }
     }
 
-    /// The branch that Claude Code would resume: of the branches with the speaker of the first one,
-    /// the one whose last line is the newest, as the tool continues the newest leaf of a session.
+    /// Returns the branch that Claude Code would resume. The tool continues the newest leaf of a
+    /// session, so this is the branch with the newest last line among those of the first branch's
+    /// speaker.
     pub(super) fn resumed(&self) -> Option<BranchNumber> {
         let speaker = self.speaker(0)?;
         let own = self.branches.iter().enumerate().filter(|(_, branch)| branch.speaker == *speaker);
         own.max_by_key(|(_, branch)| branch.last_line).map(|(number, _)| number)
     }
 
-    /// Notes where a line is that became items.
+    /// Records the position of a line that became items.
     pub(super) fn insert(&mut self, uuid: &str, place: Position, first: ItemNumber, count: usize) {
         self.nodes.insert(uuid.into(), Node { place, first, count });
     }
 
-    /// Says that what follows a line follows a later place: a summary came between.
+    /// Moves the position after a line to a later one, because a summary came in between.
     pub(super) fn relocate(&mut self, uuid: &str, place: Position) {
         if let Some(node) = self.nodes.get_mut(uuid) {
             let is_later = node.place.branch != place.branch || node.place.items < place.items;

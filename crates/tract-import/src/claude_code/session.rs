@@ -1,4 +1,4 @@
-//! A session file, line by line, as events of a tree.
+//! Reads a session file line by line into events of a tree.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,14 +19,14 @@ use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 use crate::values::{model_config, recorded};
 
-/// An answer of a model: one API message, which is several lines.
+/// An answer of a model: one API message, which spans several lines.
 struct Answer {
     place: Position,
     model: Option<String>,
     usage: Usage,
 }
 
-/// What the last item of a branch is, as far as the next one may belong to the same message.
+/// The last item of a branch, if the next one may belong to the same API message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LastItem {
     /// A block of this API message.
@@ -35,7 +35,7 @@ enum LastItem {
     Result(String),
 }
 
-/// What a session is called, by whom: the last word on each counts.
+/// The titles of a session, by author. The last title of each author wins.
 #[derive(Debug, Default)]
 struct Titles {
     custom: Option<String>,
@@ -43,13 +43,13 @@ struct Titles {
     summary: Option<String>,
 }
 
-/// Reads a session, one line after the other, and never looks ahead.
+/// Reads a session line by line, without looking ahead.
 #[derive(Default)]
 pub(super) struct SessionReader {
     pub(super) facts: Facts,
     titles: Titles,
     pub(super) report: SessionReport,
-    /// The subagents that were started, and the calls that did it.
+    /// The subagents that were started, and the calls that started them.
     pub(super) agents: BTreeMap<String, String>,
     places: Places,
     calls: Calls,
@@ -58,23 +58,23 @@ pub(super) struct SessionReader {
     boundaries: Boundaries,
     seen: HashMap<(Position, i64, bool), (Position, u64)>,
     last: HashMap<BranchNumber, LastItem>,
-    /// The end of the first branch's name, should it be abandoned.
+    /// The suffix of the first branch's name, should it be abandoned.
     pub(super) first_suffix: String,
-    /// Lines without a place, from before the first message: what follows them begins the session.
+    /// Lines without a position, from before the first message. Lines after them start the session.
     before_first: HashSet<String>,
     items: ItemNumber,
     number: usize,
     events: Vec<TreeEvent>,
 }
 
-/// Where the next item goes.
+/// The branch that the next item goes to.
 struct Target {
     branch: BranchNumber,
     advances: bool,
 }
 
 impl SessionReader {
-    /// Takes the next line, and gives what it says.
+    /// Reads the next line. Returns its events.
     pub(super) fn read(&mut self, number: usize, bytes: &[u8], ended: bool) -> Vec<TreeEvent> {
         if bytes.is_empty() {
             return Vec::new();
@@ -94,14 +94,14 @@ impl SessionReader {
         std::mem::take(&mut self.events)
     }
 
-    /// Notes a line that was not read.
+    /// Records a line that was not read.
     pub(super) fn too_long(&mut self, number: usize) {
         self.number = number;
         self.report.lines += 1;
         self.odd(AnomalyKind::LineTooLong, "longer than any message may be");
     }
 
-    /// Ends the session: what depends on all of it.
+    /// Ends the session, for results that depend on all of it.
     pub(super) fn finish(&mut self) {
         for (line, id) in self.calls.unanswered() {
             let what = format!("call {id:?} has no result");
@@ -125,7 +125,7 @@ impl SessionReader {
         self.report.title.clone_from(&self.facts.title);
     }
 
-    /// The branch that the tool would resume.
+    /// Returns the branch that the tool would resume.
     pub(super) fn resumed(&self) -> Option<BranchNumber> {
         self.places.resumed()
     }
@@ -143,7 +143,7 @@ impl SessionReader {
     }
 
     fn skip_as(&mut self, mut name: String) {
-        // A file of names alone is not to fill the memory.
+        // Bounds the memory for a hostile file.
         const MAX_NAMES: usize = 200;
         if self.report.skipped.len() >= MAX_NAMES && !self.report.skipped.contains_key(&name) {
             name = "other".to_owned();
@@ -156,7 +156,7 @@ impl SessionReader {
         if let Some(uuid) = line.uuid.as_deref().filter(|uuid| self.places.knows(uuid)) {
             self.report.repeated += 1;
             self.boundaries.repeat(uuid);
-            // A compaction writes the messages that it keeps again, below the summary.
+            // A compaction writes the kept messages again, after the summary.
             let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
             if let (Some(place), Some(parent)) = (self.places.place_of(uuid), parent)
                 && place.branch == parent.branch
@@ -199,7 +199,7 @@ impl SessionReader {
         last(&mut facts.version, &line.version);
         last(&mut titles.custom, &line.custom_title);
         last(&mut titles.ai, &line.ai_title);
-        // A summary names the line that it is of: mostly one of another file.
+        // A summary refers to a line by uuid, usually in another file.
         let is_own = line.leaf_uuid.as_deref().is_some_and(|leaf| self.places.knows(leaf));
         if line.line_type.as_deref() == Some("summary") && is_own {
             last(&mut titles.summary, &line.summary);
@@ -214,7 +214,7 @@ impl SessionReader {
         }
     }
 
-    /// The place of a line's parent, and the speaker that the line belongs to.
+    /// Returns the position of a line's parent.
     fn parent(&mut self, line: &Line<'_>) -> Option<Position> {
         let speaker = Self::speaker(line);
         let named = line.parent_uuid.as_deref();
@@ -232,16 +232,16 @@ impl SessionReader {
                 self.odd(AnomalyKind::MissingParent, what);
                 end
             }
-            // A line without any id says nothing of its place but its own in the file.
+            // The only position of a line without an id is its place in the file.
             None if line.uuid.is_none() => self.places.end_of(&speaker),
             None => None,
         };
-        // A subagent's context is its own, regardless of the line that it names.
+        // A subagent has a separate context, whatever parent its line names.
         let place = place.filter(|place| self.places.speaker(place.branch) == Some(&speaker));
         place.map(|place| self.places.after_summary(place, &speaker))
     }
 
-    /// Passes over a line that no model saw: what follows it follows its parent.
+    /// Skips a line that no model saw: the lines after it follow its parent.
     fn pass(&mut self, line: &Line<'_>) {
         let Some(uuid) = &line.uuid else { return };
         let speaker = Self::speaker(line);
@@ -263,7 +263,8 @@ impl SessionReader {
         }
     }
 
-    /// What a user typed while the model was working is a message; other attachments are not.
+    /// Reads an attachment. Prompts typed while the model was working become messages; all others
+    /// are skipped.
     fn attachment(&mut self, line: &Line<'_>) {
         let text = line.attachment.map(|raw| raw.get());
         let read = text.and_then(|text| serde_json::from_str::<Attachment<'_>>(text).ok());
@@ -301,7 +302,7 @@ impl SessionReader {
         self.content(line, role, &message, content);
     }
 
-    /// What the tool said itself, in the model's place: a line in the log.
+    /// Adds a message of the tool itself, written in the model's name, as a note in the log.
     fn note(&mut self, line: &Line<'_>, content: &str) {
         let Ok(content) = JsonText::new(content) else {
             self.odd(AnomalyKind::UnreadableMessage, "the content has no canonical form");
@@ -411,8 +412,8 @@ impl SessionReader {
         }
     }
 
-    /// Whether a draft continues the provider message of the last item: a further block of an
-    /// answer, or a further result of parallel calls.
+    /// Returns whether a draft continues the provider message of the last item: a further block of
+    /// an answer, or a further result of parallel calls.
     fn joins(
         &mut self,
         branch: BranchNumber,
@@ -434,7 +435,7 @@ impl SessionReader {
         }
     }
 
-    /// Notes what an item is, and which call it answers.
+    /// Records the kind of an item, and the call that it answers.
     fn settle(
         &mut self,
         branch: BranchNumber,
@@ -477,7 +478,7 @@ impl SessionReader {
         };
     }
 
-    /// A result belongs to the branch of its call, regardless of the line that it names.
+    /// Returns the position of a result: on the branch of its call, whatever parent its line names.
     fn place_of_result(
         &mut self,
         call: &str,
@@ -493,7 +494,7 @@ impl SessionReader {
         (Some(self.places.tip(branch)), true)
     }
 
-    /// A further block of an answer belongs to the branch of the answer.
+    /// Returns the position of a further block of an answer: on the branch of the answer.
     fn place_of_block(&self, id: &str, parent: Option<Position>) -> (Option<Position>, bool) {
         let Some(answer) = self.answers.get(id) else { return (parent, false) };
         match parent {
@@ -505,7 +506,7 @@ impl SessionReader {
         }
     }
 
-    /// Decides which branch a line continues, and begins one where it continues none.
+    /// Returns the branch that a line continues. Starts a branch if there is none.
     fn target(&mut self, line: &Line<'_>, parent: Option<Position>, belongs: bool) -> Target {
         let advances = !belongs;
         if let Some(parent) = parent
@@ -549,7 +550,7 @@ impl SessionReader {
         Target { branch: self.places.branch_count() - 1, advances: true }
     }
 
-    /// Puts items at the end of a branch, and the line where they end.
+    /// Adds items and their line at the end of a branch.
     fn place(&mut self, line: &Line<'_>, target: &Target, events: Vec<TreeEvent>) -> Position {
         let (first, count) = (self.items, events.len());
         self.boundaries.advance();
@@ -581,7 +582,7 @@ impl SessionReader {
         }
     }
 
-    /// Counts an answer: its lines repeat its usage, and the last one has all of it.
+    /// Counts an answer. Its lines repeat its usage, and the last one has the final numbers.
     fn count(&mut self, message: &MessageFields<'_>, place: Position) {
         let usage = message.usage.unwrap_or_default();
         let Some(id) = &message.id else {

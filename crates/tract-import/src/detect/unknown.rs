@@ -1,4 +1,4 @@
-//! Files that no reader takes: what they seem to be, in one message.
+//! Describes files that no reader accepts.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,20 +14,20 @@ use crate::readers::Source;
 use crate::source::MAX_DEPTH;
 use crate::values::lenient;
 
-/// Names of members, tables and tools that a message lists at most.
+/// Maximum number of members, tables or tools that a message lists.
 const LISTED: usize = 8;
-/// Characters of a name that are shown.
+/// Maximum length of a listed name, in characters.
 const NAME_CHARS: usize = 40;
-/// Files of a folder that are looked at for the tools that wrote them.
+/// Maximum number of files of a folder that are checked for their tools.
 const FOLDER_FILES: usize = 500;
 
-/// A file that no reader takes.
+/// A file that no reader accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownFile {
     /// Its likely kind, as in "a SQLite database with the tables cookies, meta".
     pub what: String,
-    /// Ways to import it, or the tools whose files are read.
+    /// Hints for importing it, or the supported tools.
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn packed(what: &str) -> UnknownFile {
     UnknownFile::noting(what, "unpack it, and import the files in it")
 }
 
-/// Describes a folder by the tools whose files are in it.
+/// Describes a folder by the tools whose files it contains.
 pub(super) fn folder(path: &Path) -> UnknownFile {
     let mut found = BTreeMap::new();
     let mut left = FOLDER_FILES;
@@ -66,7 +66,7 @@ pub(super) fn folder(path: &Path) -> UnknownFile {
     UnknownFile { what: format!("a folder with files: {}", shown.join(", ")), notes }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@".contains(letter);
@@ -145,8 +145,8 @@ pub(super) fn database(_path: &Path) -> UnknownFile {
     UnknownFile::noting("a SQLite database", "this build reads no databases")
 }
 
-/// Describes a file that no tool is known to have written by its text, unless it has requests to a
-/// provider, or lists of their messages.
+/// Describes a text file that no known tool wrote, unless it contains provider requests or lists of
+/// their messages.
 pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
     let begins = |line: &str| line.trim_start().starts_with(['{', '[']);
     if head.trim().is_empty() {
@@ -159,7 +159,7 @@ pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
         };
         return Ok(FileKind::Unknown(unknown));
     }
-    // The first line as a whole, however long, unless the file is one document over several lines.
+    // Read the whole first line, unless the file is one document that spans several lines.
     let mut reader = BufReader::new(File::open(path)?.take(MAX_DOCUMENT_BYTES));
     let mut bytes = Vec::new();
     while bytes.trim_ascii().is_empty() {
@@ -171,7 +171,7 @@ pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
     let is_json = |text: &str| json::check(text.trim()).is_ok();
     let first = json::decode(bytes.trim_ascii()).text.into_owned();
     if is_json(&first) {
-        // Lines after it count, but for the last of those read, which may be cut off.
+        // Further lines count too, except for the last of those read, which may be cut off.
         let lines = head.lines().skip_while(|line| line.trim().is_empty()).skip(1).take(LINES);
         let lines: Vec<&str> = lines.filter(|line| is_json(line)).collect();
         if is_conversation(&first) || lines.iter().any(|line| is_conversation(line)) {
@@ -184,11 +184,11 @@ pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
     if is_json(&whole) && !is_conversation(&whole) {
         return Ok(FileKind::Unknown(document(&whole, false)));
     }
-    // Lines with damage are reported one by one.
+    // Damaged lines are reported individually.
     Ok(FileKind::Conversations)
 }
 
-/// Whether a file begins with bytes that no text has.
+/// Returns whether a file starts with bytes that do not occur in text.
 fn is_binary(path: &Path) -> io::Result<bool> {
     const LOOKED_AT: u64 = 1 << 10;
     let mut bytes = Vec::new();
@@ -227,7 +227,7 @@ fn document(text: &str, has_more: bool) -> UnknownFile {
     UnknownFile::new(format!("{known}a JSON list whose first element has {members}{more}"))
 }
 
-/// Files that are known and not read, by members that they have together.
+/// Known formats that are not supported, by members that identify them.
 const KNOWN: [(&[&str], &str); 5] = [
     (&["resourceSpans"], "spans of OpenTelemetry"),
     (&["observations", "input", "timestamp"], "traces of Langfuse"),
@@ -247,7 +247,7 @@ fn known(text: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(names, _)| names.iter().all(has)).map(|(_, what)| *what)
 }
 
-/// Names of one kind, the first ones of many.
+/// Lists names of one kind, cut after the first few.
 fn listed(kind: &str, names: &[&str]) -> String {
     let short = |name: &&str| -> String {
         let short: String = name.chars().take(NAME_CHARS).collect();
