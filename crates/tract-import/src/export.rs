@@ -1,9 +1,9 @@
-//! Conversations in the formats of other tools: a session of Claude Code or Codex that
-//! continues there, a trajectory, messages of an application.
+//! Exports conversations in the formats of other tools: a session of Claude Code or Codex that can
+//! be continued there, a trajectory, or messages of an application.
 //!
-//! A conversation that is as its tool wrote it is written as it was, so that importing the file
-//! again makes the same commits. One that was edited, marked, merged or summarized here is written
-//! as it is shown: the messages that a model would see, with calls and results paired.
+//! A conversation that is unchanged since its import is written as recorded, so that importing the
+//! file again makes the same commits. One that was edited, marked, merged or summarized in tract is
+//! written as shown: the messages that a model would see, with calls and results paired.
 
 mod ai_sdk;
 mod atif;
@@ -22,7 +22,7 @@ use tract_providers::{Dialect, Form, FormOptions, Pairing, compile_form};
 use self::conversation::Conversation;
 use crate::error::damaged;
 
-/// A format that conversations are written in.
+/// A format for exported conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SessionFormat {
@@ -32,14 +32,14 @@ pub enum SessionFormat {
     Codex,
     /// A trajectory in ATIF: a JSON document.
     Atif,
-    /// Messages and tools in the shape of OpenAI's Chat Completions: one line of JSON.
+    /// Messages and tools as in OpenAI's Chat Completions: one line of JSON.
     OpenAi,
-    /// Messages of the user interface of the Vercel AI SDK: a JSON document.
+    /// UI messages of the Vercel AI SDK: a JSON document.
     AiSdk,
 }
 
 impl SessionFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: &'static [Self] =
         &[Self::ClaudeCode, Self::Codex, Self::Atif, Self::OpenAi, Self::AiSdk];
 
@@ -61,7 +61,7 @@ impl fmt::Display for SessionFormat {
     }
 }
 
-/// A word that names no format.
+/// A word that is not the name of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown format {0:?}")]
 pub struct UnknownFormat(pub String);
@@ -79,31 +79,31 @@ impl FromStr for SessionFormat {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExportedSession {
-    /// The file's lines, each without its end.
+    /// The file's lines, without line ends.
     pub lines: Vec<String>,
     /// The id of the session: the recorded one, or one made from the commit.
     pub session: String,
-    /// How the tool names such a file.
+    /// The file name that the tool would use.
     pub file_name: String,
-    /// How many messages are in it.
+    /// Number of messages in it.
     pub messages: usize,
-    /// Whether it is written as it was recorded; otherwise as it is shown.
+    /// Whether it is written as recorded; otherwise it is written as shown.
     pub as_recorded: bool,
-    /// What the format has no place for, with how often it was left out.
+    /// Kinds of content that the format cannot represent, with the number left out.
     pub left_out: Vec<(&'static str, usize)>,
 }
 
 /// Writes the conversation of a branch, or up to a commit, in the format of another tool.
 ///
-/// `branch` is the branch that it is of, where it is of one: what an import knows of the session,
-/// such as its id and folder, is kept under that name.
+/// `branch` is the branch of the conversation, if it is on one: the facts that an import stored
+/// about the session, such as its id and folder, are found under that name.
 ///
 /// # Errors
-/// - [`Damaged`](tract_engine::Error::Damaged) when a stored text is not what it was.
+/// - [`Damaged`](tract_engine::Error::Damaged) when a stored text does not match its id.
 /// - When the store fails.
 ///
 /// # Complexity
-/// Linear in the commits of the line and the bytes shown.
+/// Linear in the commits of the history and the bytes shown.
 pub async fn export_session(
     repo: &Repo,
     head: CommitId,
@@ -164,15 +164,15 @@ async fn openai(
     })
 }
 
-/// Results whose failure a format without `is_error` states in their text at most.
+/// The failure flags of results, which a format without `is_error` can only state in the text.
 const FAILED: &str = "marks of failed results (is_error)";
 
-/// Whether a message is the result of a call that failed.
+/// Returns whether a message is the result of a failed call.
 fn is_failed(content: &Content) -> bool {
     matches!(content, Content::ToolResult(answer) if answer.is_error)
 }
 
-/// What was left out, without what was not.
+/// Returns the kinds that were left out at least once.
 fn counted<const N: usize>(kinds: [(&'static str, usize); N]) -> Vec<(&'static str, usize)> {
     kinds.into_iter().filter(|(_, count)| *count > 0).collect()
 }

@@ -1,4 +1,4 @@
-//! What belongs to a conversation and to no commit of it.
+//! Facts about a conversation that are not stored in its commits.
 
 use serde::{Deserialize, Serialize};
 use tract_core::JsonText;
@@ -6,12 +6,12 @@ use tract_core::JsonText;
 use crate::report::TokenTotals;
 use crate::tree::{BranchNumber, BranchStart};
 
-/// What is known of a conversation as a whole.
+/// Facts about a conversation as a whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
-    /// Its own id.
+    /// Its id.
     pub(crate) session: Option<String>,
-    /// The subagent that it is of.
+    /// The subagent whose conversation it is.
     pub(crate) agent: Option<String>,
     /// The call that started it.
     pub(crate) caller: Option<Caller>,
@@ -21,24 +21,24 @@ pub(crate) struct Facts {
     pub(crate) cwd: Option<String>,
     pub(crate) git_branch: Option<String>,
     pub(crate) version: Option<String>,
-    /// The environment that a run of an agent was in, as the tool names it.
+    /// The tool's name of the environment in which an agent ran.
     pub(crate) environment: Option<String>,
-    /// The tokens of all its answers, where the tool records no others.
+    /// The tokens of all its answers, if the tool does not record those of each answer.
     pub(crate) run: Option<RunTotals>,
 }
 
-/// What a tool records of a whole run, and of none of its answers.
+/// Totals that a tool records for a whole run, not per answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunTotals {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
-    /// How many requests the tokens are of.
+    /// Number of requests with these tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requests: Option<u64>,
-    /// In USD, as the tool counted it.
+    /// In USD, as counted by the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<f64>,
-    /// Whether the answers have the tokens, so that those of the run are none next to them.
+    /// Whether the answers have these tokens as well, so that those of the run are not additional.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) by_answer: bool,
 }
@@ -73,13 +73,13 @@ struct BranchDocument<'a> {
     environment: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<TokenTotals>,
-    /// Set where no commit has the tokens of its answer.
+    /// Set if no commit has the tokens of its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     run: Option<&'a RunTotals>,
 }
 
 impl Facts {
-    /// Writes the document of each branch; that of the conversation has the tokens of all.
+    /// Writes the document of each branch. That of the conversation contains the tokens of all.
     pub(crate) fn documents(
         &self,
         format: &str,

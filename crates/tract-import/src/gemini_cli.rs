@@ -1,7 +1,7 @@
-//! Sessions of Gemini CLI: JSONL files that are replayed, and the whole documents of before.
+//! Sessions of Gemini CLI: JSONL files that are replayed, and the JSON documents of older versions.
 //!
-//! A message that is written again under its id takes the place of the first one, a rewind removes a
-//! message and all after it, and a checkpoint replaces everything.
+//! A message that is written again under its id replaces the first one, a rewind removes a message
+//! and all after it, and a checkpoint replaces everything.
 
 mod answer;
 mod record;
@@ -50,20 +50,20 @@ struct Line<'a> {
     rewind_to: Option<String>,
 }
 
-/// Reads a session, one line after the other, and never looks ahead.
+/// Reads a session line by line, without looking ahead.
 #[derive(Default)]
 pub(crate) struct GeminiReader {
     recording: Recording,
     cursor: Cursor,
     facts: Facts,
     records: Vec<Record>,
-    /// Whether the file is one document, which is written again as a whole.
+    /// Whether the file is a single document, which the tool rewrites as a whole.
     is_document: bool,
-    /// The last word on each answer: model and tokens.
+    /// The latest model and tokens of each answer.
     answers: HashMap<String, (Option<String>, Option<TokenTotals>)>,
     /// The calls whose results are part of the answer.
     answered: HashSet<String>,
-    /// The calls whose results are messages of their own.
+    /// The calls whose results are separate messages.
     separate: HashSet<String>,
 }
 
@@ -116,7 +116,7 @@ impl LineReader for GeminiReader {
 }
 
 impl GeminiReader {
-    /// Reads the generation before: one document.
+    /// Reads a file of an older version: one document.
     pub(crate) fn document(&mut self, bytes: &[u8]) -> Result<(), serde_json::Error> {
         let line: Line<'_> = serde_json::from_slice(bytes)?;
         self.is_document = true;
@@ -137,7 +137,7 @@ impl GeminiReader {
             self.facts.cwd = Some(folder.clone());
         }
         let Some(messages) = &line.messages else { return };
-        // A checkpoint: it replaces everything.
+        // A checkpoint replaces everything.
         let before = std::mem::take(&mut self.records);
         let known: HashMap<&str, &Record> =
             before.iter().filter_map(|record| Some((record.id.as_deref()?, record))).collect();
@@ -172,8 +172,8 @@ impl GeminiReader {
         self.show_from(0);
     }
 
-    /// Makes the context equal to the records from one on. Where a message before it was changed,
-    /// all records are compared: a branch that begins among them begins before that change.
+    /// Makes the context equal to the records from one on. If a message before it was changed, all
+    /// records are compared: a branch that starts among them then starts before that change.
     fn show_from(&mut self, first: usize) {
         let before = self.records.get(..first).unwrap_or_default();
         let from: usize = before.iter().map(|record| record.messages.len()).sum();
@@ -225,7 +225,7 @@ impl GeminiReader {
         self.recording.end_answer(&self.cursor);
     }
 
-    /// Notes tokens that came after the answer was said.
+    /// Records tokens that arrived after the answer.
     fn late_tokens(&mut self, number: usize, line: &Line<'_>, had_tokens: Option<bool>) {
         let tokens: Option<Tokens> = lenient(values::given(line.tokens));
         let (Some(tokens), Some(false)) = (tokens, had_tokens) else { return };
@@ -240,8 +240,8 @@ impl GeminiReader {
         self.recording.note(&mut self.cursor, number, note);
     }
 
-    /// Reads a message that holds the results of calls. Those that the calls have themselves are there
-    /// twice: they are counted, and no messages.
+    /// Reads a message with the results of calls. Results that the calls contain as well are
+    /// duplicates: they are counted, but are not messages.
     fn results(&mut self, number: usize, line: &Line<'_>, results: Vec<Draft>) -> Option<Record> {
         let is_new = |draft: &Draft| !result_id(draft).is_some_and(|id| self.answered.contains(id));
         let new: Vec<Draft> = results.into_iter().filter(is_new).collect();
@@ -253,8 +253,8 @@ impl GeminiReader {
         Some(Record::of_results(number, line, new))
     }
 
-    /// Reads a message: what a user said, or an answer with its results. What is known of it under
-    /// its id stays where it is.
+    /// Reads a message: of a user, or an answer with its results. Messages known under its id keep
+    /// their positions.
     fn read(&mut self, number: usize, line: &Line<'_>, known: &Layout) -> Option<Record> {
         let kind = line.line_type.as_deref();
         let record = match kind {
@@ -264,7 +264,7 @@ impl GeminiReader {
             },
             Some("gemini" | "model") => {
                 let mut answer = Answer::read(line);
-                // A result that was recorded as a message of its own is not there twice.
+                // Skip results that were recorded as separate messages.
                 let ids = answer.results.iter().filter_map(|(_, draft)| result_id(draft));
                 self.answered.extend(ids.map(str::to_owned));
                 answer.results.retain(|(_, draft)| {
@@ -286,7 +286,7 @@ impl GeminiReader {
     }
 }
 
-/// The id of the call that a result answers.
+/// Returns the id of the call that a result answers.
 fn result_id(draft: &Draft) -> Option<&str> {
     match &draft.content {
         Content::ToolResult(answer) => Some(&answer.call_id),

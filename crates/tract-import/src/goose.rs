@@ -1,4 +1,4 @@
-//! Sessions of Goose: tables in SQLite, and the JSONL files of before.
+//! Sessions of Goose: tables in SQLite, and the JSONL files of older versions.
 
 #[cfg(feature = "databases")]
 pub(crate) mod sqlite;
@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::values::{self, Metadata, canonical, has_members, model_config, recorded, shown};
 
-/// Whether an object is the first line of a session, or a message with calls as Goose has them.
+/// Returns whether an object is the first line of a session, or a Goose message with calls.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     if members.has_all(&["working_dir", "message_count"])
         || members.has_all(&["working_dir", "description"])
@@ -64,7 +64,7 @@ impl LineReader for GooseReader {
 }
 
 impl GooseReader {
-    /// Takes a message with the parts of its content.
+    /// Reads a message with the parts of its content.
     pub(crate) fn message(&mut self, number: usize, message: &Object<'_>, content: &[&RawValue]) {
         let at = message.time("created").or_else(|| message.time("created_timestamp"));
         let id = message.id("id");
@@ -123,7 +123,7 @@ impl GooseReader {
                 self.recording.end_answer(&self.cursor);
                 self.recording.answer(self.model.as_deref(), None);
             }
-            // Goose itself says some things that the model alone sees.
+            // Goose adds some messages that only the model sees.
             let facts = message.object("metadata").unwrap_or_default();
             if is_user && facts.has("userVisible") && !facts.is_true("userVisible") {
                 metadata.set("injected", "agent");
@@ -153,7 +153,7 @@ fn call(part: &Object<'_>) -> Part {
 fn result(part: &Object<'_>) -> Draft {
     let result = part.object("toolResult").unwrap_or_default();
     let value = result.raw("value");
-    // Newer versions have an object with the content in it.
+    // Newer versions wrap the content in an object.
     let inner = Object::of(value).unwrap_or_default();
     let content = inner.raw("content").or(value);
     let failed = result.text("status").is_some_and(|status| status == "error");

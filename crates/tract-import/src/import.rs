@@ -1,4 +1,4 @@
-//! From files to conversations: each file by the reader of its tool, all through one writer.
+//! Imports files: each is read by the reader of its tool, and one writer stores all of them.
 
 mod reading;
 mod steps;
@@ -21,31 +21,32 @@ use crate::report::SessionReport;
 use crate::source::SessionFile;
 use crate::writer::{PlacedSession, TreeWriter};
 
-/// A reader of a format that has a line for each thing it says.
+/// A reader of a line-based format.
 pub(crate) trait LineReader {
-    /// What is read so far.
+    /// Returns the recording so far.
     fn recording(&mut self) -> &mut Recording;
 
-    /// Takes a line.
+    /// Reads a line.
     ///
     /// # Errors
-    /// When it is no JSON of the format.
+    /// When the line is not JSON of the format.
     fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error>;
 
-    /// Whether an object is a record of the format by its members, where a damaged line may have one.
+    /// Returns whether an object is a record of the format, by its members. Used to recover records
+    /// from damaged lines.
     fn is_record(text: &str) -> bool
     where
         Self: Sized;
 
-    /// Ends the file.
+    /// Ends the file. Returns the facts about the conversation.
     fn finish(&mut self) -> Facts;
 }
 
-/// How files are imported.
+/// Options of an import of files.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RecordingOptions {
-    /// Whether secrets are replaced by marks; on unless told otherwise.
+    /// Whether secrets are replaced by marks; default: true.
     pub redact: bool,
 }
 
@@ -58,15 +59,16 @@ impl Default for RecordingOptions {
 /// Imports files of agent tools, each conversation with its branches.
 ///
 /// # Behavior
-/// - A file with a line for each message is read line by line; memory holds one line, the ids of the
-///   messages, the messages of one durable write, and 8 MiB that wait for it. A document is read as a
-///   whole. Files are read on a thread of their own, while others are written.
-/// - What a commit says is in the file alone, so importing again writes nothing, and a file that has
-///   grown continues its branches, wherever it was cut.
+/// - A file with a line for each message is read line by line: memory holds one line, the ids of
+///   the messages, the messages of one durable write, and up to 8 MiB waiting for it. A document is
+///   read as a whole. Files are read on a separate thread while others are written.
+/// - Commits contain only data from the file, so importing again writes nothing, and a file that
+///   has grown continues its branches, wherever it was cut.
 /// - A branch that has other commits is left alone; the conversation gets a branch next to it.
-/// - A file that cannot be read is reported in its place; the others are imported. `each` is called
-///   once for every conversation of a file, or once with the reason.
-/// - Secrets are replaced by marks, as `options` says; reports count them and never quote them.
+/// - For a file that cannot be read, the error is reported and the other files are imported. `each`
+///   is called once for every conversation of a file, or once with the error.
+/// - Secrets are replaced by marks if `options` require it; reports count them and never quote
+///   them.
 ///
 /// # Errors
 /// When the store fails, other writers kept moving the branches, or no thread can be started.
@@ -79,13 +81,13 @@ pub async fn import(
     run(repo, files, options, None, each).await
 }
 
-/// Imports files as [`import()`] does, without reading again what a cache knows of.
+/// Imports files as [`import()`] does, but skips files whose result is cached.
 ///
 /// # Behavior
-/// - A file is not read where it is the one that the cache has, by its size, its times and its
-///   identity, was written to no later than two seconds before it was read, and all its branches
-///   still have what was read of it. Branches, reports and their order are those of [`import()`].
-/// - What is read is added to the cache; [`ImportCache::save`] writes it to a file.
+/// - A file is skipped if it has the size, times and identity of the cached one, was last written
+///   more than two seconds before it was read, and all its branches still contain the commits read
+///   from it. Branches, reports and their order are those of [`import()`].
+/// - Results of reading are added to the cache; [`ImportCache::save`] writes it to a file.
 ///
 /// # Errors
 /// As [`import()`].
@@ -146,17 +148,17 @@ async fn run(
 
 /// A conversation that is not reported yet.
 enum WaitingReport {
-    /// It was read from this file, and its branches are not placed.
+    /// It was read from this file, and its branches are not placed yet.
     Read { number: usize, path: PathBuf },
-    /// Nothing changed.
+    /// The file is unchanged.
     Unchanged { path: PathBuf, report: Box<SessionReport> },
 }
 
-/// A file that is read, until all its conversations are placed.
+/// A file that was read, until all its conversations are placed.
 struct OpenFile {
-    /// The conversations that are placed; `None` where one of them has to be read again.
+    /// The placed conversations; `None` if one of them must be read again next time.
     sessions: Option<Vec<StoredSession>>,
-    /// The file, and what is to be remembered of it, when it was read to its end.
+    /// The file and its cache entry, once it was read to its end.
     read: Option<(SessionFile, Option<Box<StoredFile>>)>,
 }
 
@@ -166,23 +168,23 @@ impl OpenFile {
     }
 }
 
-/// An import at work.
+/// A running import.
 struct ImportRun<'a> {
     writer: TreeWriter<'a>,
-    /// What the writer counts of the conversation that is read.
+    /// The writer's counts for the conversation that is being read.
     written: SessionReport,
-    /// What is not reported, in the order of the files.
+    /// Conversations that are not reported yet, in the order of the files.
     waiting: VecDeque<WaitingReport>,
-    /// What was placed and is not reported, in the same order.
+    /// Placed conversations that are not reported yet, in the same order.
     done: VecDeque<PlacedSession>,
-    /// The number of the file that is read.
+    /// The number of the file that is being read.
     number: usize,
-    /// Files with conversations that are not placed, by their numbers.
+    /// Files with conversations that are not placed yet, by number.
     files: BTreeMap<usize, OpenFile>,
 }
 
 impl ImportRun<'_> {
-    /// Takes what the reader says next.
+    /// Processes the reader's next step.
     async fn take(
         &mut self,
         step: Step,
@@ -246,7 +248,8 @@ impl ImportRun<'_> {
                 }
             }
         }
-        // What waits is of files that are still to be placed, in order; the last is still read.
+        // Files before the first waiting conversation are complete, so their cache entries can be
+        // stored. The last file is still being read.
         let first = match self.waiting.front() {
             Some(WaitingReport::Read { number, .. }) => *number,
             Some(WaitingReport::Unchanged { .. }) | None => self.number,

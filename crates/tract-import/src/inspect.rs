@@ -1,7 +1,7 @@
-//! Logs of Inspect: a zip with a document for each sample, packed with deflate or zstd.
+//! Logs of Inspect: a zip with a document for each sample, compressed with deflate or zstd.
 //!
-//! A sample is read from its calls of the model, each of which has its whole input: what one call
-//! adds to another continues a branch, and an input that no branch leads to begins one.
+//! A sample is read from its model calls, each of which contains its whole input. The messages that
+//! a call adds to another one continue a branch, and an input that no branch leads to starts one.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -16,18 +16,18 @@ use crate::recording::{Cursor, RecordedMessage};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::values::{self, Metadata, model_config, recorded};
 
-/// Bytes of a sample at most.
+/// Maximum size of a sample in bytes.
 const MAX_SAMPLE_BYTES: u64 = 256 << 20;
-/// Branches of a sample that an input is compared with.
+/// Maximum number of branches of a sample that an input is compared with.
 const MAX_TIPS: usize = 64;
-/// The method of zstd in a zip.
+/// The zip method number of zstd.
 const ZSTD: u16 = 93;
 
-/// The end of a branch: its context, and the tools that its calls had.
+/// The end of a branch: its context, and the tools of its calls.
 #[derive(Clone, Default)]
 struct Tip {
     cursor: Cursor,
-    /// Each set of tools, with how many messages the context had when it came into force.
+    /// Each set of tools, with the number of messages in the context when it came into force.
     tools: Vec<(usize, Option<JsonText>)>,
 }
 
@@ -77,7 +77,7 @@ fn task(header: &[u8]) -> Option<(String, Option<String>)> {
     let header: Value = serde_json::from_str(&json::decode(header).text).ok()?;
     let run = header.get("eval")?;
     let text = |name: &str| run.get(name).and_then(Value::as_str).map(str::to_owned);
-    // Tasks of one run have one id of the run, and an id of their own.
+    // Tasks of one run share the id of the run, and have an id each.
     let run = text("eval_id").or_else(|| Some(format!("{}.{}", text("run_id")?, text("task")?)));
     Some((run.or_else(|| text("run_id"))?, text("task")))
 }
@@ -154,7 +154,7 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
         call(conversation, number, &event, &input, &mut tips);
     }
     if tips.is_empty() {
-        // No call of a model was logged: what is left is the list at the end.
+        // No model call was logged, so use the final list.
         let mut input = list(&sample, "messages").to_vec();
         input.iter_mut().for_each(|message| resolve(message, &attachments));
         let messages = read_all(conversation, 0, None, &input);
@@ -190,7 +190,7 @@ fn call(
 ) {
     let at = values::time(event.get("timestamp").and_then(Value::as_str));
     let mut messages = read_all(conversation, number, at, input);
-    // The branch that the input continues furthest.
+    // Find the branch that the input continues furthest.
     let best = tips.iter().enumerate().max_by_key(|(_, tip)| tip.cursor.shared_with(&messages));
     let best = best.filter(|(_, tip)| tip.cursor.shared_with(&messages) > 0).map(|(n, _)| n);
     let mut tip = best.and_then(|n| tips.get(n)).cloned().unwrap_or_default();
@@ -205,7 +205,7 @@ fn call(
         tools = Some(schemas(list(event, "tools")));
         tip.tools.push((messages.len().max(shared + 1), offered));
     }
-    // The tools come with the last message that is new, which may be the answer.
+    // The tools are stored with the last new message, which may be the answer.
     if let Some(last) = messages.get_mut(shared..).and_then(<[_]>::last_mut) {
         last.draft.tools = tools.take();
     }
@@ -256,7 +256,7 @@ fn usage(usage: &Value) -> TokenTotals {
     }
 }
 
-/// The tools of a call, in the form of OpenAI's functions.
+/// Returns the tools of a call in the format of OpenAI's functions.
 fn schemas(tools: &[Value]) -> Vec<ToolSchema> {
     let schema = |tool: &Value| {
         let function = serde_json::json!({
@@ -269,7 +269,7 @@ fn schemas(tools: &[Value]) -> Vec<ToolSchema> {
     tools.iter().filter_map(schema).collect()
 }
 
-/// Puts attachments in the place of their names.
+/// Replaces the names of attachments with their contents.
 fn resolve(value: &mut Value, attachments: &Map<String, Value>) {
     match value {
         Value::String(text) => {

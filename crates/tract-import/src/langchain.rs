@@ -1,5 +1,5 @@
-//! Messages of LangChain in JSON: the dumps of their classes, what `messages_to_dict` writes, their
-//! members alone, and the runs of a model that LangSmith exports.
+//! Messages of LangChain in JSON: the dumps of their classes, the output of `messages_to_dict`,
+//! their members alone, and model runs exported by LangSmith.
 
 pub(crate) mod message;
 
@@ -13,7 +13,7 @@ use crate::object::Object;
 use crate::report::AnomalyKind;
 use crate::values::lenient;
 
-/// Whether an object is a message in one of the shapes.
+/// Returns whether an object is a message in one of the formats.
 pub(crate) fn is_message(members: &Object<'_>) -> bool {
     const KINDS: [&str; 6] = ["human", "ai", "system", "tool", "function", "chat"];
     if members.has_all(&["lc", "kwargs"]) {
@@ -27,12 +27,12 @@ pub(crate) fn is_message(members: &Object<'_>) -> bool {
             || members.has_all(&["content", "additional_kwargs"]))
 }
 
-/// Whether an object is a run of a model that LangSmith exports.
+/// Returns whether an object is a model run exported by LangSmith.
 pub(crate) fn is_run(members: &Object<'_>) -> bool {
     members.has_all(&["run_type", "inputs"]) && !run(members).is_empty()
 }
 
-/// Whether an object or a list has such messages.
+/// Returns whether an object or a list contains such messages.
 pub(crate) fn is_one(raw: &RawValue) -> bool {
     if let Some(members) = Object::of(Some(raw)) {
         return is_message(&members) || is_run(&members) || first_message(members.list("messages"));
@@ -51,7 +51,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let Values { values, unreadable } = Values::read(bytes)?;
     let mut all = Document::new();
     let is_turn = |raw: &RawValue| Object::of(Some(raw)).is_some_and(|turn| is_message(&turn));
-    // The messages of one conversation, or a conversation each.
+    // The values are the messages of one conversation, or one conversation each.
     if values.iter().any(|(_, raw)| is_turn(raw)) {
         let mut conversation = Conversation::default();
         say(&mut conversation, &values);
@@ -92,11 +92,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     Ok(all)
 }
 
-/// The messages of a run: what the model was sent, and what it answered.
+/// Returns the messages of a run: its input and its answer.
 fn run<'a>(members: &Object<'a>) -> Vec<&'a RawValue> {
     let inputs = members.object("inputs").unwrap_or_default();
     let mut messages = inputs.list("messages");
-    // A list of requests, of which there is one.
+    // The input may be a list of requests, with a single one.
     if let Some(first) = messages.first().and_then(|raw| lenient::<Vec<&RawValue>>(Some(raw))) {
         messages = first;
     }
@@ -129,7 +129,7 @@ fn say(conversation: &mut Conversation, messages: &[(usize, &RawValue)]) {
     }
 }
 
-/// A message in the shape of a dump of its class.
+/// Converts a message to the format of a class dump.
 fn dump(mut value: Value) -> Option<Value> {
     if value.get("kwargs").is_some() {
         return Some(value);

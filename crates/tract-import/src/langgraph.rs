@@ -1,8 +1,8 @@
 //! Checkpoints of LangGraph: a tree of states, each with the whole list of messages.
 //!
-//! Messages are dumps of Python classes in msgpack or JSON. The dumps are read; no class is ever
-//! constructed, and what is pickled is not read at all. What is stored where is the matter of the two
-//! savers, [`sqlite`] and [`postgres`]; what becomes of it is the same.
+//! Messages are dumps of Python classes in msgpack or JSON. The dumps are parsed without ever
+//! constructing a class, and pickled data is not read at all. The two savers, [`sqlite`] and
+//! [`postgres`], differ in where they store the data; the conversion is the same.
 
 mod msgpack;
 #[cfg(feature = "langgraph-postgres")]
@@ -28,20 +28,20 @@ pub(crate) struct Checkpoint {
     pub(crate) namespace: Option<String>,
     pub(crate) id: String,
     pub(crate) parent: Option<String>,
-    /// What it holds, with the values of its channels; or why that cannot be read.
+    /// Its state with the values of its channels, or the reason why it cannot be read.
     pub(crate) state: Result<Value, &'static str>,
     /// Damaged text that was replaced in it.
     pub(crate) damage: Vec<(AnomalyKind, String)>,
 }
 
-/// The threads of a database, one after the other.
+/// The threads of a database, one by one.
 pub(crate) struct Threads {
     open: Option<(String, Thread)>,
-    /// The channels that are read in the place of a list of messages.
+    /// The channels to read instead of a list of messages.
     texts: Vec<TextChannel>,
 }
 
-/// A channel whose value is what one speaker says.
+/// A channel whose value is a text of one role.
 #[derive(Clone, Debug)]
 struct TextChannel {
     name: String,
@@ -49,7 +49,7 @@ struct TextChannel {
 }
 
 impl TextChannel {
-    /// Reads `NAME` or `NAME:ROLE`. Without a role, the user speaks.
+    /// Parses `NAME` or `NAME:ROLE`. The default role is the user.
     fn parse(word: &str) -> Self {
         let named = word.rsplit_once(':').and_then(|(name, role)| {
             let role = match role {
@@ -63,7 +63,7 @@ impl TextChannel {
         named.unwrap_or_else(|| Self { name: word.to_owned(), role: Role::User })
     }
 
-    /// Makes the message of a value.
+    /// Creates the message for a value.
     fn draft(&self, value: &Value) -> Option<Draft> {
         let text = match value {
             Value::Null => return None,
@@ -85,16 +85,17 @@ impl TextChannel {
 #[derive(Default)]
 struct Thread {
     conversation: Conversation,
-    /// What each checkpoint shows.
+    /// The messages and texts at each checkpoint.
     places: HashMap<String, ThreadStep>,
     answers: HashSet<String>,
     /// The channels of states without a list of messages.
     channels: BTreeSet<String>,
-    /// Damage that is reported: each checkpoint has the whole list of messages again.
+    /// Damage that was reported: each checkpoint contains the whole list of messages again.
     damage: HashSet<String>,
 }
 
-/// What a checkpoint shows: its messages, and the texts of the channels that are read.
+/// The state of the conversation at a checkpoint: its messages, and the texts of the channels to
+/// read.
 #[derive(Clone, Default)]
 struct ThreadStep {
     cursor: Cursor,
@@ -102,12 +103,12 @@ struct ThreadStep {
 }
 
 impl Threads {
-    /// Begins with the channels that are read as texts, each as `NAME` or `NAME:ROLE`.
+    /// Starts with the channels to read as texts, each as `NAME` or `NAME:ROLE`.
     pub(crate) fn new(channels: &[String]) -> Self {
         Self { open: None, texts: channels.iter().map(|word| TextChannel::parse(word)).collect() }
     }
 
-    /// Takes the next checkpoint; returns the thread before it, where this one begins another.
+    /// Adds the next checkpoint. Returns the previous thread if this one starts another.
     pub(crate) fn add(&mut self, checkpoint: Checkpoint) -> Option<Conversation> {
         let Checkpoint { thread, namespace, id, parent, state, damage } = checkpoint;
         let name = match namespace.filter(|space| !space.is_empty()) {
@@ -130,7 +131,7 @@ impl Threads {
         before.map(|(_, thread)| thread.end())
     }
 
-    /// Returns the thread that is read.
+    /// Returns the current thread.
     #[cfg(feature = "langgraph-postgres")]
     pub(crate) fn current(&mut self) -> Option<&mut Conversation> {
         self.open.as_mut().map(|(_, thread)| &mut thread.conversation)
@@ -143,7 +144,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Ends the thread, and reports the channels of one without messages.
+    /// Ends the thread. Reports the channels of a thread without messages.
     fn end(self) -> Conversation {
         let mut conversation = self.conversation;
         if conversation.recording.starts.is_empty() {
@@ -152,7 +153,7 @@ impl Thread {
         conversation
     }
 
-    /// Notes the damage of the checkpoint that was read last.
+    /// Records the damage of the latest checkpoint.
     fn note_damage(&mut self, damage: Vec<(AnomalyKind, String)>) {
         let line = self.conversation.recording.report.lines;
         for (kind, what) in damage {
@@ -203,11 +204,11 @@ impl Thread {
     }
 }
 
-/// Channels that a report names at most.
+/// Maximum number of channels that a report names.
 const MAX_CHANNELS: usize = 50;
 
-/// Says the texts of channels that changed since the checkpoint before, in the order in which the
-/// channels were named.
+/// Adds the texts of channels that changed since the previous checkpoint, in the given order of
+/// channels.
 fn say_texts(
     recording: &mut Recording,
     place: &mut ThreadStep,
@@ -232,7 +233,7 @@ fn say_texts(
     }
 }
 
-/// Reads a dump by the word for its encoding. What was replaced in it is added to `damage`.
+/// Decodes a dump by the name of its encoding. Replacements are added to `damage`.
 fn decode(
     kind: Option<&str>,
     bytes: &[u8],
@@ -249,10 +250,10 @@ fn decode(
     }
 }
 
-/// The channel that holds the messages, where a graph does not call it otherwise.
+/// The default name of the channel with the messages.
 const MESSAGES: &str = "messages";
 
-/// The list of messages of a state: `messages`, or the channel with the most.
+/// Returns the list of messages of a state: `messages`, or the channel with the most messages.
 fn messages_of(channels: &Value) -> Option<&Vec<Value>> {
     let channels = channels.as_object()?;
     if let Some(list) = channels.get(MESSAGES).and_then(Value::as_array) {

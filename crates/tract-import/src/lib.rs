@@ -1,8 +1,8 @@
-//! Readers and writers of what other tools record.
+//! Imports and exports the recordings of other tools.
 //!
 //! A reader turns the files of a tool into conversations with their branches; the engine stores
-//! them as commits that contain nothing but what was recorded, so that importing again changes
-//! nothing. What a file lacks is reported, never made up.
+//! them as commits that contain only recorded data, so that importing again changes nothing. Data
+//! that a file lacks is reported, never made up.
 #![forbid(unsafe_code)]
 
 mod ai_sdk;

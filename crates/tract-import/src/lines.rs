@@ -1,4 +1,4 @@
-//! Lines of a file, one at a time: memory holds one line, however large the file is.
+//! Reads a file line by line: memory holds one line, for any file size.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use crate::damage::reject_utf16;
 
-/// Bytes of a line at most. A longer one is passed over: no message is allowed to be that large.
+/// Maximum length of a line in bytes. Longer lines are skipped: no message may be that large.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// One line of a file.
 #[derive(Debug)]
 pub(crate) enum Line<'a> {
-    /// Its bytes, without the line ending; `ended` unless the file stops in the middle of it.
+    /// Its bytes, without the line end. `ended` is false if the file stops within the line.
     Whole { bytes: &'a [u8], ended: bool },
     /// It is longer than [`MAX_LINE_BYTES`].
     TooLong,
 }
 
-/// Reads lines into one buffer.
+/// Reads lines into a reused buffer.
 pub(crate) struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,

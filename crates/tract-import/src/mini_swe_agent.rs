@@ -1,4 +1,4 @@
-//! Trajectories of mini-swe-agent: one document with the messages of the model.
+//! Trajectories of mini-swe-agent: one document with the model's messages.
 
 use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, canonical, model_config, recorded, shown};
 
-/// Whether an object is a trajectory.
+/// Returns whether an object is a trajectory.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let info = members.object("info").unwrap_or_default();
     let format = members.text("trajectory_format").unwrap_or_default();
@@ -57,7 +57,7 @@ impl Reader {
         let at = extra.time("timestamp").or_else(|| message.time("timestamp"));
         let content = message.raw("content");
         let body = || Body { parts: values::message_parts(content), name: None };
-        // Requests in the form of the Responses API have an answer's items in `output`.
+        // Requests in the format of the Responses API have an answer's items in `output`.
         if message.text("object").as_deref() == Some("response") {
             return self.response(line, &message, &extra, at);
         }
@@ -125,7 +125,7 @@ impl Reader {
         self.conversation.say(None, line, recorded(draft, None, at));
     }
 
-    /// Adds the model, the tokens and the cost of an answer, by the provider's response.
+    /// Adds the model, the tokens and the cost of an answer from the provider's response.
     fn count(&mut self, mut draft: Draft, response: &Object<'_>, extra: &Object<'_>) -> Draft {
         let model = response.text("model").or_else(|| self.model.clone());
         let usage = response.object("usage").map(|usage| tokens(&usage));
@@ -145,7 +145,7 @@ impl Reader {
     }
 }
 
-/// The tokens of an answer of Chat Completions or of the Responses API.
+/// Returns the tokens of an answer of Chat Completions or of the Responses API.
 fn tokens(usage: &Object<'_>) -> TokenTotals {
     let input = usage.count("prompt_tokens").or_else(|| usage.count("input_tokens"));
     let output = usage.count("completion_tokens").or_else(|| usage.count("output_tokens"));

@@ -1,4 +1,4 @@
-//! Conversations that a file keeps as a tree of messages: each names the one that it follows.
+//! Conversations that a file stores as a tree of messages, each naming its parent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,25 +8,25 @@ use crate::document::Conversation;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::AnomalyKind;
 
-/// Characters of an id that name a branch, unless another branch has the same ones.
+/// Number of characters of an id in a branch name, unless they are the same for another branch.
 const SUFFIX_CHARS: usize = 8;
 
-/// One message of the tree, with all that it says.
+/// A message of the tree with its contents.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) id: String,
-    /// The message before it; none for a beginning.
+    /// The message before it; `None` for a first message.
     pub(crate) parent: Option<String>,
-    /// Its place in the file, from 1.
+    /// Its position in the file, from 1.
     pub(crate) line: usize,
-    /// Its content; empty where no model saw it.
+    /// Its content; empty if no model saw it.
     pub(crate) drafts: Vec<Draft>,
-    /// Whether it continues the answer of the message before it, where both are the model's.
+    /// Whether it continues the answer of the previous message, if both are the model's.
     pub(crate) continues: bool,
 }
 
-/// Says the messages of a tree. The branch of the conversation itself leads to `current`, else along
-/// the newest messages of the list; every other end is a branch that shares the beginning.
+/// Adds the messages of a tree. The branch of the conversation leads to `current`, or by default
+/// along the newest messages of the list. Every other end becomes a branch that shares the start.
 pub(crate) fn say_tree(conversation: &mut Conversation, nodes: Vec<Node>, current: Option<&str>) {
     let mut places: HashMap<&str, usize> = HashMap::with_capacity(nodes.len());
     let mut repeated = BTreeSet::new();
@@ -53,7 +53,7 @@ pub(crate) fn say_tree(conversation: &mut Conversation, nodes: Vec<Node>, curren
     recording.has_forks = true;
     let current = current.and_then(|id| places.get(id).copied());
     if current.is_none() && !nodes.is_empty() {
-        // Without a word on it, the last message of the list is where the conversation is.
+        // By default, the conversation ends at the last message of the list.
         let last = (0..nodes.len()).rev().find(|place| !repeated.contains(place));
         last.iter().for_each(|last| tree.say_path(recording, &places, *last));
     }
@@ -68,14 +68,14 @@ pub(crate) fn say_tree(conversation: &mut Conversation, nodes: Vec<Node>, curren
 
 struct Tree<'a> {
     nodes: &'a [Node],
-    /// The context after each message that was said.
+    /// The context after each message so far.
     cursors: Vec<Option<Cursor>>,
     suffixes: HashSet<String>,
     has_main: bool,
 }
 
 impl Tree<'_> {
-    /// Says what leads to a message and was not said yet, oldest first.
+    /// Adds the messages that lead to one and were not added yet, oldest first.
     fn say_path(&mut self, recording: &mut Recording, places: &HashMap<&str, usize>, to: usize) {
         let mut path = Vec::new();
         let mut on_path = HashSet::new();
@@ -128,7 +128,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The end of a branch's name: the beginning of the id of its first message.
+    /// Returns the suffix of a branch's name: the first characters of the id of its first message.
     fn suffix(&mut self, id: &str) -> String {
         let short: String = id.chars().take(SUFFIX_CHARS).collect();
         let short = format!(".{}", tract_core::RefName::distinct(&short));

@@ -1,4 +1,4 @@
-//! A JSON object whose members are read one by one, each as it is written.
+//! A JSON object whose members are read one by one, in their original text.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::values::{self, Raw, given, lenient};
 
-/// The members of an object. A member of another type than the one asked for is absent.
+/// The members of an object. A member of another type than requested is treated as absent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object<'a>(HashMap<String, &'a RawValue>);
 
@@ -16,22 +16,22 @@ impl<'a> Object<'a> {
         lenient(raw).map(Self)
     }
 
-    /// Reads the object of a text.
+    /// Parses an object.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok().map(Self)
     }
 
-    /// Returns a member that is not null, as it is written.
+    /// Returns the text of a member that is not null.
     pub(crate) fn raw(&self, name: &str) -> Raw<'a> {
         given(self.0.get(name).copied())
     }
 
-    /// Returns the first of these members that is there and not null.
+    /// Returns the first of these members that exists and is not null.
     pub(crate) fn first(&self, names: &[&str]) -> Raw<'a> {
         names.iter().find_map(|name| self.raw(name))
     }
 
-    /// Sets a member that is kept elsewhere.
+    /// Sets a member that is stored elsewhere.
     #[cfg(feature = "databases")]
     pub(crate) fn set(&mut self, name: &str, raw: &'a RawValue) {
         self.0.insert(name.to_owned(), raw);
@@ -58,12 +58,12 @@ impl<'a> Object<'a> {
         Self::of(self.raw(name))
     }
 
-    /// Returns the elements of a list; none where the member is not a list.
+    /// Returns the elements of a list; empty if the member is not a list.
     pub(crate) fn list(&self, name: &str) -> Vec<&'a RawValue> {
         lenient(self.raw(name)).unwrap_or_default()
     }
 
-    /// Returns a count. One that is written as a fraction, such as `12.0`, is one too.
+    /// Returns a count. Also accepts whole numbers written as fractions, such as `12.0`.
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
         let raw = self.raw(name);
         lenient(raw).or_else(|| {
@@ -81,13 +81,13 @@ impl<'a> Object<'a> {
         lenient(self.raw(name)) == Some(true)
     }
 
-    /// Returns a text, or the text of a number, as ids may be either.
+    /// Returns a text, or the text of a number, since ids may be either.
     pub(crate) fn id(&self, name: &str) -> Option<String> {
         self.text(name).or_else(|| lenient::<i64>(self.raw(name)).map(|id| id.to_string()))
     }
 
-    /// Reads a time: RFC 3339, or a number of seconds or milliseconds since 1970. Tools use both; a
-    /// number of seconds is below 100 billion until the year 5138.
+    /// Returns a time: RFC 3339, or seconds or milliseconds since 1970. Tools use both; a number of
+    /// seconds is below 100 billion until the year 5138.
     pub(crate) fn time(&self, name: &str) -> Option<i64> {
         if let Some(text) = self.text(name) {
             return values::time(Some(&text));
@@ -95,7 +95,7 @@ impl<'a> Object<'a> {
         time_of(self.number(name)?)
     }
 
-    /// Names of the members, in alphabetical order.
+    /// Returns the names of the members, sorted.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.keys().map(String::as_str).collect();
         names.sort_unstable();
@@ -103,7 +103,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A time in microseconds since 1970, from seconds or milliseconds.
+/// Converts seconds or milliseconds since 1970 to microseconds.
 pub(crate) fn time_of(number: f64) -> Option<i64> {
     const MOST_SECONDS: f64 = 1e11;
     let micros = if number.abs() < MOST_SECONDS { number * 1e6 } else { number * 1e3 };

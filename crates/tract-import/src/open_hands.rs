@@ -1,5 +1,5 @@
-//! Conversations of OpenHands: the list of events of version 0, and the events of the SDK, one a line
-//! or one a file.
+//! Conversations of OpenHands: the list of events of version 0, and the events of the SDK, one per
+//! line or per file.
 
 mod events;
 
@@ -226,13 +226,13 @@ struct SdkEvent<'a> {
     value: Raw<'a>,
 }
 
-/// Reads the events of the SDK, one after the other.
+/// Reads the events of the SDK one by one.
 #[derive(Default)]
 pub(crate) struct SdkReader {
     recording: Recording,
     cursor: Cursor,
     facts: Facts,
-    /// Where each event left the context.
+    /// The context after each event.
     places: HashMap<String, Cursor>,
     response: Option<String>,
     model: Option<String>,
@@ -284,7 +284,7 @@ impl LineReader for SdkReader {
 }
 
 impl SdkReader {
-    /// Names the conversation by its folder or its state, which may have the model.
+    /// Names the conversation by its folder or its state, which may contain the model.
     pub(crate) fn named(session: Option<String>, model: Option<String>) -> Self {
         Self { facts: Facts { session, ..Facts::default() }, model, ..Self::default() }
     }
@@ -376,7 +376,7 @@ impl SdkReader {
         }
     }
 
-    /// Several actions with one response are one answer.
+    /// Starts an answer. Several actions with one response are one answer.
     fn begin_answer(&mut self, event: &SdkEvent<'_>) -> bool {
         let is_same = event.llm_response_id.is_some() && event.llm_response_id == self.response;
         if !is_same {
@@ -432,7 +432,7 @@ impl SdkReader {
         let keep =
             entries.filter(|entry| is_kept(entry.id.as_deref())).map(|entry| entry.item).collect();
         let Some(summary) = event.summary.clone() else {
-            // Nothing takes the place of what is left out.
+            // There is no summary to replace the forgotten messages, so they stay.
             let what = "a condensation without a summary: what it forgot stays";
             return self.recording.odd(number, AnomalyKind::EmptyCompaction, what);
         };
@@ -442,7 +442,7 @@ impl SdkReader {
         self.recording.summarize(&mut self.cursor, keep, message);
     }
 
-    /// Tokens of all answers so far: the last word counts.
+    /// Records the tokens of all answers so far. The last event wins.
     fn stats(&mut self, event: &SdkEvent<'_>) {
         #[derive(Deserialize)]
         struct Stats {

@@ -1,5 +1,5 @@
-//! Session tables of OpenAI's Agents SDK in SQLite: items of the Responses API, one a row, and in the
-//! advanced schema the branches that list them.
+//! Session tables of OpenAI's Agents SDK in SQLite: items of the Responses API, one per row, and in
+//! the advanced schema the branches that list them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -16,7 +16,7 @@ use crate::report::{AnomalyKind, TokenTotals};
 use crate::sqlite::{failure, open_database, quoted, tables};
 use crate::{responses, values};
 
-/// The names of the tables: an application may choose them.
+/// The names of the tables, which an application may choose.
 struct Schema {
     messages: String,
     structure: Option<String>,
@@ -36,7 +36,7 @@ fn schema(database: &Connection) -> rusqlite::Result<Option<Schema>> {
     Ok(messages.map(|messages| Schema { messages, structure, usage }))
 }
 
-/// Whether a database has such tables.
+/// Returns whether a database has such tables.
 pub(crate) fn is_one(path: &Path) -> bool {
     let found = open_database(path).ok().and_then(|database| schema(&database).ok().flatten());
     found.is_some()
@@ -108,7 +108,7 @@ fn rows(database: &Connection, schema: &Schema) -> rusqlite::Result<BTreeMap<Str
     Ok(sessions)
 }
 
-/// The branches of a session in the order in which they begin, each with the ids that it lists.
+/// The branches of a session in the order in which they start, each with the ids that it lists.
 type Branches = Vec<(String, Vec<i64>)>;
 
 fn branches(database: &Connection, table: &str) -> rusqlite::Result<HashMap<String, Branches>> {
@@ -161,7 +161,7 @@ fn usage(database: &Connection, table: &str) -> rusqlite::Result<Vec<(String, u6
             cache_write: written,
             ..TokenTotals::default()
         };
-        // A hostile row is not to cost time.
+        // Bounds the work for a hostile row.
         Ok((row.get(0)?, number(1)?.min(10_000), totals))
     };
     statement.query_map([], of)?.collect()
@@ -182,9 +182,10 @@ fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage
     Some(RecordedMessage { id: None, line, draft: values::recorded(draft, None, at) })
 }
 
-/// Says each branch from where it leaves one before it: the same row in two is the shared beginning.
+/// Adds each branch from the point where it leaves an earlier one. Rows in both are the shared
+/// start.
 fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branches) {
-    // Each row is read once, however many branches list it; none where it is in no known shape.
+    // Each row is read once, for any number of branches that list it; `None` for an unknown format.
     let mut read: HashMap<i64, Option<RecordedMessage>> = HashMap::new();
     let listed: HashSet<i64> = branches.iter().flat_map(|(_, ids)| ids).copied().collect();
     for row in rows {
@@ -195,7 +196,7 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
             conversation.recording.skip(if is_message { "item of no branch" } else { "untyped" });
         }
     }
-    // What each branch lists, as far as it could be read, and where it ends.
+    // The readable rows of each branch, and its end.
     let mut heads: Vec<(Vec<i64>, Cursor)> = Vec::new();
     for (name, ids) in branches {
         let mut own = Vec::with_capacity(ids.len());

@@ -1,5 +1,6 @@
-//! Sessions of OpenCode: its database, the older tree of JSON files, and what `opencode export` writes.
-//! A session has messages, a message has parts; calls have their results in the same part.
+//! Sessions of OpenCode: its database, the older tree of JSON files, and the output of `opencode
+//! export`. A session has messages, and a message has parts; calls have their results in the same
+//! part.
 
 #[cfg(feature = "databases")]
 pub(crate) mod sqlite;
@@ -14,7 +15,7 @@ use crate::recording::RecordedMessage;
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::values::{self, Metadata, canonical, model_config, recorded, shown};
 
-/// Whether an object is an exported session.
+/// Returns whether an object is an exported session.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let info = members.object("info").unwrap_or_default();
     let first = members.list("messages").first().and_then(|raw| Object::of(Some(raw)));
@@ -45,12 +46,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
 pub(crate) struct Session {
     conversation: Conversation,
     line: usize,
-    /// The first message that a user took back and has not replaced yet.
+    /// The first message that a user reverted and has not replaced yet.
     reverted: Option<String>,
 }
 
 impl Session {
-    /// Begins a session by its own record.
+    /// Starts a session from its record.
     pub(crate) fn new(info: &Object<'_>) -> Self {
         let mut session = Self::default();
         let facts = &mut session.conversation.facts;
@@ -73,18 +74,18 @@ impl Session {
         self.conversation
     }
 
-    /// Notes what was replaced in the next message.
+    /// Records the replacements in the next message.
     pub(crate) fn note_damage(&mut self, damage: Vec<(AnomalyKind, String)>) {
         self.conversation.recording.odds(self.line + 1, damage);
     }
 
-    /// Takes a message with its parts.
+    /// Reads a message with its parts.
     pub(crate) fn message(&mut self, info: &Object<'_>, parts: &[&RawValue]) {
         self.line += 1;
         self.conversation.recording.report.lines += 1;
         let line = self.line;
         let id = info.id("id");
-        // Messages that a user took back are not shown: they are a branch until they are replaced.
+        // Reverted messages are not shown: they are a branch until they are replaced.
         if id.is_some() && id == self.reverted {
             self.conversation.recording.has_forks = true;
             let suffix = Some(".reverted".to_owned());
@@ -117,7 +118,7 @@ impl Session {
                 }
                 "text" => content.extend(part.filled("text").map(Part::text)),
                 "file" => content.extend(self.file(line, &part)),
-                // The request for a summary, which the summary follows.
+                // The request for a summary; the summary follows.
                 "compaction" => self.conversation.recording.skip("compaction"),
                 "subtask" => content.extend(part.filled("prompt").map(Part::text)),
                 "agent" | "snapshot" | "patch" | "step-start" | "step-finish" | "retry" => {
@@ -204,7 +205,7 @@ impl Session {
         for (n, mut draft) in steps.done.into_iter().enumerate() {
             if matches!(draft.content, Content::Assistant(_)) {
                 draft.generation_config = model_config(model.as_deref());
-                // The tokens are those of all steps of the message.
+                // The tokens are the sum over all steps of the message.
                 draft.metadata = facts.json();
             }
             let own = id.map(|id| if n == 0 { id.to_owned() } else { format!("{id}#{n}") });
@@ -225,7 +226,7 @@ impl Session {
         if media_type.as_deref().is_some_and(|kind| kind.starts_with("image/")) {
             return Some(values::image(url, media_type));
         }
-        // The text of a file that a user named is a part of its own.
+        // The text of a file that a user named is a separate part.
         let source = part.object("source").unwrap_or_default();
         let quoted = source.object("text").and_then(|text| text.filled("value"));
         if quoted.is_none() && url.starts_with("data:") {
@@ -244,7 +245,7 @@ impl Session {
 }
 
 impl Steps {
-    /// Adds what the model said. After results, it is of the next step.
+    /// Adds a part of the model. After results, it starts the next step.
     fn say(&mut self, part: Part) {
         if !self.results.is_empty() {
             self.cut();

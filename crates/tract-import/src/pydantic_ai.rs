@@ -1,5 +1,5 @@
-//! Messages of pydantic-ai, as `ModelMessagesTypeAdapter` dumps them: a list of requests and responses,
-//! each with its parts.
+//! Messages of pydantic-ai, as dumped by `ModelMessagesTypeAdapter`: a list of requests and
+//! responses with their parts.
 
 use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, ImageSource, Part, ToolAnswer};
@@ -10,7 +10,7 @@ use crate::recording::Recording;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded, shown};
 
-/// Whether an object is a message of a dump.
+/// Returns whether an object is a message of a dump.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let kind = members.text("kind");
     let is_message = matches!(kind.as_deref(), Some("request" | "response"));
@@ -80,7 +80,7 @@ fn request(
             "system-prompt" => Draft::system(text()),
             "user-prompt" => Draft::new(Content::User(body(user(recording, line, content)))),
             "tool-return" | "builtin-tool-return" => result(&part, text(), false),
-            // A retry of a call is its result; any other is said by the framework.
+            // A retry of a call is its result; any other retry is a message of the framework.
             "retry-prompt" if part.has("tool_name") => result(&part, text(), true),
             "retry-prompt" => {
                 let mut metadata = Metadata::default();
@@ -109,7 +109,7 @@ fn result(part: &Object<'_>, text: String, is_error: bool) -> Draft {
     Draft::new(Content::ToolResult(ToolAnswer { call_id, name, is_error, parts }))
 }
 
-/// The content of a user: a text, or a list of texts, pictures and files.
+/// Reads a user's content: a text, or a list of texts, images and files.
 fn user(recording: &mut Recording, line: usize, content: Raw<'_>) -> Vec<Part> {
     let Some(list) = lenient::<Vec<&RawValue>>(content) else {
         return values::message_parts(content);
@@ -126,7 +126,7 @@ fn user(recording: &mut Recording, line: usize, content: Raw<'_>) -> Vec<Part> {
         let kind = element.text("kind").unwrap_or_default();
         let picture = match kind.as_str() {
             "image-url" => element.text("url").map(ImageSource::Url),
-            // The data are base64 of URLs.
+            // The data is URL-safe base64.
             "binary" if is_picture => element
                 .text("data")
                 .map(|data| ImageSource::Base64(data.replace('-', "+").replace('_', "/"))),
@@ -171,7 +171,7 @@ fn response(conversation: &mut Conversation, line: usize, message: &Object<'_>) 
             "tool-call" | "builtin-tool-call" => {
                 let id = part.text("tool_call_id").unwrap_or_default();
                 let name = part.text("tool_name").unwrap_or_default();
-                // A text is what the model wrote; an object was read from it.
+                // A text is the model's own; an object was parsed from it.
                 let arguments = part.text("args").filter(|text| !text.is_empty());
                 let arguments = arguments.or_else(|| part.raw("args").map(canonical));
                 parts.push(Part::call(id, name, arguments.unwrap_or_else(|| "{}".to_owned())));
@@ -201,7 +201,7 @@ fn response(conversation: &mut Conversation, line: usize, message: &Object<'_>) 
     }
 }
 
-/// The tokens of a response. Those of the request include what a cache had.
+/// Returns the tokens of a response. Those of the request include tokens read from a cache.
 fn tokens(usage: &Object<'_>) -> TokenTotals {
     let input = usage.count("input_tokens").or_else(|| usage.count("request_tokens"));
     let output = usage.count("output_tokens").or_else(|| usage.count("response_tokens"));

@@ -1,5 +1,5 @@
-//! Messages of the user interface of the Vercel AI SDK out: calls have their results in the same
-//! part, and an assistant's message has a step for each answer.
+//! Writes UI messages of the Vercel AI SDK: calls have their results in the same part, and an
+//! assistant's message has a step for each answer.
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -27,7 +27,7 @@ enum UiPart {
     Call(CallPart),
 }
 
-/// A call and, once it is there, its result.
+/// A call and, once available, its result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CallPart {
@@ -49,7 +49,7 @@ pub(super) fn write(
 ) -> Result<ExportedSession, serde_json::Error> {
     let session = facts.session_or_made(head);
     let mut written: Vec<Message> = Vec::new();
-    // The recorded id of the message in work: what has another one is another message.
+    // The recorded id of the current message. Another id starts another message.
     let mut open: Option<Option<String>> = None;
     let (mut messages, mut left_out, mut unpaired) = (0, 0, 0);
     for entry in &conversation.entries {
@@ -71,7 +71,7 @@ pub(super) fn write(
                 let begun = last.parts.len();
                 left_out += last.add(message.content.parts())?;
                 if last.parts.len() == begun {
-                    // A step in which nothing is said is none.
+                    // Drop a step without content.
                     last.parts.pop();
                     messages -= 1;
                 }
@@ -111,7 +111,7 @@ fn begin(message: &ExportedMessage, role: &'static str) -> Message {
 }
 
 impl Message {
-    /// Adds what has a place in the format, and returns how many parts have none.
+    /// Adds the parts that the format can represent. Returns the number of the others.
     fn add(&mut self, parts: &[Part]) -> Result<usize, serde_json::Error> {
         let before = self.parts.len();
         for part in parts {
@@ -120,7 +120,7 @@ impl Message {
         Ok(parts.len() - (self.parts.len() - before))
     }
 
-    /// Puts a result to its call; `false` where the message has none that waits for it.
+    /// Adds a result to its call. Returns `false` if the message has no matching open call.
     fn answer(&mut self, answer: &ToolAnswer, text: String) -> bool {
         let waiting = self.parts.iter_mut().rev().find_map(|part| match part {
             UiPart::Call(call)

@@ -1,4 +1,5 @@
-//! Trajectories in ATIF out: a step per message, with the results of an agent's calls in its step.
+//! Writes trajectories in ATIF: a step per message, with the results of an agent's calls in its
+//! step.
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use super::conversation::{Conversation, Entry, ExportedMessage, picture_url};
 use super::facts::{SessionFacts, timestamp};
 use super::{ExportedSession, counted};
 
-/// The version of the format that is written.
+/// The version of the written format.
 const VERSION: &str = "ATIF-v1.7";
 
 /// A step while it is written.
@@ -60,7 +61,7 @@ pub(super) fn write(
     if let Some(model) = models.next_back() {
         agent.insert("model_name".to_owned(), model.clone());
     }
-    // Definitions go out as the text they are, numbers and order included.
+    // Definitions are written as their original text, to keep numbers and the order of keys.
     let tools = conversation.tools.as_deref().map(serde_json::from_str::<&RawValue>).transpose()?;
     let count = steps.len();
     let steps: Vec<Value> = steps.into_iter().map(Step::end).collect();
@@ -138,7 +139,7 @@ fn step(message: &ExportedMessage, number: usize) -> Step {
     Step { members, calls, results: Vec::new() }
 }
 
-/// The members that only an agent's step has.
+/// Adds the members that only an agent's step has.
 fn answer(message: &ExportedMessage, members: &mut Map<String, Value>, calls: &mut Vec<String>) {
     let facts = &message.record.facts;
     if let Some(model) = &facts.model {
@@ -161,7 +162,7 @@ fn answer(message: &ExportedMessage, members: &mut Map<String, Value>, calls: &m
         .calls()
         .map(|call| {
             calls.push(call.id.clone());
-            // Arguments are an object in this format; a text that is none goes out in one.
+            // Arguments are objects in this format, so any other text is wrapped in one.
             let arguments = serde_json::from_str::<Map<String, Value>>(&call.arguments)
                 .unwrap_or_else(|_| Map::from_iter([("text".to_owned(), json!(call.arguments))]));
             json!({ "tool_call_id": call.id, "function_name": call.name, "arguments": arguments })
@@ -198,7 +199,7 @@ fn result(answer: &ToolAnswer) -> Value {
     Value::Object(result)
 }
 
-/// A content: a text, or parts where it has pictures.
+/// Returns a content: a text, or parts if it contains images.
 fn content(parts: &[Part]) -> Value {
     let has_picture = parts.iter().any(|part| matches!(part, Part::Image { .. }));
     let texts = parts.iter().filter_map(|part| match part {

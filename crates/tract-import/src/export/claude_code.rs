@@ -1,4 +1,4 @@
-//! Sessions of Claude Code out: one line per message, each after the one before it.
+//! Writes sessions of Claude Code: one line per message, each a child of the one before.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, is_imp
 use super::facts::{SessionFacts, made_id, timestamp};
 use super::{ExportedSession, counted};
 
-/// What the log of an import says of an error of the API, which Claude Code writes as a message.
+/// The log message that an import writes for an API error, which Claude Code stores as a message.
 const API_ERROR: &str = "Claude Code: an API error";
 
 #[derive(Serialize)]
@@ -107,7 +107,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Whether a commit is what the import of a session writes.
+/// Returns whether a commit is one that the import of a session writes.
 pub(super) fn is_own(commit: &Commit) -> bool {
     let record = commit.record();
     let is_message = || record.form.as_deref().is_some_and(|form| form.starts_with("anthropic"));
@@ -127,10 +127,10 @@ struct SessionWriter<'a> {
     session: &'a str,
     as_recorded: bool,
     lines: Vec<String>,
-    /// The id of the line before.
+    /// The id of the previous line.
     parent: Option<String>,
     uuids: HashSet<String>,
-    /// The line that has each message.
+    /// The line of each message.
     line_of: HashMap<CommitId, String>,
     placeholders: usize,
 }
@@ -168,8 +168,8 @@ pub(super) fn write(
                     continue;
                 };
                 let mut line = vec![(message.as_ref(), content)];
-                // A recorded line that is several messages: they have its id. Those of other tools
-                // are a line each.
+                // One recorded line may be several messages, which then share its id. In
+                // conversations of other tools, each message is a line.
                 while let Some(Entry::Message(next)) = entries.peek()
                     && conversation.as_recorded
                     && next.record.id.is_some()
@@ -209,7 +209,8 @@ pub(super) fn write(
     })
 }
 
-/// The content of a message as Anthropic has it; `None` for instructions and where nothing is left.
+/// Returns the content of a message in Anthropic's format; `None` for instructions, or if nothing
+/// is left.
 fn content(message: &ExportedMessage) -> Option<String> {
     #[derive(Deserialize)]
     struct Fields<'a> {
@@ -231,7 +232,7 @@ fn role(message: &ExportedMessage) -> &'static str {
 }
 
 impl SessionWriter<'_> {
-    /// Begins a line after the one before it.
+    /// Starts a line after the previous one.
     fn line<'a>(&'a self, line_type: &'static str, uuid: &'a str, record: &Recorded) -> Line<'a> {
         Line {
             parent_uuid: self.parent.as_deref(),
@@ -257,8 +258,8 @@ impl SessionWriter<'_> {
         }
     }
 
-    /// The id of a line: the recorded one, or one made from the commit where there is none or it is
-    /// taken.
+    /// Returns the id of a line: the recorded one, or one made from the commit if there is none or
+    /// it is taken.
     fn uuid(&mut self, commit: Option<CommitId>, record: &Recorded) -> String {
         let recorded = record.id.clone().filter(|id| !id.is_empty() && !self.uuids.contains(id));
         let uuid = recorded.unwrap_or_else(|| match commit {
@@ -305,7 +306,7 @@ impl SessionWriter<'_> {
         content: Box<RawValue>,
     ) -> MessageFields<'a> {
         let facts = &message.record.facts;
-        // Claude Code puts the blocks of an answer together by this id.
+        // Claude Code joins the blocks of an answer by this id.
         let made = || Some(format!("msg_{}", made_id(message.commit?, "message").replace('-', "")));
         let id = match role == "assistant" && !self.as_recorded {
             true => facts.message_id.clone().or_else(made),
@@ -381,7 +382,7 @@ impl SessionWriter<'_> {
     }
 }
 
-/// The contents of messages that are one line: lists, as one list.
+/// Joins the contents of messages on one line into one list.
 fn joined(parts: &[(&ExportedMessage, String)]) -> Result<Box<RawValue>, serde_json::Error> {
     if let [(_, content)] = parts {
         return RawValue::from_string(content.clone());

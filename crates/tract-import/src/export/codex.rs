@@ -1,4 +1,4 @@
-//! Rollouts of Codex CLI out: the session, then its items, one per line.
+//! Writes rollouts of Codex CLI: the session, then its items, one per line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,16 +9,16 @@ use super::conversation::{Conversation, Entry, ExportedMessage, Recorded, is_imp
 use super::facts::{SessionFacts, timestamp};
 use super::{ExportedSession, FAILED, counted, is_failed};
 
-/// How the notes of an import begin that say what an answer cost.
+/// The prefix of the notes in which an import records the tokens of an answer.
 const TOKENS: &str = "Codex: tokens";
-/// What the log of an import says of a text that agents sent each other.
+/// The log message that an import writes for a text between agents.
 const BETWEEN_AGENTS: &str = "Codex: a message between agents";
 
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     timestamp: Option<String>,
-    /// Tells a line from one that says the same.
+    /// Distinguishes the line from others with the same content.
     ordinal: usize,
     #[serde(rename = "type")]
     line_type: &'a str,
@@ -33,7 +33,8 @@ struct Message<'a> {
     content: &'a RawValue,
 }
 
-/// Whether a commit is what the import of a rollout writes, but for rollbacks and compactions.
+/// Returns whether a commit is one that the import of a rollout writes, except for rollbacks and
+/// compactions.
 pub(super) fn is_own(commit: &Commit) -> bool {
     let record = commit.record();
     let is_first = record.parents.is_empty();
@@ -58,7 +59,7 @@ pub(super) fn is_own(commit: &Commit) -> bool {
 struct RolloutWriter {
     lines: Vec<String>,
     model: Option<String>,
-    /// Tokens of all answers so far: input, of which a cache had, and output.
+    /// Tokens of all answers so far: input, cached input, and output.
     total: (u64, u64, u64),
 }
 
@@ -70,7 +71,7 @@ pub(super) fn write(
     let session = facts.session_in("codex", conversation.as_recorded, head);
     let mut entries = conversation.entries.iter().peekable();
     let instructions = match entries.peek() {
-        // Codex keeps the instructions of the session apart.
+        // Codex stores the instructions of the session separately.
         Some(Entry::Message(first)) if matches!(first.content, Content::System(_)) => {
             entries.next();
             Some(first)
@@ -114,7 +115,8 @@ pub(super) fn write(
                 writer.push("inter_agent_communication", record.at, &content)?;
             }
             Entry::Note { record, .. } => writer.tokens(record)?,
-            // Only what was recorded as it is has summaries, and there they are read as shown.
+            // Only conversations written as recorded have summaries; those of this format are
+            // written as shown.
             Entry::Summary { .. } => {}
         }
     }
@@ -130,8 +132,8 @@ pub(super) fn write(
     })
 }
 
-/// An item as Codex writes it: requests may leave out the type of a message, and its content may be
-/// a text there.
+/// Returns an item as Codex writes it: requests may omit the type of a message, and use a text as
+/// its content.
 fn whole_item(item: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Short<'a> {
@@ -173,7 +175,7 @@ impl RolloutWriter {
         Ok(())
     }
 
-    /// Writes the model of an answer, where it is another one than before.
+    /// Writes the model of an answer if it changed.
     fn turn_context(&mut self, record: &Recorded) -> Result<(), serde_json::Error> {
         if record.facts.model.is_none() || record.facts.model == self.model {
             return Ok(());
@@ -183,7 +185,7 @@ impl RolloutWriter {
         self.push("turn_context", record.at, &turn)
     }
 
-    /// Writes the items of a message, and returns how many they are.
+    /// Writes the items of a message. Returns their number.
     fn message(&mut self, message: &ExportedMessage) -> Result<usize, serde_json::Error> {
         let at = message.record.at;
         let is_answer = matches!(message.content, Content::Assistant(_) | Content::Reasoning(_));
@@ -191,7 +193,7 @@ impl RolloutWriter {
             self.turn_context(&message.record)?;
         }
         let items: Vec<Box<RawValue>> = match message.member("input") {
-            // Instructions that a request has apart, within the conversation.
+            // Instructions within the conversation, which a request has in a separate field.
             Some("[]") if matches!(message.content, Content::System(_)) => {
                 let text = json!({ "type": "input_text", "text": message.content.text() });
                 let item = json!({ "type": "message", "role": "developer", "content": [text] });
@@ -222,7 +224,7 @@ impl RolloutWriter {
         Ok(count)
     }
 
-    /// Writes what an answer cost, as Codex counts: the last answer and all of them.
+    /// Writes the tokens of an answer as Codex counts them: of this answer, and of all answers.
     fn tokens(&mut self, record: &Recorded) -> Result<(), serde_json::Error> {
         let usage = record.facts.usage.unwrap_or_default();
         let input = usage.input.unwrap_or_default();

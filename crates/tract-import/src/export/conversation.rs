@@ -1,4 +1,4 @@
-//! A conversation on its way out: as it was recorded, or as it is shown.
+//! Reads a conversation for export: as recorded, or as shown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,37 +14,37 @@ use tract_providers::{
 
 use crate::error::damaged;
 
-/// A message with what its commit says next to it.
+/// A message with the record of its commit.
 #[derive(Clone, Debug)]
 pub(super) struct ExportedMessage {
-    /// Its commit; none for a placeholder of a missing result.
+    /// Its commit; `None` for a placeholder of a missing result.
     pub(super) commit: Option<CommitId>,
     pub(super) content: Content,
-    /// Members of a request in the dialect that has it alone.
+    /// The members of a request in the dialect with only this message.
     members: Vec<(&'static str, String)>,
     pub(super) record: Recorded,
 }
 
-/// What a commit says next to its message.
+/// The facts that a commit records about its message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recorded {
-    /// The tool's own id of the line or message.
+    /// The tool's id of the line or message.
     pub(super) id: Option<String>,
     /// Microseconds since 1970, UTC.
     pub(super) at: Option<i64>,
     pub(super) facts: AnswerFacts,
 }
 
-/// One thing that a conversation says.
+/// An entry of a conversation.
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Message(Box<ExportedMessage>),
-    /// A summary in the place of all messages but these.
+    /// A summary that replaces all messages except these.
     Summary {
         kept: Vec<CommitId>,
         message: Box<ExportedMessage>,
     },
-    /// A line for the log that no model saw.
+    /// A note in the log that no model saw.
     Note {
         commit: CommitId,
         message: String,
@@ -53,18 +53,19 @@ pub(super) enum Entry {
     },
 }
 
-/// A conversation on its way out.
+/// A conversation to be exported.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) entries: Vec<Entry>,
-    /// The tools in force in the shape of Chat Completions: a list. Read for what is shown.
+    /// The tools in force in the format of Chat Completions: a list. Only read for conversations
+    /// written as shown.
     pub(super) tools: Option<String>,
-    /// Whether it is as it was recorded.
+    /// Whether it is written as recorded.
     pub(super) as_recorded: bool,
 }
 
 impl ExportedMessage {
-    /// The text of a member that a request with this message alone has.
+    /// Returns the text of a member of the request with only this message.
     pub(super) fn member(&self, key: &str) -> Option<&str> {
         self.members.iter().find(|(name, _)| *name == key).map(|(_, raw)| raw.as_str())
     }
@@ -89,8 +90,8 @@ impl ExportedMessage {
     }
 }
 
-/// What a message says, as something that a system, a user, a model or a tool says: formats of tools
-/// have no other kinds.
+/// Returns the content of a message as one of a system, user, model or tool message: the formats of
+/// other tools have no other kinds.
 fn spoken(message: &Message) -> Content {
     let body = match &message.content {
         Content::Artifact(artifact) => Body::text(&artifact.text),
@@ -113,8 +114,8 @@ impl Recorded {
 }
 
 impl Conversation {
-    /// Reads a conversation as it was recorded where all its commits are what a tool wrote, and
-    /// otherwise as it is shown.
+    /// Reads a conversation as recorded if all its commits are those of a tool's import, and as
+    /// shown otherwise.
     pub(super) async fn read(
         repo: &Repo,
         head: CommitId,
@@ -126,7 +127,7 @@ impl Conversation {
         };
         let mut entries = Vec::with_capacity(commits.len());
         let mut messages = HashMap::new();
-        // What a summary hides is shown right before it.
+        // The messages that a summary hides are shown at the commit before it.
         let is_summary = |commit: &Commit| matches!(commit.record().op, Op::Compress { .. });
         let before_summaries =
             commits.iter().filter(|c| is_summary(c)).filter_map(|commit| commit.parent());
@@ -169,7 +170,8 @@ impl Conversation {
         Ok(Self { entries, tools: None, as_recorded: true })
     }
 
-    /// Reads what a model would see, with calls and results paired as the dialect wants them.
+    /// Reads the messages that a model would see, with calls and results paired as the dialect
+    /// requires.
     pub(super) async fn shown(repo: &Repo, head: CommitId, dialect: Dialect) -> Result<Self> {
         let compiled = repo.compile(Some(head)).await?;
         let separate = compile_separately(&compiled, dialect, Pairing::Repair).map_err(damaged)?;
@@ -181,7 +183,7 @@ impl Conversation {
         let mut commits = repo.store().commits(repo.name(), &ids).await?.into_iter().flatten();
         let mut entries = Vec::with_capacity(separate.messages.len());
         for message in &separate.messages {
-            // The context is compiled, so that its commits are there.
+            // The context compiled, so its commits are stored.
             let own = commit(message).and_then(|_| commits.next());
             let record = own.as_ref().map(Recorded::of).unwrap_or_default();
             entries.push(Entry::Message(Box::new(ExportedMessage::of(message, record))));
@@ -193,7 +195,7 @@ impl Conversation {
     }
 }
 
-/// The commits of a line, oldest first; `None` where one is not what a tool wrote.
+/// Returns the commits of a history, oldest first; `None` if one was not written by the import.
 async fn own_commits(
     repo: &Repo,
     head: CommitId,
@@ -215,13 +217,13 @@ async fn own_commits(
     Ok(Some(commits))
 }
 
-/// Whether a commit is one of an import, and no merge.
+/// Returns whether a commit is one of an import, and not a merge.
 pub(super) fn is_imported(commit: &Commit) -> bool {
     let record = commit.record();
     record.origin.by == AuthorKind::Import && record.parents.len() <= 1
 }
 
-/// The url of a picture; `None` where only its provider holds it.
+/// Returns the url of an image; `None` if only its provider has it.
 pub(super) fn picture_url(media_type: &str, source: &ImageSource) -> Option<String> {
     match source {
         ImageSource::Base64(data) => Some(format!("data:{media_type};base64,{data}")),

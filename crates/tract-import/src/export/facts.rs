@@ -1,11 +1,11 @@
-//! What is known of a session as a whole, from the document of its import.
+//! Facts about a session as a whole, from the document of its import.
 
 use serde::Deserialize;
 use tract_core::time::format_rfc3339;
 use tract_core::{CommitId, RefName, RefTarget, hash};
 use tract_engine::{Repo, Result};
 
-/// What the document of a branch says.
+/// The document of a branch.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct SessionFacts {
@@ -20,16 +20,16 @@ pub(super) struct SessionFacts {
 }
 
 impl SessionFacts {
-    /// The recorded id, where the branch is the session itself; a rewind or a fork of one is
-    /// another session, and has an id made from its head.
+    /// Returns the recorded id if the branch is the session itself. A rewind or a fork is a
+    /// separate session and gets an id made from its head.
     pub(super) fn session_or_made(&self, head: CommitId) -> String {
         let is_whole = matches!(self.start.as_deref(), Some("conversation" | "subagent"));
         let recorded = self.session.clone().filter(|id| is_whole && !id.is_empty());
         recorded.unwrap_or_else(|| made_id(head, "session"))
     }
 
-    /// The id of the session in the format of its tool. What was changed here, and what another tool
-    /// recorded, is a session of its own, next to the recorded one.
+    /// Returns the id of the session in the format of its tool. A conversation that was changed
+    /// here, or recorded by another tool, becomes a new session next to the recorded one.
     pub(super) fn session_in(&self, format: &str, as_recorded: bool, head: CommitId) -> String {
         match as_recorded && self.format.as_deref() == Some(format) {
             true => self.session_or_made(head),
@@ -38,7 +38,7 @@ impl SessionFacts {
     }
 }
 
-/// Reads the document of a branch; nothing is known of a branch without one.
+/// Reads the document of a branch; empty without one.
 pub(super) async fn of_branch(repo: &Repo, branch: Option<&str>) -> Result<SessionFacts> {
     #[derive(Deserialize)]
     struct Document {
@@ -54,12 +54,12 @@ pub(super) async fn of_branch(repo: &Repo, branch: Option<&str>) -> Result<Sessi
     Ok(read.map(|document| document.meta).unwrap_or_default())
 }
 
-/// Makes an id in the shape of a UUID: the same for the same commit and purpose.
+/// Creates an id in the format of a UUID: the same for the same commit and purpose.
 pub(super) fn made_id(commit: CommitId, purpose: &str) -> String {
     let digest = hash::blob(format!("{commit} {purpose}").as_bytes()).to_string();
     let digits: String = digest.chars().filter(char::is_ascii_hexdigit).take(32).collect();
     let group = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
-    // Version 8 is the one for ids of one's own making, and `a` is the variant of all of them.
+    // Version 8 is for custom ids, and `a` is the standard variant.
     format!(
         "{}-{}-8{}-a{}-{}",
         group(0, 8),
@@ -70,7 +70,7 @@ pub(super) fn made_id(commit: CommitId, purpose: &str) -> String {
     )
 }
 
-/// Writes a time with milliseconds, as the tools do, or with more where it has more.
+/// Formats a time with milliseconds, as the tools do, or with microseconds if it has any.
 pub(super) fn timestamp(at: Option<i64>) -> Option<String> {
     let text = format_rfc3339(at?)?;
     Some(match text.strip_suffix("000Z").filter(|rest| rest.contains('.')) {

@@ -1,4 +1,4 @@
-//! Messages of Gemini CLI as drafts.
+//! Converts messages of Gemini CLI to drafts.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -81,11 +81,11 @@ impl Tokens {
     }
 }
 
-/// An answer of the model as one line has it.
+/// An answer of the model on one line.
 pub(super) struct Answer {
-    /// All that the model said.
+    /// The message of the model.
     pub(super) draft: Draft,
-    /// The results that are there, each with the place of its call among the calls.
+    /// The available results, each with the position of its call among the calls.
     pub(super) results: Vec<(usize, Draft)>,
     pub(super) tokens: Option<TokenTotals>,
 }
@@ -122,7 +122,7 @@ impl Answer {
         } else {
             for part in parts {
                 if let Some(call) = part.function_call {
-                    // Ids may be missing: by name and order, as the results are.
+                    // Ids may be missing: match by name and order, as for the results.
                     let known = recorded_calls.get(calls).and_then(|call| call.id.as_ref());
                     let id = call_id(call.id.as_ref().or(known), calls);
                     let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
@@ -166,7 +166,8 @@ fn joined(parts: &[PartFields<'_>]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// What a user said. Commands and what the tool put there are not sent again: they are skipped.
+/// Returns a user's message. Commands and texts inserted by the tool are not sent again, so they
+/// are skipped.
 pub(super) fn user(line: &Line<'_>) -> Draft {
     const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
     let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
@@ -182,8 +183,8 @@ pub(super) fn user(line: &Line<'_>) -> Draft {
     if is_sent { draft } else { draft.priority(Priority::Skip) }
 }
 
-/// The results that a message of a user consists of; `None` where it says anything else, or does not
-/// name the calls.
+/// Returns the results that a user's message consists of; `None` if it contains anything else, or
+/// the results do not name their calls.
 pub(super) fn results(line: &Line<'_>) -> Option<Vec<Draft>> {
     let parts: Vec<&RawValue> = lenient(line.content)?;
     let result = |raw: &&RawValue| {
@@ -198,7 +199,7 @@ pub(super) fn results(line: &Line<'_>) -> Option<Vec<Draft>> {
     results.filter(|results| !results.is_empty())
 }
 
-/// Reads parts that are more than texts, such as pictures, as the API does.
+/// Reads other parts than texts, such as images, like the API does.
 fn other_parts(content: &RawValue) -> Option<Draft> {
     let text = format!(r#"{{"contents":[{{"role":"user","parts":{}}}]}}"#, content.get());
     let read = ProviderConversation::read(&text, Some(Dialect::Gemini)).ok()?;
@@ -206,7 +207,7 @@ fn other_parts(content: &RawValue) -> Option<Draft> {
     drafts.pop().filter(|draft| drafts.is_empty() && matches!(draft.content, Content::User(_)))
 }
 
-/// What the model read of a result.
+/// Returns the text of a result that the model read.
 fn result_text(result: &RawValue) -> String {
     let parts: Option<Vec<PartFields<'_>>> = lenient(Some(result));
     let Some(parts) = parts else { return shown(result) };
@@ -220,7 +221,7 @@ fn result_text(result: &RawValue) -> String {
     texts.join("\n")
 }
 
-/// The text of a function's response.
+/// Returns the text of a function's response.
 fn response_text(response: &RawValue) -> String {
     #[derive(Deserialize)]
     struct Response<'a> {

@@ -1,4 +1,4 @@
-//! A line of Gemini CLI as messages of a conversation, which later lines of the same id change.
+//! The messages of a line of Gemini CLI, which later lines with the same id change.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,26 @@ use super::answer::Answer;
 use crate::recording::RecordedMessage;
 use crate::values::{recorded, time};
 
-/// A message of the file, as far as it is read.
+/// A message of the file, as read so far.
 pub(super) struct Record {
     pub(super) id: Option<String>,
     pub(super) messages: Vec<RecordedMessage>,
 }
 
-/// Where the messages of an answer are that an earlier line had. A later line of the same id keeps
-/// them in their places: calls that it adds are a message of their own, after what is there.
+/// The positions of an answer's messages from an earlier line. A later line with the same id keeps
+/// them: calls that it adds become a separate message after the existing ones.
 #[derive(Default)]
 pub(super) struct Layout {
-    /// The calls of each message of the model.
+    /// Number of calls in each message of the model.
     calls: Vec<usize>,
-    /// The place of each message, by its id.
+    /// The position of each message, by id.
     places: HashMap<String, usize>,
 }
 
 impl Layout {
-    /// The layout of an answer in a document, which the tool writes again as it grows: an answer gains
-    /// its calls later, so they are a message of their own also where they are there from the start.
+    /// Returns the layout of an answer in a document, which the tool rewrites as it grows. An
+    /// answer gets its calls later, so they always become a separate message, even if they are
+    /// present from the start.
     pub(super) fn of_document() -> Self {
         Self { calls: vec![0], places: HashMap::new() }
     }
@@ -41,7 +42,7 @@ impl Layout {
         Self { calls, places }
     }
 
-    /// Cuts an answer into messages with as many calls as were known of each.
+    /// Splits an answer into messages with the known number of calls each.
     fn cut(&self, parts: Vec<Part>) -> Vec<Vec<Part>> {
         let mut messages: Vec<Vec<Part>> = Vec::new();
         let mut message = Vec::new();

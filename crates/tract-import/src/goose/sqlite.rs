@@ -14,16 +14,16 @@ use crate::object::Object;
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::sqlite::{failure, has_tables, is_database_with, open_database};
 
-/// The tables that are read, with the columns that they are known by.
+/// The tables to read, with their characteristic columns.
 const TABLES: [(&str, &[&str]); 2] =
     [("sessions", &["id", "working_dir"]), ("messages", &["session_id", "role", "content_json"])];
 
-/// Whether a file is such a database.
+/// Returns whether a file is such a database.
 pub(crate) fn is_one(path: &Path) -> bool {
     is_database_with(path, &TABLES)
 }
 
-/// Reads the sessions, one after the other.
+/// Reads the sessions one by one.
 pub(crate) fn read<E: From<io::Error>>(
     path: &Path,
     mut each: impl FnMut(Conversation) -> Result<(), E>,
@@ -55,7 +55,7 @@ pub(crate) fn read<E: From<io::Error>>(
         reader.facts.title = text("name").or_else(|| text("description"));
         reader.facts.cwd = text("working_dir");
         let count = |name: &str| session.get(name).and_then(Value::as_u64).unwrap_or_default();
-        // The tokens are those of the session; its messages have none of their own.
+        // Only the session has tokens; its messages have none.
         let (input, output) =
             (count("accumulated_input_tokens"), count("accumulated_output_tokens"));
         if input > 0 || output > 0 {
@@ -101,7 +101,7 @@ fn message(reader: &mut GooseReader, number: usize, row: &Value) {
     reader.message(number, &Object::parse(&text).unwrap_or_default(), &parts);
 }
 
-/// A row as an object, and what was replaced in it.
+/// A row as an object, and the replacements in it.
 type ReadRow = (Value, Vec<(AnomalyKind, String)>);
 
 fn rows(database: &Connection, query: &str, id: Option<&str>) -> rusqlite::Result<Vec<ReadRow>> {

@@ -1,4 +1,4 @@
-//! A file by the reader of its tool, as steps for the writer of all of them.
+//! Reads a file with the reader of its tool, as steps for the common writer.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read as _};
@@ -27,7 +27,7 @@ use crate::source::{SessionFile, head};
 use crate::{gemini_cli, open_hands};
 
 impl FileReader {
-    /// Reads a file, and says what it has.
+    /// Reads a file and sends its contents as steps.
     pub(super) fn read_file(&mut self, file: &SessionFile) -> Result<(), ReadError> {
         if let Some(url) = file.url() {
             return self.database(file, url);
@@ -158,7 +158,7 @@ impl FileReader {
             let line = match lines.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => break,
-                // A compressed file that ends too early: what came before is read.
+                // A truncated compressed file: keep the part before the error.
                 Err(error) if number > 0 && error.kind() != io::ErrorKind::Interrupted => {
                     let recording = session.recording();
                     let what = format!("not read further: {error}");
@@ -197,7 +197,7 @@ impl FileReader {
         self.end(file, recording, &facts)
     }
 
-    /// Takes what is left of a conversation, or all of one that was read as a whole.
+    /// Ends a conversation: sends its remaining events, or all of them if it was read as a whole.
     fn end(
         &mut self,
         file: &SessionFile,
@@ -225,7 +225,7 @@ impl FileReader {
     }
 }
 
-/// Notes what was replaced in a document, by its lines.
+/// Records the replacements in a document, by line.
 fn note_replaced(recording: &mut Recording, bytes: &[u8], decoded: &DecodedText<'_>) {
     let (mut line, mut at) = (1, 0);
     let mut lines = decoded.replaced.iter().map(|place| {

@@ -1,5 +1,11 @@
-//! Reading on a thread of its own: what files say goes to the writer in parts, and not much of it waits,
-//! so that reading and writing take place at the same time and memory stays flat.
+//! Reads files on a separate thread. Their contents go to the writer in parts, and the amount that
+//! waits is bounded, so that reading and writing overlap and memory stays flat.
+//!
+//! The channel itself is unbounded, since it would count parts and not bytes. Instead the reader
+//! reserves the bytes of a part in `Backlog` before it sends the part, and the writer releases them
+//! when it asks for the next one. A part is accepted whenever nothing waits, so that one larger
+//! than the limit cannot block forever. Dropping `Steps` closes the backlog, which wakes and ends
+//! the reader.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,35 +25,35 @@ use crate::report::SessionReport;
 use crate::source::SessionFile;
 use crate::tree::TreeEvent;
 
-/// Bytes of content that are sent at once, unless a message alone has more.
+/// Size of a part in bytes of content, unless a single message is larger.
 const PART_BYTES: usize = 256 << 10;
-/// Steps that are sent at once.
+/// Maximum number of steps in a part.
 const PART_STEPS: usize = 256;
-/// Bytes of content that wait for the writer, unless a message alone has more: what is read while a
-/// group of commits becomes durable.
+/// Maximum number of bytes of content that wait for the writer, unless a single message is larger.
+/// Enough to keep reading while a group of commits becomes durable.
 const WAITING_BYTES: usize = 8 << 20;
 
-/// What the reader says of files, in their order.
+/// A step of the reader, in the order of the files.
 pub(super) enum Step {
-    /// The next thing that a conversation says.
+    /// The next event of the conversation.
     Event(TreeEvent),
     /// The conversation ends.
     End { path: PathBuf, branch: String, documents: Vec<JsonText>, report: Box<SessionReport> },
-    /// The file ends, and this is to be remembered of it.
+    /// The file ends; `stored` is its cache entry.
     File { file: SessionFile, stored: Option<Box<StoredFile>> },
-    /// The file did not change, and has these conversations.
+    /// The file is unchanged and has these conversations.
     Unchanged { path: PathBuf, reports: Vec<SessionReport> },
-    /// The file cannot be read, or not further.
+    /// The file cannot be read, or not to its end.
     Unread { path: PathBuf, error: io::Error },
-    /// The import ends.
+    /// The import fails.
     Broken(Error),
 }
 
-/// Why a file was not read.
+/// The reason why a file was not read.
 pub(crate) enum ReadError {
     File(io::Error),
     Engine(Error),
-    /// The writer has gone.
+    /// The writer is gone.
     Stopped,
 }
 
@@ -63,24 +69,25 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// What is read.
+/// The files to read.
 pub(super) struct Work {
-    /// Sessions before their subagents.
+    /// The files; sessions come before their subagents.
     pub(super) files: Vec<SessionFile>,
-    /// What is known of files that did not change, by their number.
+    /// The cache entries of unchanged files, by file number.
     pub(super) unchanged: HashMap<usize, StoredFile>,
-    /// Whether what is read is to be remembered.
+    /// Whether to create cache entries.
     pub(super) remembers: bool,
     pub(super) scanner: Option<&'static Scanner>,
 }
 
-/// Steps that are sent at once, and about how much memory they take.
+/// Steps that are sent together, and their approximate size in memory.
 struct Part {
     steps: Vec<Step>,
     bytes: usize,
 }
 
-/// How much waits for the writer. A channel bounds how many messages wait, which may be of any size.
+/// The number of bytes that wait for the writer. Bounding the channel instead would bound the
+/// number of parts, which may have any size.
 #[derive(Default)]
 struct Backlog {
     state: Mutex<BacklogState>,
@@ -94,7 +101,7 @@ struct BacklogState {
 }
 
 impl Backlog {
-    /// Waits for room; returns whether the writer is still there.
+    /// Waits for space and reserves it. Returns whether the writer is still there.
     fn add(&self, bytes: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |state: &mut BacklogState| {
@@ -119,11 +126,11 @@ impl Backlog {
     }
 }
 
-/// The steps of a reader at work. The reader ends soon after this is dropped.
+/// The steps of a running reader. Dropping this ends the reader.
 pub(super) struct Steps {
     parts: Receiver<Part>,
     backlog: Arc<Backlog>,
-    /// The size of the part that was given last.
+    /// The size of the part that was returned last.
     bytes: usize,
     reader: Option<JoinHandle<()>>,
 }
@@ -135,10 +142,10 @@ impl Drop for Steps {
 }
 
 impl Steps {
-    /// Begins to read.
+    /// Starts reading.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot start a thread.
     pub(super) fn start(work: Work) -> io::Result<Self> {
         let (sender, parts) = mpsc::channel();
         let backlog = Arc::new(Backlog::default());
@@ -155,26 +162,26 @@ impl Steps {
             self.bytes = bytes;
             return Some(steps);
         }
-        // What is wrong with a reader is as wrong on this thread.
+        // A panic of the reader continues on this thread.
         self.reader.take()?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         None
     }
 }
 
-/// Reads files, one after the other.
+/// Reads files one by one.
 pub(crate) struct FileReader {
     sender: Sender<Part>,
     backlog: Arc<Backlog>,
     part: Vec<Step>,
     bytes: usize,
-    /// What finds secrets; none where they are imported as they are.
+    /// The scanner for secrets; `None` to keep secrets.
     scanner: Option<&'static Scanner>,
-    /// The secrets of the conversation that is read.
+    /// The secrets of the current conversation.
     redacted: SessionReport,
     pub(crate) callers: Callers,
-    /// The ends of the names of its branches.
+    /// The name suffixes of its branches.
     suffixes: Vec<String>,
-    /// The names of all branches that were read, were there no others.
+    /// The names of all branches read so far, before conflicts with other branches are resolved.
     names: HashSet<String>,
 }
 
@@ -205,7 +212,7 @@ impl FileReader {
                 return;
             }
         }
-        // Where the writer has gone, nothing is left to do.
+        // If the writer is gone, nothing is left to do.
         let _ = self.flush();
     }
 
@@ -238,12 +245,11 @@ impl FileReader {
         self.send(step)
     }
 
-    /// Passes over a file that did not change; `None` where that is not possible, given the files
-    /// before it.
+    /// Skips an unchanged file; `None` if the files before it require reading it.
     fn leave(&mut self, file: &SessionFile, known: StoredFile) -> Option<Step> {
         let mut calls = known.callers.calls.iter();
         let is_same = calls.all(|(agent, caller)| self.callers.get(agent) == caller.as_ref());
-        // A file before it that has the same branch may have changed what belongs to it.
+        // An earlier file with the same branch may have changed its document.
         if !is_same || known.branches().any(|name| self.names.contains(name)) {
             return None;
         }
@@ -255,7 +261,7 @@ impl FileReader {
         Some(Step::Unchanged { path: file.path().to_owned(), reports })
     }
 
-    /// Says the next thing of the conversation that is read.
+    /// Sends the next event of the current conversation.
     pub(crate) fn say(&mut self, mut event: TreeEvent) -> Result<(), ReadError> {
         if let Some(scanner) = self.scanner {
             redact_event(&mut event, scanner, &mut self.redacted);
@@ -273,9 +279,9 @@ impl FileReader {
         self.send(Step::Event(event))
     }
 
-    /// Ends the conversation that is read.
+    /// Ends the current conversation.
     ///
-    /// `branch` is its name, `documents` what else belongs to each branch.
+    /// `branch` is its name, `documents` the documents of its branches.
     pub(crate) fn end_conversation(
         &mut self,
         path: &Path,

@@ -1,4 +1,5 @@
-//! Which files need not be read: they are as a cache has them, and so are their branches.
+//! Finds files that need not be read: they are unchanged since they were cached, and so are their
+//! branches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +10,11 @@ use crate::cache::{ImportCache, StoredFile};
 use crate::source::SessionFile;
 use crate::writer::{document_ref, leads_to};
 
-/// Refs that are read at once.
+/// Number of refs read at once.
 const REFS: usize = 4096;
 
-/// Returns what was read of the files that did not change and whose branches all have it, by the
-/// number of the file.
+/// Returns the cache entries of the files that are unchanged and whose branches still contain all
+/// their commits, by file number.
 pub(super) async fn unchanged(
     repo: &Repo,
     cache: &mut ImportCache,
@@ -38,11 +39,11 @@ pub(super) async fn unchanged(
     Ok(same)
 }
 
-/// Where the branches of files are, and what belongs to them.
+/// The targets of the branches of files, and of their documents.
 struct Refs(HashMap<RefName, RefTarget>);
 
 impl Refs {
-    /// Reads all of them in few calls, as a call for each would take longer than all else.
+    /// Reads all refs in a few calls: a call for each would take longer than everything else.
     async fn of(repo: &Repo, files: impl Iterator<Item = &StoredFile>) -> Result<Self> {
         let mut names = HashSet::new();
         for branch in files.flat_map(|file| &file.sessions).flat_map(|session| &session.branches) {
@@ -62,14 +63,14 @@ impl Refs {
         Ok(Self(found))
     }
 
-    /// Whether an import of the file would find all of it in its place.
+    /// Returns whether an import of the file would find everything in place.
     async fn have(&self, repo: &Repo, file: &StoredFile) -> Result<bool> {
         for branch in file.sessions.iter().flat_map(|session| &session.branches) {
             let head = |attempt: usize| {
                 let name = RefName::branch(&branch.name(attempt)).ok()?;
                 self.0.get(&name)?.commit()
             };
-            // The names before its own have the other commits that they had.
+            // The names tried before still belong to the same other commits.
             let mut rejected = branch.rejected.iter();
             if !rejected.all(|(attempt, other)| head(*attempt) == Some(*other)) {
                 return Ok(false);
@@ -81,7 +82,7 @@ impl Refs {
                     let document = name.and_then(|name| self.0.get(&name));
                     document == branch.document.map(RefTarget::Blob).as_ref()
                 }
-                // The branch has more than the recording, which leaves it alone.
+                // The branch continues after the recording, so an import leaves it alone.
                 Some(found) => leads_to(repo, found, branch.head).await?,
             };
             if !is_placed {

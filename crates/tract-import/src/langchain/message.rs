@@ -1,4 +1,4 @@
-//! Messages of LangChain, from the dumps of their classes.
+//! Reads messages of LangChain from the dumps of their classes.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use crate::recording::{RecordedMessage, Recording};
 use crate::report::TokenTotals;
 use crate::values::{Metadata, model_config, parts, recorded};
 
-/// Whether a value is the dump of a message.
+/// Returns whether a value is the dump of a message.
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 pub(crate) fn is_message(value: &Value) -> bool {
     kind(value).is_some()
 }
 
-/// The word of a message's type, such as `human`.
+/// Returns the word for a message's type, such as `human`.
 fn kind(value: &Value) -> Option<&str> {
     let fields = value.get("kwargs")?;
     if let Some(kind) = fields.get("type").and_then(Value::as_str) {
@@ -67,7 +67,7 @@ fn usage(fields: &Value) -> Option<TokenTotals> {
     let number = |value: &Value, name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let details = usage.get("input_token_details").unwrap_or(&Value::Null);
     let cached = number(details, "cache_read");
-    // The sum is 0 where the lifetimes are reported.
+    // The sum is 0 if the lifetimes are reported.
     let hour = number(details, "ephemeral_1h_input_tokens");
     let split = number(details, "ephemeral_5m_input_tokens").saturating_add(hour);
     let written = number(details, "cache_creation").max(split);
@@ -98,7 +98,7 @@ fn draft(kind: &str, fields: &Value) -> Option<Draft> {
             let calls = fields.get("tool_calls").and_then(Value::as_array);
             for call in calls.into_iter().flatten() {
                 let text = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
-                // The model's own text is lost: the arguments were parsed.
+                // The arguments were parsed, so the model's original text is lost.
                 let arguments = call.get("args").unwrap_or(&Value::Null);
                 draft = draft.call(text("id"), text("name"), canonical(arguments));
             }
@@ -134,7 +134,7 @@ fn part(block: &Value) -> Option<Part> {
             signature: text("signature"),
             encrypted: None,
         }),
-        // The calls are listed by themselves.
+        // The calls are listed separately.
         "tool_use" | "tool_call" => None,
         "image_url" => {
             let url = block.get("image_url")?;

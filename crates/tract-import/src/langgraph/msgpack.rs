@@ -1,4 +1,4 @@
-//! msgpack as LangGraph writes it: extensions name a Python class and hold its dump.
+//! msgpack as LangGraph writes it: extensions contain the name of a Python class and its dump.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::report::AnomalyKind;
 
-/// Values within values that are read.
+/// Maximum nesting depth of values.
 const MAX_DEPTH: usize = 96;
 
-/// Places of damaged text that are listed; the others are counted.
+/// Maximum number of damaged places that are listed; the others are counted.
 const LISTED: usize = 20;
 
-/// Decodes a value; `None` where the bytes are none. What was replaced in it is added to `damage`.
+/// Decodes a value; `None` for invalid bytes. Replacements are added to `damage`.
 pub(super) fn decode(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)>) -> Option<Value> {
     let mut decoder = Decoder::default();
     let value = decoder.plain(read(bytes)?, MAX_DEPTH);
@@ -28,17 +28,17 @@ fn read(mut bytes: &[u8]) -> Option<Packed> {
     rmpv::decode::read_value_with_max_depth(&mut bytes, MAX_DEPTH).ok()
 }
 
-/// Makes JSON of values, and notes what is replaced.
+/// Converts values to JSON and records replacements.
 #[derive(Default)]
 struct Decoder {
-    /// The member that is decoded, such as `channel_values.messages[0].kwargs.content`.
+    /// The current member, such as `channel_values.messages[0].kwargs.content`.
     member: String,
     damage: Vec<String>,
     count: usize,
 }
 
 impl Decoder {
-    /// Decodes a value within the member.
+    /// Decodes a value of the member.
     fn within(&mut self, step: &str, value: Packed, depth: usize) -> Value {
         let length = self.member.len();
         self.member.push_str(step);
@@ -47,7 +47,8 @@ impl Decoder {
         value
     }
 
-    /// A text. Half an emoji is no UTF-8: the rest of the text is kept, with U+FFFD in its place.
+    /// Decodes a text. Half an emoji is invalid UTF-8: it is replaced by U+FFFD and the other text
+    /// kept.
     fn text(&mut self, text: &[u8]) -> String {
         let decoded = String::from_utf8_lossy(text);
         if matches!(decoded, Cow::Owned(_)) {
@@ -60,7 +61,7 @@ impl Decoder {
         decoded.into_owned()
     }
 
-    /// A value as JSON. Bytes and values without a form in JSON are null.
+    /// Converts a value to JSON. Bytes and values without a JSON form become null.
     fn plain(&mut self, value: Packed, depth: usize) -> Value {
         let Some(depth) = depth.checked_sub(1) else { return Value::Null };
         match value {
@@ -94,14 +95,15 @@ impl Decoder {
         }
     }
 
-    /// A dump of a class, in the form that the JSON encoding has: `[module, class, dump, …]`.
+    /// Converts a class dump to the form of the JSON encoding: `[module, class, dump, …]`.
     fn class(&mut self, code: i8, bytes: &[u8], depth: usize) -> Value {
         let Some(Packed::Array(fields)) = read(bytes) else { return Value::Null };
         let mut fields = fields.into_iter();
         let (Some(module), Some(name)) = (fields.next(), fields.next()) else { return Value::Null };
         let dump = fields.next().map_or(Value::Null, |dump| self.within(".kwargs", dump, depth));
         match code {
-            // One argument: what the class was made of, such as a set's list or an id's text.
+            // One argument: the class was constructed from it, such as a set's list or an id's
+            // text.
             0 => dump,
             1..=5 => {
                 let id = [self.plain(module, depth), self.plain(name, depth)];

@@ -1,7 +1,7 @@
-//! The PostgreSQL saver: checkpoints as JSON, and what their channels hold in a table of its own.
+//! The PostgreSQL saver: checkpoints as JSON, and the values of their channels in a separate table.
 //!
-//! Numbers, texts and booleans of channels are in the checkpoint itself; all else is found by the
-//! channel and the version that the checkpoint has of it.
+//! Numbers, texts and booleans of channels are in the checkpoint itself. All other values are found
+//! by the channel and its version in the checkpoint.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,12 +15,12 @@ use super::{Checkpoint, MESSAGES, decode, messages_of};
 use crate::damage::decode_noting;
 use crate::report::AnomalyKind;
 
-/// Bytes of checkpoints that are read at once, unless a single one is larger.
+/// Maximum number of bytes of checkpoints per read, unless a single one is larger.
 const BATCH_BYTES: u64 = 8 << 20;
-/// Checkpoints that are read at once.
+/// Maximum number of checkpoints per read.
 const BATCH: usize = 64;
 
-/// Whether the tables have the columns that are read.
+/// Checks whether the tables have the columns that are read.
 const HAS_TABLES: &str = "\
     SELECT ((SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('checkpoints') \
         AND NOT attisdropped AND attname = ANY('{thread_id,checkpoint_ns,checkpoint_id,\
@@ -29,8 +29,8 @@ parent_checkpoint_id,checkpoint}')) = 5 \
         AND NOT attisdropped AND attname = ANY('{thread_id,checkpoint_ns,channel,version,type,\
 blob}')) = 6)::text";
 
-/// Lists the checkpoints with their sizes, in the order of bytes, as SQLite does. The server sorts
-/// once, and not the checkpoints themselves.
+/// Lists the checkpoints with their sizes, in byte order, as SQLite does. The server sorts only the
+/// keys, once, and not the checkpoints.
 const LIST: &str = "\
     DECLARE tract_checkpoints NO SCROLL CURSOR FOR \
     SELECT thread_id, checkpoint_ns, checkpoint_id, size::text FROM (\
@@ -42,10 +42,10 @@ const LIST: &str = "\
         OFFSET 0) AS keys \
     ORDER BY thread_id COLLATE \"C\", checkpoint_ns COLLATE \"C\", checkpoint_id COLLATE \"C\"";
 
-/// The next of them.
+/// Fetches the next keys.
 const NEXT: &str = "FETCH FORWARD 1000 FROM tract_checkpoints";
 
-/// Checkpoints with their lists of messages.
+/// Reads checkpoints with their lists of messages.
 const READ: &str = "\
     SELECT c.parent_checkpoint_id, c.checkpoint::text, b.type, b.blob \
     FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k(thread, ns, id, n) \
@@ -55,7 +55,7 @@ const READ: &str = "\
         AND b.channel = 'messages' AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages' \
     ORDER BY k.n";
 
-/// What the channels of a checkpoint hold that may be lists of messages.
+/// Reads the channels of a checkpoint that may be lists of messages.
 const CHANNELS: &str = "\
     SELECT b.channel, b.type, b.blob \
     FROM unnest($1::text[], $2::text[], $3::text[]) AS k(thread, ns, id) \
@@ -67,7 +67,7 @@ const CHANNELS: &str = "\
     WHERE b.channel NOT LIKE '\\_\\_%' AND b.channel NOT LIKE 'branch:%' AND b.type <> 'empty' \
     ORDER BY b.channel";
 
-/// A checkpoint that is listed and not read.
+/// A checkpoint that is listed but not read.
 struct Key {
     thread: String,
     namespace: String,
@@ -75,7 +75,7 @@ struct Key {
     size: u64,
 }
 
-/// Reads the checkpoints of a database, some at a time: memory holds those, and no more.
+/// Reads the checkpoints of a database in batches; memory holds one batch.
 pub(crate) struct CheckpointReader {
     database: DatabaseReader,
     listed: VecDeque<Key>,
@@ -83,7 +83,7 @@ pub(crate) struct CheckpointReader {
 }
 
 impl CheckpointReader {
-    /// Begins with the database of a url.
+    /// Opens the database of a url.
     pub(crate) async fn open(url: &str) -> io::Result<Self> {
         let database = DatabaseReader::open(url, &PostgresOptions::new()).await.map_err(failure)?;
         let found = database.rows(HAS_TABLES, Vec::new()).await.map_err(failure)?;
@@ -128,7 +128,7 @@ impl CheckpointReader {
         Ok(Some(checkpoints))
     }
 
-    /// Puts a checkpoint together as the SQLite saver has it.
+    /// Assembles a checkpoint in the form of the SQLite saver.
     async fn state(
         &self,
         key: &Key,
@@ -170,7 +170,7 @@ impl CheckpointReader {
     }
 }
 
-/// Whether a checkpoint has channels that are neither LangGraph's own nor `messages`.
+/// Returns whether a checkpoint has channels other than LangGraph's own and `messages`.
 fn has_other_channels(state: &Map<String, Value>) -> bool {
     let versions = state.get("channel_versions").and_then(Value::as_object);
     let is_other =
@@ -178,7 +178,7 @@ fn has_other_channels(state: &Map<String, Value>) -> bool {
     versions.is_some_and(|versions| versions.keys().any(is_other))
 }
 
-/// The value of a channel.
+/// Decodes the value of a channel.
 fn channel(
     kind: &str,
     bytes: Option<&Option<Bytes>>,

@@ -1,4 +1,4 @@
-//! The SQLite saver: a table of checkpoints, each of them one dump.
+//! The SQLite saver: a table of checkpoints, each stored as one dump.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn has_tables(database: &Connection) -> rusqlite::Result<bool> {
     Ok(table.is_some_and(|(_, columns)| wanted.iter().all(|c| columns.iter().any(|n| n == c))))
 }
 
-/// Whether a database has such tables.
+/// Returns whether a database has such tables.
 pub(crate) fn is_one(path: &Path) -> bool {
     open_database(path).ok().is_some_and(|database| has_tables(&database).unwrap_or_default())
 }

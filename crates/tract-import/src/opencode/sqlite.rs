@@ -1,4 +1,5 @@
-//! OpenCode's database: tables of sessions, messages and parts, whose members are JSON in `data`.
+//! OpenCode's database: tables of sessions, messages and parts, with their members as JSON in
+//! `data`.
 
 use std::io;
 use std::path::Path;
@@ -14,19 +15,19 @@ use crate::object::Object;
 use crate::report::AnomalyKind;
 use crate::sqlite::{failure, has_tables, is_database_with, open_database};
 
-/// The tables that are read, with the columns that they are known by.
+/// The tables to read, with their characteristic columns.
 const TABLES: [(&str, &[&str]); 3] = [
     ("session", &["id"]),
     ("message", &["id", "session_id", "data"]),
     ("part", &["id", "message_id", "session_id", "data"]),
 ];
 
-/// Whether a file is such a database.
+/// Returns whether a file is such a database.
 pub(crate) fn is_one(path: &Path) -> bool {
     is_database_with(path, &TABLES)
 }
 
-/// Reads the sessions, one after the other.
+/// Reads the sessions one by one.
 pub(crate) fn read<E: From<io::Error>>(
     path: &Path,
     mut each: impl FnMut(Conversation) -> Result<(), E>,
@@ -47,10 +48,10 @@ pub(crate) fn read<E: From<io::Error>>(
     Ok(())
 }
 
-/// What was replaced in a text.
+/// The replacements in a text.
 type Damage = Vec<(AnomalyKind, String)>;
 
-/// The sessions, oldest first, each with its columns as members.
+/// Returns the sessions, oldest first, each with its columns as members.
 fn sessions(database: &Connection) -> rusqlite::Result<Vec<(String, String, Damage)>> {
     let mut statement = database.prepare("SELECT * FROM session ORDER BY id")?;
     let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
@@ -76,7 +77,7 @@ fn column(row: &Row<'_>, n: usize, damage: &mut Damage) -> rusqlite::Result<Opti
         ValueRef::Real(number) => Some(number.into()),
         ValueRef::Text(bytes) => {
             let text = decode_noting(bytes, damage);
-            // A column of JSON, such as what was reverted.
+            // Some columns contain JSON, such as the one for reverted messages.
             let object = serde_json::from_str(&text).ok().filter(Value::is_object);
             Some(object.unwrap_or(Value::String(text)))
         }
@@ -85,7 +86,7 @@ fn column(row: &Row<'_>, n: usize, damage: &mut Damage) -> rusqlite::Result<Opti
 }
 
 fn messages(database: &Connection, id: &str, session: &mut Session) -> rusqlite::Result<()> {
-    // The ids of messages and parts ascend with time.
+    // Ids of messages and parts increase with time.
     let mut statement = database
         .prepare_cached("SELECT id, data FROM message WHERE session_id = ?1 ORDER BY id")?;
     let mut parts_of =

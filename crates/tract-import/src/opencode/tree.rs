@@ -1,4 +1,4 @@
-//! The older storage of OpenCode: a file for each session, message and part.
+//! The older storage of OpenCode: one file per session, message and part.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use crate::document::{Conversation, MAX_DOCUMENT_BYTES};
 use crate::object::Object;
 use crate::report::AnomalyKind;
 
-/// Whether an object is the file of a session.
+/// Returns whether an object is the file of a session.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let id = members.text("id").unwrap_or_default();
     id.starts_with("ses_")
@@ -20,7 +20,7 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
         && members.has("title")
 }
 
-/// Whether a file is where OpenCode keeps those of sessions.
+/// Returns whether a file is in a folder where OpenCode stores sessions.
 pub(crate) fn is_session_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_named = name.is_some_and(|name| name.starts_with("ses_") && name.ends_with(".json"));
@@ -28,7 +28,7 @@ pub(crate) fn is_session_file(path: &Path) -> bool {
     is_named && folder.is_some_and(|folder| folder.file_name() == Some("session".as_ref()))
 }
 
-/// Reads a session with the messages that are next to it.
+/// Reads a session with the messages that are stored next to it.
 pub(crate) fn read(path: &Path) -> io::Result<Conversation> {
     let mut damage = Vec::new();
     let text = read_text(path, &mut damage)?;
@@ -73,11 +73,11 @@ pub(crate) fn read(path: &Path) -> io::Result<Conversation> {
     Ok(session.finish())
 }
 
-/// The folders of a session's messages and of their parts.
+/// Returns the folders of a session's messages and of their parts.
 fn folders(path: &Path, id: &str) -> Option<(PathBuf, PathBuf)> {
     let project = path.parent()?;
     let sessions = project.parent()?;
-    // The first layout had all of it below `session`.
+    // The first layout had everything below `session`.
     let (messages, parts) = match project.file_name() == Some("info".as_ref()) {
         true => (sessions.join("message").join(id), sessions.join("part").join(id)),
         false => (sessions.parent()?.join("message").join(id), sessions.parent()?.join("part")),
@@ -85,7 +85,7 @@ fn folders(path: &Path, id: &str) -> Option<(PathBuf, PathBuf)> {
     messages.is_dir().then_some((messages, parts))
 }
 
-/// The files of a folder. Their names ascend with time.
+/// Returns the files of a folder. Their names increase with time.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
