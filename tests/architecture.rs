@@ -1,5 +1,7 @@
 //! The dependency direction is law: it is read from `cargo metadata` and `cargo tree`.
 
+mod modules;
+
 use std::collections::BTreeMap;
 use std::process::Command;
 

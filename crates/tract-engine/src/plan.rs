@@ -8,8 +8,6 @@
 mod annotate;
 mod append;
 mod compress;
-#[cfg(test)]
-mod desk;
 mod edit;
 mod merge;
 mod records;
@@ -17,6 +15,8 @@ mod refusal;
 mod replay;
 mod request;
 mod revert;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use tract_compile::Line;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::store::RepackStep;
 
-use crate::Repo;
+use crate::repo::Repo;
 use crate::repo::error::Result;
 
 /// What a repack is doing.

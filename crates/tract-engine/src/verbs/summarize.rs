@@ -3,8 +3,6 @@
 mod range;
 mod results;
 
-use std::fmt::Write as _;
-
 use tract_core::{AuthorKind, Blob, Origin, RefName, RefTarget};
 use tract_hooks::{DecisionRecord, ToolSummarization, kept_texts};
 

@@ -3,7 +3,7 @@
 use tract_core::{CommitId, Draft, RefName, block_on};
 use tract_testkit::visits;
 
-use super::super::desk::{Fixture, is_near_linear};
+use super::super::tests::{Fixture, is_near_linear};
 use crate::plan::{Request, Selection};
 use crate::{Error, MergeOptions, Refusal};
 

@@ -3,7 +3,7 @@
 use tract_core::{CommitId, Draft};
 use tract_testkit::visits;
 
-use super::super::desk::{Fixture, is_near_linear};
+use super::super::tests::{Fixture, is_near_linear};
 use crate::plan::{Details, Request, Selection};
 
 /// Checks that reverting what `make` builds visits each message a few times.
