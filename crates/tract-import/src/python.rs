@@ -1,5 +1,5 @@
-//! Taking over what the Python original stored: all conversations of a file with their branches,
-//! as histories of ours that compile to the same messages.
+//! Imports the data of the Python original: all conversations of a file with their branches, as
+//! histories that compile to the same messages.
 
 mod content;
 mod database;
@@ -24,35 +24,35 @@ use self::walk::{Walk, WalkState};
 use crate::error::damaged;
 use crate::writer::write_document;
 
-/// What became of one branch of the original.
+/// The result for one branch of the original.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Branch {
-    /// The conversation and the branch: `trip/main`.
+    /// The conversation and the branch, such as `trip/main`.
     pub id: String,
-    /// How it went, or why it was left out.
+    /// The imported branch, or the reason why it was left out.
     pub done: Result<ImportedBranch, String>,
 }
 
-/// A branch that was taken over.
+/// An imported branch.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ImportedBranch {
     /// The name of the branch here.
     pub branch: String,
-    /// What became of it.
+    /// The outcome of the import.
     pub status: ImportStatus,
     /// Commits that lead to its head.
     pub commits: usize,
-    /// How many of them were stored, or came with an earlier branch.
+    /// Number of these commits that were already stored, or came with an earlier branch.
     pub reused: usize,
-    /// What is unusual about it, kept as recorded.
+    /// Anomalies of the branch, which were imported as recorded.
     pub anomalies: Vec<String>,
 }
 
-/// Takes over a file. All its branches begin to be there at once, in the last durable write.
+/// Imports a file. All its branches become visible at once, in the last durable write.
 ///
-/// A branch that holds a damaged commit is left out and says so; others are imported. A branch that
+/// A branch with a damaged commit is left out and reported; all others are imported. A branch that
 /// has moved elsewhere here is left alone.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub async fn import(repo: &Repo, data: &Database) -> crate::Result<Vec<Branch>> 
 
 async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     let mut walk = Walk::new(repo, data)?;
-    // The commits first: refs move when all of them are stored.
+    // First the commits: refs move when all of them are stored.
     let mut ends: Vec<(&RefRow, &str, Result<WalkState<'_>, String>)> = Vec::new();
     for (row, name) in branch_rows(data) {
         let Some(hash) = &row.commit else { continue };
@@ -127,12 +127,12 @@ async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     }
 }
 
-/// The branches of a file: each with its plain name, in order.
+/// Returns the branches of a file with their plain names, in order.
 fn branch_rows(data: &Database) -> impl Iterator<Item = (&RefRow, &str)> {
     data.refs.iter().filter_map(|row| Some((row, row.name.strip_prefix("refs/heads/")?)))
 }
 
-/// Points a branch to the head of the original's, where that is a fast-forward.
+/// Moves a branch to the head of the original's, if that is a fast-forward.
 async fn place(
     repo: &Repo,
     walk: &mut Walk<'_>,
@@ -162,7 +162,7 @@ async fn place(
     })
 }
 
-/// All commits that lead to a head, over all parents.
+/// Returns all commits that lead to a head, over all parents.
 async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Result<Vec<CommitId>> {
     let mut found: HashSet<CommitId> = HashSet::new();
     let mut open: Vec<CommitId> = head.into_iter().collect();
@@ -174,7 +174,7 @@ async fn ancestors(repo: &Repo, head: Option<CommitId>) -> Result<Vec<CommitId>>
     Ok(found.into_iter().collect())
 }
 
-/// Names what no branch holds, and what has a tag, so that nothing is lost.
+/// Creates refs for commits that no branch contains, and for tags, so that nothing is lost.
 async fn name_unreferenced<'a>(
     walk: &mut Walk<'a>,
     data: &'a Database,
@@ -201,7 +201,7 @@ async fn name_unreferenced<'a>(
     }
     let mut named = Vec::with_capacity(tags.len());
     for (name, hash) in tags {
-        // What cannot be taken is reported with the branch that holds it; a tag of it is none.
+        // Commits that cannot be imported are reported with their branch; their tags are skipped.
         if walk.commit(hash).await?.is_ok()
             && let Some(id) = walk.imported_commit(hash)
         {
@@ -211,7 +211,7 @@ async fn name_unreferenced<'a>(
     Ok(named)
 }
 
-/// The ends of the lines that no branch of the original holds any more, in order.
+/// Returns the ends of the histories that no branch of the original contains, in order.
 fn unreferenced(data: &Database) -> Vec<&str> {
     let mut reached: HashSet<&str> = HashSet::new();
     let mut open: Vec<&str> =
@@ -268,8 +268,8 @@ struct EventMeta<'a> {
     results: &'a [String],
 }
 
-/// What the original knew of a conversation besides its commits: how it was rewritten, and what was
-/// begun from it. Its commits have the old hashes as the ids of their origins.
+/// The original's facts about a conversation other than its commits: how it was rewritten, and the
+/// conversations spawned from it. Its commits have the old hashes as the ids of their origins.
 fn tract_document<'a>(data: &'a Database, tract: &'a str) -> TractDocument<'a> {
     let refs = data.refs.iter().filter(|row| row.tract_id == tract);
     let meta = TractMeta {
@@ -306,11 +306,11 @@ fn tract_document<'a>(data: &'a Database, tract: &'a str) -> TractDocument<'a> {
     TractDocument { id: tract, meta }
 }
 
-/// Makes a ref name of parts: each as it is where that is valid, else so that different parts give
-/// different names.
+/// Joins parts into a ref name: unchanged if they are valid, else encoded so that different parts
+/// give different names.
 fn ref_name(space: &str, parts: &[&str]) -> Result<RefName> {
     let plain = format!("{space}/{}", parts.join("/"));
-    // A slash in any part but the last could make one name of two.
+    // A slash in any part but the last would make the name ambiguous.
     let is_clear =
         parts.split_last().is_none_or(|(_, before)| before.iter().all(|part| !part.contains('/')));
     if let (true, Ok(name)) = (is_clear, RefName::new(plain)) {

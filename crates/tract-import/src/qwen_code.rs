@@ -1,5 +1,5 @@
-//! Sessions of Qwen Code: JSONL files whose lines name the line before them. A line has a message of
-//! Gemini's API. Files of older versions are those of Gemini CLI.
+//! Sessions of Qwen Code: JSONL files in which each line names the one before it and contains a
+//! message of Gemini's API. Files of older versions have the format of Gemini CLI.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::values::{self, Metadata, canonical, has_members, model_config, recorded};
 
-/// Whether an object is a line of a session.
+/// Returns whether an object is a line of a session.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     if !members.has_all(&["uuid", "parentUuid", "sessionId", "type"]) {
         return false;
@@ -22,7 +22,7 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
     message.has("parts") || members.has("usageMetadata") || members.has("systemPayload")
 }
 
-/// Branches of one session that are kept apart by the beginning of their ids.
+/// Number of characters of an id in a branch name.
 const SUFFIX_CHARS: usize = 8;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(crate) struct QwenReader {
     cursors: HashMap<String, Cursor>,
     last: Cursor,
     has_main: bool,
-    /// The line that begins the session.
+    /// The first line of the session.
     first: Option<String>,
     suffixes: HashSet<String>,
 }
@@ -138,7 +138,7 @@ impl QwenReader {
         }
     }
 
-    /// The end of a branch's name: the beginning of the id of its first line.
+    /// Returns the suffix of a branch's name: the first characters of the id of its first line.
     fn suffix(&mut self, id: &str) -> String {
         let short: String = id.chars().take(SUFFIX_CHARS).collect();
         let short = format!(".{}", tract_core::RefName::distinct(&short));
@@ -148,7 +148,7 @@ impl QwenReader {
         }
     }
 
-    /// The messages of a line: its results, and all else as one message.
+    /// Returns the messages of a line: its results, and one message for everything else.
     fn drafts(
         &mut self,
         number: usize,
@@ -212,7 +212,7 @@ impl QwenReader {
         drafts
     }
 
-    /// Puts the history of a compaction in the place of all that is shown.
+    /// Replaces the visible messages with the history of a compaction.
     fn compaction(
         &mut self,
         number: usize,
@@ -245,7 +245,7 @@ impl QwenReader {
     }
 }
 
-/// The tokens of an answer of Gemini's API.
+/// Returns the tokens of an answer of Gemini's API.
 fn tokens(usage: &Object<'_>) -> TokenTotals {
     let count = |name: &str| usage.count(name).unwrap_or_default();
     let output = count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount"));

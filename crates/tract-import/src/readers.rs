@@ -1,8 +1,9 @@
-//! The tools whose recordings are read: one row each.
+//! The supported tools: one row for each.
 //!
-//! A row has everything that depends on the tool: its words, where its files are, how a file shows
-//! whose it is, and the function that reads it. To read another tool's recordings, add a module with
-//! the function and a row here; the command line, its help and the documentation read this table.
+//! A row contains everything that depends on the tool: its words, the places of its files, how to
+//! recognize a file, and the function that reads it. To support another tool, add a module with the
+//! function and a row here; the command line, its help and the documentation are generated from
+//! this table.
 
 use std::fmt;
 use std::io;
@@ -25,7 +26,7 @@ use crate::{
 #[cfg(feature = "databases")]
 use crate::{cursor, langgraph, openai_agents};
 
-/// How the recordings of one tool are found, recognized and read.
+/// The row of a tool: how its recordings are found, recognized and read.
 pub(crate) struct SessionReader {
     /// The word for the tool on a command line. Names of its branches begin with it.
     word: &'static str,
@@ -47,16 +48,16 @@ pub(crate) struct SessionReader {
     pub(crate) is_text: fn(&str) -> bool,
     /// Returns whether a document is the tool's.
     pub(crate) is_document: fn(&DocumentShape<'_>) -> bool,
-    /// When the checks of this row are made. The format of a fork (Qwen Code's of Claude Code's) has all
-    /// members of the original and more, so it is compared first; a shape that many programs write is
-    /// compared last.
+    /// The order of this row's checks. The format of a fork (Qwen Code is one of Claude Code) has
+    /// all members of the original and more, so it is compared first; a format that many programs
+    /// write is compared last.
     pub(crate) precedence: Precedence,
-    /// Returns the folder that is read in the place of a file, if the files of a folder are one recording.
+    /// Returns the folder to read instead of a file, if the files of a folder are one recording.
     pub(crate) folder_of: fn(&Path) -> Option<PathBuf>,
     /// The extensions of an older and a newer form of one file: the older one is not read if both exist.
     pub(crate) replaced: Option<(&'static str, &'static str)>,
-    /// Whether a file that did not change need not be read again. Not so if a part of its content is in
-    /// other files, such as a database's write-ahead log.
+    /// Whether an unchanged file need not be read again. False if part of its content is in other
+    /// files, such as a database's write-ahead log.
     pub(crate) is_whole: bool,
     /// Reads a file.
     pub(crate) read: fn(&mut FileReader, &SessionFile) -> Result<(), ReadError>,
@@ -71,11 +72,11 @@ pub(crate) enum Precedence {
 }
 
 impl Precedence {
-    /// All of them, in order.
+    /// All precedences, in order.
     const ALL: [Self; 3] = [Self::Specific, Self::Ordinary, Self::General];
 }
 
-/// A JSON document, as far as it shows who wrote it.
+/// The parts of a JSON document that identify its author.
 pub(crate) struct DocumentShape<'a> {
     /// The document.
     pub(crate) raw: &'a RawValue,
@@ -88,7 +89,7 @@ pub(crate) struct DocumentShape<'a> {
 }
 
 impl SessionReader {
-    /// A row that recognizes nothing, which rows complete.
+    /// A row that recognizes nothing. The other rows override its fields.
     const NONE: Self = Self {
         word: "",
         title: "",
@@ -114,7 +115,7 @@ fn unsupported(file: &SessionFile) -> ReadError {
     ReadError::File(io::Error::new(io::ErrorKind::Unsupported, what))
 }
 
-/// Makes [`Source`] and its list from the rows.
+/// Creates [`Source`] and its list from the rows.
 macro_rules! readers {
     ($($(#[$doc:meta])* $name:ident { $($(#[$when:meta])* $field:ident: $value:expr),* $(,)? })*) => {
         /// A tool that records conversations.
@@ -452,8 +453,8 @@ impl Source {
         self.reader().title
     }
 
-    /// Returns the folders of the tool's files, by its own rules; empty for a format that has no
-    /// folder of its own. They need not exist.
+    /// Returns the folders of the tool's files, by its own rules; empty for a format without a
+    /// folder of its own. They may not exist.
     pub fn folders(self) -> Vec<PathBuf> {
         (self.reader().folders)()
     }
@@ -481,7 +482,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The error of a word that names no source.
+/// The error for a word that is not the name of a source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown source {0:?}")]
 pub struct UnknownSource(pub String);

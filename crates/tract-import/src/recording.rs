@@ -1,8 +1,8 @@
-//! A conversation while it is read: the core that all readers but Claude Code's share.
+//! A conversation while it is read: the core shared by all readers except Claude Code's.
 //!
-//! A reader holds a [`Cursor`], the context at some time, and says what follows it. Where the cursor
-//! is not at the end of its branch, a branch begins there: a rewind, a fork of a checkpoint and a
-//! branch of a database are the same thing.
+//! A reader holds a [`Cursor`], the context at some time, and adds messages after it. If the cursor
+//! is not at the end of its branch, a new branch starts there. This covers a rewind, a fork of a
+//! checkpoint and a branch of a database alike.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,12 +13,12 @@ use tract_core::{Content, Draft, JsonText};
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
-/// A message that a recording has.
+/// A message of a recording.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedMessage {
-    /// Its own id, by which the recording replaces or removes it.
+    /// Its id, by which the recording replaces or removes it.
     pub(crate) id: Option<String>,
-    /// The line or the place in the list, from 1.
+    /// The line, or the position in the list, from 1.
     pub(crate) line: usize,
     pub(crate) draft: Draft,
 }
@@ -28,22 +28,22 @@ pub(crate) struct RecordedMessage {
 pub(crate) struct Entry {
     pub(crate) id: Option<Box<str>>,
     pub(crate) item: ItemNumber,
-    /// Whether a user typed it: it begins a turn.
+    /// Whether a user typed it. It then starts a turn.
     pub(crate) is_user: bool,
     content: u64,
-    /// Kind and calls: what an edit cannot change.
+    /// A hash of kind and calls, which an edit cannot change.
     shape: u64,
 }
 
-/// A context at some time: its messages, and where they are.
+/// The context at some time: its messages and their positions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     branch: Option<BranchNumber>,
     last: Option<ItemNumber>,
-    /// Shared between cursors, so that a tree of contexts does not hold each of them whole.
+    /// Shared between cursors, so that a tree of contexts does not store each of them whole.
     entries: Vector<Entry>,
-    /// The first message that was edited, or before which one was removed: no branch can begin
-    /// within what follows without losing that change.
+    /// The first message that was edited, or before which one was removed. A branch that starts
+    /// after it would lose that change.
     changed: Option<usize>,
 }
 
@@ -52,13 +52,13 @@ impl Cursor {
         &self.entries
     }
 
-    /// Whether one of the first messages was edited or removed, so that a branch that begins after
-    /// them does not begin there.
+    /// Returns whether one of the first `count` messages was edited or removed, so that no branch
+    /// can start right after them.
     pub(crate) fn is_changed_before(&self, count: usize) -> bool {
         self.changed.is_some_and(|changed| changed < count)
     }
 
-    /// Counts the messages at the beginning that a list has too.
+    /// Returns the number of messages at the start that a list has too.
     #[cfg(feature = "inspect")]
     pub(crate) fn shared_with(&self, messages: &[RecordedMessage]) -> usize {
         let pairs = self.entries.iter().zip(messages);
@@ -69,7 +69,7 @@ impl Cursor {
         pairs.take_while(is_same).count()
     }
 
-    /// Goes back to the first messages. What is said next begins a branch.
+    /// Goes back to the first messages. The next message starts a branch.
     pub(crate) fn truncate(&mut self, count: usize) {
         if count >= self.entries.len() {
             return;
@@ -84,52 +84,52 @@ impl Cursor {
 #[derive(Debug, Default)]
 struct BranchState {
     tip: Option<ItemNumber>,
-    /// What the last item is.
+    /// The kind of the last item.
     last: LastItem,
 }
 
-/// What the last item of a branch is, as far as the next one may belong to the same answer.
+/// The kind of a branch's last item, if the next one may belong to the same answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastItem {
     #[default]
     Other,
-    /// The model's, without a call in the answer so far.
+    /// A message of the model, without a call in the answer so far.
     Said,
-    /// The model's, with a call: only further calls belong to it.
+    /// A message of the model with a call: only further calls belong to it.
     Called,
 }
 
-/// Calls of one id that are looked at for one that is open, so that a file made of them costs a
-/// bounded time.
+/// Maximum number of calls with one id that are searched for an open one. Bounds the time for a
+/// hostile file.
 const MAX_CALLS_OF_ID: usize = 1000;
 
 #[derive(Debug)]
 struct Call {
     line: usize,
-    /// The branches that have a result.
+    /// The branches with a result.
     answered: Vec<BranchNumber>,
 }
 
-/// What is read of a conversation.
+/// The recording of a conversation so far.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     pub(crate) report: SessionReport,
     pub(crate) starts: Vec<BranchStart>,
     /// The branch on which the recording continues.
     pub(crate) resumed: BranchNumber,
-    /// Whether the whole is a subagent's.
+    /// Whether the whole conversation is a subagent's.
     pub(crate) is_agent: bool,
-    /// Whether branches that begin within others are forks of the recording, not rewinds of a user.
+    /// Whether branches are forks of the recording, not rewinds of a user.
     pub(crate) has_forks: bool,
     events: Vec<TreeEvent>,
     branches: Vec<BranchState>,
     items: ItemNumber,
-    /// The calls of each id, oldest first: some tools use an id again.
+    /// The calls of each id, oldest first: some tools reuse ids.
     calls: HashMap<String, Vec<Call>>,
 }
 
 impl Recording {
-    /// Takes the events since the last time.
+    /// Returns the events since the last call.
     pub(crate) fn events(&mut self) -> Vec<TreeEvent> {
         std::mem::take(&mut self.events)
     }
@@ -138,12 +138,12 @@ impl Recording {
         self.report.anomalies.add(line, kind, what);
     }
 
-    /// Notes a message, or what is in the place of one, that could not be read.
+    /// Records a message, or an entry in place of one, that could not be read.
     pub(crate) fn unreadable(&mut self, line: usize, what: impl Into<String>) {
         self.odd(line, AnomalyKind::UnreadableMessage, what);
     }
 
-    /// Notes anomalies of a line.
+    /// Records anomalies of a line.
     pub(crate) fn odds(
         &mut self,
         line: usize,
@@ -156,7 +156,7 @@ impl Recording {
 
     /// Counts a line or an entry that no model saw.
     pub(crate) fn skip(&mut self, name: impl Into<String>) {
-        // A file of names alone is not to fill the memory.
+        // Bounds the memory for a hostile file.
         const MAX_NAMES: usize = 200;
         const MAX_BYTES: usize = 100;
         let mut name = name.into();
@@ -174,7 +174,7 @@ impl Recording {
         self.report.tokens.add(usage.unwrap_or(&TokenTotals::default()));
     }
 
-    /// Begins a branch at the cursor, with this end of its name.
+    /// Starts a branch at the cursor, with this suffix of its name.
     pub(crate) fn fork(&mut self, cursor: &mut Cursor, suffix: Option<String>) -> BranchNumber {
         let number = self.branches.len();
         let start = match (number, cursor.last) {
@@ -195,13 +195,13 @@ impl Recording {
         number
     }
 
-    /// Whether what is said at the cursor continues a branch; else it begins one.
+    /// Returns whether a message at the cursor continues a branch; otherwise it starts one.
     pub(crate) fn continues(&self, cursor: &Cursor) -> bool {
         let branch = cursor.branch.and_then(|number| self.branches.get(number));
         branch.is_some_and(|branch| branch.tip == cursor.last)
     }
 
-    /// The branch that continues at the cursor.
+    /// Returns the branch that continues at the cursor.
     fn target(&mut self, cursor: &mut Cursor) -> BranchNumber {
         let branch = cursor.branch.and_then(|number| Some((number, self.branches.get(number)?)));
         match branch {
@@ -226,11 +226,11 @@ impl Recording {
         branch.map_or(LastItem::Other, |branch| std::mem::replace(&mut branch.last, last))
     }
 
-    /// Ends a recording at the cursor: its branch is the conversation, as the tool would continue it.
-    /// The first branch gets this end of its name where it is another one.
+    /// Ends a recording at the cursor: its branch becomes the conversation, as the tool would
+    /// continue it. If that is not the first branch, the first one gets this suffix of its name.
     pub(crate) fn resume_at(&mut self, cursor: &Cursor, suffix: Option<String>) {
         let Some(branch) = cursor.branch else { return };
-        // A branch without anything on it has no place, so the name stays where it is.
+        // A branch without items cannot be placed, so the name is not moved to it.
         if self.branches.get(branch).is_none_or(|branch| branch.tip.is_none()) {
             return;
         }
@@ -240,7 +240,7 @@ impl Recording {
         self.events.push(TreeEvent::Resumed { branch, suffix });
     }
 
-    /// Says a message at the cursor.
+    /// Adds a message at the cursor.
     pub(crate) fn append(&mut self, cursor: &mut Cursor, message: RecordedMessage) {
         let RecordedMessage { id, line, mut draft } = message;
         let branch = self.target(cursor);
@@ -264,14 +264,14 @@ impl Recording {
         cursor.entries.push_back(Entry { id, item, is_user, content, shape });
     }
 
-    /// Ends the model's answer: what it says next is another one.
+    /// Ends the model's answer: its next message starts another one.
     pub(crate) fn end_answer(&mut self, cursor: &Cursor) {
         if let Some(number) = cursor.branch {
             self.set_last(number, LastItem::Other);
         }
     }
 
-    /// Leaves a line in the log.
+    /// Adds a note to the log.
     pub(crate) fn note(&mut self, cursor: &mut Cursor, line: usize, note: RecordedNote) {
         let branch = self.target(cursor);
         self.set_last(branch, LastItem::Other);
@@ -280,7 +280,7 @@ impl Recording {
         self.push(cursor, branch, event);
     }
 
-    /// Puts a list of messages in the place of all that is shown.
+    /// Replaces the visible messages with a list of messages.
     pub(crate) fn compact(&mut self, cursor: &mut Cursor, messages: Vec<RecordedMessage>) {
         let mut messages = messages.into_iter();
         let Some(first) = messages.next() else { return };
@@ -290,7 +290,7 @@ impl Recording {
         }
     }
 
-    /// Puts a summary in the place of all messages but these.
+    /// Replaces all messages except these with a summary.
     pub(crate) fn summarize(
         &mut self,
         cursor: &mut Cursor,
@@ -311,8 +311,8 @@ impl Recording {
         cursor.changed = None;
     }
 
-    /// Makes what the cursor shows from a place on equal to a list: what is new is said, what has
-    /// another text is edited, what is gone is skipped, and a branch begins where none of that does.
+    /// Makes the context from a position on equal to a list: new messages are added, changed ones
+    /// edited and missing ones skipped. If that is not possible, a branch starts.
     pub(crate) fn change_to(
         &mut self,
         cursor: &mut Cursor,
@@ -421,7 +421,7 @@ impl Recording {
         self.odd(line, kind, format!("the result of {id:?} {what}"));
     }
 
-    /// Ends the recording: what depends on all of it.
+    /// Ends the recording, for results that depend on all of it.
     pub(crate) fn finish(&mut self) {
         let calls = self.calls.iter();
         let calls = calls.flat_map(|(id, calls)| calls.iter().map(move |call| (id.as_str(), call)));
@@ -435,7 +435,7 @@ impl Recording {
     }
 }
 
-/// A line for the log that no model saw.
+/// A note in the log that no model saw.
 #[derive(Debug)]
 pub(crate) struct RecordedNote {
     pub(crate) message: String,
@@ -444,14 +444,16 @@ pub(crate) struct RecordedNote {
     pub(crate) at: Option<i64>,
 }
 
-/// Whether a user typed a message; what a tool put there has metadata that says so.
+/// Returns whether a user typed a message. Messages inserted by a tool are marked in their
+/// metadata.
 fn is_turn(draft: &Draft) -> bool {
     let is_injected =
         draft.metadata.as_ref().is_some_and(|facts| facts.as_str().contains("\"injected\":"));
     matches!(draft.content, Content::User(_)) && !is_injected
 }
 
-/// What tells contents apart: all of it, and what an edit cannot change. For one run only.
+/// Returns hashes of a content: of all of it, and of the parts that an edit cannot change. They are
+/// only valid within this process.
 fn fingerprint(content: &Content) -> (u64, u64) {
     let mut whole = DefaultHasher::new();
     content.hash(&mut whole);

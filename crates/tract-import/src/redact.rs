@@ -1,4 +1,4 @@
-//! Secrets in recordings: they are replaced by marks before anything is stored.
+//! Replaces secrets in recordings by marks before anything is stored.
 
 use tract_core::{Draft, JsonText, ToolSchema};
 use tract_engine::{RedactedContent, redact_content};
@@ -7,7 +7,7 @@ use tract_secrets::{Redacted, Scanner, SecretKind};
 use crate::report::SessionReport;
 use crate::tree::TreeEvent;
 
-/// Puts marks in the place of secrets, in all that a commit will say.
+/// Replaces the secrets in all data of a future commit by marks.
 pub(crate) fn redact_event(event: &mut TreeEvent, scanner: &Scanner, report: &mut SessionReport) {
     match event {
         TreeEvent::Message { draft, .. }
@@ -24,12 +24,12 @@ pub(crate) fn redact_event(event: &mut TreeEvent, scanner: &Scanner, report: &mu
     }
 }
 
-/// Puts marks in the place of a message's secrets, in its content, its tools and all that is
-/// recorded with it, and returns their kinds. A message that is changed keeps no bytes of the
-/// recording, nor does one whose bytes have a secret that its content does not have.
+/// Replaces the secrets of a message by marks, in its content, its tools and its other recorded
+/// data. Returns their kinds. A changed message does not keep the recording's bytes, and neither
+/// does one whose bytes contain a secret that its content lacks.
 pub fn redact_draft(draft: &mut Draft, scanner: &Scanner) -> Vec<SecretKind> {
     let redacted = redact_content(&draft.content, scanner);
-    // The bytes may say more than the content, such as members that no kind has.
+    // The bytes may contain more than the content, such as unknown members.
     let verbatim = draft.verbatim.as_ref().map(|blob| String::from_utf8_lossy(blob.bytes()));
     let has_more = verbatim.is_some_and(|text| !scanner.find_in_json(&text).is_empty());
     if redacted.is_some() || has_more {
@@ -57,8 +57,8 @@ pub fn redact_draft(draft: &mut Draft, scanner: &Scanner) -> Vec<SecretKind> {
     found
 }
 
-/// Puts marks in the place of the secrets of a tool's definition, and returns their kinds. One that is
-/// no JSON after that becomes empty.
+/// Replaces the secrets of a tool's definition by marks. Returns their kinds. A definition that is
+/// not JSON afterwards becomes empty.
 pub fn redact_tool(tool: &mut ToolSchema, scanner: &Scanner) -> Vec<SecretKind> {
     let Some(redacted) = scanner.redact_json(tool.text()) else { return Vec::new() };
     let parsed = ToolSchema::parse(&redacted.text).or_else(|_| ToolSchema::parse("{}"));
@@ -66,7 +66,7 @@ pub fn redact_tool(tool: &mut ToolSchema, scanner: &Scanner) -> Vec<SecretKind> 
     kinds(&redacted)
 }
 
-/// Replaces the secrets of a JSON text, and counts them.
+/// Replaces the secrets of a JSON text and counts them.
 pub(crate) fn redact_json(
     text: &JsonText,
     scanner: &Scanner,
@@ -77,8 +77,8 @@ pub(crate) fn redact_json(
     redacted
 }
 
-/// Replaces the secrets of a JSON text; one that is no JSON after that becomes `null`. `None` where
-/// there are none.
+/// Replaces the secrets of a JSON text; one that is not JSON afterwards becomes `null`. Returns
+/// `None` without secrets.
 fn redacted_json(text: &JsonText, scanner: &Scanner) -> Option<(JsonText, Vec<SecretKind>)> {
     let redacted = scanner.redact_json(text.as_str())?;
     let text = JsonText::new(&redacted.text).or_else(|_| JsonText::new("null"));
@@ -102,7 +102,7 @@ fn count(kinds: Vec<SecretKind>, report: &mut SessionReport) {
     }
 }
 
-/// Replaces the secrets of what is reported of a session. They are counted where they are stored.
+/// Replaces the secrets in the report of a session. They are counted when they are stored.
 pub(crate) fn redact_report(report: &mut SessionReport, scanner: &Scanner) {
     let replace = |text: &mut String| {
         if let Some(redacted) = scanner.redact(text) {

@@ -1,4 +1,4 @@
-//! What an import found in a recording.
+//! Reports of imports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,50 +9,50 @@ use tract_engine::ImportStatus;
 
 use crate::tree::BranchStart;
 
-/// What is unusual about a recording. Everything that could be read is imported all the same.
+/// An anomaly of a recording. All readable data is imported regardless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AnomalyKind {
     /// The file ends in the middle of a line.
     TornLine,
-    /// A line is no JSON object of the expected shape.
+    /// A line is not a JSON object of the expected format.
     UnreadableLine,
     /// Characters of a line that cannot be stored, such as half an emoji or bytes that are not UTF-8,
     /// were replaced.
     ReplacedText,
-    /// A line is not one record; the whole records in it are read.
+    /// A line is not one record; the intact records in it are read.
     DamagedLine,
     /// A line is longer than any message may be.
     LineTooLong,
-    /// A message whose content is in no known shape.
+    /// A message has content in an unknown format.
     UnreadableMessage,
-    /// A line names a parent that the file does not have before it; it continues its session.
+    /// A line names a parent that does not precede it in the file; it continues its session.
     MissingParent,
-    /// A message without a parent after the first one; it begins a branch.
+    /// A message after the first one has no parent; it starts a branch.
     SecondRoot,
-    /// A message that is there twice under one parent, with the same time; the first one counts.
+    /// A message occurs twice under one parent with the same time; the first one counts.
     Replayed,
-    /// A result names a call that no line before it has.
+    /// A result names a call that does not precede it.
     NoCall,
-    /// A result names a call that has its result.
+    /// A result names a call that already has one.
     SecondResult,
-    /// A call that no line answers.
+    /// A call has no result.
     Unanswered,
-    /// A line has no readable time.
+    /// A line without a readable time.
     NoTime,
-    /// A summary that hides nothing; it is imported as a message.
+    /// A summary hides no message; it is imported as a message.
     EmptyCompaction,
-    /// A message that breaks a limit; it is left out.
+    /// A message breaks a limit; it is left out.
     TooLarge,
-    /// A subagent whose call is not in the session.
+    /// The call of a subagent is not in the session.
     UnknownCaller,
-    /// A branch of this name has other commits; the recording has a branch next to it.
+    /// A branch of this name has other commits; the recording gets a branch next to it.
     Diverged,
 }
 
 impl AnomalyKind {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TornLine => "torn_line",
@@ -75,7 +75,7 @@ impl AnomalyKind {
         }
     }
 
-    /// Returns the kind that a word names.
+    /// Parses the stable code.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         use serde::de::IntoDeserializer as _;
         use serde::de::value::{Error, StrDeserializer};
@@ -91,26 +91,26 @@ impl fmt::Display for AnomalyKind {
     }
 }
 
-/// One thing that is unusual.
+/// One anomaly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecordingAnomaly {
     /// The line of the file, from 1.
     pub line: usize,
-    /// What is unusual.
+    /// Its kind.
     pub kind: AnomalyKind,
-    /// What exactly, in words. It never quotes a message.
+    /// A description that never quotes a message.
     pub what: String,
 }
 
-/// Anomalies of one file that are listed one by one; the rest is counted.
+/// Maximum number of anomalies of a file that are listed; the others are counted.
 const LISTED: usize = 200;
 
-/// Anomalies of a file: all are counted, the first ones listed.
+/// The anomalies of a file: all are counted, and the first ones listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Anomalies {
-    /// How many of each kind.
+    /// The number of each kind.
     pub counts: BTreeMap<AnomalyKind, usize>,
     /// The first ones.
     pub listed: Vec<RecordingAnomaly>,
@@ -124,7 +124,7 @@ impl Anomalies {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of anomalies.
     pub fn count(&self) -> usize {
         self.counts.values().sum()
     }
@@ -135,7 +135,7 @@ impl Anomalies {
 #[serde(default)]
 #[non_exhaustive]
 pub struct TokenTotals {
-    /// Tokens of requests that no cache had.
+    /// Tokens of requests that were not read from a cache.
     pub input: u64,
     /// Tokens of answers.
     pub output: u64,
@@ -153,7 +153,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl TokenTotals {
-    /// The tokens of an answer whose request is counted with what a cache had of it.
+    /// Returns the tokens of an answer whose request tokens include those read from a cache.
     pub(crate) fn of_answer(
         request: Option<u64>,
         cached: Option<u64>,
@@ -165,7 +165,7 @@ impl TokenTotals {
         Self { input, output, cache_read, ..Self::default() }
     }
 
-    /// The tokens of an answer of a provider.
+    /// Returns the tokens of a provider's answer.
     pub(crate) fn of_usage(usage: Usage) -> Self {
         let all = Self::of_answer(usage.input_tokens, usage.cached_tokens, usage.output_tokens);
         let cache_write = usage.cache_write_tokens.unwrap_or_default().min(all.input);
@@ -187,29 +187,29 @@ impl TokenTotals {
     }
 }
 
-/// What became of one branch of a recording.
+/// The result for one branch of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecordedBranch {
     /// Its name.
     pub branch: String,
-    /// What became of it.
+    /// The outcome of the import.
     pub status: ImportStatus,
     /// Commits that lead to its head.
     pub commits: usize,
-    /// How many of them are new to the store.
+    /// Number of these commits that are new to the store.
     pub new: usize,
-    /// How it begins.
+    /// The start of the branch.
     pub start: BranchStart,
-    /// The branch that keeps the messages from which it moved.
+    /// The branch that keeps the messages it moved away from.
     pub moved_from: Option<String>,
 }
 
-/// What an import found in one file, and what became of it.
+/// The contents of one file, and the result of its import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionReport {
-    /// The session's own name.
+    /// The session's name in the recording.
     pub session: String,
     /// The title that the tool gave it.
     pub title: Option<String>,
@@ -223,9 +223,9 @@ pub struct SessionReport {
     pub compactions: usize,
     /// Messages that these summaries hide.
     pub hidden: usize,
-    /// Messages that got another text later.
+    /// Messages that were edited later.
     pub edited: usize,
-    /// Messages that the tool removed; they are skipped, and stay in the log.
+    /// Messages that the tool removed. They are skipped, and stay in the log.
     pub removed: usize,
     /// Lines that no model saw, by type.
     pub skipped: BTreeMap<String, usize>,
@@ -237,16 +237,16 @@ pub struct SessionReport {
     pub models: BTreeMap<String, usize>,
     /// Tokens, each answer counted once.
     pub tokens: TokenTotals,
-    /// What is unusual.
+    /// Its anomalies.
     pub anomalies: Anomalies,
-    /// The channels of a thread of LangGraph that has no messages.
+    /// The channels of a LangGraph thread without messages.
     pub channels: Vec<String>,
-    /// Its branches: the conversation first. None when it has no messages.
+    /// Its branches, the conversation first. Empty without messages.
     pub branches: Vec<RecordedBranch>,
 }
 
 impl SessionReport {
-    /// Adds what the writer counted.
+    /// Adds the writer's counts.
     pub(crate) fn absorb(&mut self, written: Self) {
         self.messages += written.messages;
         self.compactions += written.compactions;

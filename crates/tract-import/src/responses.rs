@@ -1,4 +1,4 @@
-//! Items of OpenAI's Responses API, one at a time: what Codex and the Agents SDK store.
+//! Single items of OpenAI's Responses API, as stored by Codex and the Agents SDK.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::damage::replacements;
 use crate::report::AnomalyKind;
 use crate::values::{Raw, canonical, lenient, shown};
 
-/// The members of an item that tell what it is.
+/// The members that identify the type of an item.
 #[derive(Debug, Deserialize)]
 struct Item<'a> {
     #[serde(rename = "type")]
@@ -24,13 +24,13 @@ struct Item<'a> {
     output: Raw<'a>,
 }
 
-/// The word of an item's type; `message` where it has a role alone.
+/// Returns the type of an item; `message` if it only has a role.
 pub(crate) fn item_type(raw: &RawValue) -> Option<String> {
     let item: Item<'_> = lenient(Some(raw))?;
     Some(item.item_type.unwrap_or_else(|| "message".to_owned()))
 }
 
-/// Lists what is replaced in the arguments of a call, which are a text of JSON within the item.
+/// Lists the replacements in the arguments of a call, which are a JSON text within the item.
 pub(crate) fn replaced_arguments(raw: &RawValue) -> Vec<(AnomalyKind, String)> {
     #[derive(Deserialize)]
     struct Call {
@@ -42,13 +42,13 @@ pub(crate) fn replaced_arguments(raw: &RawValue) -> Vec<(AnomalyKind, String)> {
     replaced.map(|(kind, what)| (kind, format!("arguments: {what}"))).collect()
 }
 
-/// Reads an item; `None` where it is in no known shape.
+/// Reads an item; `None` for an unknown format.
 pub(crate) fn draft(raw: &RawValue) -> Option<Draft> {
     let item: Item<'_> = lenient(Some(raw))?;
     let kind = item.item_type.as_deref().unwrap_or("message");
     let call_id = item.call_id.clone().or_else(|| item.id.clone());
     match (kind, call_id, item.action, item.output) {
-        // A call of the shell of older versions: its result names it as that of a function does.
+        // A shell call of older versions. Its result names it like that of a function call.
         ("local_shell_call", Some(id), Some(action), _) => {
             return Some(Draft::assistant("").call(id, "local_shell", canonical(action)));
         }
@@ -56,7 +56,7 @@ pub(crate) fn draft(raw: &RawValue) -> Option<Draft> {
             if let Some(draft) = read(raw) {
                 return Some(draft);
             }
-            // An object, where the API has a text or a list of parts: its text is what counts.
+            // An object, although the API has a text or a list of parts: use its text.
             let mut members: BTreeMap<String, &RawValue> = lenient(Some(raw))?;
             let text = to_raw_value(&shown(output)).ok()?;
             members.insert("output".to_owned(), &text);

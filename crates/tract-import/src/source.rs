@@ -1,4 +1,4 @@
-//! The tools whose files are read: where they keep them, and which are meant.
+//! The files of supported tools: where they are, and which ones to read.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -16,12 +16,12 @@ use crate::detect;
 use crate::lines::open_text;
 use crate::readers::Source;
 
-/// Bytes that are looked at to find out which folder a session ran in.
+/// Number of bytes to read in search of the folder a session ran in.
 const HEAD_BYTES: u64 = 64 << 10;
-/// Folders within folders that are searched.
+/// Maximum depth of searched folders.
 pub(crate) const MAX_DEPTH: usize = 12;
 
-/// A file that may have conversations.
+/// A file that may contain conversations.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionFile {
     source: Source,
@@ -30,7 +30,7 @@ pub struct SessionFile {
     channels: Vec<String>,
 }
 
-/// The url of a database. It may have a password, so it is not shown.
+/// The url of a database. It may contain a password, so it is not shown.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DatabaseUrl(pub(crate) String);
 
@@ -41,22 +41,22 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 impl SessionFile {
-    /// Names a file of a tool.
+    /// Creates a reference to a file of a tool.
     pub fn new(source: Source, path: impl Into<PathBuf>) -> Self {
         Self { source, path: path.into(), database: None, channels: Vec::new() }
     }
 
-    /// Names a database on a server, by the url of a PostgreSQL server. LangGraph's checkpoints are
-    /// read from one (feature `langgraph-postgres`); for other tools the import reports that they
-    /// are not. `name` is its path in reports: the url without a password.
+    /// Creates a reference to a database on a PostgreSQL server, by its url. Only LangGraph's
+    /// checkpoints can be read from one (feature `langgraph-postgres`); for other tools the import
+    /// reports an error. `name` is its path in reports: the url without a password.
     pub fn database(source: Source, url: impl Into<String>, name: impl Into<PathBuf>) -> Self {
         let database = Some(DatabaseUrl(url.into()));
         Self { source, path: name.into(), database, channels: Vec::new() }
     }
 
-    /// Sets the channels of LangGraph that are read in the place of a list of messages, each as `NAME`
-    /// or `NAME:ROLE`, with `user` (the default), `assistant` or `system`. A message is said when the value of its channel
-    /// changes.
+    /// Sets the channels of LangGraph to read instead of a list of messages, each as `NAME` or
+    /// `NAME:ROLE`, with `user` (the default), `assistant` or `system`. A message is added whenever
+    /// the value of its channel changes.
     #[must_use]
     pub fn with_channels(mut self, channels: &[String]) -> Self {
         self.channels = channels.to_vec();
@@ -83,7 +83,7 @@ impl SessionFile {
         self.database.as_ref().map(|url| url.0.as_str())
     }
 
-    /// Whether it is named as the files of subagents of Claude Code are.
+    /// Returns whether its name is that of a Claude Code subagent's file.
     pub fn is_agent(&self) -> bool {
         self.source == Source::ClaudeCode
             && self
@@ -92,9 +92,9 @@ impl SessionFile {
                 .is_some_and(|name| name.to_string_lossy().starts_with("agent-"))
     }
 
-    /// Returns the id of the session that a file of Claude Code is of, as its first lines state it;
-    /// `None` where they do not, and for files of other tools. The file of a subagent names the
-    /// session that started it.
+    /// Returns the id of the session of a Claude Code file, from its first lines; `None` if they
+    /// lack it, and for files of other tools. The file of a subagent names the session that started
+    /// it.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -116,24 +116,24 @@ impl SessionFile {
         is_database(&self.path)
     }
 
-    /// The name of a conversation that has none of its own.
+    /// Returns the default name of a conversation.
     pub(crate) fn stem(&self) -> String {
         self.path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
     }
 }
 
-/// Which sessions are meant.
+/// Selects sessions.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SessionFilter {
-    /// Only those that were written to at this time or later.
+    /// Only those modified at this time or later.
     pub since: Option<SystemTime>,
     /// Only those of this working directory: its path, or the name of its last folder.
     pub project: Option<String>,
 }
 
 impl SessionFilter {
-    /// Means all sessions.
+    /// Selects all sessions.
     pub fn new() -> Self {
         Self::default()
     }
@@ -147,13 +147,13 @@ impl SessionFilter {
         let Some(project) = &self.project else { return Ok(true) };
         match working_directory(path) {
             Ok(cwd) => Ok(cwd.is_some_and(|cwd| is_project(&cwd, project))),
-            // It may be one of the project: the import reports that it cannot be read.
+            // It may belong to the project: the import reports that it cannot be read.
             Err(_) => Ok(true),
         }
     }
 }
 
-/// Whether a working directory is the one that is meant, or within it.
+/// Returns whether a working directory is the project, or within it.
 fn is_project(cwd: &str, project: &str) -> bool {
     let (cwd, project) = (Path::new(cwd), Path::new(project));
     if project.components().count() > 1 || project.is_absolute() {
@@ -163,12 +163,12 @@ fn is_project(cwd: &str, project: &str) -> bool {
     cwd.file_name() == Some(project.as_os_str())
 }
 
-/// Lists the files of a tool that paths name: files as they are, folders with all files in them that
-/// are named as the tool's or show by their bytes that they are. Empty files are none, and so are
-/// databases of other programs. Links to folders are not followed.
+/// Lists the files of a tool at some paths. Files are listed unconditionally, folders with all
+/// files in them that have the tool's names or are recognized by their bytes. Empty files and
+/// databases of other programs are left out. Links to folders are not followed.
 ///
 /// # Errors
-/// When a path is not there or a folder cannot be listed, with the path.
+/// When a path does not exist or a folder cannot be listed, with the path.
 pub fn session_files(
     source: Source,
     paths: &[PathBuf],
@@ -192,7 +192,7 @@ pub fn session_files(
     files.dedup();
     let all: HashSet<PathBuf> = files.iter().cloned().collect();
     files.retain(|path| match path.extension().and_then(OsStr::to_str) {
-        // Of a file and its compressed form, the plain one is the newer.
+        // If a file also exists compressed, the plain one is the newer.
         Some("zst") => !all.contains(&path.with_extension("")),
         Some(end) => source
             .reader()
@@ -217,7 +217,7 @@ pub fn session_files(
     Ok(meant)
 }
 
-/// Lists the files of a folder. In the tool's own folder, names tell which are its files.
+/// Lists the files of a folder. In the tool's own folder, names identify its files.
 fn list(
     source: Source,
     folder: &Path,
@@ -241,7 +241,7 @@ fn list(
     Ok(())
 }
 
-/// Whether a file in a folder is one of a tool.
+/// Returns whether a file in a folder is one of a tool.
 fn is_of(source: Source, path: &Path, is_own: bool) -> bool {
     let name = path.file_name().and_then(OsStr::to_str);
     match name.is_some_and(|name| (source.reader().takes)(path, name)) {
@@ -254,11 +254,11 @@ fn is_of(source: Source, path: &Path, is_own: bool) -> bool {
     }
 }
 
-/// The first bytes of a file, unpacked where it is compressed, as text in which damage is replaced.
+/// Reads the first bytes of a file, decompressed if necessary, as text in which damage is replaced.
 pub(crate) fn head(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     open_text(path)?.take(HEAD_BYTES).read_to_end(&mut bytes)?;
-    // Line by line: damage to one of them says nothing of the next.
+    // Decode line by line, so that damage to one line does not affect the next.
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.map(|line| json::decode(line.trim_ascii()).text);
     Ok(lines.collect::<Vec<_>>().join("\n"))

@@ -1,23 +1,23 @@
-//! Opening a database of another program, for reading alone.
+//! Opens databases of other programs read-only.
 
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// What SQLite keeps next to a file until it is written into it: the write-ahead log and the
-/// rollback journal.
+/// Suffixes of the files in which SQLite keeps changes that are not in the database file yet: the
+/// write-ahead log and the rollback journal.
 const SIDES: [&str; 2] = ["-wal", "-journal"];
 
-/// Why a database could not be opened.
+/// The reason why a database could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
     File(std::io::Error),
     Sqlite(rusqlite::Error),
 }
 
-/// Opens a file for reading alone. A file left in WAL mode needs side files, which may not be made
-/// in a folder that cannot be written to; without a log or a journal next to it, it is whole as it
-/// is. With one, SQLite has to bring both together, or to report that it cannot.
+/// Opens a file read-only. A file in WAL mode needs side files, which SQLite cannot create in a
+/// folder that is not writable. Without a log or a journal next to it, the file is complete and
+/// opened as immutable. With one, SQLite has to apply it, or report that it cannot.
 pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     std::fs::File::open(path).map_err(OpenError::File)?;
     let absolute = std::path::absolute(path).map_err(OpenError::File)?;
@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(absolute, flags).map_err(OpenError::Sqlite)
 }
-/// Whether all of a database is in its file: no log and no journal has anything in it.
+/// Returns whether a database is complete in its file: no log or journal has any content.
 fn is_whole(path: &Path) -> bool {
     SIDES.iter().all(|side| {
         let mut name = path.as_os_str().to_owned();
@@ -39,7 +39,7 @@ fn is_whole(path: &Path) -> bool {
     })
 }
 
-/// Opens a file that no process writes, without making side files.
+/// Opens a file that no process writes, without creating side files.
 fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -53,7 +53,7 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
-/// Lists the tables of a database, each with its columns.
+/// Lists the tables of a database with their columns.
 pub(crate) fn tables(database: &Connection) -> rusqlite::Result<Vec<(String, Vec<String>)>> {
     let mut statement =
         database.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")?;
@@ -69,13 +69,13 @@ pub(crate) fn tables(database: &Connection) -> rusqlite::Result<Vec<(String, Vec
     Ok(tables)
 }
 
-/// A name as SQL quotes it.
+/// Quotes a name for SQL.
 #[cfg(feature = "databases")]
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// What an application hears of a database that cannot be read.
+/// Creates the error for a database that cannot be read.
 #[cfg(feature = "databases")]
 pub(crate) fn failure(error: impl std::fmt::Display) -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::InvalidData, format!("the database: {error}"))
@@ -90,7 +90,7 @@ pub(crate) fn open_database(path: &Path) -> std::io::Result<Connection> {
     })
 }
 
-/// Whether a database has these tables, each with at least these columns.
+/// Returns whether a database has these tables, each with at least these columns.
 pub(crate) fn has_tables(
     database: &Connection,
     wanted: &[(&str, &[&str])],
@@ -102,7 +102,7 @@ pub(crate) fn has_tables(
     }))
 }
 
-/// Whether a file is a database with these tables.
+/// Returns whether a file is a database with these tables.
 pub(crate) fn is_database_with(path: &Path, wanted: &[(&str, &[&str])]) -> bool {
     open_database(path).is_ok_and(|database| has_tables(&database, wanted).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Trajectories of SWE-agent: one document with the `history` of the model.
+//! Trajectories of SWE-agent: one document with the model's `history`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ struct Trajectory<'a> {
     replay_config: Raw<'a>,
 }
 
-/// What a run took, and with which model.
+/// The totals of a run, and its model.
 #[derive(Debug, Default, Deserialize)]
 struct RunInfo {
     model_stats: Option<ModelStats>,
@@ -35,13 +35,13 @@ struct ModelStats {
     api_calls: Option<u64>,
 }
 
-/// Reads the model from the config of the run, which is JSON or a text of JSON.
+/// Reads the model from the config of the run, which is JSON or a JSON text.
 fn model_of(config: Raw<'_>) -> Option<String> {
     let text = values::text(config);
     let config: serde_json::Value =
         serde_json::from_str(text.as_deref().or(config.map(RawValue::get))?).ok()?;
     let agent = config.get("agent").unwrap_or(&config);
-    // Runs that retry list several agents; the first one's model is that of all, or of none.
+    // Runs with retries list several agents, all with the same model: use the first one's.
     let models = agent.get("agent_configs").and_then(serde_json::Value::as_array);
     let agent = models.and_then(|agents| agents.first()).unwrap_or(agent);
     Some(agent.get("model")?.get("name")?.as_str()?.to_owned())
@@ -60,7 +60,7 @@ struct HistoryItem<'a> {
     thinking_blocks: Raw<'a>,
 }
 
-/// A call in OpenAI's form.
+/// A call in OpenAI's format.
 #[derive(Debug, Deserialize)]
 struct FunctionCall {
     id: Option<String>,
@@ -73,7 +73,7 @@ pub(crate) struct Function {
     pub(crate) arguments: Option<String>,
 }
 
-/// Thinking in Anthropic's form.
+/// Thinking in Anthropic's format.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ThinkingBlock {
     pub(crate) thinking: Option<String>,

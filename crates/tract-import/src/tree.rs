@@ -1,30 +1,30 @@
-//! What a reader makes of a recording: messages on branches, in the order of the file.
+//! The events of a recording: messages on branches, in the order of the file.
 
 use tract_core::{Draft, JsonText, Part};
 
-/// The number of a branch, in the order in which branches begin.
+/// The number of a branch, in the order in which branches start.
 pub(crate) type BranchNumber = usize;
 
 /// The number of a message, summary or note, in the order of the file.
 pub(crate) type ItemNumber = usize;
 
-/// One thing that a recording says. Every event but [`Branch`](Self::Branch) and
+/// An event of a recording. Every event except [`Branch`](Self::Branch) and
 /// [`Resumed`](Self::Resumed) is the next item.
 ///
-/// A reader decides on each line by the lines before it alone. So what a file says does not depend
-/// on where it ends: a file that has grown continues what was imported of it.
+/// A reader decides on each line based only on the lines before it. So the events of a file do not
+/// depend on where it ends, and a file that has grown continues what was imported of it.
 #[derive(Debug)]
 pub(crate) enum TreeEvent {
-    /// The next branch begins: after this item, or with nothing.
+    /// The next branch starts: after this item, or without a parent.
     Branch { after: Option<ItemNumber>, suffix: String, start: BranchStart },
-    /// The recording ends, and its tool would continue on this branch: it gets the name and the start of
-    /// the first branch. The first branch has this suffix where it is another one.
+    /// The recording ends, and its tool would continue on this branch, which gets the name and the
+    /// start of the first branch. If the first branch is another one, it gets this suffix.
     Resumed { branch: BranchNumber, suffix: String },
     /// A message follows on a branch.
     Message { branch: BranchNumber, line: usize, draft: Box<Draft> },
-    /// A summary takes the place of all messages of a branch but these.
+    /// A summary replaces all messages of a branch except these.
     Summary { branch: BranchNumber, line: usize, keep: Vec<ItemNumber>, draft: Box<Draft> },
-    /// A line for the log that no model saw.
+    /// A note in the log that no model saw.
     Note {
         branch: BranchNumber,
         line: usize,
@@ -33,14 +33,14 @@ pub(crate) enum TreeEvent {
         metadata: Option<JsonText>,
         at: Option<i64>,
     },
-    /// A message says something else from here on.
+    /// A message has another content from here on.
     Edit { branch: BranchNumber, line: usize, item: ItemNumber, draft: Box<Draft> },
     /// Messages are left out of the context from here on.
     Skip { branch: BranchNumber, line: usize, items: Vec<ItemNumber>, at: Option<i64> },
 }
 
 impl TreeEvent {
-    /// About how much memory it takes until it is stored.
+    /// Returns its approximate size in memory until it is stored.
     pub(crate) fn size(&self) -> usize {
         let draft = match self {
             Self::Message { draft, .. }
@@ -59,25 +59,25 @@ impl TreeEvent {
     }
 }
 
-/// How a branch of a recording begins.
+/// The start of a branch of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BranchStart {
-    /// It is the conversation itself.
+    /// The conversation itself.
     #[default]
     Conversation,
-    /// A user went back and continued differently: the messages that were abandoned.
+    /// A user went back and continued in another way. The branch has the abandoned messages.
     Rewind,
-    /// The recording has a second beginning.
+    /// The recording has a second message without a parent.
     Root,
     /// The recording has a branch here.
     Fork,
-    /// A subagent, which has a context of its own.
+    /// A subagent, which has a separate context.
     Subagent,
 }
 
 impl BranchStart {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Conversation => "conversation",
@@ -88,7 +88,7 @@ impl BranchStart {
         }
     }
 
-    /// Returns the beginning that a word names.
+    /// Parses the stable code.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let all = [Self::Conversation, Self::Rewind, Self::Root, Self::Fork, Self::Subagent];
         all.into_iter().find(|start| start.as_str() == word)

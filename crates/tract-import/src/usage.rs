@@ -1,4 +1,4 @@
-//! What the answers of a repository cost in tokens, from what their commits say.
+//! The tokens of a repository's answers, from its commits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,26 +14,26 @@ use crate::report::TokenTotals;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AnswerUsage {
-    /// The branch that it is on; of several, the first by name.
+    /// Its branch; if it is on several, the first by name.
     pub branch: String,
-    /// The model, where the commit names it.
+    /// The model, if the commit names it.
     pub model: Option<String>,
-    /// When: microseconds since 1970, UTC.
+    /// The time in microseconds since 1970, UTC.
     pub at: Option<i64>,
     /// Its tokens.
     pub tokens: TokenTotals,
-    /// How many requests the tokens are of: more than one where a tool counts them for a whole run.
+    /// Number of requests with these tokens; more than one if a tool counts them per run.
     pub requests: u64,
 }
 
-/// Lists the answers of all branches that say what they cost, each once.
+/// Lists the answers of all branches with recorded tokens, each once.
 ///
 /// # Behavior
-/// - A commit that several branches share counts on the first. An API message that is several commits
-///   counts with the largest number of its tokens.
-/// - An answer that a fork or a continued session repeats under other times and ids counts once. It is
-///   recognized by the provider's ids; where a tool records none, by the session that the recording
-///   says it was copied from.
+/// - A commit on several branches counts on the first. An API message that is several commits
+///   counts with its largest number of tokens.
+/// - An answer that a fork or a continued session repeats with other times and ids counts once. It
+///   is recognized by the provider's ids; if a tool does not record them, by the session that the
+///   recording was copied from.
 /// - Tokens that a tool counts for a whole run are one entry, from the document of the import.
 ///
 /// # Errors
@@ -46,8 +46,7 @@ pub async fn usage(repo: &Repo) -> Result<Vec<AnswerUsage>> {
     usage_of(repo, branches).await
 }
 
-/// Lists the answers of some branches, as [`usage()`] does. Names of branches that are not there are
-/// left out.
+/// Lists the answers of some branches, as [`usage()`] does. Unknown branch names are ignored.
 ///
 /// # Errors
 /// When the store fails.
@@ -60,9 +59,9 @@ pub async fn branch_usage(repo: &Repo, names: &HashSet<String>) -> Result<Vec<An
 async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>> {
     let mut answers: Vec<AnswerUsage> = Vec::new();
     let mut ids = AnswerIds::default();
-    // The first commit of the conversation that each commit is of.
+    // The first commit of the conversation of each commit.
     let mut roots: HashMap<CommitId, CommitId> = HashMap::new();
-    // The answers of each branch whose tool records no ids of messages, oldest first.
+    // The answers of each branch whose tool records no message ids, oldest first.
     let mut reported: HashMap<String, Vec<usize>> = HashMap::new();
     let times: HashMap<String, CommitId> =
         branches.iter().map(|branch| (branch.name.clone(), branch.head)).collect();
@@ -92,7 +91,8 @@ async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>
             let number = known.unwrap_or(answers.len());
             ids.add(root, content, &facts, number);
             match answers.get_mut(number) {
-                // Its commits repeat the numbers of the request; the last one has all of the answer.
+                // Its commits repeat the numbers of the request; the last one has those of the
+                // whole answer.
                 Some(known) => {
                     if known.tokens.output <= answer.tokens.output {
                         known.tokens = answer.tokens;
@@ -146,7 +146,7 @@ fn run_of(document: &Blob) -> Option<(TokenTotals, RunTotals)> {
         .then_some((meta.tokens, meta.run))
 }
 
-/// Finds the answers at the start of a fork that its tool copied from the session that it is a fork of.
+/// Returns the answers at the start of a fork that its tool copied from the original session.
 fn copies(
     documents: &[(RefName, Blob)],
     answers: &[AnswerUsage],
@@ -197,12 +197,12 @@ fn copies(
     copies
 }
 
-/// An answer as one of its commits reports it.
+/// An answer as reported by one of its commits.
 struct FoundAnswer {
     answer: AnswerUsage,
     facts: AnswerFacts,
     content: Option<BlobId>,
-    /// Whether a line of the log reports it, and not the message.
+    /// Whether it is reported by a note in the log, not by the message.
     is_note: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the formats have in common: times, texts, usage.
+//! Helpers shared by the formats: times, texts, usage.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,43 +7,44 @@ use tract_core::{AuthorKind, Draft, ImageSource, JsonText, Origin, Part, ToolSch
 
 use crate::report::TokenTotals;
 
-/// A value of JSON as it is written.
+/// The text of a JSON value.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
-/// Reads a time. One without a zone counts as UTC.
+/// Parses a time. Without a zone it is UTC.
 pub(crate) fn time(text: Option<&str>) -> Option<i64> {
     let text = text?;
     parse_rfc3339(text).or_else(|_| parse_rfc3339(&format!("{}Z", text.replacen(' ', "T", 1)))).ok()
 }
 
-/// Reads a text that may be something else: then there is none.
+/// Reads a text; `None` for any other value.
 pub(crate) fn text(raw: Raw<'_>) -> Option<String> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// Reads a value that may be of another shape: then there is none.
+/// Reads a value; `None` if it has another format.
 pub(crate) fn lenient<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 
-/// Whether an object has all of these members.
+/// Returns whether an object has all of these members.
 pub(crate) fn has_members(text: &str, names: &[&str]) -> bool {
     let members = json::split_object(text).unwrap_or_default();
     names.iter().all(|name| members.iter().any(|(member, _)| member == name))
 }
 
-/// A value as the text that a model reads: a string is its text, all else its JSON.
+/// Returns a value as the text that a model reads: the text of a string, the JSON of any other
+/// value.
 pub(crate) fn shown(raw: &RawValue) -> String {
     serde_json::from_str(raw.get()).unwrap_or_else(|_| canonical(raw))
 }
 
-/// A value of JSON in canonical form, or as it is written where it has none.
+/// Returns a JSON value in canonical form, or unchanged if it lacks one.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())
 }
 
-/// Reads a content that is a text, or a list of texts and images in the form of any provider. Texts
-/// that follow each other are one; an element in no known shape is left out, and none of the others.
+/// Reads a content that is a text, or a list of texts and images in any provider's format.
+/// Consecutive texts are joined, and elements in an unknown format are left out.
 pub(crate) fn content_parts(raw: Raw<'_>) -> Vec<Part> {
     if let Some(text) = text(raw) {
         return if text.is_empty() { Vec::new() } else { vec![Part::text(text)] };
@@ -63,13 +64,13 @@ pub(crate) fn content_parts(raw: Raw<'_>) -> Vec<Part> {
     parts
 }
 
-/// The parts of a content of which a message has at least one: an empty content is an empty text.
+/// Returns the parts of a content, at least one: an empty content is an empty text.
 pub(crate) fn message_parts(raw: Raw<'_>) -> Vec<Part> {
     let parts = content_parts(raw);
     if parts.is_empty() { vec![Part::text("")] } else { parts }
 }
 
-/// An element of a content: a text, or images.
+/// Reads an element of a content: a text, or images.
 fn element(raw: &RawValue) -> Option<Vec<Part>> {
     #[derive(Deserialize)]
     struct Element<'a> {
@@ -109,7 +110,7 @@ fn element(raw: &RawValue) -> Option<Vec<Part>> {
             urls.into_iter().filter_map(|url| Some(image(text(Some(url))?, None))).collect(),
         );
     }
-    // The place of the picture: in the element, or in an object in it.
+    // The image is in the element, or in an object in it.
     let place = [element.source, element.image_url].into_iter().find_map(given);
     if let Some(inner) = place {
         return match text(Some(inner)) {
@@ -126,7 +127,7 @@ fn element(raw: &RawValue) -> Option<Vec<Part>> {
     Some(vec![image(found, media_type)])
 }
 
-/// A picture whose text is a url, a url of data, or base64.
+/// Returns an image given as a url, a data url, or base64.
 pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
     if let Some((head, data)) = text.split_once(";base64,") {
         let media_type = head.strip_prefix("data:").map(str::to_owned).or(media_type);
@@ -137,7 +138,7 @@ pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
     Part::Image { media_type, source }
 }
 
-/// Reads a content that is a text or a list of blocks; `part` reads a block.
+/// Reads a content that is a text or a list of blocks. `part` reads a block.
 pub(crate) fn parts(
     content: &serde_json::Value,
     part: impl Fn(&serde_json::Value) -> Option<Part>,
@@ -152,42 +153,43 @@ pub(crate) fn parts(
     }
 }
 
-/// The definitions of tools that can be read.
+/// Returns the valid tool definitions.
 pub(crate) fn tools(definitions: &[&RawValue]) -> Vec<ToolSchema> {
     definitions.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
 }
 
-/// Whether a value is there and not null.
+/// Returns a value that exists and is not null.
 pub(crate) fn given(raw: Raw<'_>) -> Raw<'_> {
     raw.filter(|raw| raw.get() != "null")
 }
 
-/// Where a draft comes from: the recording, under the message's own id.
+/// Returns the origin of an imported draft, with the message's id in the recording.
 pub(crate) fn origin(id: Option<&str>) -> Origin {
     Origin { id: id.map(str::to_owned), ..AuthorKind::Import.into() }
 }
 
-/// Completes a draft of a recording.
+/// Completes an imported draft with its origin and time.
 pub(crate) fn recorded(mut draft: Draft, id: Option<&str>, at: Option<i64>) -> Draft {
     draft.origin = origin(id);
     draft.created_at = at;
     draft
 }
 
-/// The generation config that names a model.
+/// Returns the generation config that names a model.
 pub(crate) fn model_config(model: Option<&str>) -> Option<JsonText> {
     JsonText::of(&serde_json::json!({ "model": model? })).ok()
 }
 
-/// Adds the tokens that were written to a cache for an hour to a usage. A usage without them stays as
-/// it is, and so do the ids of commits that contain one.
+/// Adds the tokens that were written to a cache for an hour to a usage. A usage without them is
+/// unchanged, which keeps the ids of existing commits.
 pub(crate) fn set_hour(usage: &mut serde_json::Value, tokens: u64) {
     if let (Some(members), 1..) = (usage.as_object_mut(), tokens) {
         members.insert("cache_write_1h_tokens".to_owned(), tokens.into());
     }
 }
 
-/// Members of metadata. Tokens of a request include those that a cache had, as everywhere here.
+/// Members of metadata. As in all importers, the tokens of a request include those read from a
+/// cache.
 #[derive(Debug, Default)]
 pub(crate) struct Metadata(serde_json::Map<String, serde_json::Value>);
 

@@ -1,5 +1,5 @@
-//! Chats of VS Code: a JSON document for each, and the JSONL files of newer versions, whose lines change
-//! the document of the first one.
+//! Chats of VS Code: a JSON document each, or the JSONL files of newer versions, whose lines change
+//! the document of the first line.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::recording::Recording;
 use crate::report::AnomalyKind;
 use crate::values::{self, Metadata, canonical, lenient, model_config, recorded, shown};
 
-/// Whether an object is a chat, or the first line of one.
+/// Returns whether an object is a chat, or the first line of one.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let first = members.object("v").filter(|_| members.count("kind") == Some(0));
     let chat = first.as_ref().unwrap_or(members);
@@ -22,7 +22,7 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
             || chat.has_all(&["requesterUsername", "responderUsername"]))
 }
 
-/// Places in a list that a change may be at, so that a damaged line does not fill the memory.
+/// Maximum position of a change in a list, so that a damaged line does not fill the memory.
 const MAX_PLACES: usize = 100_000;
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
@@ -32,7 +32,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         Err(error) => replayed(bytes, &mut conversation.recording).ok_or(error)?,
     };
     let document = match document.get("kind").and_then(Value::as_u64) {
-        // A file of one line, which has the document.
+        // A file with only its first line, which contains the document.
         Some(0) => document.get("v").cloned().unwrap_or_default(),
         _ => document,
     };
@@ -51,7 +51,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     Ok(conversation.into())
 }
 
-/// Replays the lines of a file: a document, and changes of it.
+/// Replays the lines of a file: a document and its changes.
 fn replayed(bytes: &[u8], recording: &mut Recording) -> Option<Value> {
     let mut document: Option<Value> = None;
     for (n, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
@@ -92,7 +92,7 @@ fn replayed(bytes: &[u8], recording: &mut Recording) -> Option<Value> {
     document
 }
 
-/// The place in a document that a path of names and numbers leads to; it is made where it is not there.
+/// Returns the place in a document at a path of names and numbers. Creates it if it is missing.
 fn place<'a>(document: &'a mut Value, path: &[Value]) -> Option<&'a mut Value> {
     let mut at = document;
     for step in path {
@@ -120,7 +120,7 @@ fn place<'a>(document: &'a mut Value, path: &[Value]) -> Option<&'a mut Value> {
     Some(at)
 }
 
-/// Adds values to a list; with a place, what was there from it on is replaced.
+/// Adds values to a list. With a position, replaces the elements from there on.
 fn append(list: &mut Value, from: Option<u64>, values: Option<Value>) -> bool {
     if list.is_null() {
         *list = Value::Array(Vec::new());
@@ -137,7 +137,7 @@ fn append(list: &mut Value, from: Option<u64>, values: Option<Value>) -> bool {
     true
 }
 
-/// A request of the user and the answer to it.
+/// Reads a request of the user and its answer.
 fn exchange(conversation: &mut Conversation, line: usize, request: &Object<'_>) {
     let at = request.time("timestamp");
     let id = request.text("requestId");
@@ -170,7 +170,7 @@ fn exchange(conversation: &mut Conversation, line: usize, request: &Object<'_>) 
         answer.shown(&request.list("response"));
     } else {
         answer.rounds(&rounds, &metadata);
-        // The last text is shown, and in older files no round has it.
+        // The last text is only shown; in older files no round contains it.
         if !answer.ends_with_text(&rounds) {
             answer.last_text(&request.list("response"));
         }
@@ -211,7 +211,7 @@ impl Answer<'_> {
         self.conversation.say(own.as_deref(), self.line, draft);
     }
 
-    /// The rounds that the model was asked in: texts, calls, and the results of these.
+    /// Reads the model's rounds: texts, calls, and their results.
     fn rounds(&mut self, rounds: &[&RawValue], metadata: &Object<'_>) {
         let results = metadata.object("toolCallResults").unwrap_or_default();
         for raw in rounds {
@@ -256,7 +256,7 @@ impl Answer<'_> {
         last.has("response") && last.list("toolCalls").is_empty()
     }
 
-    /// The text after the last call of what is shown.
+    /// Adds the text shown after the last call.
     fn last_text(&mut self, response: &[&RawValue]) {
         let parts = response.iter().rev();
         let after = parts.take_while(|raw| {
@@ -275,7 +275,8 @@ impl Answer<'_> {
         self.say(Draft::assistant(draft));
     }
 
-    /// An answer without rounds: what the interface shows of it. Calls are there by their words alone.
+    /// Reads an answer without rounds from the texts that the interface shows. Calls are only
+    /// described in words.
     fn shown(&mut self, response: &[&RawValue]) {
         let mut answer = String::new();
         let mut thought = String::new();
@@ -315,7 +316,7 @@ impl Answer<'_> {
     }
 }
 
-/// The text of a part that is shown as Markdown.
+/// Returns the text of a part that is shown as Markdown.
 fn markdown(part: &Object<'_>) -> Option<String> {
     if part.text("kind").as_deref() == Some("inlineReference") {
         let name = part.text("name").or_else(|| {
@@ -332,7 +333,7 @@ fn markdown(part: &Object<'_>) -> Option<String> {
     part.text("value").or(content)
 }
 
-/// The texts of a result, which may be elements of a prompt.
+/// Returns the texts of a result, which may be elements of a prompt.
 fn texts(result: &Object<'_>) -> String {
     let content = result.list("content");
     let texts = content.into_iter().map(|raw| {
@@ -345,7 +346,7 @@ fn texts(result: &Object<'_>) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The texts of a tree of a prompt, or its JSON where it has none.
+/// Returns the texts in the tree of a prompt, or its JSON without any.
 fn prompt(raw: &RawValue) -> String {
     fn collect(value: &Value, texts: &mut String) {
         if let Some(text) = value.get("text").and_then(Value::as_str) {

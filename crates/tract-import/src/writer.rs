@@ -1,4 +1,5 @@
-//! From the events of recordings to commits and branches, many recordings to a durable write.
+//! Converts the events of recordings to commits and branches, with many recordings per durable
+//! write.
 
 mod placing;
 
@@ -19,53 +20,56 @@ use crate::redact::{redact_json, redact_report};
 use crate::report::{AnomalyKind, SessionReport};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 
-/// Bytes of content that are collected for one durable write.
+/// Number of bytes of content to collect for one durable write.
 const GROUP_BYTES: usize = 12 << 20;
-/// Commits that are collected for one durable write.
+/// Number of commits to collect for one durable write.
 const GROUP_COMMITS: usize = 12 << 10;
-/// Branches that are moved in one durable write.
+/// Number of branches to move in one durable write.
 const GROUP_BRANCHES: usize = 256;
 
 /// A branch while its recording is read.
 #[derive(Default)]
 struct OpenBranch {
     suffix: String,
-    /// The end of the name that it has where the recording continues on another branch; only the
-    /// conversation's branch has one.
+    /// The suffix of its name if the recording continues on another branch; only the conversation's
+    /// branch has one.
     abandoned_suffix: Option<String>,
     start: BranchStart,
-    /// The branch that it begins in, and how many of that one's commits it shares.
+    /// The branch that it starts from, and the number of that branch's commits that it shares.
     base: Option<(BranchNumber, usize)>,
     /// Its own commits, in order.
     commits: Vec<CommitId>,
     head: Option<CommitId>,
-    /// Its own calls, each with how many commits the branch had with it.
+    /// Its own calls, each with the number of commits of the branch up to it.
     calls: HashMap<String, Vec<(usize, CommitId)>>,
 }
 
-/// What became of an item: its commit, its branch, and its place among the commits of the branch.
+/// A written item: its commit, its branch, and the number of commits of the branch up to it.
 struct StoredItem {
     commit: Option<CommitId>,
     branch: BranchNumber,
     commits: usize,
 }
 
-/// A recording that was read, whose branches are not placed yet.
+/// A recording that was read, but whose branches are not placed yet.
 struct ReadSession {
     name: String,
     branches: Vec<OpenBranch>,
-    /// The branch that has the name of the recording.
+    /// The branch with the name of the recording.
     resumed: BranchNumber,
     documents: Vec<JsonText>,
     report: SessionReport,
 }
 
-/// Writes recordings. Nothing that no branch holds is seen by other readers; branches move in
-/// groups, when all their commits are durable.
+/// Writes recordings. Commits are stored before any branch contains them, so other readers do not
+/// see them. Branches move in groups, once all their commits are durable.
+///
+/// The commits are planned on a temporary ref. Each flush stores them and restores that ref, so it
+/// never points to them in the store.
 pub(crate) struct TreeWriter<'a> {
     repo: &'a Repo,
     txn: Txn<'a>,
-    /// What the branch in work is called while its commits are planned; it is restored at the end.
+    /// The temporary ref for planning. It is restored at the end of each write.
     desk: RefName,
     on_desk: Option<CommitId>,
     bytes: usize,
@@ -74,7 +78,7 @@ pub(crate) struct TreeWriter<'a> {
     resumed: BranchNumber,
     items: Vec<StoredItem>,
     waiting: Vec<ReadSession>,
-    /// What finds secrets; none where they are imported as they are.
+    /// The scanner for secrets; `None` to keep secrets.
     scanner: Option<&'static Scanner>,
 }
 
@@ -95,7 +99,7 @@ impl<'a> TreeWriter<'a> {
         })
     }
 
-    /// Takes the next event of the recording that is read.
+    /// Processes the next event of the current recording.
     pub(crate) async fn add(&mut self, event: TreeEvent, report: &mut SessionReport) -> Result<()> {
         self.bytes += event.size();
         match event {
@@ -147,14 +151,14 @@ impl<'a> TreeWriter<'a> {
         self.branches.push(OpenBranch { suffix, start, base, head, ..OpenBranch::default() });
     }
 
-    /// Gives the name of the recording to the branch on which it continues.
+    /// Moves the name of the recording to the branch on which it continues.
     fn resume(&mut self, number: BranchNumber, suffix: String) {
         let Some((first, others)) = self.branches.split_first_mut() else { return };
         let Some(branch) = number.checked_sub(1).and_then(|number| others.get_mut(number)) else {
             first.abandoned_suffix = Some(suffix);
             return;
         };
-        // A branch whose messages were all left out has no place that could have the name.
+        // A branch whose messages were all left out cannot be placed, so it does not get the name.
         if branch.head.is_none() {
             return;
         }
@@ -168,7 +172,7 @@ impl<'a> TreeWriter<'a> {
         self.items.get(item)?.commit
     }
 
-    /// The commit of a branch after so many of its own.
+    /// Returns the commit of a branch after a number of its own commits.
     fn head_at(&self, branch: BranchNumber, commits: usize) -> Option<CommitId> {
         let branch = self.branches.get(branch)?;
         match commits.checked_sub(1) {
@@ -177,7 +181,7 @@ impl<'a> TreeWriter<'a> {
         }
     }
 
-    /// Carries out a request on a branch. What breaks a limit is left out and reported.
+    /// Carries out a request on a branch. A message that breaks a limit is left out and reported.
     async fn commit(
         &mut self,
         number: BranchNumber,
@@ -201,7 +205,7 @@ impl<'a> TreeWriter<'a> {
         Ok(commit)
     }
 
-    /// Notes the calls of a message.
+    /// Records the calls of a message.
     fn note_calls(&mut self, number: BranchNumber, commit: CommitId, draft: &Draft) {
         let Some(branch) = self.branches.get_mut(number) else { return };
         let commits = branch.commits.len();
@@ -210,7 +214,7 @@ impl<'a> TreeWriter<'a> {
         }
     }
 
-    /// The newest call with this id on the path to the end of a branch.
+    /// Returns the newest call with this id on the path to the end of a branch.
     fn call_of(&self, number: BranchNumber, id: &str) -> Option<CommitId> {
         let (mut number, mut count) = (number, usize::MAX);
         loop {
@@ -223,8 +227,8 @@ impl<'a> TreeWriter<'a> {
         }
     }
 
-    /// Skips a result whose call was summarized while it was open. No provider accepts a result without
-    /// its call, and the summary has both; the log has the pair.
+    /// Skips a result whose call was summarized while it was open. Providers reject a result
+    /// without its call, and the summary covers both; the log keeps the pair.
     async fn hide_late_result(
         &mut self,
         number: BranchNumber,
@@ -233,7 +237,7 @@ impl<'a> TreeWriter<'a> {
         report: &mut SessionReport,
     ) -> Result<()> {
         let Content::ToolResult(answer) = &draft.content else { return Ok(()) };
-        // One that answers a visible call is bound to it.
+        // A result of a visible call is bound to it.
         let is_bound = |commit: &Commit| !matches!(&commit.op, Op::Append { answers: None, .. });
         if self.txn.commits().last().is_none_or(is_bound) {
             return Ok(());
@@ -254,7 +258,7 @@ impl<'a> TreeWriter<'a> {
         let Some(branch) = self.branches.get_mut(number) else { return Ok(()) };
         branch.commits.push(skip);
         branch.head = Some(skip);
-        // A branch that begins after the result shares this as well.
+        // A branch that starts after the result shares this commit as well.
         if let Some(item) = self.items.last_mut() {
             item.commits = branch.commits.len();
         }
@@ -280,7 +284,7 @@ impl<'a> TreeWriter<'a> {
         self.items.push(StoredItem { commit, branch: number, commits });
     }
 
-    /// Puts a summary in the place of what is shown, but for what the tool kept.
+    /// Replaces the visible messages with a summary, except for those that the tool kept.
     async fn summary(
         &mut self,
         number: BranchNumber,
@@ -294,7 +298,8 @@ impl<'a> TreeWriter<'a> {
         let head = self.branches.get(number).and_then(|branch| branch.head);
         let line_of = self.txn.line(head).await?;
         let rows = line_of.view().rows().filter(|row| {
-            // A result is kept with its call alone: one that came while the summary was written is not.
+            // A result is only kept with its call: one that arrived while the summary was written
+            // is not.
             let has_call = row.answers.is_none_or(|call| kept.contains(&call.slot));
             !kept.contains(&row.slot) || !has_call
         });
@@ -332,9 +337,9 @@ impl<'a> TreeWriter<'a> {
         }
     }
 
-    /// Ends a recording. Its branches are placed with those of others, and reported then.
+    /// Ends a recording. Its branches are placed and reported together with those of others.
     ///
-    /// `name` is the branch of the conversation, `documents` what else belongs to each branch.
+    /// `name` is the branch of the conversation, `documents` the documents of its branches.
     pub(crate) async fn end(
         &mut self,
         name: String,
@@ -355,14 +360,14 @@ impl<'a> TreeWriter<'a> {
         if count >= GROUP_BRANCHES { self.finish().await } else { Ok(Vec::new()) }
     }
 
-    /// Leaves the recording that is read; what was stored of it no branch holds.
+    /// Drops the current recording. No branch contains its stored commits.
     pub(crate) fn forget(&mut self) {
         self.branches = Vec::new();
         self.resumed = 0;
         self.items = Vec::new();
     }
 
-    /// Stores what was planned so far.
+    /// Stores the commits planned so far.
     async fn flush(&mut self) -> Result<()> {
         self.bytes = 0;
         self.on_desk = None;
@@ -374,12 +379,12 @@ impl<'a> TreeWriter<'a> {
     }
 }
 
-/// What a commit of an import says of where it comes from.
+/// Returns the details of an imported commit.
 pub(crate) fn import_details(at: Option<i64>) -> Details {
     Details { origin: AuthorKind::Import.into(), created_at: at, ..Details::default() }
 }
 
-/// Applies a write where any of its commits is new, and adds those that are to `fresh`.
+/// Applies a write if any of its commits is new, and adds the new ones to `fresh`.
 pub(crate) async fn store_new(
     repo: &Repo,
     txn: Txn<'_>,

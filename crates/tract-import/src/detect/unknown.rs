@@ -106,7 +106,7 @@ fn is_recording(folder: &Path) -> bool {
     Source::find(|reader| super::is_recording_folder(reader, folder)).is_some()
 }
 
-/// Whether a database can be opened, and has tables.
+/// Returns whether a database can be opened and has tables.
 #[cfg(any(feature = "databases", feature = "python"))]
 pub(super) fn has_tables(path: &Path) -> bool {
     let Ok(database) = crate::sqlite::open(path) else { return false };

@@ -120,7 +120,7 @@ impl Message {
         Ok(parts.len() - (self.parts.len() - before))
     }
 
-    /// Adds a result to its call. Returns `false` if the message has no matching open call.
+    /// Adds a result to its call. Returns `false` if no open call of the message matches.
     fn answer(&mut self, answer: &ToolAnswer, text: String) -> bool {
         let waiting = self.parts.iter_mut().rev().find_map(|part| match part {
             UiPart::Call(call)

@@ -141,7 +141,7 @@ pub(super) fn write(
     head: CommitId,
 ) -> Result<ExportedSession, serde_json::Error> {
     let session = facts.session_in("claude-code", conversation.as_recorded, head);
-    // A subagent's conversation that continues as a session has no call that started it.
+    // For a subagent's conversation that continues as a session, omit the call that started it.
     let agent = facts.agent.as_deref().filter(|_| facts.session.as_ref() == Some(&session));
     let mut writer = SessionWriter {
         facts,

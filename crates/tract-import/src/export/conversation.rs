@@ -91,7 +91,7 @@ impl ExportedMessage {
 }
 
 /// Returns the content of a message as one of a system, user, model or tool message: the formats of
-/// other tools have no other kinds.
+/// other tools only know these.
 fn spoken(message: &Message) -> Content {
     let body = match &message.content {
         Content::Artifact(artifact) => Body::text(&artifact.text),

@@ -1,4 +1,4 @@
-//! What a commit of the original says, as one of ours.
+//! Converts the content of a commit of the original.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use tract_core::{Artifact, Body, Content, JsonText, Part, Priority, Role, ToolAn
 
 use super::text;
 
-/// A commit's content, read.
+/// The parsed content of a commit.
 #[derive(Debug)]
 pub(super) enum PythonContent {
     /// A message.
@@ -19,20 +19,20 @@ pub(super) enum PythonContent {
     Data(JsonText),
 }
 
-/// A message and what belongs to it.
+/// A message and its properties.
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) content: Content,
     pub(super) role: Option<Role>,
-    /// The priority that the original gives to its type; none where it is that of the kind.
+    /// The original's priority for its type; `None` if it is the default of the kind.
     pub(super) priority: Option<Priority>,
-    /// Named instructions replace earlier ones of their name.
+    /// The name of an instruction, which replaces earlier ones of that name.
     pub(super) replaces: Option<String>,
-    /// What the text alone does not say.
+    /// Details that the text does not contain.
     pub(super) detail: Option<JsonText>,
 }
 
-/// Why a commit's content cannot be read.
+/// The reason why a commit's content cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
     #[error(transparent)]
@@ -41,12 +41,12 @@ pub(super) enum Unreadable {
     Field { field: &'static str, expected: &'static str, found: String },
 }
 
-/// How the original shows calls and results that were committed as such.
+/// The original's text format for calls and results that were committed as such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolText {
     /// A line and the payload under it.
     Full,
-    /// The shortest that says it.
+    /// The shortest form.
     Minimal,
 }
 
@@ -83,8 +83,8 @@ fn string(field: &'static str, raw: &str) -> Result<String, Unreadable> {
     })
 }
 
-/// A call as the original keeps it in a commit's metadata. Those in OpenAI's shape, which its first
-/// version with tools left to the caller, are no calls to it and stay metadata.
+/// A call as the original stores it in a commit's metadata. The first version with tools left them
+/// to the caller: calls in OpenAI's format are not calls to it and stay metadata.
 #[derive(Deserialize)]
 struct Call {
     id: String,
@@ -92,7 +92,7 @@ struct Call {
     arguments: Box<RawValue>,
 }
 
-/// Reads what a commit says.
+/// Reads the content of a commit.
 pub(super) fn read(
     commit: &Commit,
     payload: &str,
@@ -184,7 +184,7 @@ fn dialogue(
         }),
         ("user", _) => Content::User(body),
         ("system", _) => {
-            // Unlike an instruction, it is nothing special to the original.
+            // Unlike an instruction, it has no special priority in the original.
             message.priority = Some(Priority::Normal);
             Content::System(body)
         }
@@ -204,7 +204,7 @@ fn dialogue(
     Ok(())
 }
 
-/// The longest call that the original shows whole.
+/// Maximum length of a call that the original shows whole.
 const LONGEST_CALL: usize = 200;
 
 fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadable> {
@@ -245,8 +245,8 @@ fn tool_io(fields: &Fields<'_>, tool_text: ToolText) -> Result<String, Unreadabl
     Ok(format!("{header}\n{}", text::compact(payload)?))
 }
 
-/// Returns the line for the log that a commit states; none where it is the one that the original
-/// makes of the text by itself.
+/// Returns the log message of a commit; `None` if it is the one that the original derives from the
+/// text.
 pub(super) fn message(commit: &Commit, says: &PythonContent) -> Option<String> {
     let stated = commit.message.as_deref().filter(|message| !message.is_empty())?;
     if stated == commit.content_type {

@@ -1,7 +1,7 @@
-//! Reading the database files of the Python original, which tract took over from.
+//! Reads the database files of tract's predecessor in Python.
 //!
-//! Nothing is written to such a file. What is read are its rows as they are, with the hashes of
-//! the original checked; what they mean is for the reader of them to say.
+//! The files are never written. The result is their rows with the original's hashes checked;
+//! interpreting them is left to the caller.
 
 mod hash;
 mod read;
@@ -14,42 +14,42 @@ pub use self::rows::{
     Annotation, Commit, Database, Event, EventCommit, Operation, RefRow, Spawn, Tag, Tool,
 };
 
-/// The oldest schema version that is read: the first with operation events.
+/// The oldest supported schema version: the first with operation events.
 pub const OLDEST_VERSION: u32 = 6;
-/// The newest schema version that is read.
+/// The newest supported schema version.
 pub const NEWEST_VERSION: u32 = 13;
 
-/// Why a file is not read.
+/// The reason why a file is not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PythonError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It is no SQLite file, or a damaged one.
+    /// The file is not an SQLite file, or it is damaged.
     #[error("{path}: {source}")]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// It is an SQLite file of something else.
+    /// It is an SQLite file of another program.
     #[error(
         "{path} is no database of the Python tract: expected a table _trace_meta with a schema_version, found {found}"
     )]
     NotTract {
         /// The file.
         path: PathBuf,
-        /// What is there instead.
+        /// A description of the file.
         found: String,
     },
-    /// Its schema is older or newer than what is known.
+    /// The schema is older or newer than the supported versions.
     #[error("{path} has schema version {found}, expected {OLDEST_VERSION} to {NEWEST_VERSION}")]
     Version {
         /// The file.
@@ -57,22 +57,22 @@ pub enum PythonError {
         /// Its version.
         found: String,
     },
-    /// A value is none that the original writes.
+    /// The original never writes this value.
     #[error("{path}: {what}: expected {expected}, found {found:?}")]
     Value {
         /// The file.
         path: PathBuf,
         /// The row and its column.
         what: String,
-        /// What the original writes there.
+        /// The values that the original writes.
         expected: &'static str,
-        /// What is there.
+        /// The value in the file.
         found: String,
     },
 }
 
 impl PythonError {
-    /// Returns what can be done about it.
+    /// Returns hints about what to do.
     pub fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::File { .. } | Self::Value { .. } => return Vec::new(),

@@ -1,5 +1,5 @@
-//! Priorities of the original: rows next to the history, of which the last one counts on every
-//! branch. Here they are commits, at the time at which they were given.
+//! Priorities of the original: rows next to the history, the last of which counts on every branch.
+//! Here they become commits, with the time at which they were set.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -17,21 +17,21 @@ pub(super) struct PriorityChange<'a> {
     reason: Option<&'a str>,
     retention: Option<JsonText>,
     at: i64,
-    /// Whether the original gave it by itself, when the message was committed.
+    /// Whether the original set it automatically when the message was committed.
     pub(super) automatic: bool,
     /// Whether a rebase of the original lost it.
     restored: bool,
 }
 
 impl PriorityChange<'_> {
-    /// What to tell of one that is put back.
+    /// Returns the notice about a restored priority.
     pub(super) fn restored(&self) -> Option<String> {
         let (target, priority) = (short(self.target), self.priority);
         let lost = "which the original loses in a rebase";
         self.restored.then(|| format!("commit {target} keeps its priority {priority}, {lost}"))
     }
 
-    /// Gives a message its priority.
+    /// Returns the request that sets the priority of a message.
     pub(super) fn request(&self, slot: CommitId) -> Request {
         Request::Annotate {
             targets: vec![slot],
@@ -49,7 +49,7 @@ pub(super) struct Priorities<'a> {
     automatic: HashMap<&'a str, usize>,
 }
 
-/// How the original begins the reason of a priority that it gives by itself.
+/// The prefix of the original's reason for an automatic priority.
 const AUTOMATIC: &str = "Default priority for ";
 
 impl<'a> Priorities<'a> {
@@ -78,13 +78,13 @@ impl<'a> Priorities<'a> {
         Self { rows, automatic }
     }
 
-    /// The priority that the original gave a message by itself.
+    /// Returns the priority that the original set automatically for a message.
     pub(super) fn automatic_priority(&self, target: &str) -> Option<(usize, Priority)> {
         let place = *self.automatic.get(target)?;
         Some((place, self.rows.get(place)?.priority))
     }
 
-    /// Those from a place on that were given before a time.
+    /// Returns the priorities from a position on that were set before a time.
     pub(super) fn due(&self, from: usize, until: i64) -> Range<usize> {
         from..self.rows.partition_point(|row| row.at < until).max(from)
     }
@@ -93,14 +93,14 @@ impl<'a> Priorities<'a> {
         self.rows.get(place)
     }
 
-    /// Whether a message has a newer one within a range.
+    /// Returns whether a message has a newer priority within a range.
     pub(super) fn newer(&self, place: usize, within: &Range<usize>) -> bool {
         let mut later = self.rows.get(place..within.end).unwrap_or_default().iter();
         later.next().is_some_and(|row| later.any(|newer| newer.target == row.target))
     }
 }
 
-/// What rebases lost: the last priority that a commit was given before it was rewritten.
+/// Returns the priorities that rebases lost: the last one of each commit before it was rewritten.
 fn lost<'a>(data: &'a Database, rows: &[PriorityChange<'a>]) -> Vec<PriorityChange<'a>> {
     let own: HashSet<&str> =
         rows.iter().filter(|row| !row.automatic).map(|row| row.target).collect();

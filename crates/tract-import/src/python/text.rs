@@ -1,4 +1,4 @@
-//! What the original makes of JSON when it shows it to a model: `json.dumps` in its layouts.
+//! Formats JSON like the original does for a model: the layouts of `json.dumps`.
 
 use tract_core::json::{self, Escapes, JsonError};
 
@@ -17,7 +17,7 @@ pub(super) fn compact(text: &str) -> Result<String, JsonError> {
     json::canonical(text, Escapes::Ascii)
 }
 
-/// Formats canonical text again; keys are sorted, as the original stores them.
+/// Formats canonical text with another layout; keys are sorted, as the original stores them.
 fn layout(text: &str, indent: Option<usize>) -> Result<String, JsonError> {
     let text = json::canonical(text, Escapes::Ascii)?;
     let mut out = String::with_capacity(text.len() * 5 / 4);

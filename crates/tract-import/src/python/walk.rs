@@ -1,4 +1,4 @@
-//! From the commits of the original to ours, each on top of its parents.
+//! Converts the commits of the original, each on top of its parents.
 
 mod merging;
 
@@ -18,25 +18,25 @@ use super::priorities::Priorities;
 use super::tags::with_tags;
 use crate::writer::{import_details, store_new};
 
-/// The state of a line after a commit of the original.
+/// The state of a history after a commit of the original.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WalkState<'a> {
     pub(super) head: Option<CommitId>,
-    /// What is unusual about the line so far.
+    /// The anomalies of the history so far.
     anomalies: Option<Rc<AnomalyList>>,
-    /// The edit that holds, of each message.
+    /// The edit in effect for each message.
     edits: HashMap<&'a str, &'a Commit>,
-    /// The instructions that hold, by name.
+    /// The instructions in effect, by name.
     named: HashMap<String, &'a str>,
-    /// Instructions that others of their name replaced.
+    /// Instructions that were replaced by others of their name.
     replaced: HashSet<&'a str>,
     /// The tools in force.
     tools: Rc<[String]>,
-    /// How many priorities were looked at.
+    /// Number of priorities that were processed.
     seen: usize,
 }
 
-/// What is unusual about a line: a list that shares its beginning.
+/// The anomalies of a history: a list whose older part is shared with other histories.
 #[derive(Debug)]
 pub(super) struct AnomalyList {
     text: String,
@@ -48,7 +48,7 @@ impl WalkState<'_> {
         self.anomalies = Some(Rc::new(AnomalyList { text, before: self.anomalies.take() }));
     }
 
-    /// What is unusual, oldest first.
+    /// Returns the anomalies, oldest first.
     pub(super) fn anomalies(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut next = self.anomalies.as_deref();
@@ -61,7 +61,7 @@ impl WalkState<'_> {
     }
 }
 
-/// The commits of one file on their way.
+/// The conversion of a file's commits.
 pub(super) struct Walk<'a> {
     data: &'a Database,
     priorities: Priorities<'a>,
@@ -69,16 +69,16 @@ pub(super) struct Walk<'a> {
     txn: Txn<'a>,
     /// Commits that were not stored before.
     fresh: HashSet<CommitId>,
-    /// The branch that is worked on; it is no branch when the work is done.
+    /// A temporary branch for planning. It does not exist after the conversion.
     desk: RefName,
     tool_text: ToolText,
     states: HashMap<&'a str, Result<WalkState<'a>, String>>,
-    /// The messages by the commit that added them.
+    /// The messages, by the commit that added them.
     slots: HashMap<&'a str, CommitId>,
-    /// The priority that a commit of ours represents.
+    /// The priority of each annotation commit.
     marks: HashMap<CommitId, usize>,
     toolsets: HashMap<ToolsetId, Rc<[String]>>,
-    /// Tools that a rewriting of the original lost, by the commit that should have them.
+    /// Tools that a rewrite of the original lost, by the commit that should have them.
     lost_tools: HashMap<&'a str, Rc<[String]>>,
 }
 
@@ -103,17 +103,17 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// The write that is in the making.
+    /// Returns the current transaction.
     pub(super) fn txn(&mut self) -> &mut Txn<'a> {
         &mut self.txn
     }
 
-    /// Whether a commit was stored before all this.
+    /// Returns whether a commit was stored before the import.
     pub(super) fn is_old(&self, id: CommitId) -> bool {
         !self.fresh.contains(&id)
     }
 
-    /// Stores what was made so far. No ref moves, so it is not visible before all of it is there.
+    /// Stores the commits so far. No ref moves, so none of them is visible before all are stored.
     pub(super) async fn flush(&mut self) -> Result<()> {
         self.txn.move_ref(&self.desk, None).await?;
         let next = Txn::new(self.repo)?.importing();
@@ -121,15 +121,15 @@ impl<'a> Walk<'a> {
         store_new(self.repo, done, &mut self.fresh).await
     }
 
-    /// Ends the work and hands the last write over.
+    /// Ends the conversion. Returns the last transaction, to be applied by the caller.
     pub(super) async fn into_txn(mut self) -> Result<Txn<'a>> {
         self.txn.move_ref(&self.desk, None).await?;
         Ok(self.txn)
     }
 
-    /// Takes a commit with all that leads to it, and returns the state of its line then.
+    /// Converts a commit and all commits that lead to it. Returns the state of its history.
     pub(super) async fn commit(&mut self, hash: &'a str) -> Result<Result<WalkState<'a>, String>> {
-        // Each with whether its parents were opened.
+        // Each with whether its parents were already pushed.
         let mut open = vec![(hash, false)];
         let mut entered = HashSet::new();
         while let Some((hash, after_parents)) = open.pop() {
@@ -139,7 +139,8 @@ impl<'a> Walk<'a> {
             let state = match self.data.commits.get(hash) {
                 None => Err(format!("commit {} is missing", short(hash))),
                 Some(commit) if after_parents => self.take(commit).await?,
-                // Of those that were entered, only what is on the way to this one has no state yet.
+                // A commit that was entered but has no state is on the current path, so this is a
+                // cycle.
                 Some(_) if !entered.insert(hash) => {
                     Err(format!("commit {} is its own ancestor", short(hash)))
                 }
@@ -154,16 +155,17 @@ impl<'a> Walk<'a> {
         Ok(self.states.get(hash).cloned().unwrap_or_else(|| Err("it is missing".to_owned())))
     }
 
-    /// Adds what was said of priorities after the last commit of a branch.
+    /// Adds the priorities that were set after the last commit of a branch.
     pub(super) async fn finish(&mut self, mut state: WalkState<'a>) -> Result<WalkState<'a>> {
         self.move_to(state.head).await?;
         self.mark_until(&mut state, i64::MAX).await?;
         Ok(state)
     }
 
-    /// Notes which messages of a branch the original leaves out of its context, where it does: of a
-    /// merge it shows what the second parent's own first parents added. What came to that branch by
-    /// a merge of its own, or by a third parent, it does not show, and we do.
+    /// Records the messages of a branch that the original leaves out of its context. For a merge,
+    /// the original shows only the messages that the second parent's own first parents added.
+    /// Messages that reached that branch by a merge, or through a third parent, are shown here but
+    /// not there.
     pub(super) fn note_left_out(&self, head: &str, state: &mut WalkState<'a>) {
         let mut shown: HashSet<&str> = HashSet::new();
         let own: Vec<&Commit> = self.first_parents(head);
@@ -206,7 +208,7 @@ impl<'a> Walk<'a> {
         ));
     }
 
-    /// A commit and its first parents, newest first.
+    /// Returns a commit and its first parents, newest first.
     fn first_parents(&self, hash: &str) -> Vec<&'a Commit> {
         let mut found: Vec<&'a Commit> = Vec::new();
         let mut seen: HashSet<&str> = HashSet::new();
@@ -218,7 +220,7 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Where a commit of the original went, when it was taken.
+    /// Returns the commit that a commit of the original was converted to.
     pub(super) fn imported_commit(&self, hash: &str) -> Option<CommitId> {
         self.states.get(hash)?.as_ref().ok()?.head
     }
@@ -227,7 +229,8 @@ impl<'a> Walk<'a> {
         self.txn.move_ref(&self.desk, head.map(RefTarget::Commit)).await
     }
 
-    /// Takes one commit whose parents were taken. The inner error says why it cannot be.
+    /// Converts a commit whose parents were converted. The inner error is the reason why it cannot
+    /// be.
     async fn take(&mut self, commit: &'a Commit) -> Result<Result<WalkState<'a>, String>> {
         let mut state = WalkState::default();
         for (place, parent) in parents(commit).enumerate() {
@@ -355,7 +358,7 @@ impl<'a> Walk<'a> {
             let request = Request::Note { content: content.ok(), details };
             return self.add(&request, state).await.map(drop);
         };
-        // Metadata holds the calls, and an edit without them loses them in the original.
+        // Calls are in the metadata, and in the original an edit without them loses them.
         let original = self.data.commits.get(target);
         let mut keeps_calls = false;
         if let Content::Assistant(body) = &mut content
@@ -391,7 +394,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The message of a commit, where it has one.
+    /// Returns the message of a commit, if it has one.
     fn content(&self, commit: &Commit) -> Option<Content> {
         let payload = self.data.blobs.get(&commit.content_hash)?;
         match content::read(commit, payload, self.tool_text).ok()? {
@@ -400,7 +403,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Carries out a request, and keeps book of the tools.
+    /// Carries out a request and tracks the tools in force.
     async fn add(&mut self, request: &Request, state: &mut WalkState<'a>) -> Result<Ours> {
         let ours = self.txn.add(&self.desk, request).await?;
         let given = match request {
@@ -416,7 +419,7 @@ impl<'a> Walk<'a> {
         Ok(ours)
     }
 
-    /// What any commit says besides its content. Tools are stated where they change.
+    /// Returns the details of a commit other than its content. Tools are only set when they change.
     fn details(
         &self,
         commit: &'a Commit,
@@ -460,12 +463,12 @@ impl<'a> Walk<'a> {
     }
 
     fn schemas(&self, tools: &[String]) -> Result<Vec<ToolSchema>> {
-        // A link to a tool that is not there cannot be kept; its foreign key forbids it.
+        // Skip missing tools. The foreign key forbids such links, so there is nothing to keep.
         let known = tools.iter().filter_map(|id| self.data.tools.get(id));
         known.map(|tool| Ok(ToolSchema::parse(&tool.schema)?)).collect()
     }
 
-    /// Says what was said of priorities before a time and has not been said yet.
+    /// Adds the priorities that were set before a time and are not added yet.
     async fn mark_until(&mut self, state: &mut WalkState<'a>, until: i64) -> Result<()> {
         let due = self.priorities.due(state.seen, until);
         let begun = state.seen == 0;
@@ -502,7 +505,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Finds the tools that compressions and rebases of the original lose.
+    /// Finds the tools that compressions and rebases of the original lost.
     fn find_lost_tools(&mut self) {
         for event in &self.data.events {
             let (results, sources) = (&event.results, &event.sources);
@@ -520,8 +523,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The tools in force at a commit of the original: those of its nearest ancestor that has
-    /// some.
+    /// Returns the tools in force at a commit of the original: those of its nearest ancestor with
+    /// tools.
     fn tools_at(&self, hash: &str) -> Vec<String> {
         let mut next = self.data.commits.get(hash);
         let mut steps = self.data.commits.len();
@@ -536,7 +539,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The parents of a commit: the one that it continues first.
+/// Returns the parents of a commit, the first parent first.
 pub(super) fn parents(commit: &Commit) -> impl Iterator<Item = &str> {
     let first = commit.parents.first().or(commit.parent.as_ref());
     first.into_iter().chain(commit.parents.iter().skip(1)).map(String::as_str)

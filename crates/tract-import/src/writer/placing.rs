@@ -1,4 +1,5 @@
-//! Where the branches of recordings go: to their own names, or next to branches with other commits.
+//! Places the branches of recordings: under their own names, or next to branches with other
+//! commits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,20 +12,20 @@ use crate::cache::{PlacedBranch, StoredSession, name_of};
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
 use crate::tree::BranchNumber;
 
-/// How often the branches of a group are placed before the import fails.
+/// Number of tries to place a group of branches before the import fails.
 const ATTEMPTS: usize = 16;
-/// Branches of other recordings with one name that are tried, where they have different commits.
+/// Maximum number of names tried for a branch, if branches of other recordings use them.
 const NAMES: usize = 100;
 
 /// A recording whose branches are placed.
 pub(crate) struct PlacedSession {
     pub(crate) report: SessionReport,
-    /// What tells later that nothing changed; `None` where that cannot be told.
+    /// Its cache entry; `None` if it cannot be cached.
     pub(crate) stored: Option<StoredSession>,
 }
 
 impl TreeWriter<'_> {
-    /// Places the branches of all recordings that were read, and reports them.
+    /// Places the branches of all recordings that were read. Returns their reports.
     pub(crate) async fn finish(&mut self) -> Result<Vec<PlacedSession>> {
         self.flush().await?;
         let waiting = std::mem::take(&mut self.waiting);
@@ -49,8 +50,8 @@ impl TreeWriter<'_> {
         Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
-    /// Places the branches of a recording. A new commit is counted once, however many recordings have
-    /// it: `counted` has those that were.
+    /// Places the branches of a recording. A new commit is counted once, even if several recordings
+    /// contain it: `counted` has those already counted.
     async fn place(
         &self,
         txn: &mut Txn<'_>,
@@ -60,13 +61,14 @@ impl TreeWriter<'_> {
         let mut report = session.report.clone();
         let mut stored = Vec::with_capacity(session.branches.len());
         let siblings = Siblings::of(session);
-        // Where to begin for each name: those before have branches of this recording.
+        // The first number to try for each name: smaller ones belong to branches of this recording.
         let mut first: HashMap<String, usize> = HashMap::new();
-        // The commit that the conversation moved from, and the branches in the order of the report.
+        // The commit that the conversation moved away from, and the branches in the order of the
+        // report.
         let (mut previous, mut numbers) = (None, Vec::new());
-        // A recording that was cut short is read again each time.
+        // A truncated recording is not cached, so it is read every time.
         let mut is_stored = true;
-        // The conversation comes first, so that its name is free for no other branch.
+        // Place the conversation first, so that no other branch takes its name.
         let others = (0..session.branches.len()).filter(|number| *number != session.resumed);
         for number in std::iter::once(session.resumed).chain(others) {
             let Some(branch) = session.branches.get(number) else { continue };
@@ -94,19 +96,20 @@ impl TreeWriter<'_> {
                     Some(found) if is_conversation && line.iter().any(|id| id == found) => {
                         (ImportStatus::Forwarded, true)
                     }
-                    // The session was rewound since: its name goes to what the tool would resume. Another
-                    // branch of the recording keeps the commits. A user's own commits are not among
-                    // them, so a branch that has some stays where it is.
+                    // The session was rewound since its last import: its name moves to the branch
+                    // that the tool would resume. Another branch of the recording keeps the
+                    // commits. A user's own commits are not part of the recording, so a branch with
+                    // any of them does not move.
                     Some(found) if is_conversation && siblings.recorded.contains(&found) => {
                         previous = Some(found);
                         (ImportStatus::Moved, true)
                     }
-                    // Rewinds whose ids begin alike have one name, and a number each.
+                    // Rewinds with the same id prefix share a name, with different numbers.
                     Some(found) if siblings.are_apart(found, head) => continue,
                     Some(found) if line.iter().any(|id| id == found) => {
                         (ImportStatus::Forwarded, true)
                     }
-                    // The branch has more than the recording: it was cut short since.
+                    // The branch contains more than the recording, which was truncated since.
                     Some(found) if leads_to(self.repo, found, head).await? => {
                         (ImportStatus::Unchanged, false)
                     }
@@ -173,8 +176,8 @@ impl TreeWriter<'_> {
         Ok(PlacedSession { report, stored })
     }
 
-    /// Finds the branch that has all of a conversation under the name that it gets when it is abandoned:
-    /// the recording is an older state of one whose user went back since.
+    /// Returns the branch that contains the whole conversation under its name for abandoned ones:
+    /// the recording is then an older state of a session whose user went back since.
     async fn abandoned(
         &self,
         txn: &mut Txn<'_>,
@@ -195,7 +198,7 @@ impl TreeWriter<'_> {
         Ok(None)
     }
 
-    /// Reads where the branches are, all of them at once.
+    /// Reads the heads of all branches at once.
     async fn look_up(&self, txn: &mut Txn<'_>, sessions: &[ReadSession]) -> Result<()> {
         let mut names = Vec::new();
         for session in sessions {
@@ -214,7 +217,7 @@ struct Siblings {
     /// All commits of the branches.
     recorded: HashSet<CommitId>,
     heads: HashSet<CommitId>,
-    /// Commits that a branch of the recording continues after.
+    /// Commits after which a branch of the recording continues.
     continued: HashSet<CommitId>,
 }
 
@@ -243,7 +246,7 @@ impl Siblings {
     }
 }
 
-/// Whether a commit is on the first-parent chain of another.
+/// Returns whether a commit is on the first-parent chain of another.
 pub(crate) async fn leads_to(repo: &Repo, head: CommitId, commit: CommitId) -> Result<bool> {
     let mut next = Some(head);
     while let Some(head) = next {
@@ -256,7 +259,7 @@ pub(crate) async fn leads_to(repo: &Repo, head: CommitId, commit: CommitId) -> R
     Ok(false)
 }
 
-/// The ref of what belongs to a branch.
+/// Returns the ref of a branch's document.
 pub(crate) fn document_ref(branch: &str) -> Result<RefName> {
     Ok(RefName::new(format!("imports/{branch}"))?)
 }
@@ -271,7 +274,7 @@ fn document(name: &str, head: CommitId, meta: &JsonText) -> Result<Blob> {
     Ok(Blob::seal(text.into_bytes()))
 }
 
-/// Puts a document where a ref finds it; one that says the same is left alone.
+/// Writes a document and its ref, unless it is unchanged.
 pub(crate) async fn write_document(
     txn: &mut Txn<'_>,
     name: &RefName,

@@ -1,4 +1,4 @@
-//! The hashes of the original, computed again.
+//! Recomputes the hashes of the original.
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use tract_core::time::format_rfc3339;
 
 use super::rows::{Commit, Operation};
 
-/// Returns why a blob is not what its hash names; `None` when it is.
+/// Returns the reason why a blob does not match its hash; `None` if it matches.
 pub(super) fn blob_damage(hash: &str, text: &str) -> Option<String> {
     match json::canonical(text, Escapes::Raw) {
         Ok(canonical) if hex(canonical.as_bytes()) == hash => None,
@@ -16,15 +16,15 @@ pub(super) fn blob_damage(hash: &str, text: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a tool's schema is what its hash names.
+/// Returns whether a tool's schema matches its hash.
 pub(super) fn tool_is(hash: &str, schema: &str) -> bool {
     json::canonical(schema, Escapes::Ascii).is_ok_and(|text| hex(text.as_bytes()) == hash)
 }
 
-/// Returns whether a commit's hash is one that some version of the original gives it.
+/// Returns whether a commit's hash is one that any version of the original computes.
 ///
 /// Versions differ in the name of the column for edits, which is hashed, and in whether a merge
-/// hashes all its parents; a file may hold commits of several versions.
+/// hashes all its parents. A file may contain commits of several versions.
 pub(super) fn commit_is(commit: &Commit) -> bool {
     let Some(time) = timestamp(commit.created_at) else { return false };
     let merge = commit.parents.len() > 1;
@@ -38,8 +38,8 @@ pub(super) fn commit_is(commit: &Commit) -> bool {
         .any(|(with, column)| hex(text(commit, &time, with, column).as_bytes()) == commit.hash)
 }
 
-/// The canonical JSON that a commit's hash is of. All strings are plain but for a content type of
-/// the caller's own.
+/// Returns the canonical JSON that a commit's hash covers. All strings are plain except for a
+/// custom content type.
 fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String {
     let operation = match commit.operation {
         Operation::Append => "append",
@@ -63,7 +63,7 @@ fn text(commit: &Commit, time: &str, with_parents: bool, column: &str) -> String
     json::canonical(&members.to_string(), Escapes::Raw).unwrap_or_default()
 }
 
-/// A time as Python's `isoformat` writes it: without a fraction at a whole second.
+/// Formats a time like Python's `isoformat`: without a fraction at a whole second.
 fn timestamp(at_us: i64) -> Option<String> {
     let whole = format_rfc3339(at_us.div_euclid(1_000_000) * 1_000_000)?;
     let seconds = whole.strip_suffix('Z')?.split('.').next()?.to_owned();

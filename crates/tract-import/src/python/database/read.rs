@@ -1,4 +1,4 @@
-//! From a file to its rows.
+//! Reads the rows of a file.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -15,14 +15,14 @@ type Result<T> = std::result::Result<T, PythonError>;
 /// Reads all rows of a file of the Python original.
 ///
 /// # Behavior
-/// - The file is only read. Without a `-wal` or `-journal` file next to it, it is read as it lies,
-///   also where its folder cannot be written to.
-/// - The hash of every commit, of its content and of every tool is computed again; a commit that
-///   fails is there and says so in [`Commit::damage`].
-/// - What a schema version does not have yet is empty.
+/// - The file is only read. Without a `-wal` or `-journal` file next to it, it is read as
+///   immutable, even if its folder is not writable.
+/// - The hash of every commit, of its content and of every tool is recomputed. A commit that fails
+///   is included, with the reason in [`Commit::damage`].
+/// - Tables that a schema version does not have yet are empty.
 ///
 /// # Errors
-/// [`PythonError`] when the file is none of the original's, of an unknown version, or not
+/// [`PythonError`] when the file is not one of the original, has an unknown version, or is not
 /// readable.
 pub fn read(path: &Path) -> Result<Database> {
     let connection = sqlite::open(path).map_err(|error| match error {
@@ -113,12 +113,12 @@ impl File<'_> {
             .map(|names| names.into_iter().collect())
     }
 
-    /// The name of a column; `NULL` when this version has no such column.
+    /// Returns the name of a column; `NULL` if this version lacks it.
     fn column<'a>(&self, table: &str, name: &'a str) -> Result<&'a str> {
         Ok(if self.columns(table)?.contains(name) { name } else { "NULL" })
     }
 
-    /// The rows of a table; none when this version has no such table.
+    /// Returns the rows of a table; empty if this version lacks it.
     fn all<T>(
         &self,
         table: &str,
@@ -286,19 +286,19 @@ impl File<'_> {
         Ok(events)
     }
 
-    /// Times are stored in UTC and without saying so.
+    /// Parses a time, which is stored in UTC without a zone.
     fn time(&self, text: &str, what: impl FnOnce() -> String) -> Result<i64> {
         parse_rfc3339(&format!("{}Z", text.replacen(' ', "T", 1)))
             .map_err(|_| self.value(what(), "a time such as 2026-02-25 10:00:00.000000", text))
     }
 }
 
-/// A JSON column: what Python calls `None` is stored as `null`, or not at all.
+/// Reads a JSON column: Python's `None` is stored as `null`, or not at all.
 fn json(text: Option<String>) -> Option<String> {
     text.filter(|text| text.trim() != "null")
 }
 
-/// Computes all hashes again.
+/// Recomputes all hashes.
 fn check(data: &mut Database) {
     let blobs = data.blobs.iter();
     let known: HashMap<&str, Option<String>> =

@@ -1,43 +1,43 @@
-//! The rows, as the original keeps them.
+//! The rows in the original's format.
 
 use std::collections::HashMap;
 
-/// All of a file.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Database {
-    /// The version that the file states; [`OLDEST_VERSION`](super::OLDEST_VERSION) to
+    /// The schema version of the file; [`OLDEST_VERSION`](super::OLDEST_VERSION) to
     /// [`NEWEST_VERSION`](super::NEWEST_VERSION).
     pub schema_version: u32,
-    /// Whether edits name their target in a column of the old name, `response_to`. That name is
-    /// hashed too, and no migration of the original renames it.
+    /// Whether edits name their target in a column with the old name, `response_to`. The name is
+    /// part of the hash, and no migration of the original renames it.
     pub old_edit_column: bool,
     /// By hash.
     pub commits: HashMap<String, Commit>,
     /// Canonical texts by content hash, as stored.
     pub blobs: HashMap<String, String>,
-    /// Branches, `HEAD` and the like.
+    /// Branches, `HEAD` and others.
     pub refs: Vec<RefRow>,
-    /// Priorities, oldest first: of each target the last one counts.
+    /// Priorities, oldest first. For each target the last one counts.
     pub annotations: Vec<Annotation>,
-    /// By hash. None before version 8.
+    /// By hash. Empty before version 8.
     pub tools: HashMap<String, Tool>,
-    /// Compressions, rebases, imports, oldest first.
+    /// Compressions, rebases and imports, oldest first.
     pub events: Vec<Event>,
-    /// Tags that were put on commits later; those given with a commit are the commit's own.
+    /// Tags that were added to commits later. Those given with a commit are in the commit.
     pub tags: Vec<Tag>,
-    /// Tags that the original gives by itself.
+    /// Tags that the original adds automatically.
     pub automatic_tags: Vec<String>,
-    /// Which conversation was begun from which.
+    /// The conversations that were spawned from another one.
     pub spawns: Vec<Spawn>,
 }
 
-/// What a commit does.
+/// The operation of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Adds a message.
     Append,
-    /// Replaces one.
+    /// Replaces a message.
     Edit,
 }
 
@@ -49,19 +49,19 @@ pub struct Commit {
     pub hash: String,
     /// The conversation that it belongs to.
     pub tract_id: String,
-    /// The commit before it.
+    /// The previous commit.
     pub parent: Option<String>,
-    /// All parents of a merge, in their order; empty for other commits.
+    /// All parents of a merge, in order; empty for other commits.
     pub parents: Vec<String>,
-    /// The hash of what it says.
+    /// The hash of its content.
     pub content_hash: String,
-    /// What sort of message it is.
+    /// The type of its message.
     pub content_type: String,
-    /// What it does.
+    /// Its operation.
     pub operation: Operation,
     /// The commit that an edit replaces.
     pub edit_target: Option<String>,
-    /// Its line for the log.
+    /// Its log message.
     pub message: Option<String>,
     /// A JSON object, as stored.
     pub metadata: Option<String>,
@@ -73,11 +73,11 @@ pub struct Commit {
     pub tools: Vec<String>,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
-    /// Why its hash or that of its content is not the hash of what is stored.
+    /// The reason why its hash, or that of its content, does not match the stored data.
     pub damage: Option<String>,
 }
 
-/// A ref: one of both is there.
+/// A ref. One of `commit` and `symbolic` is set.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RefRow {
@@ -85,13 +85,13 @@ pub struct RefRow {
     pub tract_id: String,
     /// `HEAD`, `refs/heads/main` and so on.
     pub name: String,
-    /// The commit that it points at.
+    /// The commit it points to.
     pub commit: Option<String>,
-    /// The ref that it points at.
+    /// The ref it points to.
     pub symbolic: Option<String>,
 }
 
-/// A priority given to a commit.
+/// A priority that was set for a commit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Annotation {
@@ -99,9 +99,9 @@ pub struct Annotation {
     pub target: String,
     /// `skip`, `normal`, `important` or `pinned`.
     pub priority: String,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
-    /// What compression has to keep: a JSON object, as stored.
+    /// The parts that compression must keep: a JSON object, as stored.
     pub retention: Option<String>,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
@@ -111,13 +111,13 @@ pub struct Annotation {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tool {
-    /// Its name, maybe empty.
+    /// Its name, possibly empty.
     pub name: String,
     /// The schema, as stored.
     pub schema: String,
 }
 
-/// A rewriting of history.
+/// An event that rewrote history.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
@@ -127,19 +127,19 @@ pub struct Event {
     pub tract_id: String,
     /// `compress`, `reorganize` or `import`.
     pub event_type: String,
-    /// The branch, where it names one.
+    /// The branch, if the event names one.
     pub branch: Option<String>,
-    /// What it was asked: JSON, as stored.
+    /// Its parameters: JSON, as stored.
     pub params: Option<String>,
     /// Microseconds since 1970, UTC.
     pub created_at: i64,
-    /// What it rewrote, in order.
+    /// The commits that it rewrote, in order.
     pub sources: Vec<EventCommit>,
-    /// What it wrote instead, in order.
+    /// The commits that it wrote instead, in order.
     pub results: Vec<EventCommit>,
 }
 
-/// A commit's part in an event: its hash.
+/// A commit of an event: its hash.
 pub type EventCommit = String;
 
 /// A tag on a commit.
@@ -154,18 +154,18 @@ pub struct Tag {
     pub tag: String,
 }
 
-/// A conversation begun from another one.
+/// A conversation that was spawned from another one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Spawn {
-    /// The one that began it.
+    /// The parent conversation.
     pub parent_tract_id: String,
-    /// The commit that it was begun at.
+    /// The commit that it was spawned at.
     pub parent_commit: Option<String>,
-    /// The one that was begun.
+    /// The spawned conversation.
     pub child_tract_id: String,
-    /// What for.
+    /// Its purpose.
     pub purpose: String,
-    /// What it took along.
+    /// The mode of inheritance from its parent.
     pub inheritance_mode: String,
 }

@@ -1,4 +1,4 @@
-//! Merges of the original, as ours.
+//! Converts merges of the original.
 
 use std::rc::Rc;
 
@@ -39,13 +39,13 @@ impl<'a> Walk<'a> {
             "merge {} adds no message; the original shows its note to the model",
             short(&commit.hash)
         ));
-        // What each side knew of priorities is compared by what they say; some may be newer.
+        // Priorities of the two sides are compared by value, since either may have newer ones.
         state.seen = 0;
         Ok(())
     }
 
-    /// Merges one head in. Where both sides changed the same, ours first says what theirs says;
-    /// what holds in the original is said again afterwards.
+    /// Merges one head. If both sides changed the same thing, ours is first changed to their value;
+    /// the value in effect in the original is restored afterwards.
     async fn bring(
         &mut self,
         commit: &'a Commit,
@@ -54,7 +54,7 @@ impl<'a> Walk<'a> {
         options: &MergeOptions,
         state: &mut WalkState<'a>,
     ) -> Result<()> {
-        // What a merge brings in is read from the store.
+        // Store the commits so far: a merge reads its source from the store.
         self.flush().await?;
         self.move_to(state.head).await?;
         let mut restore = Vec::new();
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Makes ours say what theirs says where they disagree.
+    /// Changes our side to the values of theirs where they conflict.
     async fn give_way(
         &mut self,
         commit: &'a Commit,
