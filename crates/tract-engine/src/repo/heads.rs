@@ -162,6 +162,9 @@ impl Heads {
             if within(Some(PATIENCE), settled).await.is_some() {
                 return;
             }
+            // Fewer writes in flight are progress. Without any, the answer may never come: a caller
+            // may have stopped polling the write that would deliver it. Forgetting the tip is safe,
+            // since the next write then reads the head.
             let now = self.lock().get(name).map_or(0, |branch| branch.under_way);
             if now >= left {
                 return self.forget(name);
@@ -186,6 +189,8 @@ impl Heads {
         });
         let turn = Turn { heads: self.clone(), name: name.clone(), ticket };
         while !turn.is_mine() {
+            // A turn is only taken if it did not change hands during the whole wait. In a long
+            // queue a writer may wait longer than that, but then turns do pass.
             let turns = turn.turns();
             let come = poll_fn(|context| turn.poll(context.waker()));
             if within(Some(PATIENCE), come).await.is_none() && turn.turns() == turns {
@@ -240,6 +245,8 @@ impl Turn {
 
     /// Passes the turn on once the batch is with the store. The next write plans on top of `tip`.
     pub(crate) fn pass_on(self, tip: Option<BranchTip>) -> SubmittedWrite {
+        // The tip must be set before `self` is dropped, which wakes the next writer: it plans on
+        // that tip.
         let mut epoch = 0;
         self.heads.change(&self.name, |branch| {
             branch.tip = tip;

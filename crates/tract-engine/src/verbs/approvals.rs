@@ -1,4 +1,5 @@
-//! Pending approvals: decisions on what a handler deferred, and the results of a turn written together.
+//! Pending approvals: decisions on deferred operations, and results of a turn that are written
+//! together.
 
 mod decide;
 mod turn;

@@ -78,12 +78,12 @@ impl Races {
     }
 }
 
-/// How often one object may be gone before it is taken for lost: anything that is collected or erased
-/// while it is read is not asked for again.
+/// Number of times that one object may be missing before it counts as lost. An object that is
+/// collected or erased while it is read is not requested again.
 const GONE: usize = 2;
 
-/// The attempts of something that reads a repository while others erase and collect there: each
-/// begins with the refs as they are then.
+/// The attempts of an operation that reads a repository while others erase and collect there. Each
+/// attempt starts with the current refs.
 #[derive(Debug)]
 pub struct Attempts {
     races: Races,
@@ -91,15 +91,15 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Starts to count the attempts of a write to a repository, or of a reading of it.
+    /// Starts counting the attempts to write to a repository, or to read it.
     pub fn new(repo: &Repo) -> Self {
         Self { races: repo.races(), gone: None }
     }
 
-    /// Returns when another attempt makes sense after an error: something that was needed is gone.
+    /// Returns if another attempt makes sense after an error: an object that was needed is gone.
     ///
     /// # Errors
-    /// The given error where another attempt would not help; [`Error::KeptMoving`] when the time for
+    /// The given error if another attempt would not help; [`Error::KeptMoving`] when the time for
     /// attempts is up.
     pub async fn again(&mut self, error: Error) -> Result<()> {
         let Some(object) = gone(&error) else { return Err(error) };
@@ -111,13 +111,13 @@ impl Attempts {
         if times > GONE {
             return Err(error);
         }
-        // When the time is up, an object that was gone each time is the reason, and not the race.
+        // When the time is up, report an object that was missing each time rather than the race.
         self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
     }
 }
 
-/// Returns the object that was found stored and is so no more, or seems damaged: it was unreachable
-/// and collected as garbage, or it was erased, here or there. `None` for errors of another kind.
+/// Returns the object that is missing or seems damaged: it was collected as garbage while it was
+/// unreachable, or erased, here or elsewhere. `None` for errors of another kind.
 fn gone(error: &Error) -> Option<ObjectId> {
     match error {
         Error::Store(error) | Error::Compile(CompileError::Store(error)) => match &error.kind {
@@ -134,7 +134,7 @@ fn gone(error: &Error) -> Option<ObjectId> {
     }
 }
 
-/// Whether an error says that an object is not there, or damaged.
+/// Returns whether an error reports a missing or damaged object.
 pub(crate) fn is_gone(error: &Error) -> bool {
     gone(error).is_some()
 }

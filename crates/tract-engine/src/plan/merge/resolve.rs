@@ -71,12 +71,12 @@ pub struct ResolvableConflict {
     pub legal: Vec<ResolutionKind>,
 }
 
-/// A conflict of a kept merge, and what was decided so far.
+/// A conflict of a kept merge and its resolution so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConflict {
     /// The conflict.
     pub conflict: MergeConflict,
-    /// How it is resolved; `None` while it is open.
+    /// Its resolution; `None` if it is open.
     pub resolution: Option<Resolution>,
 }
 

@@ -76,6 +76,8 @@ impl Txn<'_> {
             Poll::Pending => applying.await?,
         };
         if !matches!(applied, Applied::Conflict(_)) {
+            // Fill the caches before `done`, which wakes the writers that wait to plan on this
+            // write.
             self.remember();
             if let Some(under_way) = under_way {
                 under_way.done();
@@ -98,6 +100,9 @@ impl Txn<'_> {
             self.operation = operation.clone();
             self.batch.id = operation.adopt(self.batch.id);
         }
+        // Mending adds commits and moves refs, so it comes before all steps that look at the heads.
+        // Rows of the turn index are made from the histories that `fold_heads` leaves in memory.
+        // Refs become edits last: nothing may move one after that.
         self.mend_erased().await?;
         if undoes.is_none() && !self.any_name {
             let is_new = |moved: &StagedRef| moved.found.is_none() && moved.to.is_some();
@@ -122,6 +127,8 @@ impl Txn<'_> {
         );
         batch.require_targets();
         let known = self.known_erasures.as_ref().map(|known| &known.mark);
+        // The batch expects the newest erasure to be the one that was read earlier. An erasure in
+        // between makes it conflict, so no branch or derived row brings an erased message back.
         if let Some(mark) = known.or(self.mark.as_ref())
             && batch.refs.iter().all(|edit| edit.name != RefName::newest_erasure())
         {
