@@ -2,8 +2,7 @@
 //!
 //! A row contains everything that depends on the tool: its words, the places of its files, how to
 //! recognize a file, and the function that reads it. To support another tool, add a module with the
-//! function and a row here; the command line, its help and the documentation are generated from
-//! this table.
+//! function and a row here; the command line, its help and the documentation read this table.
 
 use std::fmt;
 use std::io;
