@@ -271,6 +271,8 @@ impl CommitGraph {
         let [first, most] = PAGES;
         let mut reached = Vec::new();
         while reached.len() < FULL {
+            // A known commit ends a history: its links were followed when it was read. Continue
+            // with the next open link.
             let Some(at) = reading.next.filter(|id| !self.knows(*id)) else {
                 reading.next = reading.open.pop();
                 (reading.limit, reading.one_by_one) = (first, 0);
@@ -297,6 +299,7 @@ impl CommitGraph {
             };
             let mut is_known = false;
             for step in page.steps {
+                // Trust a commit only if the one before it names it as its parent.
                 if reading.next != Some(step.commit.id()) {
                     break;
                 }
@@ -310,6 +313,9 @@ impl CommitGraph {
             if is_known {
                 continue;
             }
+            // The walk and the parents disagree about the next commit, or the walk made no
+            // progress. Ids are hashes, so the parents are right: read on by id, and report the
+            // index of the walk as damaged.
             let next = reading.next;
             if next != page.next || next == Some(at) {
                 let (place, found) = (ObjectId::Commit(at), page.next);
@@ -385,6 +391,8 @@ impl CommitGraph {
         let links = links(&commit, &changes);
         let parent = commit.parent();
         let others: Vec<CommitId> = links.into_iter().filter(|id| Some(*id) != parent).collect();
+        // The first parent is not pushed: the caller continues with it, which keeps histories
+        // together and the stack small.
         open.extend(others.iter().filter(|id| !self.knows(**id)));
         let number = self.insert(commit.id(), parent, &others)?;
         reached.push(ReachedCommit { number, commit, content });
