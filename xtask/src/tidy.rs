@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::Outcome;
 
 /// Lines of a file, its tests apart, above which a second idea is split off.
-const MOST_LINES: usize = 600;
+const MOST_LINES: usize = 1000;
 
 pub(crate) fn run() -> Outcome {
     println!("--- tidy");

@@ -1,15 +1,16 @@
 //! Planners and the write path: git's verbs over contexts.
 //!
-//! The modules are listed from the lowest to the highest: each uses only those above it in this list.
+//! The modules are listed from the lowest to the highest: each uses only those above it in the list,
+//! which a test checks.
 #![forbid(unsafe_code)]
 
-// Planners: from a request and a folded history to a record, or a refusal. Pure.
+// Planners: from a request and a folded history to a record, or a refusal. Pure functions.
 pub mod plan;
 // The repository handle, errors, and the basics that all other modules build on.
 mod repo;
 // Reading history: log, diff, blame, turns, cache use, reachability.
 mod history;
-// The write path: requests, transactions, races between writers.
+// The write path: requests, transactions, hooks, retries.
 mod write;
 // Ranked search and grep.
 mod search;

@@ -1,7 +1,8 @@
-//! The repository handle, and the basics that all other modules build on.
+//! The repository handle and what every other module builds on.
 //!
-//! [`Repo`] with its options and reads, [`Error`](crate::Error), the id of an operation, the known
-//! tips of branches, and the encoding of derived rows. Nothing here writes history.
+//! [`Repo`] with its options and reads, [`Error`](crate::Error) with its payloads, operations, the
+//! known tips of branches, the record of an erasure, the encoding of derived rows, and the
+//! application of one batch to a store. Requests and transactions are in `write`.
 
 pub(crate) mod batch;
 pub(crate) mod erasure;
@@ -11,7 +12,6 @@ pub(crate) mod handle;
 pub(crate) mod heads;
 pub(crate) mod operation;
 pub(crate) mod stats;
-pub(crate) mod time;
 pub(crate) mod wire;
 
 pub use self::handle::{Repo, RepoOptions};

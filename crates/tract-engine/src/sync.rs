@@ -1,6 +1,6 @@
-//! Exchange of history with other repositories and files.
+//! Objects that enter or leave a repository.
 //!
-//! Remotes, copies, bundles, exports, streams of operations and imported conversations.
+//! Remotes, copies, bundles, exports, streams of operations, and imported conversations.
 
 pub(crate) mod apply;
 pub(crate) mod bundle;

@@ -1,6 +1,7 @@
-//! Maintenance of a repository: deletes, checks, repairs and rewrites stored objects.
+//! Maintenance of a repository: deleting, checking, repairing and rewriting stored objects.
 //!
-//! Garbage collection, pruning, erasure and redaction, verification and repacking.
+//! Garbage collection, pruning, erasure and redaction, verification, the replacement of damaged
+//! objects, and repacking.
 
 pub(crate) mod erase;
 pub(crate) mod gc;

@@ -1,7 +1,7 @@
-//! Git's verbs over contexts: operations that a caller names and that move refs.
+//! Operations on branches that a caller names.
 //!
-//! Branches and tags, revisions, merge, rebase, undo, summaries, pending approvals, and a request
-//! to a model. Each is built on the write path.
+//! Branches, tags and revisions, merge, rebase, undo, summaries, decisions on pending approvals, and
+//! a request to a model. Each is built on the write path.
 
 pub(crate) mod approvals;
 pub(crate) mod branch;

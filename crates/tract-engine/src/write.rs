@@ -1,7 +1,8 @@
 //! The write path: from a request on a branch to one batch in the store.
 //!
-//! Transactions, what writers of one branch share, retries after lost races, and the leases and
-//! overlays of long writes. The verbs are built on it.
+//! Requests, transactions, the hooks that are asked before a write and the documents of what they
+//! deferred, the edits that keep erased messages out of a branch, retries after lost races, and the
+//! leases and overlays of long writes.
 
 pub(crate) mod chosen;
 pub(crate) mod documents;

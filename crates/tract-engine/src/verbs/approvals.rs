@@ -1,15 +1,29 @@
 //! Pending approvals: decisions on deferred operations, and results of a turn that are written
 //! together.
 
-mod decide;
 mod turn;
 
-use tract_core::{AuthorKind, CommitId, Content, Op};
+use std::sync::Arc;
+
+use tract_core::{
+    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
+    ToolCall,
+};
+use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
-use crate::plan::edited_slot;
+use crate::plan::{
+    Line, Records, Refusal, Request, ResolveFn, Selection, edited_slot, plan, version_of, with_text,
+};
 use crate::repo::Repo;
-use crate::repo::error::Result;
+use crate::repo::error::{Error, Result};
+use crate::verbs::merge::{MergeProgress, Merged, merge_of};
+use crate::write::hooks::{WriteTarget, summary_of};
+use crate::write::pending::{
+    DECISIONS, Document, PENDING, Pending, PendingRequest, RecordedDecision, damaged, fresh_id,
+};
+use crate::write::requests::check_decided_edit;
+use crate::write::txn::{Txn, WriteOptions};
 
 impl Repo {
     /// Reads the original of a changed message: the content that a handler replaced when it was
@@ -42,4 +56,443 @@ impl Repo {
             None => self.content_of(first.id()).await.map(Some),
         }
     }
+}
+
+enum DecisionKind {
+    Approve,
+    Reject(String),
+    Edit(String),
+    Summarize(Summarize),
+}
+
+impl Repo {
+    /// Lists the pending approvals, oldest first.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn pending(&self) -> Result<Vec<Pending>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), PENDING).await? {
+            found.push(self.read_pending(&target).await?);
+        }
+        found.sort_by(|a, b| (a.created_at_us, &a.id).cmp(&(b.created_at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads a pending approval by its name or a prefix of it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it was decided before.
+    pub async fn pending_operation(&self, id: &str) -> Result<Pending> {
+        Ok(self.waiting(id).await?.1)
+    }
+
+    /// Lists the decisions that are stored as documents, oldest first: rejections, and decisions on
+    /// pending approvals. All other decisions are recorded in the commits that they led to.
+    ///
+    /// # Errors
+    /// When the store fails, or a document is damaged.
+    pub async fn decisions(&self) -> Result<Vec<RecordedDecision>> {
+        let mut found = Vec::new();
+        for (_, target) in self.store().list_refs(self.name(), DECISIONS).await? {
+            found.push(self.read_decided(&target).await?);
+        }
+        found.sort_by(|a, b| (a.record.at_us, &a.id).cmp(&(b.record.at_us, &b.id)));
+        Ok(found)
+    }
+
+    /// Reads a decision that is stored as a document, with the original request.
+    ///
+    /// # Errors
+    /// When the store fails, or the document is damaged.
+    pub async fn decision(&self, id: &str) -> Result<Option<RecordedDecision>> {
+        let Ok(name) = RefName::new(format!("{DECISIONS}{id}")) else { return Ok(None) };
+        match self.ref_target(&name).await? {
+            Some(target) => self.read_decided(&target).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Stores a pending approval without asking the handlers. Returns it with its new name. A
+    /// summary covers the messages that the branch has now.
+    ///
+    /// # Errors
+    /// When the store fails; [`Error::Refused`] for a summary of messages that cannot be
+    /// summarized.
+    pub async fn defer(
+        &self,
+        branch: &RefName,
+        mut pending_request: PendingRequest,
+        by: &str,
+        reason: impl Into<String>,
+    ) -> Result<Pending> {
+        let head = self.head_of(branch).await?;
+        let request = pending_request.clone().request();
+        if let (PendingRequest::Compress { select, .. }, Some(request)) =
+            (&mut pending_request, request)
+        {
+            let line = self.line(head).await?;
+            let mut records = Records::default();
+            let planner = |records: &Records| plan(&request, &line, records);
+            let planned = self.plan_with(head, &mut records, planner).await?;
+            if let Op::Compress { targets } = planned.record.op {
+                *select = Selection::Exactly(targets);
+            }
+        }
+        let place = WriteTarget::new(self, branch, head);
+        let event = match &pending_request {
+            PendingRequest::Append(draft) if matches!(draft.content, Content::ToolResult(_)) => {
+                "tool_result_received"
+            }
+            PendingRequest::Append(_) | PendingRequest::Edit { .. } => "before_commit",
+            PendingRequest::Compress { .. } => "before_compress",
+            PendingRequest::Merge { .. } => "before_merge",
+            PendingRequest::Call { .. } => "before_dispatch",
+        };
+        let (pending, document) = place.pending("p", pending_request, event, by, reason.into())?;
+        Txn::store_document(self, &document, "defer").await?;
+        Ok(pending)
+    }
+
+    /// Carries out a pending approval on the current branch. A call is only released: the process
+    /// that runs tools has to run it.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it is no
+    /// longer possible, or edits a message that changed since. It then stays pending.
+    pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Approve).await
+    }
+
+    /// Discards a pending approval. If it is a result, or a call, that is still open, the call is
+    /// answered by an error with the reason. The original stays readable with the decision.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve).
+    pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Reject(reason.into())).await
+    }
+
+    /// Carries out a pending approval with another text. The original is kept.
+    ///
+    /// # Errors
+    /// As [`approve`](Self::approve); [`Error::NoText`] for a merge and for a call.
+    pub async fn edit_pending(
+        &self,
+        id: &str,
+        text: impl Into<String>,
+    ) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Edit(text.into())).await
+    }
+
+    /// Carries out a pending approval with a summary of its text. The original is kept.
+    ///
+    /// # Errors
+    /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when no usable summary could be
+    /// made. It then stays pending.
+    pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
+        self.decide(id, DecisionKind::Summarize(how.clone())).await
+    }
+
+    async fn decide(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+        let (target, pending) = self.waiting(id).await?;
+        if pending.request.conflicts().is_some() {
+            return Box::pin(self.decide_kept(&pending.id, kind)).await;
+        }
+        let name = RefName::new(format!("{PENDING}{}", pending.id))?;
+        // The caller makes the decision, so the handlers are not asked again.
+        let plain = self.with_hooks(Hooks::new());
+        let (request, record) = self.decided(&pending, &kind).await?;
+        let mut id = pending.id.clone();
+        let mut races = self.races();
+        loop {
+            let mut txn = Txn::new(&plain)?;
+            txn.move_from(&name, Some(target.clone()), None);
+            let commit = match &kind {
+                DecisionKind::Reject(reason) => {
+                    refused(&mut txn, &pending, reason, record.clone()).await?
+                }
+                DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
+                    match carried_out(&mut txn, &pending, &request).await {
+                        Ok(commit) => commit,
+                        // If another caller decided it first, carrying it out again fails: report
+                        // that it was already decided.
+                        Err(error) => {
+                            self.waiting(&pending.id).await?;
+                            return Err(error);
+                        }
+                    }
+                }
+            };
+            let decided = RecordedDecision {
+                id: id.clone(),
+                branch: pending.branch.clone(),
+                record: record.clone(),
+                request: pending.request.clone(),
+                commit: commit.map(|commit| commit.id()),
+            };
+            txn.add_document(&Document::decided(&decided)?)?;
+            let what = format!("pending {}", record.action);
+            match txn.apply(&what, &WriteOptions::default()).await? {
+                Applied::Done | Applied::Already => return Ok(decided),
+                Applied::Conflict(conflict) => {
+                    // It was decided elsewhere, or the branch moved.
+                    self.waiting(&pending.id).await?;
+                    if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
+                        // The name was used twice, and an older decision is stored under it.
+                        id = fresh_id("d")?;
+                    }
+                    races.lose().await?;
+                }
+            }
+        }
+    }
+
+    /// Completes or discards a kept merge.
+    async fn decide_kept(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+        match kind {
+            DecisionKind::Approve => {
+                let nothing: Arc<ResolveFn> = Arc::new(|_| None);
+                match self.resolve_kept(id, &nothing).await? {
+                    (_, Some(recorded)) => Ok(recorded),
+                    (MergeProgress::Kept(kept), None) => {
+                        let open = kept.open().map(|open| open.conflict.clone()).collect();
+                        Err(Refusal::Conflicts(open).into())
+                    }
+                    (MergeProgress::Merged(_), None) => Err(damaged("a merge without a record")),
+                }
+            }
+            DecisionKind::Reject(reason) => self.abort_merge(id, reason).await,
+            DecisionKind::Edit(_) | DecisionKind::Summarize(_) => Err(Error::NoText),
+        }
+    }
+
+    /// Returns the request to carry out for a decision, and the record of it.
+    async fn decided(
+        &self,
+        pending: &Pending,
+        kind: &DecisionKind,
+    ) -> Result<(PendingRequest, DecisionRecord)> {
+        let action = match kind {
+            DecisionKind::Approve => "approve",
+            DecisionKind::Reject(_) => "reject",
+            DecisionKind::Edit(_) => "edit",
+            DecisionKind::Summarize(_) => "summarize",
+        };
+        let mut record = self.own_record(&pending.event, action);
+        record.pending = Some(pending.id.clone());
+        let mut record = record.after(deferral(pending).to_json().as_ref());
+        let text = match kind {
+            DecisionKind::Approve => {
+                return Ok((decided_request(&pending.request, &record, None)?, record));
+            }
+            DecisionKind::Reject(reason) => {
+                record.reason = Some(reason.clone());
+                return Ok((pending.request.clone(), record));
+            }
+            DecisionKind::Edit(text) => text.clone(),
+            DecisionKind::Summarize(how) => {
+                let content = pending.request.content().ok_or(Error::NoText)?;
+                let tool = match content {
+                    Content::ToolResult(answer) => answer.name.clone(),
+                    _ => None,
+                };
+                let place = WriteTarget::new(self, &pending.branch, pending.head);
+                let summary = summary_of(place, content, tool.as_deref(), how).await?;
+                record.instructions = how.instructions.clone();
+                record.model = summary.by;
+                summary.text
+            }
+        };
+        let old = pending.request.content().ok_or(Error::NoText)?;
+        let new = with_text(old, &text);
+        self.record_change(&mut record, old, &new)?;
+        Ok((decided_request(&pending.request, &record, Some(new))?, record))
+    }
+
+    /// Starts the record of a decision by this handle's author.
+    pub(crate) fn own_record(&self, event: &str, action: &str) -> DecisionRecord {
+        let mut record = DecisionRecord::new(event, action, self.now_us());
+        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
+        record
+    }
+
+    /// Finds a pending approval by its name or a prefix of it.
+    pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
+        let all = self.store().list_refs(self.name(), PENDING).await?;
+        let name = |name: &RefName| {
+            name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
+        };
+        let exact = all.iter().find(|(found, _)| name(found) == id);
+        let mut like =
+            all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
+        let found = match (exact, like.next(), like.next()) {
+            (Some(found), ..) | (None, Some(found), None) => Some(found),
+            (None, ..) => None,
+        };
+        if let Some((_, target)) = found {
+            return Ok((target.clone(), self.read_pending(target).await?));
+        }
+        if let Some(decided) = self.decision(id).await? {
+            return Err(Error::AlreadyDecided {
+                id: id.to_owned(),
+                action: decided.record.action,
+                at_us: decided.record.at_us,
+            });
+        }
+        let waiting = all.iter().map(|(found, _)| name(found)).collect();
+        Err(Error::UnknownPending { id: id.to_owned(), waiting })
+    }
+}
+
+/// Returns the record of a deferral: handler, reason and earlier decisions.
+fn deferral(pending: &Pending) -> DecisionRecord {
+    let written = pending.request.origin().and_then(|origin| origin.detail.as_ref());
+    let noted = written.and_then(DecisionRecord::from_json);
+    noted.filter(|record| record.action == "defer").unwrap_or_else(|| {
+        let mut record = DecisionRecord::new(&pending.event, "defer", pending.created_at_us);
+        record.handler = Some(pending.handler.clone()).filter(|handler| !handler.is_empty());
+        record.reason = Some(pending.reason.clone()).filter(|reason| !reason.is_empty());
+        record.after(written)
+    })
+}
+
+/// Returns the request to carry out, with the record of the decision. A changed request keeps its
+/// original.
+fn decided_request(
+    request: &PendingRequest,
+    record: &DecisionRecord,
+    new: Option<Content>,
+) -> Result<PendingRequest> {
+    let mut request = request.clone();
+    if let Some(origin) = request.origin_mut() {
+        if new.is_some() {
+            (origin.by, origin.id) = (AuthorKind::Hook, record.handler.clone());
+        }
+        origin.triggered_by = Some(record.event.clone());
+        origin.detail = record.to_json();
+    }
+    if let Some(new) = new
+        && let Some((content, _, keeps)) = request.said_mut()
+    {
+        keeps.insert(0, Blob::seal(content.to_blob()?));
+        *content = new;
+    }
+    Ok(request)
+}
+
+/// Checks that a message still has the version that was current when its edit was deferred. Neither
+/// the author of the edit nor the person who decides has seen a newer one.
+async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -> Result<()> {
+    let version = match pending.head {
+        // If it was deferred as part of a larger write, the commits before it may not have been
+        // stored.
+        Some(head) if txn.repo().commit(head).await?.is_none() => target,
+        head => {
+            let line = txn.line(head).await?;
+            match txn.plan_with(head, |records| version_of(&line, records, target)).await {
+                Ok(version) => version,
+                // There was nothing to edit at that head. Planning on the current head refuses it,
+                // or succeeds.
+                Err(Error::Refused(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    check_decided_edit(txn, &pending.branch, target, version).await
+}
+
+/// Returns whether the branch still ends with the same message as when this was deferred. A
+/// continuation joins that message and must not join a newer one.
+async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Result<bool> {
+    if let Some(head) = pending.head
+        && txn.repo().commit(head).await?.is_none()
+    {
+        // Deferred as part of a larger write whose earlier commits were never stored.
+        return Ok(false);
+    }
+    let head = txn.head(&pending.branch).await?;
+    let (then, now) = (txn.line(pending.head).await?, txn.line(head).await?);
+    let last = |line: &Line| line.view().rows().next_back().map(|row| row.slot);
+    Ok(last(&then) == last(&now))
+}
+
+/// Carries out an approved request.
+async fn carried_out(
+    txn: &mut Txn<'_>,
+    pending: &Pending,
+    pending_request: &PendingRequest,
+) -> Result<Option<Commit>> {
+    let branch = &pending.branch;
+    if let PendingRequest::Edit { target, .. } = pending_request {
+        Box::pin(check_version(txn, pending, *target)).await?;
+    }
+    if let Some(mut request) = pending_request.clone().request() {
+        if let Request::Append(draft) = &mut request {
+            draft.joins_previous =
+                draft.joins_previous && is_last_message_the_same(txn, pending).await?;
+        }
+        return txn.add_decided(branch, &request).await.map(Some);
+    }
+    let Some((source, options)) = merge_of(pending_request) else { return Ok(None) };
+    match txn.merge(branch, source, &options).await? {
+        Merged::Commit(commit) => Ok(Some(commit)),
+        Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
+    }
+}
+
+/// Answers the call whose result or execution was rejected; does nothing if it is no longer open,
+/// or the request answers no call.
+async fn refused(
+    txn: &mut Txn<'_>,
+    pending: &Pending,
+    reason: &str,
+    record: DecisionRecord,
+) -> Result<Option<Commit>> {
+    let (call_id, name, original) = match &pending.request {
+        PendingRequest::Append(draft) => match &draft.content {
+            Content::ToolResult(answer) => {
+                let original = Blob::seal(draft.content.to_blob()?);
+                (answer.call_id.clone(), answer.name.clone(), Some(original))
+            }
+            _ => return Ok(None),
+        },
+        PendingRequest::Call { call: ToolCall { id, name, .. }, .. } => {
+            (id.clone(), Some(name.clone()), None)
+        }
+        PendingRequest::Edit { .. }
+        | PendingRequest::Compress { .. }
+        | PendingRequest::Merge { .. } => return Ok(None),
+    };
+    let request = Request::Append(error_result(call_id, name, reason, original, record));
+    match txn.add_decided(&pending.branch, &request).await {
+        Ok(commit) => Ok(Some(commit)),
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the answer to a call whose result was rejected.
+fn error_result(
+    call_id: String,
+    name: Option<String>,
+    reason: &str,
+    original: Option<Blob>,
+    mut record: DecisionRecord,
+) -> Draft {
+    record.before = original.as_ref().map(|blob| blob.id().to_hex());
+    let text =
+        if reason.is_empty() { "rejected".to_owned() } else { format!("rejected: {reason}") };
+    let mut draft = Draft::tool_result(call_id, text).is_error(true);
+    if let Some(name) = name {
+        draft = draft.tool_name(name);
+    }
+    draft.origin = Origin {
+        id: record.handler.clone(),
+        triggered_by: Some(record.event.clone()),
+        detail: record.to_json(),
+        ..AuthorKind::Hook.into()
+    };
+    draft.keeps.extend(original);
+    draft
 }

@@ -2,31 +2,29 @@
 
 mod apply;
 mod mend;
-mod options;
-mod refs;
-mod rows;
 mod seal;
 
 use std::collections::{BTreeMap, HashSet};
 
 use tract_compile::{IdMap, IdSet, UnstoredObjects};
 use tract_core::{
-    Batch, BatchId, Blob, BlobId, CallRef, Change, Commit, CommitId, Content, Op, RefName, ToolId,
+    Batch, BatchId, Blob, BlobId, CallRef, Change, Commit, CommitId, Content, Expect, Op, RefEdit,
+    RefName, RefTarget, ToolId,
 };
 
-pub use self::options::WriteOptions;
-use self::refs::StagedRef;
-pub(crate) use self::refs::ref_edit;
 pub(crate) use self::seal::check_limits;
+use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
 use crate::plan::{
     BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
 };
 use crate::repo::Repo;
+use crate::repo::batch::require_done;
 use crate::repo::erasure_mark::ErasureMark;
-use crate::repo::error::Result;
+use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
 use crate::write::erasures::KnownErasures;
-use crate::write::hooks::{Configured, Ruled, WriteTarget};
+use crate::write::hooks::{Configured, NotWritten, Ruled, WriteTarget};
+use crate::write::pending::Document;
 
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
 /// of earlier ones.
@@ -399,5 +397,296 @@ impl<'a> Txn<'a> {
         let index = usize::try_from(call.index).ok()?;
         let content = self.records.contents.get(&version)?;
         content.calls().nth(index).map(|call| call.name.clone())
+    }
+}
+
+/// Options of a write.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// The expected head; `Some(None)` for a branch without a commit. When absent, the write uses
+    /// the current head and plans again when it loses a race.
+    pub expect: Option<Option<CommitId>>,
+    /// The verb for the ref log. Default: that of the first request.
+    pub what: Option<String>,
+    /// The reason for the ref log.
+    pub why: Option<String>,
+    /// Shared with other writes of one command, so that one `undo` reverts all of them.
+    pub operation: Option<Operation>,
+    /// Whether an edit is refused when its target is not the current version of its message.
+    pub(crate) current_versions: bool,
+}
+
+impl WriteOptions {
+    /// Starts from the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the expected head; `None` for a branch without a commit.
+    #[must_use]
+    pub fn expect(mut self, head: Option<CommitId>) -> Self {
+        self.expect = Some(head);
+        self
+    }
+
+    /// Sets the verb for the ref log.
+    #[must_use]
+    pub fn what(mut self, what: impl Into<String>) -> Self {
+        self.what = Some(what.into());
+        self
+    }
+
+    /// Sets the reason for the ref log.
+    #[must_use]
+    pub fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Refuses edits whose target is not the current version of its message, instead of replacing a
+    /// newer version. Checked again after a lost race.
+    #[must_use]
+    pub(crate) fn edits_of_current_versions(mut self) -> Self {
+        self.current_versions = true;
+        self
+    }
+
+    /// Sets the operation that the write belongs to.
+    #[must_use]
+    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
+        self.operation = Some(operation.into());
+        self
+    }
+}
+
+/// A ref as it was read, and its new target.
+struct StagedRef {
+    found: Option<RefTarget>,
+    to: Option<RefTarget>,
+    /// Whether the ref must be unchanged even if it is not moved.
+    held: bool,
+}
+
+impl Txn<'_> {
+    /// Returns whether any ref is moved.
+    pub fn moves_refs(&self) -> bool {
+        self.refs.values().any(|moved| moved.to != moved.found)
+    }
+
+    /// Reads many refs at once and caches them for [`target`](Self::target).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn look_up(&mut self, names: &[RefName]) -> Result<()> {
+        let unknown = names.iter().filter(|name| !self.refs.contains_key(*name));
+        let unknown: Vec<RefName> = unknown.cloned().collect();
+        let found = self.repo.store().refs(self.repo.name(), &unknown).await?;
+        for (name, target) in unknown.iter().zip(found) {
+            self.found(name, target);
+        }
+        Ok(())
+    }
+
+    /// Returns the target of a ref, including moves by this transaction.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn target(&mut self, name: &RefName) -> Result<Option<RefTarget>> {
+        if let Some(moved) = self.refs.get(name) {
+            return Ok(moved.to.clone());
+        }
+        let found = self.repo.ref_target(name).await?;
+        self.found(name, found.clone());
+        Ok(found)
+    }
+
+    /// Returns the head of a branch, including commits of this transaction.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn head(&mut self, branch: &RefName) -> Result<Option<CommitId>> {
+        Ok(self.target(branch).await?.and_then(|target| target.commit()))
+    }
+
+    /// Requires a ref to have this target when the write is applied.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when it already has another target.
+    pub async fn expect(&mut self, name: &RefName, at: Option<RefTarget>) -> Result<()> {
+        let found = self.target(name).await?;
+        if found == at {
+            Ok(())
+        } else {
+            let expected = at.map_or(Expect::Absent, Expect::Is);
+            Err(Error::Conflict { name: name.clone(), expected, found })
+        }
+    }
+
+    /// Moves, creates or deletes a ref. The write conflicts if it was moved since it was first
+    /// read.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn move_ref(&mut self, name: &RefName, to: Option<RefTarget>) -> Result<()> {
+        self.target(name).await?;
+        if let Some(moved) = self.refs.get_mut(name) {
+            moved.to = to;
+        }
+        Ok(())
+    }
+
+    /// Moves a ref whose current target is known to the caller. The write conflicts if it differs.
+    pub fn move_from(&mut self, name: &RefName, from: Option<RefTarget>, to: Option<RefTarget>) {
+        self.found(name, from).to = to;
+    }
+
+    /// Adds a document, which must not exist yet.
+    pub(crate) fn add_document(&mut self, document: &Document) -> Result<()> {
+        self.replace_document(document, None)
+    }
+
+    /// Adds a document in place of the current target of its ref.
+    pub(crate) fn replace_document(
+        &mut self,
+        document: &Document,
+        now: Option<RefTarget>,
+    ) -> Result<()> {
+        self.blob(document.blob.clone())?;
+        self.move_from(&document.name, now, Some(document.target()));
+        Ok(())
+    }
+
+    /// Stores a document in a transaction of its own.
+    pub(crate) async fn store_document(repo: &Repo, document: &Document, what: &str) -> Result<()> {
+        let mut txn = Txn::new(repo)?;
+        txn.add_document(document)?;
+        require_done(txn.apply(what, &WriteOptions::default()).await?)
+    }
+
+    /// Stores the document of a decision against a request. Returns the error to report.
+    pub(crate) async fn store_stopped(repo: &Repo, stopped: NotWritten) -> Error {
+        let (document, what, error) = match stopped {
+            NotWritten::Rejected(rejected, document) => {
+                (document, "reject", Error::Rejected(rejected))
+            }
+            NotWritten::Deferred(deferred, document) => {
+                (document, "defer", Error::Deferred(deferred))
+            }
+            NotWritten::Failed(error) => return error,
+        };
+        Self::store_document(repo, &document, what).await.err().unwrap_or(error)
+    }
+
+    /// Requires this commit to be stored when the write is applied.
+    pub(crate) fn require(&mut self, id: CommitId) {
+        self.requires.insert(id);
+    }
+
+    /// Requires this ref to have the target `at` when the write is applied. It is not moved, unless
+    /// another part of the transaction moves it.
+    pub(crate) fn hold(&mut self, name: &RefName, at: Option<RefTarget>) {
+        self.found(name, at).held = true;
+    }
+
+    /// Assumes that a branch has the tip that this handle left it at. The write conflicts if not.
+    pub(crate) fn assume_tip(&mut self, branch: &RefName, tip: BranchTip) {
+        self.found(branch, tip.head.map(RefTarget::Commit));
+        self.tip = Some(tip);
+    }
+
+    fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
+        let moved = StagedRef { to: found.clone(), found, held: false };
+        self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
+    }
+}
+
+/// Returns the edit that moves a ref from the target it was read with.
+pub(crate) fn ref_edit(name: RefName, found: Option<RefTarget>, to: Option<RefTarget>) -> RefEdit {
+    RefEdit { name, expect: found.map_or(Expect::Absent, Expect::Is), to }
+}
+
+impl Txn<'_> {
+    /// Folds the histories of heads at the end of runs of plain messages, if a snapshot or a row of
+    /// the turn index may be due. All other heads are folded when they are read: a plain message
+    /// fits any history, so it needs no check now.
+    async fn fold_heads(&mut self) -> Result<()> {
+        let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        let (every, made) = (self.repo.turn_rows_every(), self.batch.commits.len() as u64);
+        let roomy = |head: CommitId| {
+            self.tip.is_some_and(|tip| {
+                let no_row = tip.silence.is_some() || tip.commits % every >= made;
+                // A row can be made from the counts alone, without the folded history.
+                let no_row = no_row || tip.counts.is_some();
+                tip.head == Some(head) && tip.room > 0 && no_row
+            })
+        };
+        let heads: Vec<CommitId> = moved
+            .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .filter(|head| !roomy(*head))
+            .collect();
+        for head in heads {
+            let mut line = self.line(Some(head)).await?;
+            self.batch.derived.extend(self.repo.compiler().snapshot_due(&mut line));
+            self.lines.insert(head, line);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the turn index that are due at the heads. Rows that cannot be made are
+    /// skipped: queries work without them.
+    async fn add_turn_rows(&mut self) -> Vec<NewRow> {
+        let every = self.repo.turn_rows_every();
+        let mut rows = Vec::new();
+        for moved in self.refs.values() {
+            let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
+            let run = self.tip.filter(|tip| tip.head == Some(head));
+            let line = self.lines.get(&head);
+            let Some(count) = line.map(|line| line.commit_count()).or(run.map(|run| run.commits))
+            else {
+                continue;
+            };
+            let counts = line.map(|line| line.counts()).or(run.and_then(|run| run.counts));
+            if count % every >= self.batch.commits.len() as u64 {
+                continue;
+            }
+            let made = self.made_down_from(head);
+            if count / every == count.saturating_sub(made.len() as u64) / every {
+                continue;
+            }
+            if let Some(silence) = run.and_then(|run| run.silence) {
+                rows.push(silent_row(self.repo, head, silence, counts));
+                continue;
+            }
+            let commits = self.batch.commits.iter().map(|commit| (commit.id(), commit.clone()));
+            let blobs = self.batch.blobs.iter().map(|blob| (blob.id(), blob.clone()));
+            let mut hand = LoadedObjects {
+                commits: commits.collect(),
+                blobs: blobs.collect(),
+                ..LoadedObjects::default()
+            };
+            // Read the mark before the messages of the row: a later erasure then makes the write
+            // drop the row.
+            let known = self.known_erasures.as_ref().map(|known| &known.mark);
+            let mark = match known.or(self.mark.as_ref()) {
+                Some(mark) => mark.clone(),
+                None => match ErasureMark::read(self.repo).await {
+                    Ok(mark) => mark,
+                    Err(_left_away) => continue,
+                },
+            };
+            if let Ok(row) = Box::pin(due(self.repo, head, made, counts, &mut hand)).await {
+                rows.push(row);
+                self.mark = Some(mark);
+            }
+        }
+        self.batch.derived.extend(rows.iter().map(|row| row.row.clone()));
+        rows
+    }
+
+    /// Returns the commits of this write that lead to a head, newest first.
+    fn made_down_from(&self, head: CommitId) -> Vec<Commit> {
+        let next = |commit: &&Commit| commit.parent().and_then(|id| self.made_here(id));
+        std::iter::successors(self.made_here(head), next).cloned().collect()
     }
 }

@@ -10,7 +10,7 @@ use tract_core::{
 };
 use tract_hooks::DecisionRecord;
 
-use super::decide::error_result;
+use super::error_result;
 use crate::plan::{Refusal, Request};
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
