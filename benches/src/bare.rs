@@ -11,10 +11,10 @@ use tract::{Tract, block_on};
 use self::redb::BareRedb;
 pub use self::sqlite::BareSqlite;
 
-/// What a bare engine gives, or why it failed.
+/// The result of a bare engine.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// What one of our messages takes in bytes: its content, its record.
+/// The bytes of one of our messages: its content and its record.
 fn sizes(ours: &Tract) -> Outcome<(usize, usize)> {
     let stats = block_on(ours.store().stats(ours.repo().name()))?;
     let content = usize::try_from(stats.blob_bytes / stats.blobs.max(1))?;
@@ -33,7 +33,7 @@ fn scatter(n: u64) -> u64 {
 /// Makes a file of SQLite alone in a folder.
 ///
 /// # Errors
-/// What SQLite reports.
+/// Errors of SQLite.
 pub fn sqlite(folder: &Path, ours: &Tract) -> Outcome<BareSqlite> {
     let (content, record) = sizes(ours)?;
     BareSqlite::create(&folder.join("floor.db"), content, record)
@@ -45,7 +45,7 @@ pub trait BareEngine {
     fn write(&mut self, messages: u64) -> Outcome<()>;
 
     /// Writes a message on each of some branches in one durable transaction, as a group of writers
-    /// does; the next call continues with the branches that follow, of so many `in_all`.
+    /// does. The next call continues with the following branches, of `in_all` branches in total.
     fn write_branches(&mut self, branches: u64, in_all: u32) -> Outcome<()>;
 
     /// Reads and hashes the newest messages: records, then contents. Gives how many rows it read.
@@ -55,7 +55,7 @@ pub trait BareEngine {
 /// Makes a new file of a scheme's engine in a folder; `None` for engines without a baseline.
 ///
 /// # Errors
-/// What the engine reports.
+/// Errors of the engine.
 pub fn create(scheme: &str, folder: &Path, ours: &Tract) -> Outcome<Option<Box<dyn BareEngine>>> {
     Ok(match scheme {
         "sqlite" => Some(Box::new(sqlite(folder, ours)?)),

@@ -25,7 +25,7 @@ struct Figure {
     what: &'static str,
     unit: &'static str,
     value: f64,
-    /// What the bare engine takes; absent where there is no such measure.
+    /// The bare engine's figure; absent if it has no equivalent.
     #[serde(skip_serializing_if = "Option::is_none")]
     floor: Option<f64>,
     /// The floor as a part of the value, or for rates the value as a part of the floor: 1 is as
@@ -34,13 +34,13 @@ struct Figure {
     of_floor: Option<f64>,
 }
 
-/// What was measured.
+/// The figures of one engine.
 #[derive(Debug, Serialize)]
 pub struct EngineReport {
     engine: String,
     messages: u64,
     figures: Vec<Figure>,
-    /// Where something was left that has to be removed by hand.
+    /// The location of leftovers that have to be removed by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     left: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Figure {
     }
 }
 
-/// Measures the engine of a URL with so many messages of 500 characters.
+/// Measures the engine of a URL with messages of 500 characters.
 ///
 /// # Errors
 /// When the engine fails, or its folder cannot be written to.
@@ -82,7 +82,7 @@ pub async fn measure(url: &str, messages: u64) -> Outcome<EngineReport> {
     drop(tract);
     let size = place.bytes("single").unwrap_or(stats.disk_bytes);
 
-    // What is only in memory is gone when its store is closed.
+    // A store in memory loses its content when it is closed.
     let tract = if place.keeps() {
         let start = Instant::now();
         let tract = place.open("single", WriteMode::InPlace).await?;
@@ -253,7 +253,7 @@ fn together(mut bare: Box<dyn BareEngine>, each: u64) -> Outcome<f64> {
     Ok((each * WRITERS) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Where the new stores are made.
+/// The folder of the new stores.
 struct BenchTarget {
     url: String,
     scheme: String,
@@ -316,7 +316,7 @@ impl BenchTarget {
         }
         let folder = self.folder.path().join(format!("{name}-bare"));
         std::fs::create_dir_all(&folder)?;
-        // The first message is not measured; it says how large the others will be.
+        // The first message is not measured; it sets the size of the rows of the baseline.
         tract.user(text(u64::MAX)).await?;
         bare::create(&self.scheme, &folder, tract)
     }
@@ -402,7 +402,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The most memory that this process ever had, where the system tells.
+/// Returns the peak memory of this process; `None` if the system does not report it.
 pub fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

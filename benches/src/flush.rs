@@ -1,8 +1,8 @@
-//! What a flush takes, which every durable write waits for: measured, and made longer on demand.
+//! Measures a flush, which every durable write waits for, and makes flushes slower on demand.
 //!
-//! What a store adds to a write compares with a flush of 30 µs on one machine and of 3 ms on
-//! another, and what a group of writers saves is flushes. `--slow-flush 500` measures as if each
-//! took 500 µs more, the floors included.
+//! A flush takes 30 µs on one machine and 3 ms on another. That decides how much of a write is the
+//! store's own time, and how much a group of writers saves. `--slow-flush 500` adds 500 µs to each
+//! flush, those of the floors included.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -11,10 +11,10 @@ use std::process::Command;
 
 use crate::table::{Table, median, micros, timed};
 
-/// What the preloaded library reads.
+/// The variable that the preloaded library reads.
 const MORE: &str = "TRACT_SLOW_FLUSH_US";
 
-/// Runs this program again with slower flushes, and ends with what it ended with.
+/// Runs this program again with slower flushes, and exits with its status.
 pub(crate) fn slowly(micros: &str, arguments: &[&String]) -> ! {
     if micros.parse::<u32>().is_err() {
         eprintln!("--slow-flush wants microseconds, not {micros:?}");

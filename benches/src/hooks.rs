@@ -1,4 +1,4 @@
-//! What hooks cost without a handler, and queries of tool turns in a long history.
+//! The cost of hooks without a handler, and of queries of tool turns in a long history.
 
 use std::hint::black_box;
 

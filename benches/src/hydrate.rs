@@ -47,7 +47,7 @@ fn compared(
     (median(floors), median(ours), ratio)
 }
 
-/// What asks for as much work as it may, with a name: a schema of arguments, and arguments.
+/// Inputs that demand the most validation work: a name, a schema and arguments.
 fn hostile() -> [(&'static str, String, String); 4] {
     let list = |items: &str| {
         format!(r#"{{"type":"object","properties":{{"xs":{{"type":"array","items":{items}}}}}}}"#)

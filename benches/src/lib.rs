@@ -1,4 +1,4 @@
-//! The baselines that stores are measured against, and what an engine does on this machine.
+//! The baselines that stores are measured against, and the measurements of one engine on this machine.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

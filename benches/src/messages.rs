@@ -24,7 +24,7 @@ pub(crate) fn fill(tract: &Tract, from: u64, count: u64) {
     }
 }
 
-/// Makes a store with so many messages, in a folder of its own.
+/// Makes a store with `count` messages in a new folder.
 pub(crate) fn filled(count: u64) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let tract = open(folder.path(), WriteMode::InPlace);

@@ -1,5 +1,5 @@
-//! What telemetry costs a commit: a program without spans, one with spans and no collector, and one
-//! with a collector. Each is a process of its own, and they take turns.
+//! The cost of telemetry per commit: a program without spans, with spans but no collector, and with a
+//! collector. Each is a separate process, and they take turns.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -35,7 +35,7 @@ fn append(store: &PostgresStore, head: Option<CommitId>, branch: &str) -> Commit
     id
 }
 
-/// Runs clients side by side for a while, and gives what they did in a second, all together.
+/// Runs clients concurrently for a while, and returns their total rate per second.
 fn rate(
     clients: usize,
     time: Duration,

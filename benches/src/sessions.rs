@@ -17,11 +17,10 @@ use tract_testkit::fixtures::appending;
 use crate::messages;
 use crate::table::{Figure, Table, at_once};
 
-/// Turns of a session that call the tool; one more says the end.
+/// Turns of a session that call the tool. One more turn ends it.
 const TURNS: usize = 4;
 
-/// Durable writes of a session: what the person says, then a reply and its answers in each turn, and
-/// the last reply.
+/// Durable writes of a session: the prompt, a reply and its results per turn, and the last reply.
 const WRITES: usize = 2 + 2 * TURNS;
 
 /// Looks up a fare.
@@ -30,7 +29,7 @@ async fn fare(from: String, to: String, adults: u8) -> String {
     format!("{from}–{to} for {adults}: {}.00", 42 * u32::from(adults))
 }
 
-/// Asks for a call in each turn, and then says the end.
+/// A model that calls the tool in each turn, then ends the session.
 struct CallingModel(AtomicUsize);
 
 #[tract::tools::async_trait]

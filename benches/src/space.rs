@@ -1,4 +1,4 @@
-//! What recordings, messages and large results take in a store, before and after a repack.
+//! The bytes of recordings, messages and large results in a store, before and after a repack.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn recorded(table: &mut Table, what: &str, folders: &[&str], most: Option<f64>) 
     );
 }
 
-/// Messages of natural text: bytes each, and what compiling them takes.
+/// Messages of natural text: bytes per message, and the time to compile them.
 fn short(table: &mut Table, count: u64) {
     let words = crate::search::recorded_words();
     let folder = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn short(table: &mut Table, count: u64) {
     });
 }
 
-/// What a command prints that shows all files of a crate.
+/// The output of a command that prints all files of a crate.
 fn code() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/tract-core/src");
     let files = data::files(&folder, "rs").into_iter();

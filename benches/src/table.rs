@@ -25,7 +25,7 @@ impl Table {
         self.0.push(figure);
     }
 
-    /// Adds a figure that has no floor, and a wish that is a plain limit, or none.
+    /// Adds a figure without a floor; its target, if it has one, is a plain limit.
     pub(crate) fn limit(
         &mut self,
         what: impl Into<String>,
@@ -43,8 +43,8 @@ impl Table {
         });
     }
 
-    /// Adds a median and that of the floor, of which the note says what it is: times in `ms` or `µs`,
-    /// or rates.
+    /// Adds a median and the median of its floor, which the note describes: times in `ms` or `µs`, or
+    /// rates.
     pub(crate) fn compare(
         &mut self,
         what: impl Into<String>,
@@ -86,7 +86,7 @@ pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     (value, start.elapsed())
 }
 
-/// Runs tasks at once; gives what each of them gave, and how long all of them took.
+/// Runs tasks concurrently; returns their results and the time until the last one ended.
 pub(crate) fn at_once<F>(
     runtime: &Runtime,
     tasks: impl Iterator<Item = F>,

@@ -1,4 +1,4 @@
-//! Verifying a store and collecting its garbage: time, memory, and how long writers wait meanwhile.
+//! Verifying a store and collecting its garbage: time, memory, and how long it makes writers wait.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -84,8 +84,9 @@ fn slowest_append(tract: &Tract, from: u64, stop: &AtomicBool) -> Duration {
     slowest
 }
 
-/// Collects next to a writer. redb is for one process: there both are threads of this one, whose memory
-/// says nothing, and the file is not made smaller, for which others wait.
+/// Collects garbage concurrently with a writer. A redb file belongs to one process, so there both are
+/// threads of this process: its memory is not a figure of the collection, and the file is not shrunk,
+/// which would block the writer.
 fn collected(table: &mut Table, engine: &str, url: &str, objects: u64) {
     let stop = AtomicBool::new(false);
     let (waited, took, peak) = std::thread::scope(|scope| {

@@ -44,7 +44,7 @@ fn is_page(file: &Path) -> bool {
     is_in_docs || root.contains(&file) || file.starts_with("crates") && file.ends_with("README.md")
 }
 
-/// Builds the book where mdbook is installed, and says so where it is not.
+/// Builds the book if mdbook is installed; prints a note if it is not.
 fn build() -> Outcome {
     match Command::new("mdbook").args(["build", "docs"]).output() {
         Ok(output) if output.status.success() => Ok(()),

@@ -2,7 +2,7 @@
 
 use crate::{Outcome, cargo};
 
-/// What a user can ask of the facade: the features, and what they are for.
+/// The combinations of the features of `tract` that are built.
 const COMBINATIONS: &[&str] = &[
     "",
     "redb",
@@ -39,7 +39,7 @@ pub(crate) fn run() -> Outcome {
     for features in COMBINATIONS {
         clippy("tract", features)?;
     }
-    // The command without and with what is off by default.
+    // The command without its optional features, and with all of them.
     for features in ["", "otel"] {
         clippy("tract-cli", features)?;
     }

@@ -134,7 +134,7 @@ fn deny() -> Outcome {
 
 fn bench(arguments: &[String]) -> Outcome {
     let mut all = vec!["run", "--release", "--quiet", "--package", "tract-benches"];
-    // What needs a server, or is an experiment, is built only when it is asked for.
+    // Benches that need a server, and experiments, are built only on request.
     let named = |word: &str| arguments.iter().any(|argument| argument.starts_with(word));
     if named("postgres") || named("sessions") {
         all.extend(["--features", "postgres"]);

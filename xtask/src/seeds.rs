@@ -33,7 +33,7 @@ fn function_names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What the map cites in its last column, or outside of a table, and is not there.
+/// Returns the tests and files that the map cites and that do not exist.
 fn missing(map: &str, functions: &HashSet<String>, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut missing = Vec::new();
     for (line, number) in map.lines().zip(1..) {

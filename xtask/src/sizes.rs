@@ -1,4 +1,4 @@
-//! What each feature adds to the command that people install, and to building it.
+//! The cost of each feature of the command: bytes of the binary, and time to build it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ const MANIFEST: &str = "crates/tract-cli/Cargo.toml";
 /// Removed before each build, which is from nothing.
 const TARGET: &str = "target/sizes";
 
-/// Builds the command with its default features; then without each of the named ones that is a default, and
-/// with each that is none. Without names: all.
+/// Builds the command with its default features, then once per named feature: without it if it is a
+/// default, with it if it is not. No names means all features.
 pub(crate) fn run(names: &[String]) -> Outcome {
     let manifest = std::fs::read_to_string(MANIFEST).map_err(|error| error.to_string())?;
     let features = features(&manifest);

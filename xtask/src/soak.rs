@@ -1,5 +1,5 @@
 //! The tests of durability and concurrency at the sizes of a change under review, one after the
-//! other, with a table of what they found. A suite that did not run is a failure.
+//! other, with a table of their findings. A suite that did not run is a failure.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -24,7 +24,7 @@ struct Suite {
     name: &'static str,
     /// The folder of the package, and the name of the binary.
     binary: (&'static str, &'static str),
-    /// Which of its tests: those whose names hold one of these; all where there is none.
+    /// Selects the tests whose names contain one of these; empty selects all.
     filters: &'static [&'static str],
     /// Of which stores there is to be a line, and under which name; else they count as one line.
     lines: &'static [(&'static str, &'static [&'static str])],
@@ -127,7 +127,7 @@ const SUITES: &[Suite] = &[
     suite("golden files", TESTS).filters(&["golden::"]).lines(&[("T13 golden stores", ALL)]),
 ];
 
-/// What is not done on a store, and why.
+/// The suites that a store does not run, with the reason.
 const NOT_DONE: &[(&str, &str, &str)] = &[
     (
         "T2, T3, T4",
@@ -195,7 +195,7 @@ fn member<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     rest.split('"').next()
 }
 
-/// Builds everything at once, so that features are the same for all, and says where it is.
+/// Builds all packages in one call, so that all have the same features, and returns their test binaries.
 fn built() -> Result<Vec<Binary>, String> {
     println!("--- cargo test --no-run");
     let mut command = crate::cargo_command();

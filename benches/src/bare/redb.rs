@@ -84,7 +84,7 @@ fn moved(tables: &mut Tables<'_>, n: u64, segment: u8, name: &[u8]) -> Outcome<(
 }
 
 impl BareRedb {
-    /// Makes a file for messages whose contents and records are so many bytes long.
+    /// Makes a file for messages with contents and records of the given lengths in bytes.
     pub(super) fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         let mut builder = Database::builder();
         builder.set_cache_size(CACHE_BYTES);

@@ -32,7 +32,7 @@ const fn place(segment: i64, position: i64) -> i64 {
 }
 
 impl BareSqlite {
-    /// Makes a file for messages whose contents and records are so many bytes long.
+    /// Makes a file for messages with contents and records of the given lengths in bytes.
     pub(super) fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         // The tables and indexes of a store, by making an empty one.
         drop(tract_store_sqlite::open(path, &SqliteOptions::new().create(true))?);
@@ -54,7 +54,7 @@ impl BareSqlite {
     /// bytes it read.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// Errors of SQLite.
     pub fn read(&self) -> Outcome<u64> {
         let mut read = 0;
         let rows = [
@@ -122,7 +122,7 @@ impl BareEngine for BareSqlite {
     }
 }
 
-/// A transaction of the bare engine, and what it writes.
+/// A transaction of the bare engine with its statements.
 struct Bare<'a> {
     writing: &'a Connection,
     content: &'a [u8],

@@ -169,7 +169,7 @@ pub(super) fn sent(own: &Own<'_>, clients: usize, time: Duration) -> f64 {
                     client.query_typed(&sql, &values).await
                 };
                 let row = &rows.unwrap()[0];
-                // Anything else than nothing says that it took the long way.
+                // Any other value means that the statement fell back to its slow path.
                 assert_eq!(row.get::<_, Option<Vec<Option<Vec<u8>>>>>(0), None);
                 done += 1;
             }

@@ -1,5 +1,5 @@
-//! Sixteen writers, each on a branch of its own: grouped, against one after the other; and what the
-//! bare engines gain by writing what half of them write in one transaction.
+//! Sixteen writers, each on its own branch: group commit compared with one write after the other, and
+//! the gain of the bare engines if half of the writes share one transaction.
 
 use std::sync::Mutex;
 

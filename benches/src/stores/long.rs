@@ -12,7 +12,7 @@ use crate::messages;
 use crate::table::{Table, median, micros, timed};
 
 const ROUNDS: usize = 5;
-/// What is measured, in the order of the figures.
+/// The verbs that are measured, in the order of the figures.
 const VERBS: [&str; 7] = [
     "the counts of a branch (status)",
     "the last 5 commits with their numbers (log -n 5)",

@@ -46,8 +46,8 @@ pub(crate) fn compare(table: &mut Table, on: &str, large: u64, [small, big]: [[f
     }
 }
 
-/// What quick repair costs each append of a large file, and what it saves when it is opened after a
-/// kill: a choice that redb leaves to its user.
+/// The cost of quick repair per append to a large file, and the time it saves when the file is opened
+/// after a kill. redb leaves the choice to its user.
 fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
     let path = folder.join("tract.store");
     let [with, without] = [true, false].map(|quick| {
@@ -56,7 +56,7 @@ fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
         let tract = block_on(OpenOptions::new().branch("line-0").open_store(store)).unwrap();
         let append = |n| micros(timed(|| block_on(tract.user(messages::text(n))).unwrap()).1);
         let appended = median((0..50).map(append).collect());
-        // What a kill leaves is the file of a store that was not closed.
+        // A kill leaves the file of a store that was not closed.
         let killed = folder.join("killed.store");
         std::fs::copy(&path, &killed).unwrap();
         // Opening flushes: the copy itself must be on the disk before.

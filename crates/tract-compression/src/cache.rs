@@ -1,5 +1,6 @@
-//! Dictionaries that were used lately, each by where it was read and by what it holds. What one store
-//! has is no answer to what another one reads: its own copies may be damaged or missing.
+//! A cache of recently used dictionaries, keyed by the store and repository they were read from and by
+//! their content. A dictionary of one store is never used for another: the copies of that store may be
+//! damaged or missing, and a read must report it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Names a dictionary: the first four bytes of the hash of what it holds.
+/// The id of a dictionary: the first four bytes of the hash of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DictionaryId([u8; 4]);
 
@@ -85,7 +85,7 @@ mod with {
     use super::DictionaryId;
     use crate::{DICTIONARY_BYTES, frame};
 
-    /// A dictionary is judged by so many samples.
+    /// The number of samples that a dictionary is evaluated on.
     const WEIGHED_SAMPLES: usize = 4096;
 
     /// A dictionary, ready to compress and to decompress with.

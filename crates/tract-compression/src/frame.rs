@@ -10,11 +10,11 @@ use crate::{DecodeError, FRAME, WITH_DICTIONARY};
 
 /// The number that frames begin with.
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-/// How well blobs are compressed while their write is waited for.
+/// Compression level of an append, which the caller waits for.
 const QUICK: i32 = 1;
-/// How well repacked blobs are compressed: what is written once and read often may take longer.
+/// Compression level of a repack: blobs are written once and read often, so it may take longer.
 pub(crate) const THOROUGH: i32 = 12;
-/// Contexts keep no more memory than this for what they copy.
+/// Maximum size of the buffer that a context keeps between calls.
 const KEPT_BYTES: usize = 1 << 20;
 /// No blob of a store is longer.
 const MAX_BYTES: u64 = 1 << 30;
@@ -26,7 +26,7 @@ thread_local! {
         RefCell::new((DCtx::create(), Vec::new()));
 }
 
-/// Whether so many stored bytes are at most nine tenths of the plain ones.
+/// Returns whether the stored length is at most nine tenths of the plain length.
 fn saves_a_tenth(stored: usize, plain: usize) -> bool {
     stored + plain / 10 <= plain
 }
@@ -100,7 +100,8 @@ fn decompress(
     frame: &[u8],
     dictionary: Option<&DecoderDictionary<'_>>,
 ) -> Option<Vec<u8>> {
-    // What is damaged may name any length: it has to fit, and bytes that are never written take no memory.
+    // A damaged frame may state any length, so it is limited. Pages of the buffer that are never written
+    // take no memory.
     let length = zstd_safe::get_frame_content_size(frame).ok()??;
     if length > MAX_BYTES {
         return None;

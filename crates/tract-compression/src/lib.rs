@@ -1,4 +1,4 @@
-//! How stores keep the bytes of a blob: plain, or compressed where that saves a tenth.
+//! The stored form of a blob: plain, or compressed if that saves a tenth.
 //!
 //! | first byte | what follows |
 //! | --- | --- |
@@ -42,39 +42,40 @@ const WITH_DICTIONARY: u8 = 0xFD;
 /// Whether this build reads and writes what is compressed.
 pub const IS_AVAILABLE: bool = cfg!(feature = "zstd");
 
-/// Blobs of so many bytes are compressed when they are written. Shorter ones gain little without a
-/// dictionary, and would make each append wait.
+/// Minimum length in bytes of a blob that is compressed when it is written. Shorter ones gain little
+/// without a dictionary, and compressing them would slow every append.
 pub const MIN_BYTES: usize = 1024;
 
-/// Dictionaries have at most so many bytes.
+/// Maximum dictionary size in bytes.
 pub const DICTIONARY_BYTES: usize = 112 << 10;
 
-/// A store keeps so many copies of each dictionary: one that is damaged must not take with it what needs it.
+/// Copies of each dictionary in a store. With one copy, damage to it would lose every blob compressed
+/// with it.
 pub const DICTIONARY_COPIES: u8 = 2;
 
-/// A dictionary is trained on so many bytes of blobs.
+/// Bytes of blobs that a dictionary is trained on.
 pub const SAMPLE_BYTES: u64 = 100 * DICTIONARY_BYTES as u64;
 
-/// Longer blobs are no samples, and gain nothing from a dictionary: they repeat enough of themselves.
+/// Maximum length in bytes of a sample. Longer blobs gain nothing from a dictionary: they contain enough
+/// repetition themselves.
 pub const MAX_SAMPLE_BYTES: usize = 64 << 10;
 
 /// Why stored bytes cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// This build lacks the feature that reads what is compressed.
+    /// This build lacks the feature that decompresses.
     #[error("the bytes are compressed, and this build lacks the feature `compression`")]
     Unavailable,
     /// The dictionary is not stored.
     #[error("the bytes are compressed with dictionary {0}, which is not stored")]
     NoDictionary(DictionaryId),
-    /// The bytes are no frame.
+    /// The bytes are not a compressed frame.
     #[error("the compressed bytes are damaged")]
     Damaged,
 }
 
-/// Returns the bytes as they are stored when a blob is written: compressed when there are many of
-/// them and that saves a tenth.
+/// Encodes a blob for storage. Compresses it if it has at least [`MIN_BYTES`] and shrinks by a tenth.
 pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
     #[cfg(feature = "zstd")]
     if plain.len() >= MIN_BYTES
@@ -85,7 +86,7 @@ pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
     as_it_is(plain)
 }
 
-/// Returns the bytes as few as can be had.
+/// Returns the smallest encoding.
 fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p, [u8]> {
     #[cfg(feature = "zstd")]
     {
@@ -146,14 +147,14 @@ pub fn dictionary_of(stored: &[u8]) -> Option<DictionaryId> {
     Some(DictionaryId::from_bytes(*id))
 }
 
-/// Forgets the dictionaries that were used lately: for tests of what the stores hold.
+/// Empties the cache of dictionaries, so that tests read them from the store.
 #[doc(hidden)]
 pub fn forget_dictionaries() {
     #[cfg(feature = "zstd")]
     cache::clear();
 }
 
-/// Where dictionaries are read: a store that is open, and a repository in it.
+/// The source of dictionaries: an open store, and a repository in it.
 pub type DictionaryScope = (u64, u64);
 
 /// Finds the dictionary that stored bytes need: among those that were read there lately, else `load` reads it
@@ -174,10 +175,10 @@ pub fn dictionary_for<E>(
     Ok(None)
 }
 
-/// Returns the plain bytes of what is stored.
+/// Decodes a stored blob.
 ///
 /// # Errors
-/// `NoDictionary` when the dictionary that it needs is not the given one; `Damaged` when it is no frame;
+/// `NoDictionary` if the given dictionary is not the one it needs; `Damaged` if it is not a frame;
 /// `Unavailable` when this build cannot decompress.
 pub fn decode_with<'s>(
     stored: &'s [u8],
@@ -265,7 +266,7 @@ mod tests {
         for at in 0..stored.len() * 8 {
             let mut flipped = stored.clone();
             flipped[at / 8] ^= 1 << (at % 8);
-            // Some flips give other bytes, which their hash tells; none panics or takes much memory.
+            // Some flips decode to other bytes, which the hash reveals. None panics or allocates much memory.
             let _ = plain(&flipped);
         }
     }
@@ -301,7 +302,7 @@ mod tests {
         let load = |_| Ok::<_, Infallible>(Some(dictionary.stored()));
         let read = decode((0, 0), &stored, load).expect("nothing fails").expect("it is sound");
         assert_eq!(read, text.as_bytes());
-        // The dictionary is remembered by what it holds.
+        // The cache is keyed by the content of the dictionary.
         assert_eq!(plain(&stored).as_deref(), Ok(text.as_bytes()));
         // Another store has to have it itself.
         let none = |_| Ok::<_, Infallible>(None);

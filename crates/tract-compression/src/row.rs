@@ -1,6 +1,6 @@
 //! A dictionary as a row of a store.
 
-/// What a store keeps of a dictionary, under the dictionary's id.
+/// The row of a dictionary in a store, under the dictionary's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictionaryRow<'r> {
     /// Rises with each dictionary of a repository: the highest is the newest.
@@ -8,7 +8,7 @@ pub struct DictionaryRow<'r> {
     /// Something was erased since it was trained, and it may hold parts of that: nothing more is
     /// compressed with it, and it is removed when the store is wiped.
     pub is_stale: bool,
-    /// What [`Dictionary::stored`](crate::Dictionary::stored) gave.
+    /// The bytes of [`Dictionary::stored`](crate::Dictionary::stored).
     pub stored: &'r [u8],
 }
 

@@ -12,7 +12,7 @@ use crate::names;
 const OPTIONS: &str = "`name`, `description`, `read_only`, `idempotent`, `destructive`, \
                        `timeout_ms`, `type`, `crate`";
 
-/// What `#[tool(..)]` on an item says.
+/// The arguments of `#[tool(..)]` on an item.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Option<LitStr>,
@@ -177,8 +177,8 @@ pub(crate) fn is_for_field(attribute: &Attribute) -> bool {
     ["doc", "tool", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
 }
 
-/// An item without what only our expansion understands, so that it says nothing more than our
-/// own error.
+/// Returns the item without attributes that only our expansion understands, so that the compiler
+/// reports nothing but our own error.
 pub(crate) fn without_ours(mut item: Item) -> Item {
     let stays =
         |attribute: &Attribute| !is_for_field(attribute) || attribute.path().is_ident("doc");

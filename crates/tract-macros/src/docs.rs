@@ -1,4 +1,4 @@
-//! What doc comments say.
+//! Reads doc comments.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;

@@ -1,4 +1,4 @@
-//! Where the code that an attribute writes finds ours, under the name that a `Cargo.toml` gives it.
+//! Finds the path to our crates in generated code, under the name in the user's `Cargo.toml`.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use quote::quote;
 
 /// Returns the path of the module that written code refers to.
 ///
-/// That is `tract`'s, else `tract-tools`', under the names that the manifest gives them.
+/// It is in `tract`, or else in `tract-tools`, under their names in the manifest.
 pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
     match given {
         Some(path) => quote!(#path::tools::typed::__private),
@@ -79,7 +79,7 @@ struct DependencyEntry {
     inherited: bool,
 }
 
-/// Reads the lines that say what a manifest depends on. Inline tables are one line in TOML.
+/// Reads the dependency lines of a manifest. An inline table is one line in TOML.
 fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEntry)> {
     let mut found: Vec<(String, DependencyEntry)> = Vec::new();
     // The table that lines belong to: none, one of dependencies, or one dependency.

@@ -41,7 +41,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
     let timeout = options.timeout().map(|timeout| quote!(.timeout(#timeout)));
     let vis = &structure.vis;
     let context = Ident::new("context", Span::mixed_site());
-    // Where `run` is missing or of another form, the struct's name is what is marked.
+    // If `run` is missing or has another signature, the error points at the name of the struct.
     let run = quote_spanned!(ident.span()=> #ident::run);
     let marked = paths::respanned(&private, ident.span());
     let entered = quote_spanned!(ident.span()=> #marked::enter(#run, self, #context).await);

@@ -37,7 +37,7 @@ pub(crate) fn has_serde_word(attributes: &[Attribute], word: &str) -> bool {
     let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let mut found = false;
     for attribute in ours {
-        // What serde does not understand, serde says.
+        // serde reports the attributes that it does not know.
         let _ = attribute.parse_nested_meta(|meta| {
             found |= meta.path.is_ident(word);
             if meta.input.peek(Token![=]) {

@@ -20,11 +20,11 @@ use tract_secrets::Scanner;
 
 use crate::metrics::Instruments;
 
-/// What all spans of a process share.
+/// The state that all spans of a process share.
 pub(crate) struct Shared {
     pub(crate) tracer: SdkTracer,
     pub(crate) instruments: Option<Instruments>,
-    /// The parent of spans that have none in `tracing`: the command, else the caller's span.
+    /// The parent of spans without one in `tracing`: the command, else the caller's span.
     pub(crate) root: OnceLock<Context>,
     pub(crate) caller: Context,
 }
@@ -48,7 +48,7 @@ struct OpenSpan {
     fields: Fields,
 }
 
-/// What was recorded in a span.
+/// The attributes recorded in a span.
 #[derive(Default)]
 struct Fields {
     name: Option<String>,
@@ -126,7 +126,7 @@ impl Visit for Fields {
             names::OTEL_NAME => self.name = Some(value.to_owned()),
             names::OTEL_KIND => self.client = value == "client",
             names::OTEL_STATUS => self.failed = value == "ERROR",
-            // `tracing` has no lists.
+            // Fields of `tracing` cannot be lists.
             name @ names::FINISH_REASONS => {
                 let list = vec![StringValue::from(value.to_owned())];
                 self.set(name, Value::Array(Array::String(list)));

@@ -22,7 +22,7 @@ impl Instruments {
         Self { rows }
     }
 
-    /// Adds what a span says.
+    /// Adds the figures of a span.
     pub(crate) fn add(&self, span: &str, took: Duration, attributes: &[KeyValue]) {
         for (spec, instrument) in self.rows.iter().filter(|(spec, _)| spec.span == span) {
             let value = |name: &str| {

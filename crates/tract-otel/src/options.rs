@@ -7,12 +7,12 @@ use tract_core::telemetry::names::CONTENT_VARIABLE;
 
 /// How long the flush at the end may take by default.
 pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(2);
-/// How long one export may take by default, as the specification says.
+/// The default timeout of one export, from the specification.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The default of the specification, for collectors on the same machine.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 
-/// Where telemetry goes, and what is in it.
+/// The destination of telemetry, and its contents.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct TelemetryOptions {
     pub(crate) service_name: Option<String>,
     pub(crate) content: bool,
     pub(crate) timeout: Duration,
-    /// Absent where neither the environment nor the program says it.
+    /// Absent if neither the environment nor the program sets it.
     pub(crate) flush_within: Option<Duration>,
     pub(crate) remembered_in: Option<PathBuf>,
     pub(crate) parent: Option<(String, String)>,
@@ -40,7 +40,7 @@ pub struct TelemetryOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// An endpoint that is no URL.
+    /// An endpoint that is not a URL.
     #[error("{name}: expected a URL that starts with http:// or https://")]
     Endpoint {
         /// The variable.
@@ -78,7 +78,7 @@ impl TelemetryOptions {
     /// Sends spans and metrics to a collector: to `ENDPOINT/v1/traces` and `ENDPOINT/v1/metrics`.
     ///
     /// # Errors
-    /// [`OptionsError::Endpoint`] when it is no URL.
+    /// [`OptionsError::Endpoint`] if it is not a URL.
     pub fn new(endpoint: &str) -> Result<Self, OptionsError> {
         let base = url("endpoint", endpoint)?;
         Ok(Self {
@@ -174,8 +174,8 @@ impl TelemetryOptions {
         self
     }
 
-    /// Sets how long the flush at the end may take; 2 seconds by default, else what
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT` says.
+    /// Sets the time limit of the flush at the end. Without a call, it is
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, or 2 seconds.
     #[must_use]
     pub fn flush_within(mut self, bound: Duration) -> Self {
         self.flush_within = Some(bound);
@@ -197,8 +197,8 @@ impl TelemetryOptions {
         self
     }
 
-    /// Sets the span that spans without a parent belong to: the value of a `traceparent` header. A
-    /// value that is none is ignored.
+    /// Sets the parent of spans without one: the value of a `traceparent` header. An invalid value is
+    /// ignored.
     #[must_use]
     pub fn parent(mut self, traceparent: impl Into<String>) -> Self {
         self.parent = Some((traceparent.into(), String::new()));
@@ -206,7 +206,7 @@ impl TelemetryOptions {
     }
 }
 
-/// Where a signal goes; `None` when it is off.
+/// The endpoint of a signal; `None` if the signal is off.
 fn endpoint(
     read: &impl Fn(&str) -> Option<String>,
     upper: &str,

@@ -137,8 +137,8 @@ impl Telemetry {
         SpanLayer { shared: Arc::clone(&self.shared) }.with_filter(own)
     }
 
-    /// Begins the span of a command line, which is the parent of all spans that have no other. There
-    /// is one in a process: a second one has no children.
+    /// Begins the span of a command, the parent of all spans without one. A process has one such span;
+    /// a second one gets no children.
     pub fn command(&self, verb: &str) -> CommandSpan {
         let tracer = &self.shared.tracer;
         let builder = tracer
@@ -247,7 +247,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// The service: what the environment says of it, else what the options say.
+/// Returns the attributes of the service, from the environment or else from the options.
 fn resource(options: &TelemetryOptions) -> Resource {
     let resource = Resource::builder().build();
     let key = opentelemetry::Key::from_static_str("service.name");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// programs.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// The file that says when a collector did not answer.
+/// The file with the time at which a collector did not answer.
 #[derive(Debug)]
 pub(crate) struct Unresponsive {
     file: PathBuf,

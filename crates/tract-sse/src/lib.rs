@@ -20,13 +20,13 @@ pub use self::lines::Lines;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SseEvent {
-    /// What the `event` field says; empty when it says nothing.
+    /// The value of the `event` field; empty if there is none.
     pub event: String,
     /// The lines of `data`, joined by newlines.
     pub data: String,
 }
 
-/// Why bytes are no events.
+/// The error of a stream that cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// An event is longer than allowed.
@@ -43,7 +43,7 @@ pub enum SseError {
 /// - Lines end with LF, CR LF or CR; a leading byte order mark is left out.
 /// - Bytes that are not UTF-8 are replaced by U+FFFD.
 /// - Lines of `data` are joined by newlines; comments and unknown fields are left out.
-/// - An event without `data` is none.
+/// - An event without `data` is dropped.
 /// - A stream that ends without the blank line still gives its last event, by [`end`](Self::end).
 #[derive(Clone, Debug, Default)]
 pub struct SseDecoder {
@@ -51,7 +51,7 @@ pub struct SseDecoder {
     open: OpenEvent,
 }
 
-/// The event whose lines are coming in, and what the stream said of itself.
+/// The incomplete event, and the last id and retry time of the stream.
 #[derive(Clone, Debug, Default)]
 struct OpenEvent {
     event: String,
@@ -66,7 +66,7 @@ impl SseDecoder {
         Self::default()
     }
 
-    /// Makes a decoder that holds so many bytes of an event at most.
+    /// Makes a decoder with a limit on the bytes of one event.
     pub fn with_limit(limit_bytes: usize) -> Self {
         Self { lines: Lines::with_limit(limit_bytes), open: OpenEvent::default() }
     }
@@ -106,7 +106,7 @@ impl SseDecoder {
         self.open.last_id.as_deref()
     }
 
-    /// Returns how long the server wants clients to wait before that.
+    /// Returns the delay that the server requested before a reconnection.
     pub fn retry(&self) -> Option<Duration> {
         self.open.retry
     }
@@ -134,7 +134,7 @@ impl OpenEvent {
                 self.last_id = Some(value.to_owned()).filter(|id| !id.is_empty());
             }
             "retry" => self.retry = value.parse().ok().map(Duration::from_millis).or(self.retry),
-            // Comments have no name.
+            // A comment is a field without a name.
             _ => {}
         }
         None

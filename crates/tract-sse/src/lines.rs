@@ -22,7 +22,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Makes lines that hold so many bytes at most, with what is kept of the lines before.
+    /// Makes a splitter with a limit on the bytes of a line plus those kept of earlier lines.
     pub fn with_limit(limit_bytes: usize) -> Self {
         Self { limit_bytes, line: Vec::new(), held: 0, after_cr: false, begun: false }
     }
@@ -36,7 +36,7 @@ impl Lines {
     /// lines so far are kept and count towards the limit.
     ///
     /// # Errors
-    /// [`SseError`], and what `each` returns.
+    /// [`SseError`], and the errors of `each`.
     pub fn push<E: From<SseError>>(
         &mut self,
         bytes: &[u8],
@@ -69,7 +69,7 @@ impl Lines {
         if line.is_empty() { None } else { Some(self.text(&line).into_owned()) }
     }
 
-    /// A line as text. The standard says that bytes that are not UTF-8 are replaced by U+FFFD.
+    /// Decodes a line. The standard replaces bytes that are not UTF-8 by U+FFFD.
     fn text<'a>(&mut self, line: &'a [u8]) -> Cow<'a, str> {
         // A byte order mark may precede the first line.
         let is_first = !std::mem::replace(&mut self.begun, true);

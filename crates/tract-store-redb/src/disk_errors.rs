@@ -1,5 +1,5 @@
-//! The k-th access of the disk fails, for each k: an error and never a lie, and what was
-//! acknowledged is there afterwards.
+//! Fails the k-th access of the disk, for each k. Each failure is reported, and acknowledged writes
+//! are there afterwards.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use tract_testkit::fixtures::appending;
 use crate::RedbStore;
 use crate::power_loss::{self, open};
 
-/// How the disk fails.
+/// The kind of failure of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failing {
     /// One access fails, those after it work again.
@@ -28,7 +28,7 @@ enum Failing {
 struct Accesses {
     /// Accesses that write, so far.
     done: usize,
-    /// Which of them fails, and how.
+    /// The access that fails, and the kind of failure.
     fails: Option<(usize, Failing)>,
 }
 
@@ -83,8 +83,8 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Appends until the disk fails or so many are there; gives the commits that were acknowledged,
-/// and the one that was not, and why.
+/// Appends until the disk fails or `many` commits exist. Returns the acknowledged commits, and the one
+/// that was not acknowledged with its error.
 fn append(
     store: &RedbStore,
     many: usize,

@@ -26,7 +26,7 @@ use crate::snapshot::{self, Snapshot};
 /// How much of the file a check keeps in memory.
 const CHECK_CACHE_BYTES: usize = 16 << 20;
 
-/// Where a space lives. The names belong to the format.
+/// The table of a space. The names belong to the format.
 pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
     TableDefinition::new(match space {
         Space::Commits => "tract-commits-1",
@@ -140,7 +140,7 @@ impl RedbEngine {
         files::sync_folder(folder);
         *self.opened() = OpenedFile::of(self.path.clone(), handle.file());
         if let Some(File::Writable(old, _)) = file.replace(File::Writable(database, Some(handle))) {
-            // Its file has no name any more.
+            // Its file was unlinked.
             release(old);
         }
         Ok(())
@@ -284,8 +284,8 @@ impl KvEngine for RedbEngine {
         Ok(remove_copies(&self.path))
     }
 
-    /// Checks every page and the lists of free ones, on a copy in memory of what has to be written
-    /// for that. Waits until no write is in progress, and blocks new ones.
+    /// Checks every page and the lists of free pages. The check writes; the writes go to a copy in memory.
+    /// Waits until no write is in progress, and blocks new ones.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         let file = self.file();
         let checked = contained("check", || {

@@ -59,7 +59,7 @@ pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,
 ) -> StoreResult<T> {
-    // What redb leaves behind it marks itself: a transaction that is dropped while unwinding
-    // makes the next opening repair the file, and its own locks are poisoned.
+    // redb marks its own state as unfinished: a transaction that is dropped while unwinding makes the
+    // next opening repair the file, and its locks are poisoned.
     files::contained(BACKEND, op, call)
 }

@@ -34,7 +34,7 @@ struct Inner {
     is_full: std::sync::atomic::AtomicBool,
 }
 
-/// What happens to redb's writes.
+/// The treatment of redb's writes.
 #[derive(Debug)]
 enum Writes {
     /// redb has written nothing.
@@ -266,7 +266,7 @@ mod tests {
         let database = open(&handle);
         handle.start_writing().expect("it writes");
         put(&database, 8);
-        // The process ends without closing: the file says that it was open.
+        // The process ends without closing, which the header of the file records.
         std::fs::copy(&path, folder.path().join("killed.redb")).expect("it is copied");
         database.close().expect("it closes");
         for (name, is_closed) in [("killed.redb", false), ("a.redb", true)] {

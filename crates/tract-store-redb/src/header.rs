@@ -1,6 +1,6 @@
-//! What redb's header says that redb does not check: its layout is in redb's `docs/design.md`.
+//! Checks of redb's header that redb does not make itself. The layout is in redb's `docs/design.md`.
 
-/// How every redb file begins.
+/// The first bytes of every redb file.
 pub(crate) const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// Bytes of the header that are looked at.

@@ -18,7 +18,7 @@ use crate::header;
 /// A store in one redb file.
 pub type RedbStore = KvStore<RedbEngine>;
 
-/// How a store is opened; its engine keeps up to 64 MiB in memory.
+/// Options for opening a store. Its engine keeps up to 64 MiB in memory.
 pub type RedbOptions = files::FileOptions;
 
 /// How many bytes of the file are kept in memory at most.
@@ -102,13 +102,13 @@ fn require_same_file(opened: &OpenedFile) -> StoreResult<()> {
     Err(new(StoreErrorKind::Busy, "open", "the file was replaced while it was being opened"))
 }
 
-/// Whether an error says that a file cannot be written.
+/// Returns whether an error means that a file cannot be written.
 fn is_unwritable(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
-/// Says whether there is a file that may be a store; an empty one is none yet.
+/// Returns whether the file may be a store. An empty one is not a store yet.
 fn inspect(path: &Path) -> StoreResult<bool> {
     use std::io::Read;
     let not_a_store = |found: &str| {
@@ -246,7 +246,7 @@ mod tests {
         let error = open(&path, &impatient).expect_err("the new file is locked");
         assert_eq!(error.kind, StoreErrorKind::Busy);
         block_on(store.close()).unwrap();
-        // It gets the lock of the old file, which has no name any more.
+        // It gets the lock of the old file, which was unlinked.
         let error = writable(&Database::builder(), &path, waiting).err().expect("an error");
         assert_eq!(error.kind, StoreErrorKind::Busy, "{error}");
         assert!(open(&path, &impatient).is_ok());

@@ -88,7 +88,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
         image.write_to(&place)?;
         let options = RedbOptions::new().quick_repair(quick_repair);
         let store: ThreadedStore<RedbStore> = crate::open(place.join(FILE), &options)?;
-        // What was left takes more.
+        // The surviving store accepts further writes.
         crash::append(&store, &repo, 1, 1, |_| {})?;
         Ok(Arc::new(store) as Arc<dyn Store>)
     };

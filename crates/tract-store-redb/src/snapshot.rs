@@ -17,7 +17,7 @@ type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 pub(crate) struct Snapshot<'a> {
     tables: [OnceCell<Option<Table>>; Space::ALL.len()],
     transaction: ReadTransaction,
-    /// Keeps the file from being closed or checked meanwhile.
+    /// Keeps the file from being closed or checked while the snapshot exists.
     _file: RwLockReadGuard<'a, Option<File>>,
 }
 

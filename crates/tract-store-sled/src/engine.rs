@@ -29,13 +29,13 @@ pub(crate) struct Folder {
 /// How long closing waits for sled to release a folder after a write that failed.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// How long a flush waits before it is looked whether a write failed meanwhile.
+/// How long a flush waits before it checks whether a concurrent write failed.
 const WAKE: Duration = Duration::from_millis(200);
 
-/// What a handle may do with its folder.
+/// The state of a handle.
 enum State {
     Open(Folder),
-    /// A write failed: sled's memory may hold half a batch, and flushing may wait for ever.
+    /// A write failed: sled's memory may contain half a batch, and a flush may never return.
     Failed {
         cause: String,
         folder: Folder,
@@ -58,7 +58,7 @@ pub struct SledEngine {
     path: PathBuf,
     /// The file in the folder that has the log.
     log: OpenedFile,
-    /// sled has no snapshots of its own: a write waits for all readers, and they for it.
+    /// sled does not provide snapshots, so a write excludes all readers.
     state: RwLock<State>,
 }
 
@@ -73,8 +73,8 @@ fn failed(op: &'static str, cause: &str) -> StoreError {
     new(StoreErrorKind::Poisoned, op, message)
 }
 
-/// Drops a folder whose last write failed. sled 0.34 flushes when it is dropped, and waits for ever
-/// for a write that it gave up on halfway: that happens on a thread of its own.
+/// Drops a folder whose last write failed. sled 0.34 flushes when it is dropped, and never returns if it
+/// gave up on a write halfway, so this happens on a separate thread.
 fn release(folder: Folder) -> StoreResult<()> {
     let (done, dropped) = mpsc::channel();
     let drop_folder = move || {

@@ -40,7 +40,7 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
         sled::Error::CollectionNotFound(_) | sled::Error::ReportableBug(_) => {
             StoreErrorKind::Engine
         }
-        // sled says it in words only.
+        // sled reports it only as text.
         sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
             StoreErrorKind::Busy
         }

@@ -17,13 +17,13 @@ use tract_kv::files::sync_folder;
 #[derive(Debug)]
 pub(crate) struct Flush {
     log: File,
-    /// Where values go that are too long for a segment of the log, one file each.
+    /// The folder of values that are too long for a segment of the log, one file each.
     long: PathBuf,
     /// Those of them that were flushed already.
     flushed: HashSet<OsString>,
     /// When that folder was last changed, where it is sure that `flushed` knows it as it was then.
     listed: Option<SystemTime>,
-    /// What the flushes have looked at, which tests bound.
+    /// Counts of files that flushes looked at, for tests.
     #[cfg(test)]
     counts: FlushCounts,
 }
@@ -68,7 +68,7 @@ impl Flush {
             // Listed after a change that is old enough, the folder is known as it is.
             self.listed = changed.filter(settled);
         }
-        // Growing counts: the length of the file is part of what reading needs.
+        // Data-only sync is enough even if the file grew: it includes the length, which reads need.
         self.log.sync_data()
     }
 
@@ -85,7 +85,7 @@ impl Flush {
             if !self.flushed.contains(&name) {
                 match File::open(self.long.join(&name)) {
                     Ok(file) => file.sync_all()?,
-                    // sled removes those that nothing points to any more.
+                    // sled removes unreferenced files concurrently.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 }
@@ -109,7 +109,7 @@ impl Flush {
 mod tests {
     use super::*;
 
-    /// A folder with so many long values, which changed last a minute ago.
+    /// A folder with the given number of long values, last changed a minute ago.
     fn folder(values: usize) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("blobs")).unwrap();

@@ -16,7 +16,7 @@ use crate::flush::Flush;
 /// A store in one sled folder.
 pub type SledStore = KvStore<SledEngine>;
 
-/// How a store is opened; its engine keeps up to 64 MiB in memory.
+/// Options for opening a store. Its engine keeps up to 64 MiB in memory.
 pub type SledOptions = files::FileOptions;
 
 /// How many bytes of pages sled keeps in memory, about.
@@ -99,7 +99,7 @@ fn open_folder(path: &Path) -> StoreResult<Folder> {
 
 /// Removes snapshots of sled's that were not finished. sled 0.34 writes one under a name of its own
 /// when it opens a folder, and renames it when it is whole; where the disk is full, or the process
-/// is killed, it later takes the half one for the newest and refuses the folder for ever.
+/// is killed, it later takes the partial one for the newest and never opens the folder again.
 fn remove_unfinished_snapshots(folder: &Path) {
     // A process that has the folder open may be writing one. What cannot be removed, sled reports.
     let Ok(log) = std::fs::File::open(folder.join("db")) else { return };
@@ -119,7 +119,7 @@ fn is_unfinished_snapshot(name: &OsStr) -> bool {
     name.starts_with(b"snap.") && name.ends_with(b".generating")
 }
 
-/// Says whether there is a folder that may be a store; an empty or half made one is none yet.
+/// Returns whether the folder may be a store. An empty or half-made one is not a store yet.
 fn inspect(path: &Path) -> StoreResult<bool> {
     let not_a_store = |found: &str| {
         let message = format!("expected a folder of sled, found {found}: {}", path.display());

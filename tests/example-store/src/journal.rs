@@ -13,7 +13,7 @@ use tract_kv::{
 /// The backend's name in errors.
 pub(crate) const NAME: &str = "journal";
 
-/// How the file begins: what it is, and the version of its own layout.
+/// The first bytes of the file: its type and the version of its layout.
 pub(crate) const MAGIC: &[u8; 16] = b"tract journal 1\n";
 
 /// A journal that was read into memory.
@@ -27,7 +27,7 @@ struct State {
     /// `None` once the store is closed.
     file: Option<File>,
     map: KvMap,
-    /// Where the next batch goes: the end of the last whole one.
+    /// The position of the next batch: the end of the last complete one.
     end: u64,
     /// A write or a flush failed: the content of the file after `end` is unknown.
     broken: bool,
@@ -120,7 +120,7 @@ impl KvEngine for JournalEngine {
         Ok(self.state().end)
     }
 
-    /// Reads the file once more: it must say what is in memory.
+    /// Reads the file again and compares it with the state in memory.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let (mut bytes, mut map) = (Vec::new(), KvMap::default());

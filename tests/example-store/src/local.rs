@@ -29,7 +29,7 @@ impl LocalStore {
     }
 
     /// A call that panicked cannot have left half a write: a batch is checked before it changes
-    /// anything. So a poisoned lock is no reason to stop.
+    /// anything. So a poisoned lock can be used.
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ pub type JournalStore = KvStore<JournalEngine>;
 ///
 /// # Errors
 /// `NotAStore` for a file that is not a journal, `Busy` while another process has it open, `Corrupt`
-/// for a damaged one, and what the operating system refuses.
+/// for a damaged one, and the errors of the operating system.
 pub fn open(path: &Path) -> StoreResult<ThreadedStore<JournalStore>> {
     let mut file =
         File::options().read(true).write(true).create(true).truncate(false).open(path)?;

@@ -1,5 +1,5 @@
-//! What a store must remember, and the rules of a write, without any engine: the two other levels
-//! share it.
+//! The data that a store must keep and the rules of a write, independent of an engine. The two other
+//! levels share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -61,7 +61,7 @@ impl Repository {
             return Ok(Applied::Already);
         }
         for edit in &batch.refs {
-            // An edit that changes nothing succeeds, regardless of what it expects.
+            // An edit that changes nothing succeeds, regardless of the value it expects.
             if let Some(conflict) = edit.conflict(self.refs.get(&edit.name)) {
                 return Ok(Applied::Conflict(conflict));
             }

@@ -36,7 +36,7 @@ pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
     found
 }
 
-/// The length of what opens a string literal, and of all of it.
+/// The lengths of the opening quote of a string literal and of the whole literal.
 fn literal(rest: &str) -> Option<(usize, usize)> {
     let unprefixed = rest.trim_start_matches(['b', 'c']);
     let prefix = rest.len() - unprefixed.len();

@@ -1,4 +1,4 @@
-//! The words and type names that this project does not use, and what it uses instead.
+//! The words and type names that this project does not use, each with its replacement.
 //!
 //! Pages and code are held against the words: of code its comments and string literals, tests
 //! included. Every type and function that code defines is held against the names.
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::rust_text::{Prose, prose};
 
-/// A phrase, and what to write instead; matched as whole words.
+/// A phrase and its replacement; matched as whole words.
 const WORDS: &[(&str, &str)] = &[
     ("anew", "again"),
     ("anybody", "a caller, or the passive"),
@@ -61,7 +61,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("xtask/src/tidy/words.rs", "", "the list itself"),
 ];
 
-/// Names of types that say what happened to a thing and not what it is.
+/// Type names that are participles or gestures instead of nouns.
 const TYPES: &[&str] = &[
     "Asked",
     "Before",
@@ -101,14 +101,14 @@ const TYPES: &[&str] = &[
     "Written",
 ];
 
-/// Names of functions that do not say what the function does.
+/// Function names that are not verbs for the work that is done.
 const FUNCTIONS: &[&str] =
     &["apart", "believe", "beside", "hears", "lend", "need", "patiently", "spoil", "told"];
 
-/// Names of variables, parameters and fields that do not say what they hold.
+/// Names of variables, parameters and fields without content.
 const VARIABLES: &[&str] = &["asked", "heard", "hears", "lent", "said", "told", "verdict"];
 
-/// How the name of no function begins: a test is named by a property, not by a clause.
+/// Forbidden beginnings of function names: a test is named after a property, not by a clause.
 const BEGINNINGS: &[&str] = &["what_", "whatever_", "who_", "whoever_", "whose_"];
 
 /// Reports each use of a listed word in a page, in the prose of code or in the name of a function,
@@ -216,7 +216,7 @@ fn spaced(line: &str) -> String {
     spaced
 }
 
-/// The name behind the first of these keywords, where a line begins with what may precede it.
+/// Returns the name that a line defines with one of these keywords.
 fn defined<'a>(line: &'a str, keywords: &[&str]) -> Option<&'a str> {
     let mut words = line.split_whitespace();
     let may_precede = |word: &str| word.starts_with("pub") || matches!(word, "async" | "const");
