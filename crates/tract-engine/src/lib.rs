@@ -32,7 +32,7 @@ pub use crate::repo::error::{
 };
 pub use crate::repo::operation::Operation;
 pub use crate::repo::stats::{Stats, stats};
-pub use crate::repo::{Repo, RepoOptions};
+pub use crate::repo::{Branch, FIRST_BRANCH, Repo, RepoOptions};
 
 pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
 pub use crate::history::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
@@ -64,7 +64,6 @@ pub use crate::search::ranked::{
 pub use crate::verbs::approvals::{
     BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded,
 };
-pub use crate::verbs::branch::{Branch, FIRST_BRANCH};
 pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::verbs::drop_failed::DroppedTurns;

@@ -14,4 +14,4 @@ pub(crate) mod operation;
 pub(crate) mod stats;
 pub(crate) mod wire;
 
-pub use self::handle::{Repo, RepoOptions};
+pub use self::handle::{Branch, FIRST_BRANCH, Repo, RepoOptions};

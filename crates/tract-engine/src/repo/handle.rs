@@ -9,7 +9,7 @@ use tract_core::store::BlobKey;
 use tract_core::{
     ApproxCounter, Batch, Blob, BlobId, Change, Clock, Commit, CommitId, Content, Limits, LogNote,
     ObjectId, OperationId, RefName, RefTarget, RepoName, Store, StoreExt, SystemClock,
-    TokenCounter, Toolset, ToolsetId,
+    TokenCounter, Toolset, ToolsetId, nearest,
 };
 use tract_hooks::{BeforeCompile, Hooks};
 
@@ -131,6 +131,20 @@ impl fmt::Debug for RepoOptions {
             .field("who", &self.who)
             .finish_non_exhaustive()
     }
+}
+
+/// The first branch of a new repository.
+pub const FIRST_BRANCH: &str = "main";
+
+/// A branch and its head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Its name, without `heads/`.
+    pub name: String,
+    /// Its head.
+    pub head: CommitId,
+    /// Whether `HEAD` points to it.
+    pub checked_out: bool,
 }
 
 /// A named repository in a store. It has no current branch: operations take a branch or a head.
@@ -330,6 +344,50 @@ impl Repo {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the branch that `HEAD` points to. Without a `HEAD`, or with one from an older
+    /// version that does not point to a branch, returns the first branch.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn current_branch(&self) -> Result<RefName> {
+        match self.ref_target(&RefName::head()).await? {
+            Some(RefTarget::Ref(name)) if name.branch_name().is_some() => Ok(name),
+            Some(RefTarget::Ref(_) | RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
+                Ok(RefName::branch(FIRST_BRANCH)?)
+            }
+        }
+    }
+
+    /// Lists the branches, sorted by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn branches(&self) -> Result<Vec<Branch>> {
+        let current = self.current_branch().await?;
+        let refs = self.store().list_refs(self.name(), "heads/").await?;
+        let branches = refs.into_iter().filter_map(|(name, target)| {
+            let checked_out = name == current;
+            let head = target.commit()?;
+            Some(Branch { name: name.branch_name()?.to_owned(), head, checked_out })
+        });
+        Ok(branches.collect())
+    }
+
+    /// Returns the error for a branch that does not exist, with the nearest name.
+    pub(crate) async fn unknown_branch(&self, name: &str) -> Result<Error> {
+        let branches = self.branches().await?;
+        let near = nearest(name, branches.iter().map(|branch| branch.name.as_str()));
+        let nearest = near.map(str::to_owned).into_iter().collect();
+        Ok(Error::UnknownBranch { name: name.to_owned(), nearest })
+    }
+
+    /// Checks that garbage collection did not delete commits that the ref log names.
+    pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
+        let found = self.store().commits(self.name(), commits).await?;
+        let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
+        absent.next().map_or(Ok(()), |(commit, _)| Err(Error::Collected { commit: *commit }))
     }
 
     /// Reads a commit.

@@ -154,7 +154,7 @@ impl<'a> ObjectCopier<'a> {
     /// is compared; without, it is known to have none of them.
     ///
     /// # Errors
-    /// Those of the stores; [`Attempts`] tells which call for another try.
+    /// Those of the stores; [`Attempts`](crate::Attempts) tells which call for another try.
     pub(crate) async fn carry_all(
         &mut self,
         order: &[CommitId],

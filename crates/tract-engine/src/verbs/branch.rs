@@ -3,24 +3,10 @@
 use tract_core::store::LogQuery;
 use tract_core::{Applied, CommitId, RefName, RefTarget, nearest};
 
-use crate::repo::Repo;
 use crate::repo::batch::require_done;
 use crate::repo::error::{Error, Result};
+use crate::repo::{FIRST_BRANCH, Repo};
 use crate::write::txn::{Txn, WriteOptions};
-
-/// The first branch of a new repository.
-pub const FIRST_BRANCH: &str = "main";
-
-/// A branch and its head.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Branch {
-    /// Its name, without `heads/`.
-    pub name: String,
-    /// Its head.
-    pub head: CommitId,
-    /// Whether `HEAD` points to it.
-    pub checked_out: bool,
-}
 
 impl Repo {
     /// Makes `HEAD` point to the first branch, if there is no `HEAD` yet. The branch itself starts
@@ -40,35 +26,6 @@ impl Repo {
         let applied = txn.apply("init", &WriteOptions::default()).await?;
         // On a conflict another writer was faster, with the same result.
         Ok(!matches!(applied, Applied::Conflict(_)))
-    }
-
-    /// Returns the branch that `HEAD` points to. Without a `HEAD`, or with one from an older
-    /// version that does not point to a branch, returns the first branch.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn current_branch(&self) -> Result<RefName> {
-        match self.ref_target(&RefName::head()).await? {
-            Some(RefTarget::Ref(name)) if name.branch_name().is_some() => Ok(name),
-            Some(RefTarget::Ref(_) | RefTarget::Commit(_) | RefTarget::Blob(_)) | None => {
-                Ok(RefName::branch(FIRST_BRANCH)?)
-            }
-        }
-    }
-
-    /// Lists the branches, sorted by name.
-    ///
-    /// # Errors
-    /// When the store fails.
-    pub async fn branches(&self) -> Result<Vec<Branch>> {
-        let current = self.current_branch().await?;
-        let refs = self.store().list_refs(self.name(), "heads/").await?;
-        let branches = refs.into_iter().filter_map(|(name, target)| {
-            let checked_out = name == current;
-            let head = target.commit()?;
-            Some(Branch { name: name.branch_name()?.to_owned(), head, checked_out })
-        });
-        Ok(branches.collect())
     }
 
     /// Lists the tags with their commits, sorted by name.
@@ -293,12 +250,5 @@ impl Repo {
             }
             _ => Ok(as_given),
         }
-    }
-
-    pub(crate) async fn unknown_branch(&self, name: &str) -> Result<Error> {
-        let branches = self.branches().await?;
-        let near = nearest(name, branches.iter().map(|branch| branch.name.as_str()));
-        let nearest = near.map(str::to_owned).into_iter().collect();
-        Ok(Error::UnknownBranch { name: name.to_owned(), nearest })
     }
 }

@@ -219,13 +219,6 @@ impl Repo {
         }
     }
 
-    /// Checks that garbage collection did not delete commits that the ref log names.
-    pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
-        let found = self.store().commits(self.name(), commits).await?;
-        let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
-        absent.next().map_or(Ok(()), |(commit, _)| Err(Error::Collected { commit: *commit }))
-    }
-
     /// Returns the move that takes a ref back to its target from before an operation.
     async fn back(
         &self,

@@ -76,7 +76,7 @@ impl<'a> Txn<'a> {
     /// Begins a write.
     ///
     /// # Errors
-    /// [`Error::Random`](crate::Error::Random) when the operating system cannot provide randomness.
+    /// [`Error::Random`] when the operating system cannot provide randomness.
     pub fn new(repo: &'a Repo) -> Result<Self> {
         Self::within(repo, None)
     }
@@ -188,7 +188,7 @@ impl<'a> Txn<'a> {
     /// Reads a commit of this write or of the store.
     ///
     /// # Errors
-    /// [`Error::Missing`](crate::Error::Missing) when neither contains it.
+    /// [`Error::Missing`] when neither contains it.
     pub(crate) async fn require_commit(&self, id: CommitId) -> Result<Commit> {
         match self.made_here(id) {
             Some(commit) => Ok(commit.clone()),
@@ -204,7 +204,7 @@ impl<'a> Txn<'a> {
     /// Adds a blob that a ref will point to.
     ///
     /// # Errors
-    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds the limit.
+    /// [`Error::TooLarge`] when it exceeds the limit.
     pub fn blob(&mut self, blob: Blob) -> Result<()> {
         self.repo.limits().check_blob(blob.bytes().len())?;
         self.records.insert_blob(blob.clone());
@@ -259,8 +259,8 @@ impl<'a> Txn<'a> {
     /// Carries out a request on a branch and moves the branch to the new commit.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) when the planner refuses;
-    /// [`Error::Rejected`](crate::Error::Rejected) and [`Error::Deferred`](crate::Error::Deferred)
+    /// [`Error::Refused`] when the planner refuses;
+    /// [`Error::Rejected`] and [`Error::Deferred`]
     /// when a handler does. The transaction is then unchanged.
     pub async fn add(&mut self, branch: &RefName, request: &Request) -> Result<Commit> {
         Ok(self.add_asking(branch, request).await?.0)
