@@ -1,24 +1,27 @@
-//! A cache of recently used dictionaries, keyed by the store and repository they were read from and by
-//! their content. A dictionary of one store is never used for another: the copies of that store may be
-//! damaged or missing, and a read must report it.
+//! Process-wide cache of dictionaries, keyed by store, repository and id.
+//!
+//! The store is part of the key: a dictionary read from one store must not hide that the copies of
+//! another store are damaged or missing.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{Dictionary, DictionaryId, DictionaryScope};
 
-/// How many are remembered; each takes some hundred KiB.
+/// Maximum number of cached dictionaries. Each takes a few hundred KiB. The oldest entry is
+/// evicted.
 const REMEMBERED: usize = 16;
 
 type Remembered = (DictionaryScope, DictionaryId, Arc<Dictionary>);
 
 static CACHE: RwLock<Vec<Remembered>> = RwLock::new(Vec::new());
 
-/// Lets dictionaries be read from their stores again.
+/// Empties the cache, so that dictionaries are read from their stores again.
 pub(crate) fn clear() {
     CACHE.write().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-/// Finds a dictionary, or loads it; `None` when it is not stored, or is another.
+/// Returns a dictionary from the cache, or loads and caches it. `None` if it is not stored, or if
+/// the loaded bytes do not have this id.
 pub(crate) fn dictionary<E>(
     scope: DictionaryScope,
     id: DictionaryId,
@@ -31,6 +34,8 @@ pub(crate) fn dictionary<E>(
     if let Some(found) = find(&CACHE.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(Some(found));
     }
+    // Loaded without holding the lock, because `load` reads from the store. Two threads may load
+    // the same dictionary; the second check below keeps only one of them.
     let loaded = load(id)?.and_then(|stored| Dictionary::open(&stored));
     let Some(loaded) = loaded.filter(|dictionary| dictionary.id() == id) else {
         return Ok(None);

@@ -1,15 +1,15 @@
-//! Dictionaries: what the blobs of a repository have in common.
+//! Dictionaries: byte strings shared by the blobs of a repository.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// The id of a dictionary: the first four bytes of the hash of its content.
+/// The id of a dictionary: the first four bytes of the SHA-256 of its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DictionaryId([u8; 4]);
 
 impl DictionaryId {
-    /// Makes an id of its bytes.
+    /// Creates an id from its bytes.
     pub const fn from_bytes(bytes: [u8; 4]) -> Self {
         Self(bytes)
     }
@@ -43,32 +43,32 @@ pub use self::with::Dictionary;
 mod without {
     use super::DictionaryId;
 
-    /// A dictionary; there is none in a build without the feature `zstd`.
+    /// A dictionary. Uninhabited in a build without the feature `zstd`.
     #[derive(Debug)]
     pub enum Dictionary {}
 
     impl Dictionary {
-        /// Trains a dictionary on blobs: gives none.
+        /// Trains a dictionary on blobs. Always `None` in this build.
         pub fn train<'s>(_samples: impl IntoIterator<Item = &'s [u8]>) -> Option<Self> {
             None
         }
 
-        /// Reads what [`stored`](Self::stored) gave: there is nothing that could read it.
+        /// Opens a stored dictionary. Always `None` in this build, which cannot read it.
         pub fn open(_stored: &[u8]) -> Option<Self> {
             None
         }
 
-        /// Returns its name.
+        /// Returns its id.
         pub fn id(&self) -> DictionaryId {
             match *self {}
         }
 
-        /// Returns it as a store keeps it.
+        /// Returns the bytes that a store keeps.
         pub fn stored(&self) -> Vec<u8> {
             match *self {}
         }
 
-        /// Returns the bytes of a blob as they are stored, if that saves a tenth.
+        /// Encodes a blob for storage, or returns `None` if that saves less than 10 %.
         pub fn encode(&self, _plain: &[u8]) -> Option<Vec<u8>> {
             match *self {}
         }
@@ -85,10 +85,11 @@ mod with {
     use super::DictionaryId;
     use crate::{DICTIONARY_BYTES, frame};
 
-    /// The number of samples that a dictionary is evaluated on.
+    /// Maximum number of samples on which a trained dictionary is evaluated.
     const WEIGHED_SAMPLES: usize = 4096;
 
-    /// A dictionary, ready to compress and to decompress with.
+    /// A dictionary, ready for compression and decompression. The two zstd contexts are built on
+    /// first use.
     pub struct Dictionary {
         id: DictionaryId,
         content: Vec<u8>,
@@ -109,13 +110,14 @@ mod with {
             Self { id: DictionaryId::of(&content), content, encoder, decoder }
         }
 
-        /// Trains a dictionary on blobs; gives none when they are too few or have nothing in common.
-        /// They should come in no order, such as that of their hashes. Takes as many bytes of memory as
-        /// the samples have, a few times.
+        /// Trains a dictionary on blobs. `None` if there are too few, or if they have nothing in
+        /// common. The samples should come in an unbiased order, such as that of their hashes.
+        /// Takes a few times as much memory as the samples have bytes.
         pub fn train<'s>(samples: impl IntoIterator<Item = &'s [u8]>) -> Option<Self> {
             let mut samples: Vec<&[u8]> = samples.into_iter().collect();
-            // Training leaves out the last quarter, to weigh what it finds. What lies there can matter most,
-            // so each quarter is left out once, and the best dictionary is kept.
+            // zstd holds out the last quarter of the samples for evaluation. The most useful
+            // strings may be in that quarter, so train four times, holding out each quarter once,
+            // and keep the dictionary that compresses best.
             let quarter = samples.len() / 4;
             let mut best: Option<(usize, Self)> = None;
             for _ in 0..4 {
@@ -132,13 +134,14 @@ mod with {
         fn train_once(samples: &[&[u8]]) -> Option<Self> {
             let sizes: Vec<usize> = samples.iter().map(|sample| sample.len()).collect();
             let joined = samples.concat();
-            // A larger one would hold what is said once.
+            // A dictionary of more than a tenth of the samples would contain strings that occur
+            // only once.
             let max_bytes = (joined.len() / 10).min(DICTIONARY_BYTES);
             let content = zstd::dict::from_continuous(&joined, &sizes, max_bytes).ok()?;
             Some(Self::new(content))
         }
 
-        /// Returns how many bytes some of the samples take with it.
+        /// Returns the total size of some of the samples when compressed with it.
         fn size_of(&self, samples: &[&[u8]]) -> usize {
             let stride = samples.len().div_ceil(WEIGHED_SAMPLES).max(1);
             let sizes = samples.iter().step_by(stride);
@@ -147,23 +150,24 @@ mod with {
                 .sum()
         }
 
-        /// Reads what [`stored`](Self::stored) gave; `None` when it is damaged.
+        /// Opens a dictionary from the bytes of [`stored`](Self::stored). `None` if they are
+        /// damaged.
         pub fn open(stored: &[u8]) -> Option<Self> {
             let content = frame::decode(stored, None).ok()?;
             Some(Self::new(content))
         }
 
-        /// Returns its name.
+        /// Returns its id.
         pub fn id(&self) -> DictionaryId {
             self.id
         }
 
-        /// Returns it as a store keeps it: compressed itself.
+        /// Returns the bytes that a store keeps: the content, compressed.
         pub fn stored(&self) -> Vec<u8> {
             frame::encode(&self.content).unwrap_or_default()
         }
 
-        /// Returns the bytes of a blob as they are stored, if that saves a tenth.
+        /// Encodes a blob for storage, or returns `None` if that saves less than 10 %.
         pub fn encode(&self, plain: &[u8]) -> Option<Vec<u8>> {
             frame::with_dictionary(plain, self.id.as_bytes(), self.encoder())
         }

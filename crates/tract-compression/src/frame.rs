@@ -1,4 +1,4 @@
-//! Frames of zstd. They are stored without the four bytes that all of them begin with.
+//! Zstd frames, stored without their four-byte magic number.
 
 use std::cell::RefCell;
 
@@ -8,55 +8,55 @@ use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
 
 use crate::{DecodeError, FRAME, WITH_DICTIONARY};
 
-/// The number that frames begin with.
+/// The magic number of a zstd frame.
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-/// Compression level of an append, which the caller waits for.
+/// Compression level of a first write, on which the caller waits.
 const QUICK: i32 = 1;
-/// Compression level of a repack: blobs are written once and read often, so it may take longer.
+/// Compression level of a repack. It is slower: a repacked blob is written once and read often.
 pub(crate) const THOROUGH: i32 = 12;
-/// Maximum size of the buffer that a context keeps between calls.
+/// Maximum size, in bytes, of the copy buffer that a thread keeps between calls.
 const KEPT_BYTES: usize = 1 << 20;
-/// No blob of a store is longer.
+/// Maximum length of a blob, in bytes. Stores reject longer ones.
 const MAX_BYTES: u64 = 1 << 30;
 
 thread_local! {
-    /// Making a context takes longer than compressing a message.
+    /// Contexts are kept per thread: creating one takes longer than compressing a message.
     static COMPRESSING: RefCell<CCtx<'static>> = RefCell::new(CCtx::create());
     static DECOMPRESSING: RefCell<(DCtx<'static>, Vec<u8>)> =
         RefCell::new((DCtx::create(), Vec::new()));
 }
 
-/// Returns whether the stored length is at most nine tenths of the plain length.
+/// Returns whether the stored bytes are at most nine tenths of the plain ones.
 fn saves_a_tenth(stored: usize, plain: usize) -> bool {
     stored + plain / 10 <= plain
 }
 
-/// Compresses a blob that is just being written.
+/// Compresses a blob for its first write. `None` if that saves less than 10 %.
 pub(crate) fn quick(plain: &[u8]) -> Option<Vec<u8>> {
     alone(plain, QUICK)
 }
 
-/// Compresses a blob that is written again.
+/// Compresses a blob for a repack. `None` if that saves less than 10 %.
 pub(crate) fn thorough(plain: &[u8]) -> Option<Vec<u8>> {
     alone(plain, THOROUGH)
 }
 
 fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     let mut stored = compress(plain, level)?;
-    // The last byte of the magic number becomes the mark.
+    // The last byte of the magic number is replaced by the tag; the other three are dropped.
     stored.drain(..MAGIC.len() - 1);
     *stored.first_mut()? = FRAME;
     saves_a_tenth(stored.len(), plain.len()).then_some(stored)
 }
 
-/// Compresses bytes without any mark.
+/// Compresses bytes without a tag, whatever that saves.
 pub(crate) fn encode(plain: &[u8]) -> Option<Vec<u8>> {
     let mut frame = compress(plain, THOROUGH)?;
     frame.drain(..MAGIC.len());
     Some(frame)
 }
 
-/// Makes a whole frame; `None` where that fails, for want of memory for example.
+/// Compresses into a complete frame. `None` if that fails, for example for lack of memory.
 fn compress(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     let mut frame = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
     COMPRESSING.with_borrow_mut(|context| {
@@ -66,21 +66,21 @@ fn compress(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     frame.starts_with(&MAGIC).then_some(frame)
 }
 
-/// Compresses a blob with the dictionary of an id, if that saves a tenth.
+/// Compresses a blob with the dictionary of this id. `None` if that saves less than 10 %.
 pub(crate) fn with_dictionary(
     plain: &[u8],
     id: &[u8],
     dictionary: &EncoderDictionary<'_>,
 ) -> Option<Vec<u8>> {
     let mut compressor = Compressor::with_prepared_dictionary(dictionary).ok()?;
-    // The id is ours, in front of the frame.
+    // The id is stored in front of the frame instead, where it can be read without zstd.
     compressor.include_dictid(false).ok()?;
     let frame = compressor.compress(plain).ok()?;
     let stored = [&[WITH_DICTIONARY], id, frame.strip_prefix(&MAGIC)?].concat();
     saves_a_tenth(stored.len(), plain.len()).then_some(stored)
 }
 
-/// Decompresses a frame.
+/// Decompresses a frame without its magic number.
 pub(crate) fn decode(
     frame: &[u8],
     dictionary: Option<&DecoderDictionary<'_>>,
@@ -100,8 +100,8 @@ fn decompress(
     frame: &[u8],
     dictionary: Option<&DecoderDictionary<'_>>,
 ) -> Option<Vec<u8>> {
-    // A damaged frame may state any length, so it is limited. Pages of the buffer that are never written
-    // take no memory.
+    // A damaged frame may declare any length. Check it against the limit before reserving. Reserved
+    // pages that are never written take no memory.
     let length = zstd_safe::get_frame_content_size(frame).ok()??;
     if length > MAX_BYTES {
         return None;

@@ -1,14 +1,14 @@
-//! The stored form of a blob: plain, or compressed if that saves a tenth.
+//! Encodes blobs for storage: plain, or compressed if that saves a tenth.
 //!
-//! | first byte | what follows |
+//! | first byte | meaning of the following bytes |
 //! | --- | --- |
-//! | `FF` | the bytes as they are: those of a blob that begins with one of these three |
-//! | `FE` | a frame of zstd without its magic number |
-//! | `FD` | the id of a dictionary (4 bytes), and a frame that needs it |
-//! | any other | nothing: this byte is the first of the blob |
+//! | `FF` | a plain blob whose own first byte is `FD`, `FE` or `FF` |
+//! | `FE` | a zstd frame without its magic number |
+//! | `FD` | the id of a dictionary (4 bytes), and a frame compressed with it |
+//! | any other | a plain blob; this byte is its first |
 //!
-//! No text in UTF-8 begins with one of the three, so nearly all blobs that are kept plain are kept as they
-//! are.
+//! UTF-8 text never starts with one of the three tags, so nearly all plain blobs are stored without
+//! a prefix.
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -39,43 +39,44 @@ const RAW: u8 = 0xFF;
 const FRAME: u8 = 0xFE;
 const WITH_DICTIONARY: u8 = 0xFD;
 
-/// Whether this build reads and writes what is compressed.
+/// Whether this build can read and write compressed blobs.
 pub const IS_AVAILABLE: bool = cfg!(feature = "zstd");
 
-/// Minimum length in bytes of a blob that is compressed when it is written. Shorter ones gain little
-/// without a dictionary, and compressing them would slow every append.
+/// Minimum length, in bytes, of a blob that is compressed when it is first written. Shorter ones
+/// gain little without a dictionary, and compressing them would slow down every append.
 pub const MIN_BYTES: usize = 1024;
 
 /// Maximum dictionary size in bytes.
 pub const DICTIONARY_BYTES: usize = 112 << 10;
 
-/// Copies of each dictionary in a store. With one copy, damage to it would lose every blob compressed
-/// with it.
+/// Number of copies that a store keeps of each dictionary. If the only copy were damaged, every
+/// blob compressed with it would be lost.
 pub const DICTIONARY_COPIES: u8 = 2;
 
-/// Bytes of blobs that a dictionary is trained on.
+/// Number of bytes of blobs on which a dictionary is trained.
 pub const SAMPLE_BYTES: u64 = 100 * DICTIONARY_BYTES as u64;
 
-/// Maximum length in bytes of a sample. Longer blobs gain nothing from a dictionary: they contain enough
-/// repetition themselves.
+/// Maximum length, in bytes, of a blob that is used for training or compressed with a dictionary.
+/// Longer ones repeat enough of their own text and gain nothing from it.
 pub const MAX_SAMPLE_BYTES: usize = 64 << 10;
 
-/// Why stored bytes cannot be read.
+/// Error of decoding stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// This build lacks the feature that decompresses.
+    /// The bytes are compressed, and this build lacks the feature `compression`.
     #[error("the bytes are compressed, and this build lacks the feature `compression`")]
     Unavailable,
-    /// The dictionary is not stored.
+    /// The dictionary that the bytes need is not stored.
     #[error("the bytes are compressed with dictionary {0}, which is not stored")]
     NoDictionary(DictionaryId),
-    /// The bytes are not a compressed frame.
+    /// The compressed bytes are not a valid frame.
     #[error("the compressed bytes are damaged")]
     Damaged,
 }
 
-/// Encodes a blob for storage. Compresses it if it has at least [`MIN_BYTES`] and shrinks by a tenth.
+/// Encodes a blob for its first write. Compresses it if it has at least [`MIN_BYTES`] and that
+/// saves 10 %.
 pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
     #[cfg(feature = "zstd")]
     if plain.len() >= MIN_BYTES
@@ -86,7 +87,7 @@ pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
     as_it_is(plain)
 }
 
-/// Returns the smallest encoding.
+/// Returns the smallest encoding of a blob.
 fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p, [u8]> {
     #[cfg(feature = "zstd")]
     {
@@ -103,20 +104,22 @@ fn repacked<'p>(plain: &'p [u8], dictionary: Option<&Dictionary>) -> Cow<'p, [u8
     as_it_is(plain)
 }
 
-/// Returns what a repack stores instead of `stored`, whose plain bytes these are; `None` where that stays.
+/// Returns the encoding that a repack stores in place of `stored`, whose decoded bytes are `plain`.
+/// `None` if `stored` is kept.
 pub fn replacement(
     stored: &[u8],
     plain: &[u8],
     dictionary: Option<&Dictionary>,
 ) -> Option<Vec<u8>> {
     let again = repacked(plain, dictionary);
-    // An older dictionary has to go, even where the blob takes more without it.
+    // Replace an older dictionary even if the new encoding is larger, so that the old one can be
+    // deleted.
     let needed = dictionary_of(stored);
     let is_older = needed.is_some() && needed != dictionary_of(&again);
     (again.len() < stored.len() || is_older).then(|| again.into_owned())
 }
 
-/// Returns the bytes as they are stored without compression.
+/// Encodes a blob without compression.
 pub fn as_it_is(plain: &[u8]) -> Cow<'_, [u8]> {
     match is_ambiguous(plain) {
         true => Cow::Owned([&[RAW], plain].concat()),
@@ -124,44 +127,46 @@ pub fn as_it_is(plain: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether bytes that were stored before there was compression would be read as something else.
+/// Returns whether a plain blob starts with one of the tags, and so has to be stored with a prefix.
+/// Blobs written before compression was added lack that prefix.
 pub fn is_ambiguous(plain: &[u8]) -> bool {
     matches!(plain.first(), Some(WITH_DICTIONARY..=RAW))
 }
 
-/// Whether stored bytes have to be decompressed.
+/// Returns whether stored bytes are compressed.
 pub fn is_compressed(stored: &[u8]) -> bool {
     matches!(stored.first(), Some(&(FRAME | WITH_DICTIONARY)))
 }
 
-/// Returns the bytes that everything which needs a dictionary begins with.
+/// Returns the prefix of all stored bytes that were compressed with this dictionary.
 pub fn mark(id: DictionaryId) -> [u8; 5] {
     let [a, b, c, d] = *id.as_bytes();
     [WITH_DICTIONARY, a, b, c, d]
 }
 
-/// Returns the dictionary that stored bytes need.
+/// Returns the id of the dictionary that stored bytes were compressed with.
 pub fn dictionary_of(stored: &[u8]) -> Option<DictionaryId> {
     let (tag, rest) = stored.split_first()?;
     let id = rest.first_chunk::<4>().filter(|_| *tag == WITH_DICTIONARY)?;
     Some(DictionaryId::from_bytes(*id))
 }
 
-/// Empties the cache of dictionaries, so that tests read them from the store.
+/// Empties the dictionary cache. For tests that check which dictionaries a store has.
 #[doc(hidden)]
 pub fn forget_dictionaries() {
     #[cfg(feature = "zstd")]
     cache::clear();
 }
 
-/// The source of dictionaries: an open store, and a repository in it.
+/// Cache key of the place that a dictionary is read from: an open store, and a repository in it.
 pub type DictionaryScope = (u64, u64);
 
-/// Finds the dictionary that stored bytes need: among those that were read there lately, else `load` reads it
-/// from the store, as [`Dictionary::stored`] gave it. `None` when they need none, or it is not stored.
+/// Returns the dictionary that stored bytes need, from the cache or from the store. `load` reads
+/// the bytes that [`Dictionary::stored`] returned. `None` if the bytes need no dictionary, or if it
+/// is not stored.
 ///
 /// # Errors
-/// Those of `load`.
+/// Errors of `load`.
 pub fn dictionary_for<E>(
     scope: DictionaryScope,
     stored: &[u8],
@@ -175,11 +180,11 @@ pub fn dictionary_for<E>(
     Ok(None)
 }
 
-/// Decodes a stored blob.
+/// Decodes stored bytes with the dictionary that they need, if any.
 ///
 /// # Errors
-/// `NoDictionary` if the given dictionary is not the one it needs; `Damaged` if it is not a frame;
-/// `Unavailable` when this build cannot decompress.
+/// `NoDictionary` if `dictionary` is not the one that the bytes need; `Damaged` if the frame is
+/// invalid; `Unavailable` if this build cannot decompress.
 pub fn decode_with<'s>(
     stored: &'s [u8],
     dictionary: Option<&Dictionary>,
@@ -205,10 +210,11 @@ pub fn decode_with<'s>(
     }
 }
 
-/// Does what [`dictionary_for`] and [`decode_with`] do.
+/// Decodes stored bytes, loading the dictionary if they need one: [`dictionary_for`], then
+/// [`decode_with`].
 ///
 /// # Errors
-/// Outside, the failure of `load`; inside, what is wrong with the bytes.
+/// The outer error is that of `load`; the inner one is that of [`decode_with`].
 pub fn decode<'s, E>(
     scope: DictionaryScope,
     stored: &'s [u8],
@@ -266,7 +272,8 @@ mod tests {
         for at in 0..stored.len() * 8 {
             let mut flipped = stored.clone();
             flipped[at / 8] ^= 1 << (at % 8);
-            // Some flips decode to other bytes, which the hash reveals. None panics or allocates much memory.
+            // Some flips decode to other bytes, which callers detect by the hash. None may panic or
+            // allocate much memory.
             let _ = plain(&flipped);
         }
     }
@@ -302,9 +309,9 @@ mod tests {
         let load = |_| Ok::<_, Infallible>(Some(dictionary.stored()));
         let read = decode((0, 0), &stored, load).expect("nothing fails").expect("it is sound");
         assert_eq!(read, text.as_bytes());
-        // The cache is keyed by the content of the dictionary.
+        // The dictionary comes from the cache of the same store.
         assert_eq!(plain(&stored).as_deref(), Ok(text.as_bytes()));
-        // Another store has to have it itself.
+        // Another store must have its own copy.
         let none = |_| Ok::<_, Infallible>(None);
         let elsewhere = decode((0, 1), &stored, none).expect("nothing fails");
         assert_eq!(elsewhere, Err(DecodeError::NoDictionary(dictionary.id())));

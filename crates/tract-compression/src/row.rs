@@ -1,24 +1,24 @@
-//! A dictionary as a row of a store.
+//! The stored row of a dictionary.
 
-/// The row of a dictionary in a store, under the dictionary's id.
+/// The row of a dictionary in a store, keyed by the dictionary's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DictionaryRow<'r> {
-    /// Rises with each dictionary of a repository: the highest is the newest.
+    /// Sequence number within the repository; the highest is the newest.
     pub number: u64,
-    /// Something was erased since it was trained, and it may hold parts of that: nothing more is
-    /// compressed with it, and it is removed when the store is wiped.
+    /// Set when content was erased after training, since the dictionary may contain parts of it. A
+    /// stale dictionary is not used for new blobs, and is deleted when the store is wiped.
     pub is_stale: bool,
-    /// The bytes of [`Dictionary::stored`](crate::Dictionary::stored).
+    /// The bytes returned by [`Dictionary::stored`](crate::Dictionary::stored).
     pub stored: &'r [u8],
 }
 
 impl<'r> DictionaryRow<'r> {
-    /// Writes the row.
+    /// Encodes the row.
     pub fn encode(&self) -> Vec<u8> {
         [&self.number.to_be_bytes(), [u8::from(self.is_stale)].as_slice(), self.stored].concat()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` when it is damaged.
+    /// Decodes a row written by [`encode`](Self::encode). `None` if it is damaged.
     pub fn decode(row: &'r [u8]) -> Option<Self> {
         let (number, rest) = row.split_first_chunk::<8>()?;
         let (stale, stored) = rest.split_first()?;
