@@ -1,4 +1,4 @@
-//! Server-sent events: bytes in, events out.
+//! Decodes server-sent events (SSE): bytes in, events out.
 //!
 //! ```
 //! use tract_sse::SseDecoder;
@@ -20,38 +20,38 @@ pub use self::lines::Lines;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SseEvent {
-    /// The value of the `event` field; empty if there is none.
+    /// The value of the `event` field; empty if the field is absent.
     pub event: String,
-    /// The lines of `data`, joined by newlines.
+    /// The values of the `data` lines, joined by newlines.
     pub data: String,
 }
 
-/// The error of a stream that cannot be decoded.
+/// Error of decoding a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
-    /// An event is longer than allowed.
+    /// An event is longer than the limit.
     #[error("an event is too long: more than {limit_bytes} bytes")]
     TooLong {
-        /// The limit.
+        /// The limit, in bytes.
         limit_bytes: usize,
     },
 }
 
-/// Decodes server-sent events, however the bytes are cut.
+/// Decodes server-sent events from chunks that may be cut anywhere, even inside a character.
 ///
 /// # Behavior
-/// - Lines end with LF, CR LF or CR; a leading byte order mark is left out.
+/// - Lines end with LF, CR LF or CR. A byte order mark at the start of the stream is skipped.
 /// - Bytes that are not UTF-8 are replaced by U+FFFD.
-/// - Lines of `data` are joined by newlines; comments and unknown fields are left out.
-/// - An event without `data` is dropped.
-/// - A stream that ends without the blank line still gives its last event, by [`end`](Self::end).
+/// - `data` lines are joined by newlines. Comments and unknown fields are ignored.
+/// - An event without a `data` line is not returned.
+/// - If the stream ends without a blank line, [`end`](Self::end) returns the last event.
 #[derive(Clone, Debug, Default)]
 pub struct SseDecoder {
     lines: Lines,
     open: OpenEvent,
 }
 
-/// The incomplete event, and the last id and retry time of the stream.
+/// The event being read, and the fields that outlive it: the last id and the retry delay.
 #[derive(Clone, Debug, Default)]
 struct OpenEvent {
     event: String,
@@ -61,20 +61,20 @@ struct OpenEvent {
 }
 
 impl SseDecoder {
-    /// Makes a decoder at the beginning of a stream, for events of any length.
+    /// Creates a decoder for a new stream, without a limit on the length of an event.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a decoder with a limit on the bytes of one event.
+    /// Creates a decoder that buffers at most `limit_bytes` bytes of an event.
     pub fn with_limit(limit_bytes: usize) -> Self {
         Self { lines: Lines::with_limit(limit_bytes), open: OpenEvent::default() }
     }
 
-    /// Takes bytes and returns the events that they complete.
+    /// Decodes a chunk and returns the events that it completes.
     ///
     /// # Errors
-    /// [`SseError`], after which the stream cannot be read further.
+    /// [`SseError`]. The decoder must not be used after an error.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, SseError> {
         let mut events = Vec::new();
         let Self { lines, open } = self;
@@ -85,7 +85,7 @@ impl SseDecoder {
         Ok(events)
     }
 
-    /// Returns the last event, when the stream ended without a blank line after it.
+    /// Returns the last event if the stream ended without a blank line after it.
     pub fn end(&mut self) -> Option<SseEvent> {
         if let Some(line) = self.lines.end() {
             self.open.line(&line);
@@ -93,27 +93,27 @@ impl SseDecoder {
         self.open.line("")
     }
 
-    /// Continues with another stream after the last event id of this one; an event that was not
-    /// whole is dropped.
+    /// Prepares for a new connection that resumes after [`last_id`](Self::last_id). Drops an
+    /// incomplete event; keeps the id and the retry delay.
     pub fn continue_stream(&mut self) {
         self.lines = Lines::with_limit(self.lines.limit_bytes());
         let OpenEvent { last_id, retry, .. } = std::mem::take(&mut self.open);
         self.open = OpenEvent { last_id, retry, ..OpenEvent::default() };
     }
 
-    /// Returns the id after which the stream can be continued.
+    /// Returns the last event id, to be sent as `Last-Event-ID` when reconnecting.
     pub fn last_id(&self) -> Option<&str> {
         self.open.last_id.as_deref()
     }
 
-    /// Returns the delay that the server requested before a reconnection.
+    /// Returns the reconnection delay requested by the server.
     pub fn retry(&self) -> Option<Duration> {
         self.open.retry
     }
 }
 
 impl OpenEvent {
-    /// Takes one line; a blank one completes an event.
+    /// Reads one line. A blank line completes the event.
     fn line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
             let event = std::mem::take(&mut self.event);
@@ -134,7 +134,7 @@ impl OpenEvent {
                 self.last_id = Some(value.to_owned()).filter(|id| !id.is_empty());
             }
             "retry" => self.retry = value.parse().ok().map(Duration::from_millis).or(self.retry),
-            // A comment is a field without a name.
+            // The field name of a comment is empty.
             _ => {}
         }
         None

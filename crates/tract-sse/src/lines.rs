@@ -1,17 +1,19 @@
-//! Lines of a stream of bytes.
+//! Splits a stream of bytes into lines.
 
 use std::borrow::Cow;
 
 use crate::SseError;
 
-/// Splits bytes into lines, however they are cut. A line ends with LF, CR LF or a lone CR.
+/// Splits chunks of bytes into lines. A line ends with LF, CR LF or a lone CR.
 #[derive(Clone, Debug)]
 pub struct Lines {
     limit_bytes: usize,
     line: Vec<u8>,
-    /// Bytes of the lines before that still count.
+    /// Bytes of earlier lines that the caller still holds; they count towards the limit.
     held: usize,
+    /// Whether the last byte was a CR, so that a following LF does not end another line.
     after_cr: bool,
+    /// Whether a line was read, after which a byte order mark is part of the text.
     begun: bool,
 }
 
@@ -22,18 +24,19 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Makes a splitter with a limit on the bytes of a line plus those kept of earlier lines.
+    /// Creates a splitter that buffers at most `limit_bytes` bytes, including the earlier lines
+    /// that the caller still holds.
     pub fn with_limit(limit_bytes: usize) -> Self {
         Self { limit_bytes, line: Vec::new(), held: 0, after_cr: false, begun: false }
     }
 
-    /// Returns the limit.
+    /// Returns the limit in bytes.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Takes bytes and passes each line that they complete on, which returns how many bytes of the
-    /// lines so far are kept and count towards the limit.
+    /// Calls `each` with every line that these bytes complete. It returns how many bytes of the
+    /// lines read so far the caller still holds; they count towards the limit.
     ///
     /// # Errors
     /// [`SseError`], and the errors of `each`.
@@ -63,13 +66,14 @@ impl Lines {
         Ok(())
     }
 
-    /// Returns what came after the last line end.
+    /// Returns the unfinished last line, if the stream did not end with a line ending.
     pub fn end(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() { None } else { Some(self.text(&line).into_owned()) }
     }
 
-    /// Decodes a line. The standard replaces bytes that are not UTF-8 by U+FFFD.
+    /// Returns a line as text. Bytes that are not UTF-8 become U+FFFD, as the SSE standard
+    /// requires.
     fn text<'a>(&mut self, line: &'a [u8]) -> Cow<'a, str> {
         // A byte order mark may precede the first line.
         let is_first = !std::mem::replace(&mut self.begun, true);
