@@ -1,25 +1,25 @@
-//! Texts behind JSON escapes: a JSON text within a JSON text, up to six deep.
+//! Searches text through JSON escapes, up to six levels of JSON strings within JSON strings.
 
 use std::ops::Range;
 
-/// How many levels of escapes are followed.
+/// Maximum number of escape levels that are decoded.
 pub const ESCAPE_LEVELS: usize = 6;
 
-/// A text without the escapes of one or more levels, which knows where each part of it was written.
+/// A text with one or more levels of escapes decoded, and the map back to the original offsets.
 #[derive(Debug, Default)]
 struct Unescaped {
     text: String,
-    /// For each level, the places where the distance to the escaped text changes: the place here,
-    /// and there.
+    /// For each level, the offsets at which the distance to the escaped text changes, as pairs of
+    /// the offset after decoding and before.
     maps: Vec<Vec<(usize, usize)>>,
 }
 
-/// Searches a text as it is written and as it reads behind escapes: `\/`, `\u0067`, `\"` and the
-/// like, also those within a JSON text that is a string of another one. Calls `find` with each
-/// level, from 0 on, and returns its matches with their bytes in the text as it is written. Escapes
-/// are replaced whether or not the text is JSON.
+/// Searches a text as written, and again after decoding each level of JSON escapes (`\/`, `\u0067`,
+/// `\"` and the like). Calls `find` with the level, from 0 on, and the decoded text. Returns the
+/// matches with their byte ranges in the original text. Escapes are decoded whether or not the text
+/// is JSON.
 ///
-/// Takes time linear in the text for each level, and memory for one copy of it.
+/// Takes time linear in the text for each level, and memory proportional to the text.
 ///
 /// ```
 /// let text = r#"{"url":"http:\/\/\u0061.b"}"#;
@@ -47,7 +47,7 @@ pub fn find_through_escapes<T>(
 }
 
 impl Unescaped {
-    /// Returns where a part of the text is written.
+    /// Returns the range in the original text.
     fn written(&self, range: Range<usize>) -> Range<usize> {
         self.maps
             .iter()
@@ -64,7 +64,7 @@ fn place(map: &[(usize, usize)], at: usize) -> usize {
     }
 }
 
-/// Replaces the escapes of a text; `None` when it has none.
+/// Decodes one level of escapes; `None` if there are none to decode.
 fn unescape(text: &str) -> Option<(String, Vec<(usize, usize)>)> {
     let mut from = text.find('\\')?;
     let mut out = String::with_capacity(text.len());
@@ -91,7 +91,8 @@ fn unescape(text: &str) -> Option<(String, Vec<(usize, usize)>)> {
     (!map.is_empty()).then_some((out, map))
 }
 
-/// Reads the escape that a text begins with: its character, and its length in bytes.
+/// Decodes the escape at the start of a text. Returns the character, and the length of the escape
+/// in bytes.
 fn escape(text: &str) -> Option<(char, usize)> {
     let kind = *text.as_bytes().get(1)?;
     let character = match kind {
@@ -124,8 +125,8 @@ fn unicode(text: &str) -> Option<(char, usize)> {
     Some(pair.map_or((char::REPLACEMENT_CHARACTER, 6), |character| (character, 12)))
 }
 
-/// Returns whether a text may hide ASCII letters behind escapes, other than those of white space and
-/// quotes, which the built-in patterns read by themselves.
+/// Returns whether escapes in a text may hide ASCII letters or punctuation. The built-in patterns
+/// match escaped white space and quotes themselves.
 pub(crate) fn hides_letters(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut from = 0;

@@ -1,11 +1,11 @@
-//! Fields of JSON texts whose values only a provider can read.
+//! JSON fields whose values only a provider can read, and which must not be changed.
 
 use std::ops::Range;
 
 use crate::SecretMatch;
 
-/// Returns whether a field of this name holds a signature or encrypted content: `signature`,
-/// `encrypted_content` and what other providers call them. Their values are never redacted.
+/// Returns whether a field of this name contains a signature or encrypted content: `signature`,
+/// `encrypted_content`, and the names used by other providers. Their values are never redacted.
 pub fn is_opaque_field(name: &str) -> bool {
     matches!(
         name,
@@ -21,15 +21,16 @@ pub fn is_opaque_field(name: &str) -> bool {
     )
 }
 
-/// Base64 of this length in a field `data` next to a media type is media: a picture, a recording.
+/// Minimum length of base64 in a field `data` that is taken for media (an image, a recording) if
+/// the object has a media type.
 const MEDIA_LENGTH: usize = 64;
-/// Base64 of this length in a field `data` is media or encrypted, also where nothing says so: no
-/// key is that long.
+/// Minimum length of base64 in a field `data` that is taken for media or encrypted content even
+/// without a media type. Keys are shorter than that.
 const BLOCK_LENGTH: usize = 2048;
-/// Objects within objects of which it is known whether they are media.
+/// Maximum nesting depth at which objects are checked for a media type.
 const MAX_DEPTH: usize = 128;
 
-/// Takes out the matches within values of opaque fields.
+/// Removes the matches that overlap values of opaque fields.
 pub(crate) fn leave_opaque(json: &str, found: &mut Vec<SecretMatch>) {
     let opaque = opaque_values(json);
     let mut spans = opaque.iter().peekable();
@@ -39,24 +40,24 @@ pub(crate) fn leave_opaque(json: &str, found: &mut Vec<SecretMatch>) {
     });
 }
 
-/// An object while its fields are read.
+/// An object that is not closed yet.
 #[derive(Default)]
 struct OpenObject {
-    /// Whether a field of it says that its `data` is media or encrypted.
+    /// Whether one of its fields marks its `data` as media or encrypted.
     is_media: bool,
-    /// The values of its fields `data` that are base64 of some length.
+    /// The values of its `data` fields that are base64 of at least `MEDIA_LENGTH`.
     data: Vec<Range<usize>>,
 }
 
-/// Finds the values of opaque fields, without their quotes, in order. Reads strings and braces only,
-/// so a text that is cut off or is no JSON is read to its end.
+/// Returns the ranges of the values of opaque fields, without their quotes, in order. Only strings
+/// and braces are tokenized, so that truncated or invalid JSON is searched to its end.
 fn opaque_values(json: &str) -> Vec<Range<usize>> {
     let bytes = json.as_bytes();
     let mut spans = Vec::new();
     let mut objects: Vec<OpenObject> = Vec::new();
     let mut deeper = 0_usize;
     let mut at = 0;
-    // The last string, when a colon follows it: a field's name.
+    // The last string, if a colon follows it: the name of a field.
     let mut name: Option<Range<usize>> = None;
     loop {
         let open = next_quote(bytes, at);
@@ -108,7 +109,7 @@ impl OpenObject {
     }
 }
 
-/// Whether a field says that the `data` next to it is media, or a block that a provider encrypted.
+/// Returns whether a field marks the `data` next to it as media, or as encrypted by a provider.
 fn says_media(field: &str, value: &str) -> bool {
     match field {
         "media_type" | "mediaType" | "mime_type" | "mimeType" => {
@@ -124,7 +125,7 @@ fn next_quote(bytes: &[u8], from: usize) -> Option<usize> {
     bytes.get(from..)?.iter().position(|byte| *byte == b'"').map(|at| from + at)
 }
 
-/// Returns the place of the quote that ends a string, or the end of the text.
+/// Returns the offset of the quote that ends a string, or the length of the text.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {

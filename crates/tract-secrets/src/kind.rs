@@ -1,10 +1,10 @@
-//! Kinds of secrets, and their words.
+//! The kinds of secrets, and the words for them.
 
 use std::fmt;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// What kind of secret something is. Its word is part of the mark that replaces it.
+        /// The kind of a secret. Its word is part of the mark that replaces the secret.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum SecretKind {
@@ -26,13 +26,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// A private key in PEM, whole or cut off.
+    /// A private key in PEM, complete or truncated.
     PrivateKey = "private-key",
     /// A key or token of Anthropic.
     Anthropic = "anthropic-key",
     /// A key of OpenRouter.
     OpenRouter = "openrouter-key",
-    /// A key of OpenAI, or of a service that writes its keys as OpenAI does (`sk-…`).
+    /// A key of OpenAI, or of a service whose keys have the same form (`sk-…`).
     OpenAi = "openai-key",
     /// An API key of Google.
     GoogleApi = "google-api-key",
@@ -48,9 +48,9 @@ kinds! {
     GitLab = "gitlab-token",
     /// A token of Slack.
     Slack = "slack-token",
-    /// The address of a Slack webhook, which is its secret.
+    /// The URL of a Slack webhook, which is itself a secret.
     SlackWebhook = "slack-webhook",
-    /// A secret key of Stripe, or of a webhook of it.
+    /// A secret key of Stripe, or the secret of one of its webhooks.
     Stripe = "stripe-key",
     /// A token of npm.
     Npm = "npm-token",
@@ -64,18 +64,18 @@ kinds! {
     SendGrid = "sendgrid-key",
     /// A JSON Web Token.
     Jwt = "jwt",
-    /// The password in a url.
+    /// The password in a URL.
     UrlPassword = "url-password",
-    /// What follows `Authorization: Bearer`, `Basic` or `Token`.
+    /// The credentials after `Authorization: Bearer`, `Basic` or `Token`.
     Bearer = "bearer-token",
     /// A random-looking value assigned to a name such as `api_key` or `client_secret`.
     Assigned = "assigned-secret",
-    /// What a pattern of the caller's matches.
+    /// A match of a pattern added by the caller.
     Pattern = "pattern",
 }
 
 impl SecretKind {
-    /// Returns the kind that a word names.
+    /// Returns the kind with this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == word)
     }

@@ -1,8 +1,8 @@
-//! Finds keys and passwords in text, and puts a mark in their place.
+//! Finds keys and passwords in text, and replaces them with marks.
 //!
-//! The patterns are those of high precision: a prefix that only one issuer uses, a structure such
-//! as that of a JSON Web Token, or an assignment to a name like `api_key` whose value looks random.
-//! A password that is a plain word is not found.
+//! The patterns favor precision: a prefix that only one issuer uses, a structure such as that of a
+//! JSON Web Token, or an assignment to a name like `api_key` whose value looks random. A password
+//! that is a plain word is not found.
 //!
 //! ```
 //! use tract_secrets::Scanner;
@@ -34,36 +34,36 @@ use self::mark::{mark_length, outside_marks};
 pub use self::members::redact_members;
 use self::rules::Rules;
 
-/// A secret in a text: its kind, and which bytes of the text it is.
+/// A secret in a text: its kind and its byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretMatch {
     /// The kind of secret.
     pub kind: SecretKind,
-    /// Its bytes in the text; on character borders.
+    /// Its byte range in the text, on character boundaries.
     pub range: Range<usize>,
 }
 
-/// A text without its secrets. Has no `Debug`-visible secret: only the text after redaction.
+/// A text with its secrets replaced. Holds no secret, so its `Debug` output is safe to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redacted {
-    /// The text with a mark in the place of each secret.
+    /// The text with a mark in place of each secret.
     pub text: String,
-    /// What was replaced, in order; the ranges are those of the text before.
+    /// The secrets that were replaced, in order. The ranges refer to the original text.
     pub found: Vec<SecretMatch>,
 }
 
-/// A pattern of the caller's that cannot be used.
+/// Error of a pattern added by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It is no regular expression.
+    /// The pattern is not a valid regular expression.
     #[error("invalid pattern {pattern:?}: {cause}")]
     Invalid {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error of the regex compiler.
         cause: String,
     },
-    /// It matches the empty text, and so everything.
+    /// The pattern matches the empty text, and so would match everywhere.
     #[error("pattern {pattern:?} matches the empty text, so it says nothing about a secret")]
     Empty {
         /// The pattern.
@@ -78,8 +78,8 @@ pub struct Scanner {
     patterns: Vec<Arc<Regex>>,
 }
 
-/// Scans of one text at most. A mark ends the values of most patterns, so that a scan after the
-/// second rarely finds anything; the bound keeps the time linear for the caller's patterns too.
+/// Maximum number of scans of one text. A mark ends the match of most patterns, so scans after the
+/// second rarely find anything. The bound keeps the time linear for patterns of the caller too.
 const MAX_ROUNDS: usize = 8;
 
 static BUILTIN: LazyLock<Scanner> =
@@ -87,25 +87,26 @@ static BUILTIN: LazyLock<Scanner> =
 static RULES: LazyLock<Rules> = LazyLock::new(Rules::new);
 
 impl Scanner {
-    /// Returns the scanner with all built-in patterns and no others. It is compiled once.
+    /// Returns the scanner with all built-in patterns and no others. It is compiled once per
+    /// process.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
-    /// Makes a scanner without patterns; it finds nothing until it is given some.
+    /// Creates a scanner without patterns. It finds nothing until patterns are added.
     pub fn empty() -> Self {
         Self { builtin: None, patterns: Vec::new() }
     }
 
-    /// Adds a regular expression of the caller's. Its first group is the secret, or all of it when
-    /// it has no group.
+    /// Adds a regular expression. The secret is its first group, or the whole match if there is no
+    /// group.
     ///
     /// # Errors
-    /// [`PatternError`] when it is invalid, too large, or matches the empty text.
+    /// [`PatternError`] if it is invalid, too large, or matches the empty text.
     pub fn with_pattern(mut self, pattern: &str) -> Result<Self, PatternError> {
         let regex = Regex::new(pattern).map_err(|error| PatternError::Invalid {
             pattern: pattern.to_owned(),
-            // The first lines repeat the pattern with a pointer into it.
+            // The lines before the last one repeat the pattern, with a pointer into it.
             cause: error.to_string().lines().last().unwrap_or_default().trim().to_owned(),
         })?;
         if regex.is_match("") {
@@ -115,17 +116,17 @@ impl Scanner {
         Ok(self)
     }
 
-    /// Finds the secrets of a text.
+    /// Finds the secrets in a text.
     ///
     /// # Behavior
-    /// - Gives them in order, without overlap; matches that overlap are joined into one, with the
-    ///   kind of the one that starts first.
-    /// - Takes time linear in the text for the built-in patterns, and memory for what it finds.
-    /// - Reads through the escapes of JSON texts, also of those within others, six levels deep:
-    ///   `postgres:\/\/…` and `\u0067hp_…` are found as they are written.
+    /// - Returns matches in order, without overlap. Overlapping matches are joined into one, with
+    ///   the kind of the one that starts first.
+    /// - Takes time linear in the text for the built-in patterns, and memory for the matches.
+    /// - Decodes JSON escapes, also those of JSON strings within JSON strings, up to six levels:
+    ///   `postgres:\/\/…` and `\u0067hp_…` are found, with their range as written.
     /// - Finds nothing in the marks that [`redact`](Self::redact) writes.
-    /// - Finds also what looks like a secret only once its neighbor is a mark, so that redacting
-    ///   twice is redacting once.
+    /// - Scans again after each redaction, since some secrets only match once their neighbor is a
+    ///   mark. Redacting a redacted text therefore changes nothing.
     pub fn find(&self, text: &str) -> Vec<SecretMatch> {
         let mut found = self.find_once(text);
         for _ in 1..MAX_ROUNDS {
@@ -155,7 +156,7 @@ impl Scanner {
         join(found.into_iter().map(|(range, kind)| SecretMatch { kind, range }).collect())
     }
 
-    /// Finds the secrets of a text without escapes.
+    /// Finds the secrets in a text without decoding escapes.
     fn find_plain(&self, text: &str) -> Vec<SecretMatch> {
         let mut found = Vec::new();
         if let Some(rules) = self.builtin {
@@ -174,19 +175,19 @@ impl Scanner {
         found
     }
 
-    /// Replaces the secrets of a text; `None` when there are none.
+    /// Replaces the secrets in a text; `None` if there are none.
     pub fn redact(&self, text: &str) -> Option<Redacted> {
         replace(text, self.find(text))
     }
 
-    /// Finds the secrets of a JSON text, but those in fields that only a provider can read:
-    /// signatures and encrypted content (see [`is_opaque_field`]), and base64 of media in a field
-    /// `data`. A provider refuses a request in which these were changed.
+    /// Finds the secrets in a JSON text, except in fields that only a provider can read: signatures
+    /// and encrypted content (see [`is_opaque_field`]), and base64 of media in a field `data`.
+    /// Providers reject a request in which these were changed.
     ///
-    /// A field `data` is left alone where it is 64 characters of base64 or more next to a media type
-    /// or a `type` such as `redacted_thinking`, or longer than any key. Others are searched.
+    /// A field `data` is skipped if it has at least 64 characters of base64 next to a media type or
+    /// a `type` such as `redacted_thinking`, or if its base64 is longer than any key.
     ///
-    /// A text that is no JSON is searched as if no field of it were opaque.
+    /// If the text is not valid JSON, the fields that can be recognized are still skipped.
     pub fn find_in_json(&self, json: &str) -> Vec<SecretMatch> {
         let mut found = self.find(json);
         if !found.is_empty() {
@@ -195,16 +196,16 @@ impl Scanner {
         found
     }
 
-    /// Replaces the secrets of a JSON text, but those in opaque fields; `None` when there are none.
-    /// The result is JSON if the text is, as long as a pattern of the caller's takes no quotes.
+    /// Replaces the secrets in a JSON text, except in opaque fields; `None` if there are none.
+    /// Valid JSON stays valid, unless a pattern of the caller matches quotes.
     pub fn redact_json(&self, json: &str) -> Option<Redacted> {
         replace(json, self.find_in_json(json))
     }
 }
 
-/// Orders matches, and joins those that overlap.
+/// Sorts matches, and joins those that overlap.
 fn join(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
-    // The sort is stable: of two that start together, the rule that comes first gives the kind.
+    // The sort is stable: if two matches start together, the earlier rule determines the kind.
     found.sort_by_key(|secret| secret.range.start);
     let mut joined: Vec<SecretMatch> = Vec::with_capacity(found.len());
     for secret in found {
@@ -218,7 +219,8 @@ fn join(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     joined
 }
 
-/// Moves matches in a redacted text to the text before; `found` is what was replaced, in order.
+/// Maps matches in a redacted text to ranges in the original. `found` lists the replaced secrets,
+/// in order.
 fn before_redaction(matches: Vec<SecretMatch>, found: &[SecretMatch]) -> Vec<SecretMatch> {
     let mut shift = 0_isize;
     let marks: Vec<Range<usize>> = found
@@ -234,7 +236,7 @@ fn before_redaction(matches: Vec<SecretMatch>, found: &[SecretMatch]) -> Vec<Sec
         let index = marks.partition_point(|mark| mark.start <= at).checked_sub(1);
         match index.and_then(|index| marks.get(index).zip(found.get(index))) {
             None => at,
-            // A match holds whole marks, so that it begins or ends at their borders.
+            // A match contains whole marks only, so an offset inside of a mark is its start.
             Some((mark, secret)) if at < mark.end => secret.range.start,
             Some((mark, secret)) => secret.range.end + (at - mark.end),
         }

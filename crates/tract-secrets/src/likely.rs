@@ -1,4 +1,4 @@
-//! What distinguishes a random value from a word, an example or a variable.
+//! Heuristics that distinguish random values from words, examples and variables.
 
 /// Returns the Shannon entropy of a text, in bits per character.
 pub(crate) fn entropy(text: &str) -> f64 {
@@ -11,8 +11,8 @@ pub(crate) fn entropy(text: &str) -> f64 {
     })
 }
 
-/// Returns whether the body of a key looks random: many different characters, no long repeat, no
-/// run of the alphabet, not marked as an example.
+/// Returns whether the body of a key looks random: many distinct characters, no long repeat, no
+/// alphabetic sequence, and no word that marks it as an example.
 pub(crate) fn is_random(text: &str) -> bool {
     let (entropy_needed, least) = match text.len() {
         0..16 => (2.5, 6),
@@ -27,7 +27,7 @@ pub(crate) fn is_random(text: &str) -> bool {
         && !is_example(text)
 }
 
-/// Returns whether six characters in a row are equal, or eight each one more than the one before.
+/// Returns whether a text contains six equal bytes in a row, or eight consecutive ascending ones.
 fn has_long_run(text: &str) -> bool {
     let (mut equal, mut rising, mut last) = (1, 1, 0u8);
     for byte in text.bytes() {
@@ -41,7 +41,7 @@ fn has_long_run(text: &str) -> bool {
     false
 }
 
-/// Returns whether a value says of itself that it is none.
+/// Returns whether a value contains a word that marks it as a placeholder.
 fn is_example(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     const WORDS: [&str; 12] = [
@@ -61,8 +61,8 @@ fn is_example(text: &str) -> bool {
     WORDS.iter().any(|word| lower.contains(word))
 }
 
-/// Returns whether a value that is assigned to the name of a secret is one: random, with letters
-/// and digits mixed within one word, not an identifier, a path or a version.
+/// Returns whether a value assigned to a name such as `api_key` is a secret: random, with letters
+/// and digits mixed within one word; not an identifier, a path or a version.
 pub(crate) fn is_assigned_secret(value: &str) -> bool {
     let longest = value
         .split(|c: char| !c.is_ascii_alphanumeric())
@@ -78,8 +78,8 @@ pub(crate) fn is_assigned_secret(value: &str) -> bool {
         && changes(longest) * 5 >= longest.len()
 }
 
-/// Counts the changes between lower case, upper case and digits: few in words, many in keys. A
-/// capital that starts a word of several small letters does not count.
+/// Counts the transitions between lower case, upper case and digits. Words have few, keys have
+/// many.
 fn changes(word: &str) -> usize {
     let class = |byte: u8| match byte {
         b'0'..=b'9' => 0,
@@ -90,7 +90,7 @@ fn changes(word: &str) -> usize {
     bytes.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count()
 }
 
-/// Returns whether the password of a url is one, and not a variable, a default or a mask.
+/// Returns whether the password of a URL is a real one, not a variable, a default or a mask.
 pub(crate) fn is_url_password(user: &str, password: &str) -> bool {
     const DEFAULTS: [&str; 26] = [
         "password",
@@ -132,7 +132,7 @@ pub(crate) fn is_url_password(user: &str, password: &str) -> bool {
         && !is_example(password)
 }
 
-/// Returns whether the credentials of a header are some.
+/// Returns whether the value of an authorization header contains credentials.
 pub(crate) fn is_credential(value: &str) -> bool {
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
     digits && is_random(value)

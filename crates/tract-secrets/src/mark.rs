@@ -6,18 +6,18 @@ use sha2::{Digest, Sha256};
 
 use crate::SecretKind;
 
-/// How a mark begins.
+/// Prefix of a mark.
 const START: &str = "[redacted:";
-/// Bytes of a mark at most.
+/// Maximum length of a mark, in bytes.
 const MAX_LENGTH: usize = 80;
-/// Hex digits of the hash in a mark.
+/// Number of hex digits of the hash in a mark.
 const HASH_DIGITS: usize = 8;
 
-/// Returns what is put in the place of a secret: `[redacted:KIND:hash8]`.
+/// Returns the mark that replaces a secret: `[redacted:KIND:hash8]`.
 ///
 /// The hash is the first eight hex digits of a SHA-256 over the kind and the secret. Equal secrets
-/// get equal marks, so that a reader sees that two places had the same key. A guess of
-/// the secret can be checked against it; for keys that is no use, for a short password it is.
+/// get equal marks, so that a reader can see that the same key was used in two places. A mark can
+/// also confirm a guess of the secret, which matters for short passwords but not for keys.
 pub fn mark(kind: &SecretKind, secret: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(b"tract.redacted.v1\0");
@@ -30,13 +30,12 @@ pub fn mark(kind: &SecretKind, secret: &str) -> String {
     format!("{START}{kind}:{hash}]")
 }
 
-/// Returns the bytes of a mark.
+/// Returns the length of the mark of this kind, in bytes.
 pub(crate) fn mark_length(kind: &SecretKind) -> usize {
     START.len() + kind.as_str().len() + 1 + HASH_DIGITS + 1
 }
 
-/// Returns a match without what marks cover: `None` where it lies in complete marks, else its bytes
-/// and those of the marks that it begins or ends in, so that no mark is cut.
+/// Widens a match so that it does not split a mark. Returns `None` if marks cover all of it.
 pub(crate) fn outside_marks(text: &str, range: Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let mut whole = range.clone();
@@ -56,14 +55,14 @@ pub(crate) fn outside_marks(text: &str, range: Range<usize>) -> Option<Range<usi
     (covered < range.len()).then_some(whole)
 }
 
-/// Finds where a mark may begin.
+/// Returns the offset of the next possible mark in the range.
 fn find(bytes: &[u8], from: usize, to: usize) -> Option<usize> {
     let window = bytes.get(from..bytes.len().min(to + START.len()))?;
     let at = window.windows(START.len()).position(|window| window == START.as_bytes())? + from;
     (at < to).then_some(at)
 }
 
-/// Returns where the mark that begins here ends; `None` where it is not complete.
+/// Returns the end of the mark that starts here; `None` if it is not complete.
 fn mark_end(text: &str, start: usize) -> Option<usize> {
     let rest = text.get(start..)?.strip_prefix(START)?;
     let colon = rest.bytes().take(MAX_LENGTH).position(|byte| byte == b':')?;

@@ -1,13 +1,13 @@
-//! Members of requests whose names say that they are credentials.
+//! Redacts the members of a request whose names identify credentials.
 
 use serde_json::Value;
 
 use crate::{SecretKind, mark};
 
-/// Objects and arrays within each other that are walked.
+/// Maximum nesting depth that is walked.
 const MAX_DEPTH: usize = 256;
 
-/// Names of members that are credentials, in lower case and without `-` and `_`.
+/// Names that identify credentials, in lower case and without `-` and `_`.
 const NAMES: [&str; 35] = [
     "accesskey",
     "accesskeyid",
@@ -46,7 +46,7 @@ const NAMES: [&str; 35] = [
     "token",
 ];
 
-/// Names that are credentials where a name ends with them, as in `github_token`.
+/// Suffixes of names that identify credentials, as in `github_token`.
 const ENDINGS: [&str; 14] = [
     "accesstoken",
     "apikey",
@@ -64,16 +64,16 @@ const ENDINGS: [&str; 14] = [
     "sessiontoken",
 ];
 
-/// Within these a `key`, a `value` and the like is a credential too.
+/// Names of objects in which members such as `key` and `value` are credentials too.
 const CREDENTIAL_OBJECTS: [&str; 4] = ["auth", "authentication", "authorization", "credentials"];
 
-/// Members that describe values and have none: schemas of tools.
+/// Members that contain schemas of tools: they describe values and contain no credentials.
 const SCHEMAS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 
-/// Replaces the values of a request's members that are credentials by their names: `authorization`,
-/// `token`, `password`, `cookie` and the like, and every value of `headers`, regardless of the values.
-/// Schemas of tools are left as they are. Returns `None` when there are none, or for a text that is
-/// not JSON.
+/// Redacts the members of a JSON request whose names identify credentials: `authorization`,
+/// `token`, `password`, `cookie` and the like, and every value of `headers`, whatever the values
+/// look like. Schemas of tools are left unchanged. Returns the request and the number of replaced
+/// values; `None` if there are none to replace, or if the text is not JSON.
 ///
 /// ```
 /// let request = r#"{"mcp_servers":[{"url":"https://x.test","authorization_token":"plain"}]}"#;
@@ -88,13 +88,13 @@ pub fn redact_members(json: &str) -> Option<(String, usize)> {
     (count > 0).then(|| (value.to_string(), count))
 }
 
-/// The kind of object that a member belongs to.
+/// The context of a member.
 #[derive(Clone, Copy, PartialEq)]
 enum Within {
     Request,
-    /// Of an object such as `authentication`.
+    /// In an object such as `authentication`.
     Credentials,
-    /// All texts are credentials.
+    /// All strings are credentials.
     Secret,
 }
 

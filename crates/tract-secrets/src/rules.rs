@@ -9,14 +9,14 @@ use crate::kind::SecretKind;
 use crate::likely::{is_assigned_secret, is_credential, is_random, is_url_password};
 use crate::mark::outside_marks;
 
-/// How a rule tells a secret from what is only written like one.
+/// The check that a match must pass to count as a secret.
 #[derive(Clone, Copy)]
 enum Check {
-    /// The group `body`, else the secret, must look random.
+    /// The group `body`, or the secret if there is no such group, must look random.
     Random,
-    /// As for a random body, with letters and digits both.
+    /// As `Random`, and the body must have both letters and digits.
     Mixed,
-    /// Forty characters that look random.
+    /// As `Mixed`, and the body must have exactly forty characters.
     Aws,
     Url,
     Credential,
@@ -38,8 +38,8 @@ impl Check {
 
 struct Rule {
     kind: SecretKind,
-    /// The group `s` is the secret, or all of it when there is none. A leading `\b` also lets a
-    /// secret start behind an escape, see [`full_pattern`].
+    /// The secret is the group `s`, or the whole match if there is no such group. A leading `\b`
+    /// also matches after an escape, see [`full_pattern`].
     pattern: &'static str,
     check: Check,
 }
@@ -48,14 +48,16 @@ const fn rule(kind: SecretKind, pattern: &'static str, check: Check) -> Rule {
     Rule { kind, pattern, check }
 }
 
-/// No pattern but that of PEM takes a quote or a backslash, so that a secret within JSON can be
-/// replaced and JSON is left. None has an optional tail that can be sought far behind a match, so
-/// that all matches of a text together take linear time.
+/// The built-in rules, in order of precedence.
+///
+/// Only the PEM pattern may match a quote or a backslash. Replacing a match within JSON therefore
+/// keeps the JSON valid. No pattern has an optional tail that would be searched for far beyond the
+/// match, so that finding all matches of a text takes linear time.
 static TABLE: &[Rule] = &[
-    // With real line ends, or with those of a JSON text within a JSON text and so on.
+    // Line breaks may be literal, or escaped by any number of JSON levels.
     rule(
         SecretKind::PrivateKey,
-        // Header lines, lines of base64, and the last line and the end where it was not cut off.
+        // Header lines, lines of base64, and, unless truncated, the short last line and the footer.
         r#"(?x)-----BEGIN\ (?:[A-Z0-9]+\ ){0,3}PRIVATE\ KEY(?:\ BLOCK)?-----
           (?: (?:[\ \t\r\n]|\\+[nrt])+ [A-Za-z-]+:[^\r\n\\"]* )*
           (?P<body> (?: (?:[\ \t\r\n]|\\+[nrt])* [A-Za-z0-9+/=]{16,} )+ )
@@ -142,7 +144,7 @@ static TABLE: &[Rule] = &[
         r#"(?i-u)(?:api[_-]?key|api[_-]?secret|api[_-]?token|client[_-]?secret|secret[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|session[_-]?token|security[_-]?token|id[_-]?token|bot[_-]?token|private[_-]?token|app[_-]?secret|signing[_-]?secret|webhook[_-]?secret|encryption[_-]?key|passwd|password)[ \t]*(?:\\*["'])?[ \t]*(?:=|:|=>|:=)[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
         Check::Assigned,
     ),
-    // As a parameter of a url or a command; with a colon it is too often a count or a position.
+    // As a parameter of a URL or a command. Values after a colon are too often counts or positions.
     rule(
         SecretKind::Assigned,
         r#"(?i-u)(?u:^|[^a-z0-9_.-]|\\[nrt])(?:token|secret)=(?:\\*["'])?(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
@@ -166,10 +168,10 @@ static TABLE: &[Rule] = &[
     ),
 ];
 
-/// The patterns, compiled.
+/// The compiled patterns.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// One pass over a text says which patterns are worth a pass of their own.
+    /// Finds in one pass which patterns match at all, so that only those are run on their own.
     any: RegexSet,
     each: Vec<Regex>,
 }
@@ -209,17 +211,18 @@ impl Rules {
     }
 }
 
-/// Returns from where on a secret is sought in a value that is none: the value may have taken the name or
-/// the prefix of a real one. Of a long value only the last bytes are read again, or a text of prefixes
-/// alone would be read once for each of them.
+/// Returns the offset at which to resume after a match that failed its check. It resumes inside of
+/// the match, since the value may have swallowed the prefix of a real secret. At most the last 256
+/// bytes of the value are read again: otherwise a text made of prefixes would be rescanned once for
+/// each of them.
 fn within(text: &str, start: usize, body: Range<usize>) -> usize {
     const READ_AGAIN: usize = 256;
     let from = body.start.max(start + 1).max(body.end.saturating_sub(READ_AGAIN));
     (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Lets a secret that starts at a word border also start behind the `\n` of a JSON text and behind
-/// the end of a terminal's color, where a letter precedes it.
+/// Lets a pattern that starts at a word boundary also match after an escaped line break, as in
+/// `\n`, and after a terminal color sequence: both end with a letter, so there is no word boundary.
 fn full_pattern(pattern: &str) -> String {
     const START: &str = r"(?:(?-u:\b)|\\[nrtbf]|\[[0-9;]{0,12}m)";
     match pattern.strip_prefix(r"\b") {
