@@ -1,4 +1,4 @@
-//! What handlers answer.
+//! The answers of handlers.
 
 use tract_core::{Content, Part};
 
@@ -6,41 +6,41 @@ use tract_core::{Content, Part};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActionKind<'a> {
-    /// No opinion: the next handler is asked.
+    /// No opinion. The next handler is called.
     Pass,
-    /// Continue as asked.
+    /// Continue with the operation as requested.
     Go,
-    /// Do not, for this reason.
+    /// Do not continue, for this reason.
     Stop(&'a str),
-    /// Something that has to be carried out first.
+    /// A change that the caller has to carry out first, such as an edit or a deferral.
     Change,
 }
 
-/// The answers to one event.
+/// The possible answers to one event.
 pub trait Action: Clone + Send + Sync + 'static {
-    /// Returns the answer of who has no opinion.
+    /// Returns the answer of a handler without an opinion.
     fn pass() -> Self;
 
-    /// Returns the stable word for the answer.
+    /// Returns the stable name of the answer.
     fn name(&self) -> &'static str;
 
-    /// Returns what it comes to.
+    /// Returns what the caller has to do.
     fn kind(&self) -> ActionKind<'_>;
 
-    /// Translates the answer of a handler for all events.
+    /// Converts the answer of a catch-all handler.
     ///
     /// # Errors
-    /// [`ForeignAction`] when it is the answer to another event.
+    /// [`ForeignAction`] if it answers another event.
     fn from_any(action: AnyAction) -> Result<Self, ForeignAction>;
 
-    /// Returns the answer that rejects the event, with this reason.
+    /// Returns the answer that rejects the event for this reason.
     fn refuse(reason: String) -> Self;
 }
 
-/// The answer of a handler for all events.
+/// The answer of a catch-all handler.
 ///
-/// It can be everything that the answer of a handler for one event can be: the action of an event
-/// converts into it.
+/// The action of each event converts into it, so a catch-all handler can answer an event in every
+/// way that a handler of that event can.
 ///
 /// ```
 /// use tract_hooks::{AnyAction, AnyEvent, Hooks, Summarize, ToolResultAction, ToolResultReceived};
@@ -57,11 +57,11 @@ pub trait Action: Clone + Send + Sync + 'static {
 pub enum AnyAction {
     /// No opinion.
     Pass,
-    /// Continue as asked: commit, run, compile, compress or merge.
+    /// Continue as requested: commit, run, compile, compress or merge.
     Approve,
-    /// Do not, for this reason. Of compiling and dispatching: refuse.
+    /// Do not continue, for this reason. For a compile or a dispatch this means `Refuse`.
     Reject(String),
-    /// Leave it for a person to decide, for this reason. A compile cannot wait: it is refused.
+    /// Leave it for a person to decide, for this reason. A compile cannot wait, so it is refused.
     Defer(String),
     /// The answer to [`BeforeCommit`](crate::BeforeCommit), such as an edit.
     Commit(CommitAction),
@@ -77,16 +77,16 @@ pub enum AnyAction {
     Merge(MergeAction),
 }
 
-/// A handler for all events answered one event with the action of another.
+/// Error of a catch-all handler that answered one event with the action of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{action:?} belongs to another event")]
 pub struct ForeignAction {
-    /// The stable word for the action.
+    /// The stable name of the action.
     pub action: &'static str,
 }
 
 impl AnyAction {
-    /// Returns the stable word for the answer.
+    /// Returns the stable name of the answer.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -103,9 +103,9 @@ impl AnyAction {
     }
 }
 
-/// What the variants of each action come to: the one that continues, the one that stops for a reason,
-/// the one that leaves it for a person (a compile cannot wait, so it stops), and those that have to
-/// be carried out first.
+/// Implements [`Action`]: maps the variants of each action to the one that continues, the one that
+/// stops for a reason, the one that leaves the decision to a person (for a compile this one stops
+/// too), and those that the caller has to carry out first.
 macro_rules! actions {
     ($($action:ident is $variant:ident: go $go:ident $go_name:literal, stop $stop:ident $stop_name:literal,
        defer $defer:ident $(, change $change:ident $change_name:literal)*;)*) => {$(
@@ -176,11 +176,11 @@ actions! {
 pub enum CommitAction {
     /// No opinion.
     Pass,
-    /// Commit it.
+    /// Commit the message.
     Approve,
-    /// Commit this instead, of the same kind; the original is kept.
+    /// Commit this content instead, of the same kind. The original is kept.
     Edit(Content),
-    /// Do not commit it, for this reason.
+    /// Do not commit the message, for this reason.
     Reject(String),
     /// Leave it as a pending approval, for this reason.
     Defer(String),
@@ -192,65 +192,66 @@ pub enum CommitAction {
 pub enum ToolResultAction {
     /// No opinion.
     Pass,
-    /// Commit it.
+    /// Commit the result.
     Approve,
     /// Commit these parts instead; the original is kept.
     Edit(Vec<Part>),
     /// Commit a summary instead; the original is kept.
     Summarize(Summarize),
-    /// Do not commit it, for this reason.
+    /// Do not commit the result, for this reason.
     Reject(String),
     /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
 impl ToolResultAction {
-    /// Commits this text instead.
+    /// Returns the answer that commits this text instead.
     pub fn edit(text: impl Into<String>) -> Self {
         Self::Edit(vec![Part::text(text)])
     }
 }
 
-/// Instructions for summarizing a result: data, which a port carries out.
+/// Instructions for summarizing a result. They are data; the [`Summarizer`](tract_core::Summarizer)
+/// port carries them out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summarize {
     /// Target length of the summary, in tokens.
     pub target_tokens: Option<u64>,
-    /// What has to be kept.
+    /// Instructions to the summarizer, such as the facts to keep.
     pub instructions: Option<String>,
-    /// Patterns (regular expressions): what they match of the text must be in the summary.
+    /// Regular expressions. Every match in the text must occur in the summary.
     pub must_keep: Vec<String>,
-    /// Whether the summarizer sees the conversation, to keep what matters to it.
+    /// Whether the summarizer gets the conversation, so that it can keep the relevant parts.
     pub with_context: bool,
 }
 
 impl Summarize {
-    /// Asks for a summary with nothing said about how.
+    /// Requests a summary without further instructions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a summary of about so many tokens.
+    /// Requests a summary of about `target_tokens` tokens.
     pub fn to_tokens(target_tokens: u64) -> Self {
         Self { target_tokens: Some(target_tokens), ..Self::default() }
     }
 
-    /// Sets what the summary must keep.
+    /// Sets the instructions to the summarizer, such as the facts to keep.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Adds a pattern: what it matches of the text must be in the summary.
+    /// Adds a regular expression. Every match in the text must occur in the summary.
     #[must_use]
     pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
         self.must_keep.push(pattern.into());
         self
     }
 
-    /// Lets the summarizer see the conversation.
+    /// Passes the conversation to the summarizer.
     #[must_use]
     pub fn with_context(mut self) -> Self {
         self.with_context = true;
@@ -274,13 +275,13 @@ pub enum DispatchAction {
     Run,
     /// Run the tool with these arguments instead: JSON text.
     Replace(String),
-    /// Do not run it; the model is answered with this reason.
+    /// Do not run the tool; the model gets this reason as the result.
     Refuse(String),
     /// Leave it as a pending approval, for this reason.
     Defer(String),
 }
 
-/// The answer to [`BeforeCompile`](crate::BeforeCompile). It never changes what is compiled.
+/// The answer to [`BeforeCompile`](crate::BeforeCompile). It cannot change the compiled context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileAction {
@@ -322,11 +323,11 @@ pub enum MergeAction {
     Defer(String),
 }
 
-/// The answer to [`RefMoved`](crate::RefMoved): what happened has happened.
+/// The answer to [`RefMoved`](crate::RefMoved), which cannot be rejected: the ref has moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefMovedAction {
-    /// Heard.
+    /// Acknowledged.
     Pass,
 }
 
@@ -343,12 +344,12 @@ impl Action for RefMovedAction {
         ActionKind::Pass
     }
 
-    /// Handlers for all events do not hear this one, so there is nothing to translate.
+    /// Catch-all handlers do not receive this event, so there is no action to convert.
     fn from_any(_: AnyAction) -> Result<Self, ForeignAction> {
         Ok(Self::Pass)
     }
 
-    /// What has happened cannot be refused.
+    /// A move that has happened cannot be rejected.
     fn refuse(_: String) -> Self {
         Self::Pass
     }

@@ -1,4 +1,4 @@
-//! How one handler is asked: where it runs, for how long, and what becomes of a panic.
+//! Calls one handler: on which thread, with which time limit, and with a guard against panics.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::decision::HandlerFailureKind;
 use crate::{nested, timer, worker};
 
-/// Asks a closure on this very thread.
+/// Calls a closure on the current thread. It cannot be interrupted, so there is no time limit.
 pub(crate) fn in_place<A>(
     ask: impl FnOnce() -> Result<A, String>,
 ) -> Result<A, HandlerFailureKind> {
@@ -18,7 +18,7 @@ pub(crate) fn in_place<A>(
     }
 }
 
-/// Asks a closure on another thread, for so long.
+/// Calls a closure on a worker thread, and stops waiting for it after `limit`.
 pub(crate) async fn run_separately<A: Send + 'static>(
     limit: Duration,
     ask: impl FnOnce() -> Result<A, String> + Send + 'static,
@@ -30,7 +30,7 @@ pub(crate) async fn run_separately<A: Send + 'static>(
     }
 }
 
-/// Waits for a handler that waits itself, for so long.
+/// Awaits an async handler, for at most `limit`.
 pub(crate) async fn waited<A>(
     limit: Option<Duration>,
     handler: impl Future<Output = A> + Send,
@@ -41,10 +41,10 @@ pub(crate) async fn waited<A>(
     }
 }
 
-/// Waits for a future.
+/// Awaits a future and catches its panics.
 ///
 /// # Errors
-/// What it said when it panicked.
+/// The panic message.
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(move |context| {

@@ -20,51 +20,51 @@ use crate::event::{
 };
 use crate::nested;
 
-/// A handler as a type, for those that wait and those that keep state.
+/// A handler as a type: for handlers that await, or that keep state.
 #[async_trait]
 pub trait Handler<E: Event>: Send + Sync + 'static {
-    /// Looks at the event and answers.
+    /// Returns the answer to the event.
     async fn handle(&self, event: &E) -> E::Action;
 }
 
-/// A handler for all events as a type, for those that wait and those that keep state.
+/// A catch-all handler as a type: for handlers that await, or that keep state.
 #[async_trait]
 pub trait AnyHandler: Send + Sync + 'static {
-    /// Looks at the event and answers.
+    /// Returns the answer to the event.
     async fn handle(&self, event: AnyEvent<'_>) -> AnyAction;
 }
 
-/// Named handlers, in order. Cheap to clone; a clone that is changed leaves the other alone.
+/// Named handlers, in order. Cheap to clone; changing a clone does not change the original.
 ///
 /// # Behavior
-/// - Handlers for the event are asked in the order in which they were added, then those for all
-///   events in theirs.
-/// - The first that does not pass decides, and the others are not asked.
-/// - When no handler decides, the event is approved.
-/// - A name is unique for each event: adding another handler under it puts that one in the
-///   place of the first.
-/// - What a handler does itself does not ask handlers again.
-/// - A handler that panics, fails, takes longer than the time limit, or answers one event with the
-///   action of another decides nothing: what becomes of the event then is said by
-///   [`on_failure`](Self::on_failure), and every such failure is reported with the decision. A
-///   closure that never ends is left to its own thread.
+/// - Handlers of the event are called in the order in which they were added, then catch-all
+///   handlers in theirs.
+/// - The first answer that is not a pass decides. Later handlers are not called.
+/// - If no handler decides, the event is approved.
+/// - Names are unique for each event: a handler added under an existing name replaces that handler,
+///   at its position in the order.
+/// - Operations that a handler performs itself do not call handlers.
+/// - A handler fails if it panics, returns an error, exceeds the time limit, or answers with the
+///   action of another event. [`on_failure`](Self::on_failure) determines whether the event is then
+///   refused. Every failure is reported with the decision. A closure that never returns keeps its
+///   worker thread.
 #[derive(Clone, Default)]
 pub struct Hooks {
     chains: Option<Arc<Chains>>,
 }
 
-/// The treatment of an event when a handler fails.
+/// The treatment of an event if a handler fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// It is refused, with the failure as the reason.
+    /// The event is refused, with the failure as the reason.
     #[default]
     Refuse,
-    /// The next handler is asked, as if the failed one had passed.
+    /// The next handler is called, as if the failed one had passed.
     PassOn,
 }
 
-/// There is no handler of this name for the event.
+/// Error of naming a handler that the event lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no handler {name:?} for {event}")]
 pub struct UnknownHandler {
@@ -74,14 +74,14 @@ pub struct UnknownHandler {
     pub event: &'static str,
 }
 
-/// How long a handler may take by default.
+/// Default time limit of a handler.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// How long a summary may take by default.
+/// Default time limit of a summary.
 const SUMMARY_LIMIT: Duration = Duration::from_secs(120);
 
 type Chain<E> = Vec<NamedHandler<Run<E>>>;
 
-/// One chain for each event.
+/// The chains of all events, and their settings.
 #[derive(Clone, Default)]
 pub struct Chains {
     limits: TimeLimits,
@@ -97,7 +97,7 @@ pub struct Chains {
     any: Vec<NamedHandler<AnyRun>>,
 }
 
-/// How long a handler may take, and how long a summary.
+/// Time limits of handlers and of summaries. `None` is unlimited.
 #[derive(Clone)]
 struct TimeLimits {
     handler: Option<Duration>,
@@ -110,7 +110,7 @@ impl Default for TimeLimits {
     }
 }
 
-/// Says where the chain of an event is. Only the events of this crate have one.
+/// Maps an event to its chain. Only the events of this crate have one.
 pub trait Stored: Sized {
     fn chain(chains: &Chains) -> &Chain<Self>
     where
@@ -147,7 +147,7 @@ pub struct NamedHandler<R> {
     run: R,
 }
 
-/// A closure that answers at once, or says why it cannot.
+/// A closure that answers immediately, or returns an error message.
 type Function<E> = dyn Fn(&E) -> Result<<E as Event>::Action, String> + Send + Sync;
 
 #[derive(Clone)]
@@ -156,7 +156,7 @@ pub enum Run<E: Event> {
     Later(Arc<dyn Handler<E>>),
 }
 
-/// A closure for all events that answers at once, or says why it cannot.
+/// A catch-all closure that answers immediately, or returns an error message.
 type AnyFunction = dyn Fn(AnyEvent<'_>) -> Result<AnyAction, String> + Send + Sync;
 
 #[derive(Clone)]
@@ -165,7 +165,7 @@ pub(crate) enum AnyRun {
     Later(Arc<dyn AnyHandler>),
 }
 
-/// A closure that makes a future of its own copy of the event.
+/// A closure that returns a future, which owns a copy of the event.
 struct AsyncFunction<F>(F);
 
 #[async_trait]
@@ -188,7 +188,7 @@ fn add<R>(chain: &mut Vec<NamedHandler<R>>, name: Arc<str>, run: R) {
 }
 
 impl Hooks {
-    /// Makes an empty chain, which approves everything.
+    /// Creates an empty chain, which approves everything.
     pub const fn new() -> Self {
         Self { chains: None }
     }
@@ -202,7 +202,7 @@ impl Hooks {
         self
     }
 
-    /// Adds a handler for the event that the closure takes.
+    /// Adds a handler of the event that the closure accepts.
     #[must_use]
     pub fn on<E: Event>(
         self,
@@ -212,7 +212,7 @@ impl Hooks {
         self.with(name, Run::Now(Arc::new(move |event| Ok(handler(event)))))
     }
 
-    /// Adds a handler that may fail; a failure is reported with the decision, see
+    /// Adds a handler that may fail. A failure is reported with the decision, see
     /// [`on_failure`](Self::on_failure).
     ///
     /// ```
@@ -233,10 +233,11 @@ impl Hooks {
         self.with(name, Run::Now(Arc::new(run)))
     }
 
-    /// Adds a handler that has to wait; it gets its own copy of the event.
+    /// Adds an async handler. It gets its own copy of the event.
     ///
-    /// It is polled where the event is asked about, so that a runtime is at hand there. What
-    /// blocks belongs into a closure of [`on`](Self::on): waiting can be given up, blocking cannot.
+    /// It is polled by the task that awaits the decision, so it can use the runtime of that task.
+    /// Code that blocks belongs in a closure of [`on`](Self::on): the time limit can drop a future,
+    /// but it cannot interrupt a blocked thread.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -261,14 +262,14 @@ impl Hooks {
         self.with(name, Run::Later(Arc::new(AsyncFunction(handler))))
     }
 
-    /// Adds a handler that is a type.
+    /// Adds a handler that implements [`Handler`].
     #[must_use]
     pub fn handler<E: Event>(self, name: impl Into<Arc<str>>, handler: impl Handler<E>) -> Self {
         self.with(name, Run::Later(Arc::new(handler)))
     }
 
-    /// Adds a handler for every event that waits for a decision. It is asked after the handlers for
-    /// that event, and may answer all that they may: see [`AnyAction`].
+    /// Adds a catch-all handler, for every event that can be decided. It is called after the
+    /// handlers of that event, and can give all of their answers: see [`AnyAction`].
     #[must_use]
     pub fn on_any(
         self,
@@ -278,7 +279,7 @@ impl Hooks {
         self.with_any(name, AnyRun::Now(Arc::new(move |event| Ok(handler(event)))))
     }
 
-    /// Adds a handler for all events that may fail; a failure is reported with the decision, see
+    /// Adds a catch-all handler that may fail. A failure is reported with the decision, see
     /// [`on_failure`](Self::on_failure).
     #[must_use]
     pub fn on_any_try<X: fmt::Display>(
@@ -290,7 +291,7 @@ impl Hooks {
         self.with_any(name, AnyRun::Now(Arc::new(run)))
     }
 
-    /// Adds a handler for all events that is a type, such as one that waits.
+    /// Adds a catch-all handler that implements [`AnyHandler`], for example an async one.
     #[must_use]
     pub fn any_handler(self, name: impl Into<Arc<str>>, handler: impl AnyHandler) -> Self {
         self.with_any(name, AnyRun::Later(Arc::new(handler)))
@@ -301,7 +302,7 @@ impl Hooks {
         self
     }
 
-    /// Removes the handler for all events that has this name, where there is one.
+    /// Removes the catch-all handler with this name, if it exists.
     #[must_use]
     pub fn without_any(mut self, name: &str) -> Self {
         if self.chains.is_some() {
@@ -310,7 +311,7 @@ impl Hooks {
         self
     }
 
-    /// Removes the handler of an event that has this name, where there is one.
+    /// Removes the handler of an event with this name, if it exists.
     #[must_use]
     pub fn without<E: Event>(mut self, name: &str) -> Self {
         if self.chains.is_some() {
@@ -319,18 +320,20 @@ impl Hooks {
         self
     }
 
-    /// Moves the handler of an event right before another one.
+    /// Moves the handler of an event directly before another one.
     ///
     /// # Errors
-    /// [`UnknownHandler`] when one of them does not hear the event by itself.
+    /// [`UnknownHandler`] if the event lacks a handler of either name. Catch-all handlers do not
+    /// count.
     pub fn before<E: Event>(self, name: &str, other: &str) -> Result<Self, UnknownHandler> {
         self.moved::<E>(name, other, 0)
     }
 
-    /// Moves the handler of an event right after another one.
+    /// Moves the handler of an event directly after another one.
     ///
     /// # Errors
-    /// [`UnknownHandler`] when one of them does not hear the event by itself.
+    /// [`UnknownHandler`] if the event lacks a handler of either name. Catch-all handlers do not
+    /// count.
     pub fn after<E: Event>(self, name: &str, other: &str) -> Result<Self, UnknownHandler> {
         self.moved::<E>(name, other, 1)
     }
@@ -349,13 +352,13 @@ impl Hooks {
         let from = place(chain, name)?;
         place(chain, other)?;
         let handler = chain.remove(from);
-        // Before itself, or after: it stays where it is.
+        // `other` is missing only if it is `name` itself; the handler then keeps its position.
         let to = place(chain, other).map_or(from, |at| at + behind);
         chain.insert(to, handler);
         Ok(self)
     }
 
-    /// Sets how long a handler may take; 30 seconds by default. `None` lets closures run on the
+    /// Sets the time limit of a handler; 30 seconds by default. With `None` closures run on the
     /// caller's thread, without a limit.
     #[must_use]
     pub fn time_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
@@ -363,7 +366,7 @@ impl Hooks {
         self
     }
 
-    /// Sets what becomes of an event when a handler fails; it is refused by default.
+    /// Sets the treatment of an event if a handler fails; it is refused by default.
     #[must_use]
     pub fn on_failure(mut self, policy: OnFailure) -> Self {
         self.chains_mut().on_failure = policy;
@@ -371,14 +374,15 @@ impl Hooks {
     }
 
     /// Sets the port that carries out [`Summarize`](crate::Summarize). It is polled by the caller,
-    /// who gives up waiting after a time: what blocks belongs on a thread of its own.
+    /// who stops waiting after [`summary_limit`](Self::summary_limit). An implementation that
+    /// blocks must use a thread of its own.
     #[must_use]
     pub fn summarizer(mut self, port: impl Summarizer + 'static) -> Self {
         self.chains_mut().summarizer = Some(Arc::new(port));
         self
     }
 
-    /// Sets how long one summary may take; 120 seconds by default, `None` is for ever.
+    /// Sets the time limit of one summary; 120 seconds by default. `None` is unlimited.
     #[must_use]
     pub fn summary_limit(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.chains_mut().limits.summary = limit.into();
@@ -390,17 +394,18 @@ impl Hooks {
         self.chains.as_ref()?.summarizer.as_ref()
     }
 
-    /// Returns how long one summary may take.
+    /// Returns the time limit of one summary; `None` is unlimited.
     pub fn summary_time(&self) -> Option<Duration> {
         self.chains.as_ref().map_or(Some(SUMMARY_LIMIT), |chains| chains.limits.summary)
     }
 
-    /// Returns what becomes of an event when a handler fails.
+    /// Returns the treatment of an event if a handler fails.
     pub fn failure_policy(&self) -> OnFailure {
         self.chains.as_ref().map_or(OnFailure::default(), |chains| chains.on_failure)
     }
 
-    /// Returns the names of those who hear an event, in the order in which they are asked.
+    /// Returns the names of the handlers that receive an event, in the order in which they are
+    /// called.
     pub fn names<E: Event>(&self) -> Vec<Arc<str>> {
         let Some(chains) = &self.chains else { return Vec::new() };
         let specific = E::chain(chains).iter().map(|handler| Arc::clone(&handler.name));
@@ -408,21 +413,25 @@ impl Hooks {
         specific.chain(any).collect()
     }
 
-    /// Returns whether a handler listens to an event; when not, it need not be made.
+    /// Returns whether any handler receives an event. If not, callers need not build it.
     pub fn has_handler<E: Event>(&self) -> bool {
         self.chains.as_ref().is_some_and(|chains| {
             !E::chain(chains).is_empty() || (E::HEARD_BY_ANY && !chains.any.is_empty())
         })
     }
 
-    /// Asks the handlers of an event.
+    /// Calls the handlers of an event and returns the decision.
     ///
     /// # Complexity
-    /// Some nanoseconds when no handler listens to the event.
+    /// A few nanoseconds if no handler receives the event.
     pub async fn decide<E: Event>(&self, event: &E) -> Decision<E::Action> {
+        // A handler's own operations do not call handlers: one that commits on commit would never
+        // end.
         let Some(chains) = self.chains.as_ref().filter(|_| !nested::is_nested()) else {
             return Decision::new(E::NAME, E::Action::pass(), None, Vec::new());
         };
+        // A closure that runs on a worker may outlive this call after a timeout, so it gets a
+        // shared copy of the event. The copy is made at most once, and only if a closure needs it.
         let (limit, mut own) = (chains.limits.handler, None);
         let mut failures = Vec::new();
         for handler in E::chain(chains) {
@@ -467,12 +476,12 @@ impl Hooks {
         Decision::new(E::NAME, E::Action::pass(), None, failures)
     }
 
-    /// Asks about a message that is about to be committed.
+    /// Decides on a message that is about to be committed.
     pub async fn before_commit(&self, event: &BeforeCommit) -> Decision<CommitAction> {
         self.decide(event).await
     }
 
-    /// Asks about a tool's result that is about to be committed.
+    /// Decides on a tool result that is about to be committed.
     pub async fn tool_result_received(
         &self,
         event: &ToolResultReceived,
@@ -480,36 +489,36 @@ impl Hooks {
         self.decide(event).await
     }
 
-    /// Asks about a tool that is about to run.
+    /// Decides on a tool that is about to run.
     pub async fn before_dispatch(&self, event: &BeforeDispatch) -> Decision<DispatchAction> {
         self.decide(event).await
     }
 
-    /// Asks about a context that is about to be compiled.
+    /// Decides on a context that is about to be compiled.
     pub async fn before_compile(&self, event: &BeforeCompile) -> Decision<CompileAction> {
         self.decide(event).await
     }
 
-    /// Asks about a summary that is about to take the place of messages.
+    /// Decides on a summary that is about to replace messages.
     pub async fn before_compress(&self, event: &BeforeCompress) -> Decision<CompressAction> {
         self.decide(event).await
     }
 
-    /// Asks about a merge.
+    /// Decides on a merge.
     pub async fn before_merge(&self, event: &BeforeMerge) -> Decision<MergeAction> {
         self.decide(event).await
     }
 
-    /// Notifies all listeners that a ref has moved.
+    /// Notifies all handlers that a ref has moved.
     pub async fn ref_moved(&self, event: &RefMoved) {
-        // The answer can only be that it was heard.
+        // The only possible answer is an acknowledgement.
         let _heard = self.decide(event).await;
     }
 }
 
 impl Chains {
-    /// Returns the decision that a handler's answer, or its failure, makes; `None` when the next
-    /// handler is asked.
+    /// Returns the decision made by a handler's answer or failure; `None` if the next handler is
+    /// called.
     fn decided<E: Event>(
         &self,
         handler: &Arc<str>,

@@ -1,4 +1,4 @@
-//! Which results are summarized without asking a handler: kept with the repository.
+//! Rules for summarizing tool results without a handler. They are stored in the repository.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,9 @@ use crate::action::Summarize;
 
 /// Configuration of automatic summaries of tool results.
 ///
-/// A tool that is listed is summarized regardless of its size; others when they take strictly more
-/// tokens than the threshold; without a threshold none of the others.
+/// The results of a listed tool are summarized regardless of their size. Those of other tools are
+/// summarized if they have strictly more tokens than the threshold; without a threshold they are
+/// not.
 ///
 /// ```
 /// use tract_hooks::ToolSummarization;
@@ -22,28 +23,28 @@ use crate::action::Summarize;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolSummarization {
-    /// What has to be kept, by the name of the tool.
+    /// Instructions to the summarizer by tool name, such as the facts to keep.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub instructions: BTreeMap<String, String>,
-    /// Above how many tokens the results of other tools are summarized.
+    /// Number of tokens above which the results of other tools are summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_threshold: Option<u64>,
-    /// What has to be kept of the results of other tools.
+    /// Instructions for the results of other tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_instructions: Option<String>,
     /// Target length of a summary, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_tokens: Option<u64>,
-    /// Patterns (regular expressions): what they match of a result must be in its summary.
+    /// Regular expressions. Every match in a result must occur in its summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub must_keep: Vec<String>,
-    /// Whether the summarizer sees the conversation.
+    /// Whether the summarizer gets the conversation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub with_context: bool,
 }
 
 impl ToolSummarization {
-    /// Summarizes nothing.
+    /// Creates a configuration that summarizes nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -55,42 +56,42 @@ impl ToolSummarization {
         self
     }
 
-    /// Summarizes the results of other tools that take more tokens than this.
+    /// Summarizes the results of other tools that have more than `tokens` tokens.
     #[must_use]
     pub fn auto_threshold(mut self, tokens: u64) -> Self {
         self.auto_threshold = Some(tokens);
         self
     }
 
-    /// Says what has to be kept of the results of other tools.
+    /// Sets the instructions for the results of other tools.
     #[must_use]
     pub fn default_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.default_instructions = Some(instructions.into());
         self
     }
 
-    /// Sets the target length of a summary.
+    /// Sets the target length of a summary, in tokens.
     #[must_use]
     pub fn target_tokens(mut self, tokens: u64) -> Self {
         self.target_tokens = Some(tokens);
         self
     }
 
-    /// Adds a pattern: what it matches of a result must be in its summary.
+    /// Adds a regular expression. Every match in a result must occur in its summary.
     #[must_use]
     pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
         self.must_keep.push(pattern.into());
         self
     }
 
-    /// Lets the summarizer see the conversation.
+    /// Passes the conversation to the summarizer.
     #[must_use]
     pub fn with_context(mut self) -> Self {
         self.with_context = true;
         self
     }
 
-    /// Returns how the result of a tool is to be summarized; `None` when it is not.
+    /// Returns how to summarize the result of a tool; `None` if it is not summarized.
     pub fn rule(&self, tool: Option<&str>, tokens: u64) -> Option<Summarize> {
         let listed = tool.and_then(|tool| self.instructions.get(tool));
         let above = self.auto_threshold.is_some_and(|threshold| tokens > threshold);

@@ -1,4 +1,4 @@
-//! What the chain decided, and who did.
+//! The decision of a chain of handlers, and the handlers that failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ pub struct Decision<A> {
     failures: Vec<HandlerFailure>,
 }
 
-/// A handler that decided nothing because it failed.
+/// A handler that failed, and so did not decide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("handler {handler:?} {kind}")]
 #[non_exhaustive]
 pub struct HandlerFailure {
-    /// Its name.
+    /// The handler's name.
     pub handler: String,
-    /// What happened.
+    /// The kind of failure.
     pub kind: HandlerFailureKind,
 }
 
 impl HandlerFailure {
-    /// Says that a handler answered something that cannot be carried out.
+    /// Creates the failure of a handler whose answer cannot be carried out.
     pub fn invalid(handler: impl Into<String>, why: impl Into<String>) -> Self {
         Self { handler: handler.into(), kind: HandlerFailureKind::Invalid(why.into()) }
     }
@@ -37,16 +37,16 @@ impl HandlerFailure {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerFailureKind {
-    /// It panicked, saying this.
+    /// It panicked with this message.
     #[error("panicked: {0}")]
     Panicked(String),
-    /// It did not answer in time.
+    /// It did not answer within this time limit.
     #[error("did not answer within {0:?}")]
     TimedOut(Duration),
-    /// It said why it cannot answer.
+    /// It returned this error.
     #[error("failed: {0}")]
     Failed(String),
-    /// It answered something that cannot be carried out.
+    /// It gave an answer that cannot be carried out.
     #[error("gave an invalid answer: {0}")]
     Invalid(String),
 }
@@ -61,7 +61,7 @@ impl<A: Action> Decision<A> {
         Self { event, action, by: by.cloned(), failures }
     }
 
-    /// Returns the word for the event.
+    /// Returns the name of the event.
     pub fn event(&self) -> &'static str {
         self.event
     }
@@ -71,12 +71,12 @@ impl<A: Action> Decision<A> {
         &self.failures
     }
 
-    /// Returns the answer; passing when no handler decided, which approves.
+    /// Returns the answer. It is a pass, which approves, if no handler decided.
     pub fn action(&self) -> &A {
         &self.action
     }
 
-    /// Takes the answer out.
+    /// Returns the answer by value.
     pub fn into_action(self) -> A {
         self.action
     }
@@ -86,11 +86,11 @@ impl<A: Action> Decision<A> {
         self.by.as_deref()
     }
 
-    /// Settles what every write path carries out: to continue or not.
+    /// Checks whether the operation may continue, for callers that cannot carry out changes.
     ///
     /// # Errors
-    /// [`HookError::Rejected`] when the answer is not to continue, [`HookError::Unsupported`] when
-    /// it asks for something that has to be carried out first: see the [crate's
+    /// [`HookError::Rejected`] if the answer is not to continue; [`HookError::Unsupported`] if the
+    /// answer is a change that has to be carried out first: see the [crate's
     /// documentation](crate#what-is-carried-out).
     pub fn settle(&self) -> Result<(), HookError> {
         let handler = || self.by().unwrap_or_default().to_owned();
@@ -110,21 +110,21 @@ impl<A: Action> Decision<A> {
     }
 }
 
-/// Why an operation does not continue. Nothing was written.
+/// Error of an operation that a handler stopped. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {
-    /// A handler said no.
+    /// A handler rejected the event.
     #[error("handler {handler:?} rejected {event}: {reason}")]
     Rejected {
         /// The event.
         event: &'static str,
         /// The handler's name.
         handler: String,
-        /// Why.
+        /// The reason that the handler gave.
         reason: String,
     },
-    /// A handler asked for something that this version does not carry out here.
+    /// A handler requested a change that is not supported here.
     #[error("handler {handler:?} answered {event} with {action:?}, which is not supported here")]
     Unsupported {
         /// The event.
@@ -137,7 +137,7 @@ pub enum HookError {
 }
 
 impl HookError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Rejected { .. } => "rejected_by_hook",
@@ -145,7 +145,7 @@ impl HookError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Rejected { .. } => Vec::new(),

@@ -1,4 +1,4 @@
-//! The events that handlers get.
+//! The events that handlers receive.
 
 use tract_core::{CommitId, Content, Draft, LogEntry, Op, Part, RefName, ToolCall, ToolTraits};
 
@@ -8,19 +8,19 @@ use crate::action::{
 };
 use crate::chain::Stored;
 
-/// Something that handlers are asked about or that is reported to them. The events are those of
-/// this crate.
+/// An event that handlers decide on, or are notified of. Only the events of this crate implement
+/// it.
 pub trait Event: Stored + Clone + Send + Sync + 'static {
     /// The answers to it.
     type Action: Action;
 
-    /// The stable word for it.
+    /// The stable name of the event.
     const NAME: &'static str;
 
-    /// Whether handlers for all events hear it.
+    /// Whether catch-all handlers receive this event.
     const HEARD_BY_ANY: bool;
 
-    /// Returns it as handlers for all events hear it; `None` when they do not.
+    /// Returns the event for catch-all handlers; `None` if they do not receive it.
     fn as_any(&self) -> Option<AnyEvent<'_>>;
 }
 
@@ -32,14 +32,14 @@ pub struct BeforeCommit {
     pub branch: RefName,
     /// Its head; `None` before the first commit.
     pub head: Option<CommitId>,
-    /// What was asked: to append the message, or to put it in the place of another.
+    /// The requested operation: append the message, or replace another one.
     pub op: Op,
     /// The message.
     pub draft: Draft,
 }
 
 impl BeforeCommit {
-    /// Makes the event of a message that is appended to an empty branch.
+    /// Creates the event of a message that is appended to an empty branch.
     pub fn new(branch: RefName, draft: Draft) -> Self {
         Self { branch, head: None, op: Op::append(), draft }
     }
@@ -51,7 +51,7 @@ impl BeforeCommit {
         self
     }
 
-    /// Sets what was asked.
+    /// Sets the requested operation.
     #[must_use]
     pub fn op(mut self, op: Op) -> Self {
         self.op = op;
@@ -67,20 +67,20 @@ pub struct ToolResultReceived {
     pub branch: RefName,
     /// Its head.
     pub head: Option<CommitId>,
-    /// The provider's id of the call that it answers.
+    /// The provider's id of the call that this result answers.
     pub call_id: String,
-    /// The tool's name, where it is known.
+    /// The tool's name, if known.
     pub tool_name: Option<String>,
     /// The text for the model.
     pub parts: Vec<Part>,
     /// Whether the tool failed.
     pub is_error: bool,
-    /// Its tokens.
+    /// The number of tokens of the result.
     pub token_count: u64,
 }
 
 impl ToolResultReceived {
-    /// Makes the event of a success that takes no tokens, on an empty branch.
+    /// Creates the event of a successful result on an empty branch, with a token count of 0.
     pub fn new(branch: RefName, call_id: impl Into<String>, parts: Vec<Part>) -> Self {
         Self {
             branch,
@@ -114,7 +114,7 @@ impl ToolResultReceived {
         self
     }
 
-    /// Sets how many tokens it takes.
+    /// Sets the number of tokens of the result.
     #[must_use]
     pub fn token_count(mut self, tokens: u64) -> Self {
         self.token_count = tokens;
@@ -128,18 +128,18 @@ impl ToolResultReceived {
 pub struct BeforeDispatch {
     /// The call: id, name and arguments.
     pub call: ToolCall,
-    /// The message that asked for it, where it is committed.
+    /// The message that contains the call, if committed.
     pub commit: Option<CommitId>,
-    /// The tool promises to change nothing.
+    /// The tool declares that it changes nothing.
     pub read_only: bool,
-    /// The tool promises that a second call changes nothing more.
+    /// The tool declares that repeating a call changes nothing more.
     pub idempotent: bool,
     /// The tool may destroy data.
     pub destructive: bool,
 }
 
 impl BeforeDispatch {
-    /// Makes the event of a call to a tool with these promises.
+    /// Creates the event of a call to a tool with these traits.
     pub fn new(call: ToolCall, traits: ToolTraits) -> Self {
         Self {
             call,
@@ -150,7 +150,7 @@ impl BeforeDispatch {
         }
     }
 
-    /// Sets the message that asked for it.
+    /// Sets the message that contains the call.
     #[must_use]
     pub fn commit(mut self, commit: CommitId) -> Self {
         self.commit = Some(commit);
@@ -162,14 +162,14 @@ impl BeforeDispatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BeforeCompile {
-    /// The branch, where one was named.
+    /// The branch, if the caller named one.
     pub branch: Option<RefName>,
     /// The commit that is compiled.
     pub head: Option<CommitId>,
 }
 
 impl BeforeCompile {
-    /// Makes the event of compiling this commit.
+    /// Creates the event of compiling this commit.
     pub fn new(head: Option<CommitId>) -> Self {
         Self { branch: None, head }
     }
@@ -182,7 +182,7 @@ impl BeforeCompile {
     }
 }
 
-/// A summary is about to take the place of messages.
+/// A summary is about to replace messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BeforeCompress {
@@ -190,18 +190,18 @@ pub struct BeforeCompress {
     pub branch: RefName,
     /// Its head.
     pub head: Option<CommitId>,
-    /// The messages, in order, by their slots.
+    /// The replaced messages in order, identified by their slots.
     pub sources: Vec<CommitId>,
     /// The summary.
     pub summary: Content,
-    /// Tokens of the messages.
+    /// Number of tokens of the messages.
     pub tokens_before: u64,
-    /// Tokens of the summary.
+    /// Number of tokens of the summary.
     pub tokens_after: u64,
 }
 
 impl BeforeCompress {
-    /// Makes the event of a summary whose tokens are not counted.
+    /// Creates the event of a summary, with token counts of 0.
     pub fn new(branch: RefName, sources: Vec<CommitId>, summary: Content) -> Self {
         Self { branch, head: None, sources, summary, tokens_before: 0, tokens_after: 0 }
     }
@@ -213,7 +213,7 @@ impl BeforeCompress {
         self
     }
 
-    /// Sets how many tokens messages and summary take.
+    /// Sets the number of tokens of the messages and of the summary.
     #[must_use]
     pub fn tokens(mut self, before: u64, after: u64) -> Self {
         self.tokens_before = before;
@@ -232,12 +232,12 @@ pub struct BeforeMerge {
     pub head: Option<CommitId>,
     /// The other heads.
     pub sources: Vec<CommitId>,
-    /// Whether the branch is merely forwarded.
+    /// Whether the merge is a fast-forward.
     pub fast_forward: bool,
 }
 
 impl BeforeMerge {
-    /// Makes the event of a merge that is no fast-forward.
+    /// Creates the event of a merge that is not a fast-forward.
     pub fn new(branch: RefName, sources: Vec<CommitId>) -> Self {
         Self { branch, head: None, sources, fast_forward: false }
     }
@@ -249,7 +249,7 @@ impl BeforeMerge {
         self
     }
 
-    /// Sets whether the branch is merely forwarded.
+    /// Sets whether the merge is a fast-forward.
     #[must_use]
     pub fn fast_forward(mut self, fast_forward: bool) -> Self {
         self.fast_forward = fast_forward;
@@ -257,22 +257,22 @@ impl BeforeMerge {
     }
 }
 
-/// A ref has moved: the write is durable. The answer changes nothing.
+/// A ref has moved, and the write is durable. The answer is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefMoved {
-    /// The move, as the ref log has it.
+    /// The entry of the move in the ref log.
     pub entry: LogEntry,
 }
 
 impl RefMoved {
-    /// Makes the event of a move.
+    /// Creates the event of a move.
     pub fn new(entry: LogEntry) -> Self {
         Self { entry }
     }
 }
 
-/// An event that waits for a decision, as handlers for all events hear it.
+/// An event to decide on, as catch-all handlers receive it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum AnyEvent<'a> {
@@ -284,14 +284,14 @@ pub enum AnyEvent<'a> {
     BeforeDispatch(&'a BeforeDispatch),
     /// A context is about to be compiled.
     BeforeCompile(&'a BeforeCompile),
-    /// A summary is about to take the place of messages.
+    /// A summary is about to replace messages.
     BeforeCompress(&'a BeforeCompress),
     /// Other heads are about to be merged.
     BeforeMerge(&'a BeforeMerge),
 }
 
 impl AnyEvent<'_> {
-    /// Returns the stable word for the event.
+    /// Returns the stable name of the event.
     pub fn name(&self) -> &'static str {
         match self {
             Self::BeforeCommit(_) => BeforeCommit::NAME,

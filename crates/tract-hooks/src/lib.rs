@@ -1,8 +1,8 @@
 //! Events, the actions that answer them, and the chain of handlers that decides.
 //!
-//! A handler sees data and gives data back. It never holds a repository, and no transaction is
-//! open while it runs. Each event has an action type of its own, so an answer that makes no sense
-//! does not compile.
+//! A handler gets data and returns data. The event gives no access to the repository, and no
+//! transaction is open while it runs. Each event has its own action type, so an answer that does
+//! not fit the event does not compile.
 //!
 //! ```
 //! use tract_core::{Draft, RefName};
@@ -24,10 +24,11 @@
 //! ```
 //!
 //! # What is carried out
-//! The write path carries out every answer: what an `Edit` or a `Summarize` replaces is kept with
-//! the commit, what is rejected with the decision's record, what is deferred as a document for a
-//! later decision. [`Decision::settle`] is for callers that can only continue or not: it answers
-//! the rest with [`HookError::Unsupported`], so that none is accepted in silence.
+//! The write path carries out every answer. Content replaced by an `Edit` or a `Summarize` is kept
+//! with the commit, rejected content is kept with the record of the decision, and deferred content
+//! is stored as a document for a later decision. [`Decision::settle`] is for callers that can only
+//! continue or stop: it returns [`HookError::Unsupported`] for all other answers, so that none is
+//! silently ignored.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -1,7 +1,8 @@
-//! Marks the time in which a handler runs, so that what it does asks no handlers again.
+//! Marks the current thread while a handler runs, so that the handler's own operations do not call
+//! handlers.
 //!
-//! The mark is on the thread, and only while the handler's code runs there: a future that waits is
-//! marked each time it is polled.
+//! An async handler may move between threads, so the mark is set for each poll and not for the
+//! whole future.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -11,7 +12,7 @@ thread_local! {
     static NESTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Puts the mark back, also when the handler panics.
+/// Restores the previous mark on drop, so also after a panic.
 struct Mark(bool);
 
 impl Mark {

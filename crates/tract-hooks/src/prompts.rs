@@ -1,55 +1,55 @@
-//! What a model is asked to do when it summarizes. Every text can be replaced.
+//! Default prompts of the model summarizer. Every text can be replaced.
 
 use std::fmt::Write as _;
 
-/// For any text: says nothing of where it comes from.
+/// For text of any origin.
 pub const SUMMARIZE: &str = "\
 You shorten texts that other programs will continue to work with. Write down what the text \
 establishes, in plain sentences or short lines, in the language of the text. Keep names, numbers, \
 identifiers, paths and decisions exactly as they are written. Leave out repetition, politeness and \
 formatting. Add nothing that the text does not say. Answer with the shortened text alone.";
 
-/// For a conversation: what is needed to take it over.
+/// For a conversation, so that an assistant can take it over.
 pub const SUMMARIZE_CONVERSATION: &str = "\
 You write the record of a conversation for an assistant that has to carry it on without having \
 read it. In this order, each only where there is something to say: what is wanted, what was \
 decided and by whom, what was done and with which outcome, what is still open. Keep names, \
 numbers, identifiers and promises exactly. Answer with the record alone.";
 
-/// For what a tool gave back.
+/// For the result of a tool.
 pub const SUMMARIZE_TOOL_RESULT: &str = "\
 You shorten the output of a tool for the assistant that called it. Begin with the outcome: what \
 was found, changed, or went wrong. Keep paths, line numbers, identifiers, values and the text of \
 errors exactly; drop listings, banners and repetition, and say how much was dropped. Answer with \
 the shortened output alone.";
 
-/// For several results at once.
+/// For several tool results in one request.
 pub const SUMMARIZE_TOOL_RESULTS: &str = "\
 You shorten the outputs of tools for the assistant that called them. Each output is listed under a \
 number. For each, begin with the outcome, keep paths, identifiers, values and the text of errors \
 exactly, and drop bulk. Answer with a JSON array and nothing else: exactly one object for every \
 number, {\"number\": N, \"summary\": \"...\"}.";
 
-/// For what a tool gave back, by a model that sees the conversation.
+/// For the result of a tool, by a model that gets the conversation too.
 pub const SUMMARIZE_RELEVANT: &str = "\
 You see a conversation and the output of a tool that was called in it. Write down what of the \
 output matters to the conversation from here on: answers to what was asked, facts that later steps \
 need, errors. Keep paths, identifiers and values exactly. Where nothing of it matters, say in one \
 line what it was and that it has no bearing. Answer with that alone.";
 
-/// The texts that a [`ModelSummarizer`](crate::ModelSummarizer) uses.
+/// The prompts of a [`ModelSummarizer`](crate::ModelSummarizer).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prompts {
-    /// For any text.
+    /// For text of any origin.
     pub neutral: String,
     /// For a conversation.
     pub conversation: String,
-    /// For a result of a tool.
+    /// For the result of a tool.
     pub tool_result: String,
-    /// For several results at once; the answer has to be a JSON array.
+    /// For several tool results in one request. The answer has to be a JSON array.
     pub tool_results: String,
-    /// For a result, with the conversation in sight.
+    /// For the result of a tool, with the conversation.
     pub relevant: String,
 }
 
@@ -65,8 +65,8 @@ impl Default for Prompts {
     }
 }
 
-/// Builds what a model is asked: the text, how long its summary should be, and what the caller
-/// wants besides.
+/// Builds the user message of a summary request: the text, the target length, and the caller's
+/// instructions.
 ///
 /// ```
 /// use tract_hooks::build_summarize_prompt;

@@ -1,23 +1,22 @@
-//! What is written down of a decision: why a message reads as it does.
+//! The stored record of a decision. It explains why a message differs from its original.
 
 use serde::{Deserialize, Serialize};
 use tract_core::{BlobId, JsonText};
 
-/// A decision, as it is kept with the commit that it brought about, or by itself when it brought
-/// about none.
+/// A decision, stored with the commit that it led to, or by itself if there was no commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DecisionRecord {
-    /// The event that was decided on.
+    /// The name of the event.
     pub event: String,
     /// The decision: `pass`, `approve`, `edit`, `summarize`, `reject`, `defer`.
     pub action: String,
-    /// The handler or rule that decided; of a deferred operation the person or program that decided
-    /// it later.
+    /// The handler or rule that decided. For a deferred operation, the person or program that
+    /// decided it later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handler: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The patterns that a summary must keep.
@@ -26,16 +25,16 @@ pub struct DecisionRecord {
     /// The model that wrote a summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The content as it came, in hex.
+    /// The id of the original content, in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// The content that was committed instead, in hex.
+    /// The id of the content that was committed instead, in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Tokens of the text as it came.
+    /// Number of tokens of the original text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_before: Option<u64>,
-    /// Tokens of what was committed instead.
+    /// Number of tokens of the committed text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_after: Option<u64>,
     /// Diagnostics, such as why a summary was not available.
@@ -44,38 +43,38 @@ pub struct DecisionRecord {
     /// Handlers that failed before the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// The deferred operation that this decides.
+    /// The id of the deferred operation that this record decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<String>,
-    /// The author of the original, as records name it: `tool`, `user`.
+    /// The author of the original, by its name in records: `tool`, `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// The time in microseconds since 1970, UTC.
     pub at_us: i64,
-    /// Decisions on the same message before this one, oldest first.
+    /// Earlier decisions on the same message, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<DecisionRecord>,
 }
 
 impl DecisionRecord {
-    /// Starts a record.
+    /// Creates a record without optional fields.
     pub fn new(event: &str, action: &str, at_us: i64) -> Self {
         Self { event: event.to_owned(), action: action.to_owned(), at_us, ..Self::default() }
     }
 
-    /// Returns it as a commit's origin keeps it.
+    /// Returns the record as stored in a commit's origin.
     pub fn to_json(&self) -> Option<JsonText> {
         // Strings, numbers and lists of strings always serialize; a lone surrogate cannot occur.
         JsonText::of(self).ok()
     }
 
-    /// Reads what a commit's origin keeps; `None` when that is something else.
+    /// Parses a record from a commit's origin; `None` if it contains something else.
     pub fn from_json(json: &JsonText) -> Option<Self> {
         serde_json::from_str(json.as_str()).ok()
     }
 
-    /// Puts it behind what is written down already: the decisions there become the earlier ones.
-    /// What is not a record gives way.
+    /// Appends this record to the one already stored, whose decisions become the earlier ones.
+    /// Anything stored that is not a record is dropped.
     ///
     /// ```
     /// use tract_hooks::DecisionRecord;
@@ -93,12 +92,12 @@ impl DecisionRecord {
         self
     }
 
-    /// Returns the decisions on the message, the last one first.
+    /// Returns all decisions on the message, latest first.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.earlier.iter().rev())
     }
 
-    /// Returns the content as it came, before any of the decisions.
+    /// Returns the content before the first decision that replaced it.
     pub fn original(&self) -> Option<BlobId> {
         let first = self.earlier.iter().chain([self]).find_map(|record| record.before.as_deref());
         first?.parse().ok()

@@ -1,4 +1,4 @@
-//! Summaries: by a model, and checked in any case.
+//! Summaries written by a model, and the checks that every summary has to pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ use tract_core::{
 use crate::prompts::{Prompts, build_summarize_prompt};
 use crate::timer;
 
-/// What [`SummaryRequest::what`] says of a conversation; anything else that is named is taken for
-/// the result of a tool.
+/// The value of [`SummaryRequest::what`] for a conversation. Any other value is treated as the
+/// result of a tool.
 pub const CONVERSATION: &str = "conversation";
 
 /// Summarizes with a model.
@@ -29,7 +29,7 @@ pub struct ModelSummarizer {
 }
 
 impl ModelSummarizer {
-    /// Summarizes with this model and the usual prompts.
+    /// Creates a summarizer with this model and the default prompts.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self { model, prompts: Prompts::default(), parameters: None }
     }
@@ -41,7 +41,7 @@ impl ModelSummarizer {
         self
     }
 
-    /// Sets model and sampling parameters: a JSON object.
+    /// Sets the model and sampling parameters: a JSON object.
     #[must_use]
     pub fn parameters(mut self, parameters: JsonText) -> Self {
         self.parameters = Some(parameters);
@@ -59,7 +59,7 @@ impl ModelSummarizer {
     }
 }
 
-/// The user's part of a request: the conversation, the text, what must stay.
+/// Returns the user message: the conversation, the text, and the texts that must be kept.
 fn prompt_of(request: &SummaryRequest) -> String {
     let text = match request.what.as_deref() {
         Some(what) if what != CONVERSATION => format!("[{what}]: {}", request.text),
@@ -112,7 +112,7 @@ impl Summarizer for ModelSummarizer {
             summary
         };
         let mut summaries: Vec<Summary> = texts.into_iter().map(summary).collect();
-        // One request was paid for, so one summary says so.
+        // Only one request was made, so only one summary reports its usage.
         if let Some(first) = summaries.first_mut() {
             first.usage = reply.usage;
         }
@@ -120,7 +120,7 @@ impl Summarizer for ModelSummarizer {
     }
 }
 
-/// Reads an answer for several texts: every number exactly once.
+/// Parses an answer with one summary for each number from 1 to `count`.
 fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
     #[derive(Deserialize)]
     struct Numbered {
@@ -128,7 +128,7 @@ fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
         summary: String,
     }
     let wrong = |message: String| ModelError::InvalidReply { message, source: None };
-    // Models like to put a fence around what they were asked to say alone.
+    // Models often add a code fence or a sentence around the requested array.
     let inside = match (text.find('['), text.rfind(']')) {
         (Some(from), Some(to)) if from < to => text.get(from..=to).unwrap_or(text),
         _ => text,
@@ -151,17 +151,17 @@ fn numbered(text: &str, count: usize) -> Result<Vec<String>, ModelError> {
     Ok(texts.into_values().collect())
 }
 
-/// How often a summary is asked for that does not do.
+/// Maximum number of attempts to get a summary that passes the checks.
 pub const SUMMARY_ATTEMPTS: usize = 3;
 
-/// Why there is no summary that does. What was to be summarized is as it was.
+/// Error of a summary request. The original text is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummaryError {
-    /// There is no summarizer to ask.
+    /// No summarizer is set.
     #[error("there is no summarizer")]
     NoSummarizer,
-    /// There is no text in it.
+    /// The content does not contain any text.
     #[error("it has no text to summarize")]
     NoText,
     /// A pattern is not a regular expression.
@@ -169,7 +169,7 @@ pub enum SummaryError {
     BadPattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error of the regex compiler.
         why: String,
     },
     /// The port failed.
@@ -181,18 +181,18 @@ pub enum SummaryError {
     /// The port did not answer in time.
     #[error("the summarizer did not answer within {0:?}")]
     TimedOut(Duration),
-    /// There are more summaries, or fewer, than texts.
+    /// The number of summaries differs from the number of texts.
     #[error("expected {expected} summaries, found {found}")]
     WrongCount {
-        /// Texts.
+        /// Number of texts.
         expected: usize,
-        /// Summaries.
+        /// Number of summaries.
         found: usize,
     },
-    /// The summary says nothing.
+    /// The summary is empty.
     #[error("the summary is empty")]
     Empty,
-    /// The summary is no shorter than the text.
+    /// The summary is not shorter than the text.
     #[error("the summary takes {found} tokens where the text takes {text}")]
     NotShorter {
         /// Tokens of the text.
@@ -200,16 +200,16 @@ pub enum SummaryError {
         /// Tokens of the summary.
         found: u64,
     },
-    /// The summary lacks what it has to keep.
+    /// The summary lacks a text that it must keep.
     #[error("the summary lacks what it must keep: {}", .missing.join(", "))]
     Misses {
-        /// What is missing.
+        /// The missing texts.
         missing: Vec<String>,
     },
 }
 
 impl SummaryError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoSummarizer => "no_summarizer",
@@ -225,7 +225,7 @@ impl SummaryError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::NoSummarizer => vec!["give the hooks one: Hooks::summarizer".to_owned()],
@@ -244,7 +244,7 @@ impl SummaryError {
     }
 }
 
-/// Finds what of a text a summary must keep: all that the patterns match, each once.
+/// Returns the texts that a summary must keep: all distinct matches of the patterns.
 ///
 /// # Errors
 /// [`SummaryError::BadPattern`].
@@ -261,10 +261,11 @@ pub fn kept_texts(text: &str, patterns: &[String]) -> Result<Vec<String>, Summar
     Ok(found.into_iter().collect())
 }
 
-/// Checks that a summary does: it says something, is shorter, and keeps what it must.
+/// Checks that a summary is not empty, is shorter than the text, and contains all texts that it
+/// must keep.
 ///
 /// # Errors
-/// [`SummaryError`] saying what it lacks.
+/// The [`SummaryError`] of the first check that fails.
 pub fn check_summary(
     request: &SummaryRequest,
     summary: &str,
@@ -282,11 +283,11 @@ pub fn check_summary(
     if missing.is_empty() { Ok(()) } else { Err(SummaryError::Misses { missing }) }
 }
 
-/// Asks for a summary until it does, at most [`SUMMARY_ATTEMPTS`] times; each time for so long at
-/// most.
+/// Requests a summary until one passes the checks, at most [`SUMMARY_ATTEMPTS`] times. `limit`
+/// applies to each attempt.
 ///
 /// # Errors
-/// [`SummaryError`]: why the last one does not do, or why there is none.
+/// The [`SummaryError`] of the last attempt. An error of the port itself is not retried.
 pub async fn summarize_checked(
     port: &Arc<dyn Summarizer>,
     request: &SummaryRequest,
@@ -316,10 +317,10 @@ pub async fn summarize_checked(
     }
 }
 
-/// Asks for several summaries at once; whether each of them does is for the caller to check.
+/// Requests several summaries at once. The caller has to check each of them.
 ///
 /// # Errors
-/// [`SummaryError::WrongCount`], or why there are none.
+/// [`SummaryError::WrongCount`], or the error of the port.
 pub async fn summarize_all_guarded(
     port: &Arc<dyn Summarizer>,
     requests: &[SummaryRequest],

@@ -1,4 +1,4 @@
-//! A clock that wakes waiting tasks, without a runtime: one thread for the whole process.
+//! A timer that wakes tasks without an async runtime: one thread for the whole process.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Tasks to be woken, the earliest first. The number tells those of one time apart.
+/// Tasks to wake, earliest first. The number distinguishes tasks with the same deadline.
 #[derive(Default)]
 struct WakeupQueue {
     wakers: BTreeMap<(Instant, u64), Waker>,
@@ -20,7 +20,7 @@ struct Timer {
     changed: Condvar,
 }
 
-/// A task that is woken at a time, unless this is dropped before.
+/// A registered wakeup, which is canceled on drop.
 struct Sleep {
     timer: &'static Timer,
     key: (Instant, u64),
@@ -29,7 +29,8 @@ struct Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        // What a waker holds is dropped without the lock.
+        // Drop the waker after the lock is released: dropping it may run code of the executor,
+        // which may drop another `Sleep` and take this lock again.
         let waker = self.timer.lock().wakers.remove(&self.key);
         drop(waker);
     }
@@ -56,6 +57,8 @@ impl Timer {
             sleepers = match sleepers.wakers.first_key_value().map(|((at, _), _)| *at) {
                 Some(at) if at <= now => {
                     let due = sleepers.wakers.pop_first();
+                    // Wake without the lock, since a waker may run code that registers or cancels a
+                    // wakeup.
                     drop(sleepers);
                     if let Some((_, waker)) = due {
                         waker.wake();
@@ -78,6 +81,7 @@ impl Timer {
         let first = sleepers.wakers.first_key_value().is_none_or(|(next, _)| key < *next);
         sleepers.wakers.insert(key, waker.clone());
         drop(sleepers);
+        // The thread already waits for the earliest deadline; only an earlier one concerns it.
         if first {
             self.changed.notify_one();
         }
@@ -85,10 +89,11 @@ impl Timer {
     }
 }
 
-/// Waits for a future until a time has passed; `None` when it took longer. Dropping the future is
-/// what cancels it.
+/// Awaits a future for at most `limit`; `None` if it took longer. Dropping the future is what
+/// cancels it.
 ///
-/// Time is looked at whenever the future waits: one that blocks its thread is not interrupted, see
+/// The deadline is checked whenever the future returns `Pending`. A future that blocks its thread
+/// is not interrupted, see
 /// [`run_on_worker`](crate::wait::run_on_worker).
 ///
 /// ```
@@ -112,7 +117,8 @@ pub async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::
         if Instant::now() >= deadline {
             return Poll::Ready(None);
         }
-        // Without a thread to wait on, the next wake of the future itself looks again.
+        // If the timer thread could not be started, the deadline is checked at the next wakeup of
+        // the future itself.
         if !asleep.as_ref().is_some_and(|asleep| asleep.waker.will_wake(context.waker()))
             && let Some(timer) = timer()
         {
@@ -144,7 +150,7 @@ mod tests {
     #[test]
     fn a_task_that_no_longer_waits_is_let_go_at_once_and_not_at_its_limit() {
         let hour = Some(Duration::from_secs(3600));
-        // Dropped before its time.
+        // Dropped before the deadline.
         let task = Arc::new(Task);
         {
             let mut waits = Box::pin(within(hour, std::future::pending::<()>()));
@@ -152,7 +158,7 @@ mod tests {
             assert!(Arc::strong_count(&task) > 1, "the timer wakes it");
         }
         assert_eq!(Arc::strong_count(&task), 1);
-        // Answered before its time, and kept.
+        // Ready before the deadline, and kept.
         let mut polls = 0;
         let answers = std::future::poll_fn(move |_| {
             polls += 1;

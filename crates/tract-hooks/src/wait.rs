@@ -1,5 +1,4 @@
-//! Waiting for code that is not ours, without a runtime: for so long, even when it panics or
-//! blocks.
+//! Runs third-party code with a time limit and a panic guard, without an async runtime.
 
 pub use crate::ask::caught;
 pub use crate::timer::within;

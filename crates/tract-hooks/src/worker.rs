@@ -1,5 +1,5 @@
-//! Threads on which handlers run that may block: a handler that never ends costs one of them, and
-//! not its caller.
+//! Worker threads for handlers that may block. A handler that never returns costs one thread, and
+//! does not block its caller.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,17 +10,17 @@ use tract_core::store::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Workers that wait for a job.
+/// Channels of idle workers.
 static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
 
-/// How many threads are kept for the next job.
+/// Maximum number of idle threads that are kept for the next job.
 const KEPT: usize = 8;
 
-/// Runs what blocks on a thread of its own, so that the caller may stop waiting for it. It
-/// continues then, and its result is dropped.
+/// Runs blocking work on a worker thread, so that the caller may stop waiting. If it does, the work
+/// continues and its result is dropped.
 ///
 /// # Errors
-/// What it said when it panicked.
+/// The panic message, or the reason that there is no thread to run on.
 pub async fn run_on_worker<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -30,6 +30,7 @@ pub async fn run_on_worker<T: Send + 'static>(
         answer.send(outcome.map_err(|panic| panic_text(&*panic)));
     });
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    // If the thread of an idle worker has ended, the job comes back, and a new thread runs it.
     let unsent = match idle {
         Some(worker) => worker.send(job).err().map(|unsent| unsent.0),
         None => Some(job),
@@ -40,7 +41,7 @@ pub async fn run_on_worker<T: Send + 'static>(
     answered.await.unwrap_or_else(|| Err("its thread has ended".to_owned()))
 }
 
-/// Starts a thread with its first job.
+/// Starts a worker thread with its first job.
 fn start(job: Job) -> std::io::Result<()> {
     let (own, jobs) = channel::<Job>();
     let thread = std::thread::Builder::new().name("tract-hook".to_owned());
@@ -48,6 +49,8 @@ fn start(job: Job) -> std::io::Result<()> {
         let mut next = Some(job);
         while let Some(job) = next {
             job();
+            // The worker registers as idle after its job, so a job that never returns is never
+            // given another one to block.
             let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() >= KEPT {
                 break;
@@ -60,7 +63,7 @@ fn start(job: Job) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     tract_core::panic_text(panic).unwrap_or("no message").to_owned()
 }
