@@ -1,4 +1,4 @@
-//! The options of the attributes, and our attributes on parts of an item.
+//! Parses the options of the attributes, and our attributes on parameters and fields.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -91,7 +91,7 @@ impl Options {
         }
     }
 
-    /// Returns the tool's name: the one that was set, else `own` where that is valid.
+    /// Returns the tool's name: the `name` option, or else `own`, if that is a valid name.
     pub(crate) fn name_or(&self, own: String, span: Span) -> Result<String> {
         match &self.name {
             Some(name) => Ok(name.value()),
@@ -99,7 +99,7 @@ impl Options {
         }
     }
 
-    /// Returns the tool's traits as an expression.
+    /// Returns an expression of the tool's traits.
     pub(crate) fn traits(&self, private: &TokenStream) -> TokenStream {
         let set = [
             (self.idempotent, quote!(.idempotent())),
@@ -110,7 +110,7 @@ impl Options {
         quote!(#private::ToolTraits::new() #(#set)*)
     }
 
-    /// Returns the timeout as an expression.
+    /// Returns an expression of the timeout.
     pub(crate) fn timeout(&self) -> Option<TokenStream> {
         self.timeout_ms.map(|number| quote!(::core::time::Duration::from_millis(#number)))
     }
@@ -148,11 +148,11 @@ fn value<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>, example: &str) -> Res
 pub(crate) enum ParameterDefault {
     /// `Default::default()`.
     Plain,
-    /// An expression.
+    /// `default = expression`.
     As(Box<Expr>),
 }
 
-/// Reads `#[tool(..)]` on a parameter.
+/// Parses `#[tool(..)]` on a parameter.
 pub(crate) fn of_parameter(attribute: &Attribute) -> Result<ParameterDefault> {
     let mut found = None;
     attribute.parse_nested_meta(|meta| {
@@ -172,7 +172,7 @@ pub(crate) fn of_parameter(attribute: &Attribute) -> Result<ParameterDefault> {
     found.ok_or_else(|| Error::new_spanned(attribute, "expected `default` or `default = value`"))
 }
 
-/// Whether an attribute belongs to the field that a parameter becomes.
+/// Returns whether an attribute is moved to the field that a parameter becomes.
 pub(crate) fn is_for_field(attribute: &Attribute) -> bool {
     ["doc", "tool", "serde", "schemars"].iter().any(|name| attribute.path().is_ident(name))
 }

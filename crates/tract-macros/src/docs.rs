@@ -4,7 +4,7 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// How long a description may be, in characters.
+/// Maximum length of a description, in characters.
 pub(crate) const MOST: usize = 1024;
 
 /// A line of a doc comment, without the space that follows the slashes.
@@ -26,7 +26,7 @@ pub(crate) fn lines(attributes: &[Attribute]) -> Vec<Line> {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
         let Meta::NameValue(meta) = &attribute.meta else { continue };
         let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &meta.value else { continue };
-        // An empty line is a line: `lines` finds none in it.
+        // A blank line counts: `str::lines` would return nothing for it.
         for line in text.value().split('\n') {
             let line = line.strip_prefix(' ').unwrap_or(line).trim_end();
             lines.push(Line { text: line.to_owned(), span: attribute.span() });
@@ -46,7 +46,8 @@ pub(crate) fn first_paragraph(lines: &[Line]) -> String {
     words.join(" ")
 }
 
-/// Returns all of it as one text: paragraphs apart, lines within them joined.
+/// Returns the whole text: lines of a paragraph joined by a space, paragraphs separated by a blank
+/// line.
 pub(crate) fn full_text(lines: &[Line]) -> String {
     let paragraphs = lines.split(|line| line.text.trim().is_empty()).map(|lines| {
         let lines: Vec<&str> = lines.iter().map(|line| line.text.trim()).collect();
@@ -56,8 +57,8 @@ pub(crate) fn full_text(lines: &[Line]) -> String {
     paragraphs.join("\n\n")
 }
 
-/// Returns the entries of the section `# Arguments` (or `# Parameters`): `- name: text`, with
-/// lines further in as their continuation.
+/// Returns the entries of the section `# Arguments` (or `# Parameters`): `- name: text`, continued
+/// by indented lines.
 pub(crate) fn arguments(lines: &[Line]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut inside = false;
@@ -87,7 +88,7 @@ pub(crate) fn arguments(lines: &[Line]) -> Vec<Entry> {
     entries
 }
 
-/// `` `name`: text ``, `name - text`, `name (type): text`.
+/// Parses an entry: `` `name`: text ``, `name - text` or `name (type): text`.
 fn item(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let at =

@@ -38,7 +38,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     let derives = types::derives(options, &[], true)?;
     let tool_doc = format!("The tool [`{plain}`].");
     let params_doc = format!("The arguments of the tool [`{tool}`].");
-    // Names of ours that no parameter can have.
+    // Hygienic names, which cannot collide with those of parameters.
     let (given, context) =
         (Ident::new("given", Span::mixed_site()), Ident::new("context", Span::mixed_site()));
     let handed = places.iter().map(|place| match place {
@@ -48,8 +48,8 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
             quote!(::core::clone::Clone::clone(#context))
         }
     });
-    // A plain function is called on the thread that polls the call: one that blocks for long uses
-    // `blocking`, as an async one does.
+    // A synchronous function runs on the thread that polls the call. If it blocks for long, it has
+    // to use `blocking`, as an async function does.
     let wait = function.sig.asyncness.map(|_| quote!(.await));
     let (output, answer) =
         answer(&private, &function.sig.output, quote!(#ident(#(#handed),*)#wait));
@@ -122,7 +122,7 @@ pub(crate) fn expand(options: &Options, mut function: ItemFn) -> Result<TokenStr
     })
 }
 
-/// Returns what the model reads about a tool.
+/// Returns the description of a tool for the model.
 pub(crate) fn description(
     options: &Options,
     lines: &[docs::Line],
@@ -206,8 +206,8 @@ fn default_function(argument: &Argument) -> Option<TokenStream> {
     })
 }
 
-/// Returns the type of the value, and the expression of the answer. Types are distinguished by
-/// their last name, as nothing more of them is known here.
+/// Returns the type of the value, and the expression of the result. Types are recognized by the
+/// last segment of their path, since a macro does not know more about them.
 fn answer(
     private: &TokenStream,
     output: &ReturnType,
@@ -258,8 +258,8 @@ fn first_argument(segment: &PathSegment) -> Option<&Type> {
     })
 }
 
-/// Refuses a function whose signature uses a type with the name of one that is added. The compiler
-/// would report a second definition of the type, without the way out.
+/// Rejects a function whose signature uses a type with the name of a generated one. The compiler
+/// would only report a duplicate definition, and not how to fix it.
 fn check_type_names(signature: &Signature, added: [&Ident; 2]) -> Result<()> {
     fn find(tokens: TokenStream, added: [&Ident; 2]) -> Option<Ident> {
         tokens.into_iter().find_map(|token| match token {

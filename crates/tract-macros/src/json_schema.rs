@@ -1,4 +1,4 @@
-//! `#[derive(JsonSchema)]`: the derive of `schemars`, found under the path of `tract`.
+//! `#[derive(JsonSchema)]`: the derive of `schemars`, reached through the path of `tract`.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -6,8 +6,8 @@ use syn::{Attribute, Data, DeriveInput, Error, Fields, LitStr, Result};
 
 use crate::{paths, types};
 
-/// A derive cannot add `#[schemars(crate = ..)]` to the type that it is written on. So it derives on
-/// a copy of the type that has the same name, and the impl of the type itself calls the copy's.
+/// A derive cannot add `#[schemars(crate = ..)]` to its own type. It therefore derives on a copy
+/// with the same name, and the impl of the original calls that of the copy.
 pub(crate) fn expand(input: DeriveInput) -> Result<TokenStream> {
     let private = paths::private(None);
     let path = private.to_string().replace(' ', "");
@@ -63,8 +63,8 @@ pub(crate) fn expand(input: DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The copy's default, for `#[serde(default)]` on the type: the schema states the default of each
-/// field.
+/// Implements `Default` for the copy if the type has `#[serde(default)]`: the schema contains the
+/// default of each field.
 fn default(input: &DeriveInput) -> Result<Option<TokenStream>> {
     if !types::has_serde_word(&input.attrs, "default") {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! The attributes that make a function or a struct a tool.
+//! Attributes that turn a function or a struct into a tool.
 //!
-//! They are reached through `tract` (feature `tools`) or `tract-tools`, under the name that a
-//! `Cargo.toml` gives those; what they write refers to nothing else.
+//! Use them through `tract` (feature `tools`) or `tract-tools`, under the name in your
+//! `Cargo.toml`. The generated code refers to no other crate.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -18,30 +18,30 @@ use proc_macro::TokenStream;
 use quote::ToTokens;
 use syn::Item;
 
-/// Makes a tool of a function or of a struct.
+/// Turns a function or a struct into a tool.
 ///
 /// # On a function, async or not
-/// `async fn get_weather(..)` stays as it is; `GetWeather`, which implements `Tool`, and
-/// `GetWeatherParams`, its arguments, are added.
+/// The function is unchanged. For `async fn get_weather(..)` the macro adds `GetWeather`, which
+/// implements `Tool`, and `GetWeatherParams`, its arguments.
 /// - Every parameter is an argument: any type that derives `Deserialize` and `JsonSchema` (see
 ///   [`macro@tool_type`]). A parameter of type `&ToolContext` (or `ToolContext`) is the context.
-/// - The description is the first paragraph of the doc comment. An argument is described by the
-///   doc comment on the parameter, else by the section `# Arguments` (`- name: text`).
-/// - `Option<T>` may be absent or null. `#[tool(default)]` and `#[tool(default = expr)]` on a
-///   parameter make it optional; `#[serde(..)]` and `#[schemars(..)]` are allowed there too.
-/// - It returns a value that serializes, `ToolResult<T>`, or a `Result` of either; the error is a
+/// - The description is the first paragraph of the doc comment. An argument is described by the doc
+///   comment on the parameter, or else by the section `# Arguments` (`- name: text`).
+/// - `Option<T>` may be absent or null. `#[tool(default)]` and `#[tool(default = expr)]` make a
+///   parameter optional; `#[serde(..)]` and `#[schemars(..)]` are allowed there too.
+/// - It returns a value that serializes, `ToolResult<T>`, or a `Result` of either. The error is a
 ///   `ToolError`, any error that can be sent between threads, or a text.
 ///
 /// # On a struct
-/// Its fields are the arguments: once validated they are the instance, whose
-/// `async fn run(self)` or `async fn run(self, context: &ToolContext)` is the call.
-/// `Search::tool()` is the tool. `Deserialize` and `JsonSchema` are derived.
+/// The fields are the arguments: validated arguments become an instance, on which `async fn
+/// run(self)` or `async fn run(self, context: &ToolContext)` is called. `Search::tool()` returns
+/// the tool. `Deserialize` and `JsonSchema` are derived.
 ///
 /// # Options
 /// `#[tool(name = "..", description = "..", read_only, idempotent, destructive,
-/// timeout_ms = 5000, type = Name, crate = path)]`: the name is the function's, or the struct's in
-/// snake case; `type` names the type that a function's tool becomes; `crate` is the path of
-/// `tract`, where it is not found in `Cargo.toml`.
+/// timeout_ms = 5000, type = Name, crate = path)]`: `name` defaults to the name of the function, or
+/// that of the struct in snake case; `type` names the type that is generated for a function;
+/// `crate` is the path of `tract`, if it is not found in `Cargo.toml`.
 ///
 /// ```text
 /// /// Translates a text.
@@ -81,11 +81,11 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     or_errors(expanded, original)
 }
 
-/// Derives what a type inside of a tool's arguments needs: `Deserialize` and `JsonSchema`, closed.
+/// Derives `Deserialize` and `JsonSchema` for a type inside of a tool's arguments.
 ///
-/// It saves the dependencies on `serde` and `schemars`. Attributes of both are allowed on the type.
-/// Struct and enum alike refuse names that no field has; a type that another one flattens must let
-/// them pass, so derive it by hand.
+/// It makes direct dependencies on `serde` and `schemars` unnecessary. Attributes of both are
+/// allowed on the type. Structs and enums reject unknown fields. Derive by hand for a type that
+/// another one flattens, since it must let the other fields pass.
 ///
 /// ```text
 /// #[tract::tool_type]
@@ -106,17 +106,18 @@ pub fn tool_type(options: TokenStream, item: TokenStream) -> TokenStream {
     or_errors(expanded, original)
 }
 
-/// Derives the schema of a type, without a dependency on `schemars`.
+/// Derives the JSON schema of a type, without a dependency on `schemars`.
 ///
-/// It is the derive of `schemars`, with the same attributes. A type inside of a tool's arguments also
-/// needs `Deserialize`; `#[tool_type]` derives both.
+/// It is the derive of `schemars`, with the same attributes. A type inside of a tool's arguments
+/// also needs `Deserialize`; `#[tool_type]` derives both.
 #[proc_macro_derive(JsonSchema, attributes(schemars, serde, validate, garde))]
 pub fn json_schema(item: TokenStream) -> TokenStream {
     let expanded = syn::parse::<syn::DeriveInput>(item).and_then(json_schema::expand);
     expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// The item stays as it was written, so that one mistake is one error.
+/// Returns the expansion, or its errors followed by the original item. Without the item, every use
+/// of it would be another error.
 fn or_errors(
     expanded: syn::Result<proc_macro2::TokenStream>,
     original: TokenStream,

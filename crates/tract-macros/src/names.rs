@@ -1,12 +1,12 @@
-//! Names of tools and of the types that they become.
+//! Names of tools and of the types generated for them.
 
 use proc_macro2::Span;
 use syn::{Error, Result};
 
-/// How long a tool's name may be.
+/// Maximum length of a tool's name.
 const MOST: usize = 64;
 
-/// Checks a name: `[A-Za-z0-9_-]{1,64}`, what all providers take.
+/// Checks a name: `[A-Za-z0-9_-]{1,64}`, which all providers accept.
 pub(crate) fn check(name: &str, span: Span) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let message = match (name.chars().find(|letter| !plain(*letter)), name.len()) {
@@ -27,7 +27,7 @@ pub(crate) fn check(name: &str, span: Span) -> Result<()> {
     Err(Error::new(span, message))
 }
 
-/// `get_weather` → `GetWeather`.
+/// Converts snake case to Pascal case: `get_weather` → `GetWeather`.
 pub(crate) fn pascal(name: &str) -> String {
     name.split('_')
         .filter(|word| !word.is_empty())
@@ -38,7 +38,7 @@ pub(crate) fn pascal(name: &str) -> String {
         .collect()
 }
 
-/// `GetHTTPStatus` → `get_http_status`.
+/// Converts Pascal case to snake case: `GetHTTPStatus` → `get_http_status`.
 pub(crate) fn snake(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut out = String::new();

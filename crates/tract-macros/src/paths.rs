@@ -5,7 +5,7 @@ use std::path::Path;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// Returns the path of the module that written code refers to.
+/// Returns the path of the module that generated code refers to.
 ///
 /// It is in `tract`, or else in `tract-tools`, under their names in the manifest.
 pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
@@ -15,7 +15,7 @@ pub(crate) fn private(given: Option<&syn::Path>) -> TokenStream {
     }
 }
 
-/// Returns a path whose errors are shown at `span`.
+/// Returns the path with the span that errors in it are reported at.
 pub(crate) fn respanned(path: &TokenStream, span: Span) -> TokenStream {
     let mark = |mut token: TokenTree| {
         token.set_span(span);
@@ -26,7 +26,7 @@ pub(crate) fn respanned(path: &TokenStream, span: Span) -> TokenStream {
 
 fn found() -> TokenStream {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
-    // A package's own examples, tests and doc tests name it as it is.
+    // The examples, tests and doc tests of these packages use the package's own name.
     match package.as_str() {
         "tract" => return quote!(::tract::tools::typed::__private),
         "tract-tools" => return quote!(::tract_tools::typed::__private),
@@ -56,7 +56,7 @@ fn workspace(folder: &Path) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the name under which a manifest depends on a package.
+/// Returns the local name under which a manifest depends on a package.
 fn local_name(manifest: &str, package: &str, shared: &dyn Fn() -> String) -> Option<String> {
     dependencies(manifest, false)
         .into_iter()
@@ -82,7 +82,8 @@ struct DependencyEntry {
 /// Reads the dependency lines of a manifest. An inline table is one line in TOML.
 fn dependencies(manifest: &str, of_workspace: bool) -> Vec<(String, DependencyEntry)> {
     let mut found: Vec<(String, DependencyEntry)> = Vec::new();
-    // The table that lines belong to: none, one of dependencies, or one dependency.
+    // The current table: `None` outside of dependencies, `Some(None)` in a table of them,
+    // `Some(Some(name))` in the table of one dependency.
     let mut table: Option<Option<String>> = None;
     for line in manifest.lines().map(str::trim) {
         if let Some(header) = line.strip_prefix('[').and_then(|line| line.split(']').next()) {
@@ -122,7 +123,8 @@ fn say(entry: &mut DependencyEntry, key: &str, value: &str) {
     }
 }
 
-/// Says what a table's header opens: `Some(None)` a table of dependencies, `Some(Some(name))` one.
+/// Classifies the header of a table: `Some(None)` for a table of dependencies, `Some(Some(name))`
+/// for the table of one.
 fn header_of(header: &str, of_workspace: bool) -> Option<Option<String>> {
     let is_workspace = header.starts_with("workspace.");
     if is_workspace != of_workspace {

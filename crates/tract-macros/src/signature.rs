@@ -1,4 +1,4 @@
-//! The signature of a function that is to be a tool: which parameters are arguments.
+//! Parses the signature of a tool's function: which parameters are arguments.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -9,7 +9,7 @@ use syn::{
 
 use crate::attributes::{self, ParameterDefault};
 
-/// A parameter that is an argument.
+/// A parameter that is an argument of the tool.
 pub(crate) struct Argument {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
@@ -18,7 +18,7 @@ pub(crate) struct Argument {
     pub(crate) default: Option<ParameterDefault>,
 }
 
-/// A parameter, as the function is called with it.
+/// The source of the value that is passed for a parameter.
 pub(crate) enum ParameterSource {
     Argument(Ident),
     Context { by_value: bool },
@@ -51,7 +51,8 @@ pub(crate) fn check_signature(sig: &Signature) -> Result<()> {
     Ok(())
 }
 
-/// Takes the parameters apart, and ours out of the function.
+/// Returns the arguments and the source of each parameter. Moves our attributes, and those of the
+/// fields, out of the signature.
 pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<ParameterSource>)> {
     let mut arguments = Vec::new();
     let mut places = Vec::new();
@@ -94,7 +95,7 @@ pub(crate) fn parameters(sig: &mut Signature) -> Result<(Vec<Argument>, Vec<Para
     all_of(errors).map(|()| (arguments, places))
 }
 
-/// Refuses with all errors as one, where there are any.
+/// Combines errors into one; `Ok` if there are none.
 pub(crate) fn all_of(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     let all = errors.into_iter().reduce(|mut all, error| {
         all.combine(error);
@@ -103,7 +104,7 @@ pub(crate) fn all_of(errors: impl IntoIterator<Item = Error>) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Whether a type is the context, and whether it is taken by value.
+/// Returns `Some` if a type is the context, and whether it is passed by value.
 fn is_context(ty: &Type) -> Option<Result<bool>> {
     let named = |ty: &Type| last_segment(ty).is_some_and(|segment| segment.ident == "ToolContext");
     match ty {

@@ -46,7 +46,7 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
     let marked = paths::respanned(&private, ident.span());
     let entered = quote_spanned!(ident.span()=> #marked::enter(#run, self, #context).await);
     let instance = Ident::new("instance", Span::mixed_site());
-    // Through `enter` as well: a mistake in `run` is then reported once.
+    // Also expand through `enter`, so that a mistake in `run` is reported once.
     let returned = quote_spanned! {ident.span()=>
         #marked::returned::<Self, _, _>(|#instance, #context| #marked::enter(#run, #instance, #context))
     };

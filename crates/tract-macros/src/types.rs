@@ -1,4 +1,4 @@
-//! `#[tool_type]`: what a type inside of arguments needs.
+//! `#[tool_type]`: the derives of a type inside of a tool's arguments.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -28,7 +28,7 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     Ok(quote!(#derives #item))
 }
 
-/// Whether a field takes in the names of another type.
+/// Returns whether a field flattens another type.
 pub(crate) fn flattens(fields: &Fields) -> bool {
     fields.iter().any(|field| has_serde_word(&field.attrs, "flatten"))
 }
