@@ -25,9 +25,7 @@ use tract_tools::dispatch::{CallStart, Recorded, Start};
 use self::beat::Heartbeat;
 use self::doc::{CallDoc, CallState, TurnDoc, call_ref, parse, prefix, put, turn_ref};
 use self::holder::{Holder, HolderName};
-use crate::agent::Agent;
 use crate::error::{Result, RunError};
-use crate::journal::erased_answer;
 
 /// How long a run is believed to live after it last said so, where its process cannot be looked
 /// at. It says so three times in that time.
@@ -35,6 +33,12 @@ pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// The shortest lease: a shorter one would write without pause.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
+
+/// What a call is answered that had started when the process ended.
+pub(crate) const INTERRUPTED: &str = "interrupted, outcome unknown: the tool may have run, and the \
+    process ended before it answered. Find out what became of it before you ask for it again.";
+/// What a model reads in the place of an answer that was erased.
+pub(crate) const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.";
 
 /// What is known of the effect of a call.
 #[derive(Clone, Debug)]
@@ -101,9 +105,13 @@ impl Claimant {
 impl Effects {
     /// Makes the claims of an agent's run that has claimed nothing yet. The run is known to live
     /// until this is dropped.
-    pub(crate) fn new(agent: &Agent, slot: CommitId) -> Result<Self> {
-        let (repo, branch) = (agent.repo.clone(), agent.branch.clone());
-        let (holder, lease) = (Holder::new()?, agent.lease.max(SHORTEST_LEASE));
+    pub(crate) fn new(
+        repo: Repo,
+        branch: RefName,
+        slot: CommitId,
+        lease: Duration,
+    ) -> Result<Self> {
+        let (holder, lease) = (Holder::new()?, lease.max(SHORTEST_LEASE));
         let run = Claimant { repo, branch, slot, name: holder.name().clone(), lease };
         Ok(Self { run, _holder: holder, inner: Mutex::default() })
     }
@@ -209,7 +217,7 @@ impl Effects {
                 }
                 if doc.approved || !self.inner().again.contains(&index) {
                     self.give_up(index);
-                    return Ok(Start::Interrupted(crate::resume::INTERRUPTED.to_owned()));
+                    return Ok(Start::Interrupted(INTERRUPTED.to_owned()));
                 }
             }
             let mut txn = Txn::new(&self.run.repo)?;
@@ -332,4 +340,12 @@ impl BatchAttachment for Effects {
         };
         add.await.map_err(crate::error::into_engine)
     }
+}
+
+/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has run, so a
+/// fork does not run it again because its answer is gone.
+pub(crate) fn erased_answer(error: &tract_engine::Error) -> Option<Recorded> {
+    let tract_engine::Error::Erased(erasure) = error else { return None };
+    let reason = &erasure.reason;
+    Some(Recorded::new(format!("[erased: {reason}] {ERASED_ANSWER}")))
 }

@@ -15,13 +15,11 @@ use tract_engine::plan::{Details, Request};
 use tract_tools::dispatch::{CallKey, CallStart, Journal, Recorded, Start};
 use tract_tools::snapshot::BoxError;
 
-use crate::effects::Effects;
+use crate::effects::{ERASED_ANSWER, Effects, erased_answer};
 use crate::error::Result;
 
 /// The origin of notes that mark calls as started.
 const STARTED: &str = "run/started";
-/// What a model reads in the place of an answer that was erased.
-const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.";
 /// The origin of notes that say which calls wait, by what names their effect.
 const DEFERRED: &str = "run/deferred";
 
@@ -175,14 +173,6 @@ impl OtherBranches {
     pub(crate) fn answer(&self, call_id: &str) -> Option<&Recorded> {
         self.answered.get(call_id)
     }
-}
-
-/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has run, so a
-/// fork does not run it again because its answer is gone.
-pub(crate) fn erased_answer(error: &tract_engine::Error) -> Option<Recorded> {
-    let tract_engine::Error::Erased(erasure) = error else { return None };
-    let reason = &erasure.reason;
-    Some(Recorded::new(format!("[erased: {reason}] {ERASED_ANSWER}")))
 }
 
 /// The provider's id of the call that a commit answers, where its origin says it.

@@ -1,9 +1,57 @@
-//! What is reported during a run.
+//! What is reported during a run, and the reason why it stopped.
 
 use tract_core::{CommitId, ReplyDelta};
+use tract_tools::budget::BudgetExceeded;
 
-use crate::run::Stop;
 use crate::turn::AnsweredCall;
+
+/// The reason why a run stopped. The branch can always be continued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The model has said all.
+    Answered,
+    /// Calls wait for a decision; run again after it.
+    Waiting,
+    /// The model was asked as often as it may be.
+    Steps(u32),
+    /// More was spent than may be.
+    Budget(BudgetExceeded),
+    /// It was cancelled.
+    Cancelled,
+    /// A condition of the caller's holds.
+    Condition(String),
+    /// The model's last reply was cut off by the limit of tokens.
+    Truncated,
+    /// The model, or a filter of its provider, refused.
+    Refused,
+    /// A call ended it.
+    Ended {
+        /// The stable word.
+        code: &'static str,
+        /// What happened.
+        message: String,
+        /// Ways out.
+        notes: Vec<String>,
+    },
+}
+
+impl Stop {
+    /// Returns the stable word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Waiting => "waiting",
+            Self::Steps(_) => "max_steps",
+            Self::Budget(_) => "budget_exceeded",
+            Self::Cancelled => "cancelled",
+            Self::Condition(_) => "condition",
+            Self::Truncated => "truncated",
+            Self::Refused => "refused",
+            Self::Ended { code, .. } => code,
+        }
+    }
+}
 
 /// Something that happened. The callback must return soon: the run waits.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use tract_tools::dispatch::{Approval, CallKey};
 use tract_tools::{Call, Lookup, hydrate_with};
 
 use crate::agent::{Agent, OnResume};
-use crate::effects::{EffectStatus, Effects};
+use crate::effects::{EffectStatus, Effects, INTERRUPTED};
 use crate::error::{Result, RunError};
 use crate::journal::{Marked, OtherBranches};
 use crate::position::{Open, Position};
@@ -25,7 +25,8 @@ impl Agent {
         compiled: &Compiled,
     ) -> Result<Option<TurnDone>> {
         let Position::Calls(open) = Position::of(compiled) else { return Ok(None) };
-        let effects = Arc::new(Effects::new(self, open.slot)?);
+        let effects =
+            Arc::new(Effects::new(self.repo.clone(), self.branch.clone(), open.slot, self.lease)?);
         let waiting = self.repo.pending().await?;
         let waits = |(index, call): &(u32, ToolCall)| self.waits(&waiting, *index, call, &open);
         if open.calls.iter().all(|call| waits(call).is_some()) {
@@ -241,9 +242,6 @@ impl Agent {
     }
 }
 
-/// What a call is answered that had started when the process ended.
-pub(crate) const INTERRUPTED: &str = "interrupted, outcome unknown: the tool may have run, and the \
-    process ended before it answered. Find out what became of it before you ask for it again.";
 /// What a call is answered that was started on another branch, where it has no answer.
 const INTERRUPTED_ELSEWHERE: &str = "interrupted, outcome unknown: the tool may have run on another \
     branch, and no answer is recorded there. Find out what became of it before you ask for it again.";

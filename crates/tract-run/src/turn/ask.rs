@@ -124,13 +124,15 @@ impl Agent {
             let options = WriteOptions::new().expect(Some(head));
             let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
             let commit = made.into_iter().next().ok_or(RunError::NothingToAnswer)?;
-            let effects = Effects::new(self, commit.id())?;
+            let effects =
+                Effects::new(self.repo.clone(), self.branch.clone(), commit.id(), self.lease)?;
             return Ok((commit, Arc::new(effects)));
         }
         let mut txn = Txn::new(&self.repo)?;
         txn.expect(&self.branch, Some(RefTarget::Commit(head))).await?;
         let commit = txn.add(&self.branch, &Request::Append(draft)).await?;
-        let effects = Effects::new(self, commit.id())?;
+        let effects =
+            Effects::new(self.repo.clone(), self.branch.clone(), commit.id(), self.lease)?;
         let marker = effects.put_in(&mut txn)?;
         match txn.apply("commit", &WriteOptions::new()).await? {
             Applied::Done | Applied::Already => {}
