@@ -239,8 +239,8 @@ impl Repo {
             let by = History(self).newest(name, Some(later.first)).await?;
             return Err(moved_since(verb, what, name, by));
         }
-        // If the operation left the ref unchanged overall, there is nothing to move back, whatever
-        // its current target is.
+        // If the operation left the ref unchanged overall, there is nothing to move back,
+        // regardless of its current target.
         if first.before == last.after {
             return Ok(None);
         }

@@ -109,7 +109,7 @@ impl Repo {
                 // A handler's decision does not depend on the head.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
                 // A refusal planned on a stale cached head may not hold on the current one, so
-                // retry. Without a guess the head was read, and the refusal stands.
+                // retry. Without a guess the head was read, so the refusal is final.
                 Err(error) => {
                     if races.is_over() || !self.has_moved(branch, guess).await? {
                         return Err(error);
