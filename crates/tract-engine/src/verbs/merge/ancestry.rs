@@ -127,7 +127,7 @@ impl Painted {
     }
 }
 
-/// Colors the ancestors of two commits until only stale ones are left. At that point every commit that
+/// Colors the ancestors of two commits until only stale ones are left. After that every commit that
 /// only one side has is colored, and so is each common ancestor that no other one descends from.
 async fn paint(
     txn: &Txn<'_>,
