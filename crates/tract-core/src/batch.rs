@@ -1,4 +1,4 @@
-//! A write as a value: all of it happens, or none.
+//! An atomic write as a value.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,15 @@ use crate::refs::{Conflict, LogNote, RefEdit, RefTarget};
 use crate::schema::ToolSchema;
 use crate::store::{StoreError, StoreErrorKind, StoreResult};
 
-/// A row of the tool index, written when a commit has a tool in force that its parent had not.
+/// A row of the tool index. It is written when a commit has a tool in force that its parent does
+/// not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRow {
     /// The identity.
     pub id: ToolId,
-    /// `function.name`, else `name`, else empty.
+    /// `function.name` of the schema, else `name`, else empty.
     pub name: String,
-    /// The schema as given to this commit.
+    /// The schema, byte for byte as this commit got it.
     pub schema: BlobId,
     /// The commit.
     pub commit: CommitId,
@@ -25,31 +26,31 @@ pub struct ToolRow {
 }
 
 impl ToolRow {
-    /// Makes the row of a tool that a commit was given with this schema.
+    /// Creates the row of a tool whose schema this commit got.
     pub fn of(tool: &ToolSchema, schema: BlobId, commit: CommitId, created_at: i64) -> Self {
         Self { id: tool.id(), name: tool.name().to_owned(), schema, commit, created_at }
     }
 }
 
-/// The sorts of derived rows: rebuildable, never hashed, never exported.
+/// The kinds of derived rows: they can be rebuilt, are never hashed and never exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DerivedKind {
     /// The view at a commit.
     Snapshot,
-    /// The tool turn that a commit belongs to.
+    /// The tool turn that contains a commit.
     Turn,
-    /// Which part of the search index a commit is in.
+    /// The part of the search index that covers a commit.
     SearchMark,
-    /// Words of the search index, with the messages that say them.
+    /// Terms of the search index, with the messages that contain them.
     SearchTerms,
 }
 
 impl DerivedKind {
-    /// All sorts.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Snapshot, Self::Turn, Self::SearchMark, Self::SearchTerms];
 
-    /// Returns the number that stores write.
+    /// Returns the number used in stores.
     pub const fn number(self) -> u8 {
         match self {
             Self::Snapshot => 1,
@@ -60,48 +61,48 @@ impl DerivedKind {
     }
 }
 
-/// A derived row: at most one of a kind per commit. Its writer puts a checksum into the bytes.
+/// A derived row; a commit has at most one of each kind. The writer adds a checksum to the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedRow {
     /// The kind of row.
     pub kind: DerivedKind,
-    /// The commit that it belongs to; in the store or in the same batch.
+    /// The commit that it belongs to, which is stored already or is in the same batch.
     pub commit: CommitId,
     /// Its bytes.
     pub bytes: bytes::Bytes,
 }
 
-/// A write: objects, derived rows and ref moves that happen together or not at all.
+/// A batch: objects, derived rows and ref moves that are applied together or not at all.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The id by which a retry after an unknown outcome finds it in the ref log.
+    /// The id of the batch in the ref log. A retry after an unknown outcome looks it up there.
     pub id: BatchId,
-    /// Its note for the ref log.
+    /// The note for the ref log.
     pub note: LogNote,
-    /// Blobs; those already stored are left as they are.
+    /// Blobs. Those already stored are kept as they are.
     pub blobs: Vec<Blob>,
-    /// Toolsets; those already stored are left as they are.
+    /// Toolsets. Those already stored are kept as they are.
     pub toolsets: Vec<Toolset>,
-    /// Commits, parents first; those already stored are left as they are.
+    /// Commits, parents first. Those already stored are kept as they are.
     pub commits: Vec<Commit>,
-    /// Rows of the tool index; a known (tool, schema) pair is left as it is.
+    /// Rows of the tool index. A (tool, schema) pair already stored is kept as it is.
     pub tools: Vec<ToolRow>,
-    /// Derived rows; an existing one is replaced.
+    /// Derived rows. They replace existing ones.
     pub derived: Vec<DerivedRow>,
-    /// Objects that must be stored already, or else the whole batch is refused.
+    /// Objects that must be stored already; otherwise the whole batch is rejected.
     pub requires: Vec<ObjectId>,
-    /// Ref moves, at most one for each name; each is a compare-and-swap.
+    /// Ref moves, at most one per ref. Each is a compare-and-swap.
     pub refs: Vec<RefEdit>,
 }
 
-/// An object of a batch.
+/// An object in a batch.
 enum Brought<'b> {
     Blob(&'b Blob),
     Toolset(&'b Toolset),
     Commit(&'b Commit),
 }
 
-/// Finds the ids that a document may name: runs of exactly 64 lower-case hex digits.
+/// Returns the ids that a document may contain: runs of exactly 64 lower-case hex digits.
 pub fn ids_in(document: &[u8]) -> impl Iterator<Item = [u8; 32]> + '_ {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let runs = document.split(move |byte| !is_digit(byte)).filter(|run| run.len() == 64);
@@ -112,7 +113,7 @@ pub fn ids_in(document: &[u8]) -> impl Iterator<Item = [u8; 32]> + '_ {
 }
 
 impl Batch {
-    /// Makes an empty batch.
+    /// Creates an empty batch.
     pub fn new(id: BatchId, note: LogNote) -> Self {
         Self {
             id,
@@ -127,7 +128,7 @@ impl Batch {
         }
     }
 
-    /// Returns the objects that the batch brings.
+    /// Returns the objects in the batch.
     pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let blobs = self.blobs.iter().map(|blob| ObjectId::Blob(blob.id()));
         let toolsets = self.toolsets.iter().map(|toolset| ObjectId::Toolset(toolset.id()));
@@ -136,7 +137,7 @@ impl Batch {
         blobs.chain(toolsets).chain(commits).chain(tools)
     }
 
-    /// Returns what the commits of the batch, its toolsets, its tool rows and its derived rows link to.
+    /// Returns the objects to which the batch's commits, toolsets, tool rows and derived rows link.
     pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let commits = self.commits.iter().flat_map(|commit| commit.links());
         let entries = self.toolsets.iter().flat_map(Toolset::entries);
@@ -148,11 +149,12 @@ impl Batch {
         commits.chain(schemas).chain(tools).chain(derived)
     }
 
-    /// Returns whether the batch brings an object that the ref moves of the batch do not reach, over
-    /// the links of what it brings and the ids in the documents that it names. A store counts such a
-    /// write as unlogged ([`WritePosition`](crate::store::WritePosition)).
+    /// Returns whether the batch contains an object that its own ref moves do not reach, following
+    /// the links of the batch's objects and the ids in the documents that the refs point to. A
+    /// store counts such a write as unlogged ([`WritePosition`](crate::store::WritePosition)).
     ///
-    /// What a ref reaches already is stored already, so it does not matter whether each edit moves.
+    /// Objects that a ref already reaches are stored already, so it makes no difference whether an
+    /// edit moves its ref.
     pub fn stores_ahead(&self) -> bool {
         let blobs = self.blobs.iter().map(|blob| (ObjectId::Blob(blob.id()), Brought::Blob(blob)));
         let toolsets = self.toolsets.iter();
@@ -186,13 +188,15 @@ impl Batch {
         !unreached.is_empty()
     }
 
-    /// Returns the commits with every one after its first parent, where that is among them.
+    /// Returns the commits in an order in which each one follows its first parent, if that is in
+    /// the batch.
     pub fn parents_first(&self) -> Vec<&Commit> {
         let mut waiting: HashMap<CommitId, &Commit> =
             self.commits.iter().map(|commit| (commit.id(), commit)).collect();
         let mut ordered = Vec::with_capacity(waiting.len());
         for commit in &self.commits {
-            // Ids are hashes of their parents' ids, so that this chain has an end.
+            // The chain ends: an id is the hash of a record that contains the parents' ids, so
+            // there are no cycles.
             let mut chain = Vec::new();
             let mut next = waiting.remove(&commit.id());
             while let Some(commit) = next {
@@ -204,8 +208,9 @@ impl Batch {
         ordered
     }
 
-    /// Requires every object that a ref is to point at and that the batch does not bring: a garbage
-    /// collection may have deleted it since it was read.
+    /// Adds every ref target that is not in the batch to [`requires`](Self::requires). Without
+    /// that, a garbage collection that ran since the target was read could leave a ref to a deleted
+    /// object.
     pub fn require_targets(&mut self) {
         for edit in &self.refs {
             let object = match &edit.to {
@@ -223,12 +228,12 @@ impl Batch {
         }
     }
 
-    /// Checks what a batch says of refs by itself: at most one edit of each, and each one points
-    /// where a ref of its kind may ([`RefEdit::check`]). Every store asks this before anything
-    /// else, so that no store ever holds a ref that leads nowhere.
+    /// Checks the ref edits by themselves: at most one for each ref, each with a target that is
+    /// valid for its kind of ref ([`RefEdit::check`]). Every store calls this first, so that no
+    /// store ever contains a ref without a valid target.
     ///
     /// # Errors
-    /// `Invalid`, naming the ref.
+    /// `Invalid`, with the name of the ref.
     pub fn check_refs(&self, backend: &'static str) -> StoreResult<()> {
         let invalid =
             |message: String| StoreError::new(StoreErrorKind::Invalid, backend, "apply", message);
@@ -248,12 +253,12 @@ impl Batch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Applied {
-    /// It is stored, durably.
+    /// The batch is stored, as durably as the store guarantees.
     Done,
-    /// Its id is already in the ref log: an earlier try of the same batch went through. Nothing was
-    /// written now, even if the refs have moved since.
+    /// The id is already in the ref log: an earlier attempt succeeded. Nothing was written now,
+    /// even if the refs have moved since.
     Already,
-    /// A ref was not as expected; nothing was written.
+    /// A ref did not have its expected value. Nothing was written.
     Conflict(Conflict),
 }
 
@@ -279,7 +284,7 @@ mod tests {
         let mut batch = Batch::new(BatchId::from_bytes([1; 16]), note);
         batch.commits = [4, 1, 5, 0, 3, 2, 4].map(|n| chain[n].clone()).into();
         assert!(batch.parents_first().into_iter().eq(&chain));
-        // The newest reaches them all, the one before it does not.
+        // The newest commit reaches all of them; its parent does not.
         let mut point = |commit: &Commit| {
             let name = RefName::branch("main").unwrap();
             let to = Some(RefTarget::Commit(commit.id()));
@@ -287,7 +292,7 @@ mod tests {
             batch.stores_ahead()
         };
         assert_eq!([point(&chain[5]), point(&chain[4])], [false, true]);
-        // A document reaches what it names.
+        // A document reaches the ids that it contains.
         let document = Blob::seal(format!("{{\"at\":\"{}\"}}", chain[5].id()));
         batch.blobs = vec![document.clone()];
         assert!(batch.stores_ahead(), "no ref leads to the document");

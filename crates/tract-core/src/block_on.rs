@@ -1,4 +1,4 @@
-//! Runs a future to its end on this thread, with nothing but the standard library.
+//! Runs a future to completion on the current thread, using only the standard library.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,11 +14,11 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end, parking this thread while it waits. Embedded stores need no more
-/// than this.
+/// Runs a future to completion, parking the current thread while it waits. This is enough for
+/// embedded stores.
 ///
-/// Futures that need a runtime (timers, sockets) need that runtime; and this must not be called
-/// from inside one, whose thread it would block.
+/// A future that needs a runtime (timers, sockets) must be run on that runtime. Do not call this
+/// from inside a runtime: it would block a thread of it.
 ///
 /// ```
 /// assert_eq!(tract_core::block_on(async { 6 * 7 }), 42);
@@ -30,7 +30,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // A wake-up between the poll and the park leaves a token, so none is lost.
+            // `unpark` before `park` leaves a token, so a wakeup between the poll and the park is
+            // not lost.
             Poll::Pending => thread::park(),
         }
     }

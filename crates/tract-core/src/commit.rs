@@ -1,4 +1,4 @@
-//! The commit: an immutable record of what was asked and what it changes.
+//! The commit: an immutable record of a requested operation and its changes.
 
 mod canonical;
 mod change;
@@ -19,30 +19,30 @@ use crate::text::JsonText;
 
 /// The version of the record that this build writes and reads.
 pub const RECORD_VERSION: u8 = 1;
-/// The most changes that one commit may have.
+/// Maximum number of changes in one commit.
 pub const MAX_CHANGES: usize = 1_000_000;
-/// More changes than this are stored in a blob of their own.
+/// Maximum number of changes in the record itself. More are stored in a separate blob.
 pub const MAX_INLINE_CHANGES: usize = 64;
-/// The most parents that one commit may have.
+/// Maximum number of parents of one commit.
 pub const MAX_PARENTS: usize = 16;
 
-/// The operation of a commit. [`CommitRecord::changes`] has its changes.
+/// The requested operation of a commit. Its effects are in [`CommitRecord::changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Adds a message.
     Append {
-        /// The lasting name of the message, when it is not this commit's id (picked, rebased).
+        /// The slot of the message, if it is not this commit's id (picked, rebased).
         slot: Option<CommitId>,
-        /// The call that it answers.
+        /// The tool call that the message answers.
         answers: Option<CallRef>,
-        /// Its priority, when it states one.
+        /// Its priority, if set.
         priority: Option<Priority>,
         /// The retention rule for summaries.
         retention: Option<JsonText>,
     },
-    /// Replaces what a message says.
+    /// Replaces the content of a message.
     Edit {
-        /// The version that was named; any version names its slot.
+        /// The version that the caller named. Any version identifies the slot.
         target: CommitId,
     },
     /// Sets the priority of messages.
@@ -51,38 +51,38 @@ pub enum Op {
         targets: Vec<CommitId>,
         /// Their new priority.
         priority: Priority,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
-        /// What compression has to keep of them.
+        /// The retention rule for summaries.
         retention: Option<JsonText>,
     },
-    /// Puts one summary in the place of messages.
+    /// Replaces messages with one summary.
     Compress {
         /// The messages, by any of their versions.
         targets: Vec<CommitId>,
     },
-    /// Reverts what commits changed.
+    /// Reverts the changes of commits.
     Revert {
         /// The commits, newest first.
         targets: Vec<CommitId>,
         /// Whether commits that depend on them were reverted as well.
         cascade: bool,
     },
-    /// Brings in what other heads have.
+    /// Merges other heads.
     Merge {
         /// The other heads.
         sources: Vec<CommitId>,
     },
     /// Sets the tools in force.
     Tools,
-    /// Leaves a line in the log; changes nothing a model sees.
+    /// Adds an entry to the log. It changes nothing that a model sees.
     #[default]
     Note,
-    /// An operation of a later version: its changes fold, its meaning is unknown.
+    /// An operation of a later version. Its changes are applied, but its meaning is unknown.
     Unknown {
         /// Its name.
         name: String,
-        /// Everything else that was asked: a JSON object without `name`.
+        /// The other fields of the operation: a JSON object without `name`.
         fields: JsonText,
     },
 }
@@ -107,12 +107,12 @@ impl Op {
         }
     }
 
-    /// Makes a plain append.
+    /// Creates an append without options.
     pub const fn append() -> Self {
         Self::Append { slot: None, answers: None, priority: None, retention: None }
     }
 
-    /// Returns what a message must keep when it is summarized, where the operation says that.
+    /// Returns the retention rule that the operation sets, if any.
     pub fn retention(&self) -> Option<&JsonText> {
         match self {
             Self::Append { retention, .. } | Self::Annotate { retention, .. } => retention.as_ref(),
@@ -145,7 +145,7 @@ pub enum AuthorKind {
 }
 
 impl AuthorKind {
-    /// In the order of the numbers that stores write.
+    /// In the order of their stored numbers.
     const ALL: [Self; 5] = [Self::User, Self::Model, Self::Tool, Self::Hook, Self::Import];
 
     /// Returns the word used in records.
@@ -159,7 +159,7 @@ impl AuthorKind {
         }
     }
 
-    /// Returns the origin that a word names.
+    /// Returns the author kind with this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.as_str() == word)
     }
@@ -168,14 +168,14 @@ impl AuthorKind {
 /// The origin of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
-    /// Who or what.
+    /// The kind of author.
     pub by: AuthorKind,
-    /// Its name: a person, a model, a handler.
+    /// The author's name: of a person, a model or a handler.
     pub id: Option<String>,
-    /// The event that led to the commit, such as `tool_result_received` for a result that a handler
-    /// changed. The handler is [`id`](Self::id); a pending approval is named in `detail`.
+    /// The event that led to the commit, such as `tool_result_received` for a result changed by a
+    /// handler. The handler is in [`id`](Self::id); a pending approval is in `detail`.
     pub triggered_by: Option<String>,
-    /// The commit that it repeats on another line.
+    /// The commit on another branch that this one repeats.
     pub picked_from: Option<CommitId>,
     /// Further facts, such as instructions and token counts of a changed result.
     pub detail: Option<JsonText>,
@@ -187,74 +187,74 @@ impl From<AuthorKind> for Origin {
     }
 }
 
-/// All that a commit says. Its canonical text is what the id is the hash of.
+/// The content of a commit. The commit's id is the hash of its canonical text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CommitRecord {
-    /// The commits that it follows; the first is the line it continues.
+    /// The parents. The first one is the commit whose history this one continues.
     pub parents: Vec<CommitId>,
-    /// What was asked.
+    /// The requested operation.
     pub op: Op,
     /// Its changes to the view.
     pub changes: Changes,
-    /// What it says.
+    /// The blob of the content.
     pub content: Option<BlobId>,
-    /// The provider's own bytes, where lowering the content would not give them back.
+    /// The provider's original bytes, if they cannot be reproduced from the content.
     pub verbatim: Option<BlobId>,
-    /// Dialect and revision that the message came in, such as `openai-chat-1`.
+    /// Dialect and revision in which the message was received, such as `openai-chat-1`.
     pub form: Option<String>,
-    /// The slot with which it shares one provider message.
+    /// The slot of the message with which it forms one provider message.
     pub joins: Option<CommitId>,
     /// The kind of its content.
     pub kind: Option<Kind>,
-    /// Its role, where that is not the kind's own.
+    /// Its role, if it is not the default of the kind.
     pub role: Option<Role>,
-    /// A line for the log, where it is not the one derived from the content.
+    /// A log line, if it is not the one derived from the content.
     pub message: Option<String>,
-    /// Facts of the caller's.
+    /// Metadata set by the caller.
     pub metadata: Option<JsonText>,
-    /// Model and parameters that produced it, or that the next request should use.
+    /// The model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
     /// The tools in force after this commit.
     pub toolset: Option<ToolsetId>,
-    /// The tools last set to stay, where they differ from `toolset`.
+    /// The tools last made active, if they differ from `toolset`.
     pub active: Option<ToolsetId>,
     /// Its origin.
     pub origin: Origin,
-    /// Blobs that must live as long as this commit.
+    /// Blobs that must not be deleted before this commit.
     pub keeps: Vec<BlobId>,
-    /// Microseconds since 1970, UTC; absent when an import has none.
+    /// Microseconds since 1970, UTC; absent if an import does not know the time.
     pub created_at: Option<i64>,
-    /// Shared by the commits of one call; absent on import and where a time was given.
+    /// The id shared by the commits of one call; absent on import, and if the caller set a time.
     pub batch: Option<BatchId>,
 }
 
 impl CommitRecord {
-    /// Makes a record of an operation and nothing else.
+    /// Creates a record with an operation and an author only.
     pub fn new(op: Op, by: AuthorKind) -> Self {
         Self { op, origin: by.into(), ..Self::default() }
     }
 
-    /// Returns the commit whose line this one continues.
+    /// Returns the first parent, whose history this commit continues.
     pub fn parent(&self) -> Option<CommitId> {
         self.parents.first().copied()
     }
 
-    /// Returns the role: the stated one, else the kind's own.
+    /// Returns the role: the explicit one, or else the default of the kind.
     pub fn effective_role(&self) -> Option<Role> {
         self.role.clone().or_else(|| self.kind.as_ref().map(Kind::default_role))
     }
 
-    /// Returns the tools that a following commit without tools has in force.
+    /// Returns the tools in force for a following commit that does not set any.
     pub fn active_toolset(&self) -> Option<ToolsetId> {
         self.active.or(self.toolset)
     }
 
-    /// Returns the canonical text of the record, as `docs/data-model.md` defines it.
+    /// Returns the canonical text of the record, defined in `docs/data-model.md`.
     pub fn canonical(&self) -> String {
         String::from_utf8(canonical::record(self)).expect("made of texts and ASCII")
     }
 
-    /// Returns the blobs that this record links to, in the order of its fields.
+    /// Returns the blobs to which this record links, in the order of its fields.
     pub fn linked_blobs(&self) -> impl Iterator<Item = BlobId> + '_ {
         let changes = match &self.changes {
             Changes::Blob(id) => Some(*id),
@@ -266,7 +266,7 @@ impl CommitRecord {
             .chain(self.keeps.iter().copied())
     }
 
-    /// Returns what this record links to: parents, blobs, toolsets.
+    /// Returns the objects to which this record links: parents, blobs and toolsets.
     pub fn links(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let parents = self.parents.iter().copied().map(ObjectId::Commit);
         let toolsets = [self.toolset, self.active].into_iter().flatten().map(ObjectId::Toolset);
@@ -292,7 +292,7 @@ impl Commit {
     /// ```
     ///
     /// # Errors
-    /// [`RecordError`] when the record breaks a limit or a rule of the format.
+    /// [`RecordError`] if the record exceeds a limit or breaks a rule of the format.
     pub fn seal(record: impl Into<Arc<CommitRecord>>) -> Result<Self, RecordError> {
         let record = record.into();
         codec::check(&record)?;
@@ -301,16 +301,16 @@ impl Commit {
         Ok(Self { id, record })
     }
 
-    /// Returns the compact bytes that a store keeps.
+    /// Returns the compact stored form.
     pub fn encode(&self) -> Vec<u8> {
         codec::encode(&self.record, 256)
     }
 
-    /// Reads stored bytes and checks that they are those of `id`.
+    /// Decodes stored bytes and checks that they hash to `id`.
     ///
     /// # Errors
-    /// [`RecordError`] when the bytes are not what [`encode`](Self::encode) writes, or hash to
-    /// another id.
+    /// [`RecordError`] if [`encode`](Self::encode) could not have written the bytes, or if they
+    /// hash to another id.
     pub fn decode(id: CommitId, bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
         let found = canonical::id(&record);
@@ -321,20 +321,20 @@ impl Commit {
         }
     }
 
-    /// Reads stored bytes whose id is not known.
+    /// Decodes stored bytes of an unknown id.
     ///
     /// # Errors
-    /// [`RecordError`] when the bytes are not what [`encode`](Self::encode) writes.
+    /// [`RecordError`] if [`encode`](Self::encode) could not have written the bytes.
     pub fn decode_any(bytes: &[u8]) -> Result<Self, RecordError> {
         let record = codec::decode(bytes)?;
         let id = canonical::id(&record);
         Ok(Self { id, record })
     }
 
-    /// Reads the canonical text of a record, as `export` writes it.
+    /// Parses the canonical text of a record, as `export` writes it.
     ///
     /// # Errors
-    /// [`RecordError`] when the text is not a record of this version.
+    /// [`RecordError`] if the text is not a record of this version.
     pub fn from_canonical(text: &str) -> Result<Self, RecordError> {
         Self::seal(canonical::parse(text)?)
     }
@@ -357,8 +357,8 @@ impl Deref for Commit {
     }
 }
 
-/// One line: the first digits of the id, the operation, the kind of its content, and the commit's own line for the
-/// log where it has one.
+/// Writes one line: the short id, the operation, the kind of content, and the commit's own log line
+/// if it has one.
 ///
 /// ```
 /// use tract_core::{AuthorKind, Commit, CommitRecord, Op};

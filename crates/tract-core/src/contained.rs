@@ -1,4 +1,4 @@
-//! Calls into libraries that panic on damaged data.
+//! Contains panics of libraries that panic on damaged data.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -8,34 +8,35 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Calls a library that may panic on damaged data, and returns the text of its panic as an error.
+/// Calls a library that may panic on damaged data, and returns the message of a panic as an error.
 ///
-/// What the call leaves behind must not be used for writing any more.
+/// After an error the state that the call used may be inconsistent, so it must not be written to.
 ///
 /// # Errors
-/// The text of the panic.
+/// The message of the panic.
 ///
 /// ```
 /// let damaged: Result<(), String> = tract_core::contained(|| std::panic::panic_any("bad page"));
 /// assert_eq!(damaged, Err("bad page".to_owned()));
 /// ```
 pub fn contained<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    // A panic ends at `catch_unwind`: the call is counted while it unwinds, and not afterwards.
+    // Not a guard: the depth has to stay up while the panic unwinds, so that the panic hook and
+    // destructors see the call as contained, and has to drop right after `catch_unwind`.
     DEPTH.set(DEPTH.get() + 1);
     let outcome = catch_unwind(AssertUnwindSafe(call));
     DEPTH.set(DEPTH.get() - 1);
     outcome.map_err(|panic| panic_text(&*panic).unwrap_or("it panicked").to_owned())
 }
 
-/// Returns what a panic said, when that is a text.
+/// Returns the message of a panic, if it is text.
 pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
-/// Whether this thread is inside of [`contained`], so that a panic becomes an error.
+/// Returns whether this thread is inside of [`contained`], so that a panic becomes an error.
 ///
-/// A program's panic hook may ask, and print nothing: the error is reported where it is handled.
+/// A panic hook can use this to print nothing: the error is reported where it is handled.
 pub fn is_contained() -> bool {
     DEPTH.get() > 0
 }

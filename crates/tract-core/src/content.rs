@@ -1,4 +1,4 @@
-//! What a message says: kinds, roles, parts, and their canonical blobs.
+//! The content of messages: kinds, roles, parts, and their canonical blobs.
 
 mod blob;
 
@@ -13,26 +13,26 @@ use crate::text::JsonText;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Left out of what is compiled; still a row of the view.
+    /// Left out of the compiled context, but still a row of the view.
     Skip,
-    /// Shown; may be compressed.
+    /// In the context; may be summarized.
     Normal,
-    /// Shown; compression has to keep what its retention asks for.
+    /// In the context; a summary must satisfy its retention rule.
     Important,
-    /// Shown; never compressed.
+    /// In the context; never summarized.
     Pinned,
 }
 
 impl Priority {
-    /// In the order of the numbers that stores write.
+    /// In the order of their stored numbers.
     const ALL: [Self; 4] = [Self::Skip, Self::Normal, Self::Important, Self::Pinned];
 
-    /// Returns the number that stores write.
+    /// Returns the number used in stores.
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// Returns the priority that has a number.
+    /// Returns the priority with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
@@ -47,7 +47,7 @@ impl Priority {
         }
     }
 
-    /// Returns the priority that a word names.
+    /// Returns the priority with this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|priority| priority.as_str() == word)
     }
@@ -64,23 +64,23 @@ impl fmt::Display for Priority {
 pub enum Kind {
     /// Instructions to the model.
     System,
-    /// What a person said, or a program that acts for one.
+    /// A message of a person, or of a program that acts for one.
     User,
-    /// What the model said, with its tool calls.
+    /// A message of the model, including its tool calls.
     Assistant,
     /// The answer to a tool call.
     ToolResult,
     /// Reasoning recorded apart from a message.
     Reasoning,
-    /// A document the conversation produced.
+    /// A document produced by the conversation.
     Artifact,
     /// Data that no model sees unless its priority is raised.
     Note,
-    /// A kind of the caller's own; its role and parts travel with the commit.
+    /// A kind defined by the caller.
     Custom(String),
 }
 
-/// The kinds with names of their own, in the order of the numbers that stores write, from 1.
+/// The predefined kinds, in the order of their stored numbers, from 1.
 pub(crate) static NAMED_KINDS: [Kind; 7] = [
     Kind::System,
     Kind::User,
@@ -106,13 +106,13 @@ impl Kind {
         }
     }
 
-    /// Returns the kind that a word names; an unknown word is a custom kind.
+    /// Returns the kind with this word; an unknown word is a custom kind.
     pub fn parse(word: &str) -> Self {
         let named = NAMED_KINDS.iter().find(|kind| kind.as_str() == word);
         named.cloned().unwrap_or_else(|| Self::Custom(word.to_owned()))
     }
 
-    /// Returns the role that a commit of this kind has when it states none.
+    /// Returns the role of a commit of this kind without an explicit role.
     pub fn default_role(&self) -> Role {
         match self {
             Self::System => Role::System,
@@ -122,7 +122,7 @@ impl Kind {
         }
     }
 
-    /// Returns the priority of a row that no mark speaks of; fixed by record version 1.
+    /// Returns the default priority of a row without a mark. Part of record version 1.
     pub fn default_priority(&self) -> Priority {
         match self {
             Self::System => Priority::Pinned,
@@ -140,12 +140,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The role of a message, in the words of the providers.
+/// The role of a message, in the providers' terms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// `system`
     System,
-    /// `developer`, OpenAI's newer word for instructions.
+    /// `developer`, OpenAI's newer role for instructions.
     Developer,
     /// `user`
     User,
@@ -153,7 +153,7 @@ pub enum Role {
     Assistant,
     /// `tool`
     Tool,
-    /// Any other word.
+    /// Any other role.
     Other(String),
 }
 
@@ -170,7 +170,7 @@ impl Role {
         }
     }
 
-    /// Returns the role that a word names.
+    /// Returns the role with this word.
     pub fn parse(word: &str) -> Self {
         let known = [Self::System, Self::Developer, Self::User, Self::Assistant, Self::Tool];
         let known = known.into_iter().find(|role| role.as_str() == word);
@@ -193,44 +193,44 @@ pub enum Part {
         /// The text.
         text: String,
     },
-    /// A picture, named or carried.
+    /// An image, by reference or inline.
     Image {
         /// Media type such as `image/png`, where known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
-        /// Where the picture is.
+        /// The source of the image.
         source: ImageSource,
     },
-    /// A call that the model asks for.
+    /// A tool call by the model.
     ToolCall(ToolCall),
-    /// Thinking that belongs to this message.
+    /// Reasoning that belongs to this message.
     Reasoning {
-        /// What was thought, as far as the provider shows it.
+        /// The text of the reasoning, as far as the provider shows it.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         text: String,
-        /// The provider's signature over it.
+        /// The provider's signature of it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
-        /// Thinking that only the provider can read.
+        /// Reasoning that only the provider can read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         encrypted: Option<String>,
     },
-    /// Something of one provider's that the neutral model has no word for.
+    /// A provider's part without an equivalent in the neutral model.
     Opaque {
-        /// The dialect that it is written in, such as `anthropic`.
+        /// Its dialect, such as `anthropic`.
         dialect: String,
-        /// The JSON text as it was received.
+        /// The JSON text as received.
         json: String,
     },
 }
 
 impl Part {
-    /// Makes a text part.
+    /// Creates a text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// Makes a tool call.
+    /// Creates a tool call.
     pub fn call(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -240,11 +240,11 @@ impl Part {
     }
 }
 
-/// A call that the model asks for.
+/// A tool call by the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// The provider's id of the call; its answer names it.
+    /// The provider's id of the call, which the result refers to.
     pub id: String,
     /// The tool's name as the model wrote it.
     pub name: String,
@@ -256,36 +256,36 @@ pub struct ToolCall {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageSource {
-    /// At a url.
+    /// A URL.
     Url(String),
-    /// Here, in base64.
+    /// Inline data, in base64.
     Base64(String),
-    /// With the provider, under this id.
+    /// A file at the provider, by id.
     File(String),
 }
 
-/// The parts of a message and, where given, the speaker's name.
+/// The parts of a message and, if given, the speaker's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Body {
     /// The parts, in order.
     pub parts: Vec<Part>,
-    /// The `name` some providers let a speaker have.
+    /// The speaker's `name`, supported by some providers.
     pub name: Option<String>,
 }
 
 impl Body {
-    /// Makes a body of one text.
+    /// Creates a body with one text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::text(text)], name: None }
     }
 }
 
-/// The answer to a tool call.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolAnswer {
-    /// The id of the call that it answers, as the provider knows it.
+    /// The provider's id of the call.
     pub call_id: String,
-    /// The tool's name, where it is known.
+    /// The tool's name, if known.
     pub name: Option<String>,
     /// Whether the tool failed.
     pub is_error: bool,
@@ -293,13 +293,13 @@ pub struct ToolAnswer {
     pub parts: Vec<Part>,
 }
 
-/// A document the conversation produced.
+/// A document produced by the conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
     /// The kind of document, such as `code` or `plan`.
     pub artifact_type: String,
-    /// Its language, where that means something.
+    /// Its language, if applicable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// Its text.
@@ -319,11 +319,11 @@ pub struct Artifact {
 pub enum Content {
     /// Instructions to the model.
     System(Body),
-    /// What a person said.
+    /// A message of a person.
     User(Body),
-    /// What the model said.
+    /// A message of the model.
     Assistant(Body),
-    /// The answer to a tool call.
+    /// The result of a tool call.
     ToolResult(ToolAnswer),
     /// Reasoning recorded apart from a message.
     Reasoning(Body),
@@ -331,7 +331,7 @@ pub enum Content {
     Artifact(Artifact),
     /// Data for programs.
     Note(JsonText),
-    /// A kind of the caller's own.
+    /// A kind defined by the caller.
     Custom {
         /// The kind's name.
         kind: String,
@@ -340,38 +340,38 @@ pub enum Content {
     },
 }
 
-/// A content blob that is not what its kind requires.
+/// Error of a content blob that does not fit its kind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContentError {
     /// The blob is not UTF-8.
     #[error("content is not UTF-8")]
     NotText,
-    /// The blob is no JSON of the shape that its kind has.
+    /// The blob is not JSON of the shape required by its kind.
     #[error("content is not a valid {kind}: {source}")]
     Shape {
-        /// The kind that the commit states.
+        /// The kind of the commit.
         kind: String,
-        /// What the reader met.
+        /// The error of the JSON parser.
         source: serde_json::Error,
     },
-    /// Something in it has no canonical form.
+    /// A value in the content cannot be written canonically.
     #[error("content has no canonical form: {0}")]
     Json(#[from] JsonError),
 }
 
 impl Content {
-    /// Makes instructions of one text.
+    /// Creates instructions with one text part.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System(Body::text(text))
     }
 
-    /// Makes a user's message of one text.
+    /// Creates a user message with one text part.
     pub fn user(text: impl Into<String>) -> Self {
         Self::User(Body::text(text))
     }
 
-    /// Makes a model's message of one text; an empty text makes no part.
+    /// Creates a model message with one text part, or without parts for an empty text.
     pub fn assistant(text: impl Into<String>) -> Self {
         let text = text.into();
         if text.is_empty() {
@@ -381,7 +381,7 @@ impl Content {
         }
     }
 
-    /// Makes the answer to a call.
+    /// Creates the result of a call.
     pub fn tool_result(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         Self::ToolResult(ToolAnswer {
             call_id: call_id.into(),
@@ -391,7 +391,7 @@ impl Content {
         })
     }
 
-    /// Makes a content of a body; `None` for the kinds that say something else.
+    /// Creates content from a body; `None` for kinds that are not a body.
     pub fn of_body(kind: Kind, body: Body) -> Option<Self> {
         match kind {
             Kind::System => Some(Self::System(body)),
@@ -403,7 +403,7 @@ impl Content {
         }
     }
 
-    /// Returns the body, for the kinds that say nothing else.
+    /// Returns the body; `None` for kinds that are not a body.
     pub fn body(&self) -> Option<&Body> {
         match self {
             Self::System(body)
@@ -429,7 +429,7 @@ impl Content {
         }
     }
 
-    /// Returns the parts, for the kinds that have some.
+    /// Returns the parts; an artifact and a note do not have any.
     pub fn parts(&self) -> &[Part] {
         match self {
             Self::System(body)
@@ -442,7 +442,7 @@ impl Content {
         }
     }
 
-    /// Returns the parts for changing them; `None` for an artifact and a note, which have none.
+    /// Returns the parts mutably; `None` for an artifact or a note.
     pub fn parts_mut(&mut self) -> Option<&mut Vec<Part>> {
         match self {
             Self::System(body)
@@ -455,7 +455,7 @@ impl Content {
         }
     }
 
-    /// Walks the tool calls, in order. Their place in this order is their *call index*.
+    /// Returns the tool calls, in order. The position in this order is the *call index*.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts().iter().filter_map(|part| match part {
             Part::ToolCall(call) => Some(call),
@@ -466,7 +466,7 @@ impl Content {
         })
     }
 
-    /// Returns the text of all reasoning parts that is readable, joined with a newline.
+    /// Returns the readable text of all reasoning parts, joined by newlines.
     pub fn reasoning(&self) -> String {
         let mut out = String::new();
         for part in self.parts() {
@@ -482,8 +482,8 @@ impl Content {
         out
     }
 
-    /// Returns the text of all text parts, joined with a newline; for an artifact its text, for
-    /// a note its JSON.
+    /// Returns the text of all text parts, joined by newlines; the text of an artifact; the JSON of
+    /// a note.
     pub fn text(&self) -> String {
         match self {
             Self::Artifact(artifact) => artifact.text.clone(),

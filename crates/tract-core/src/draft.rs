@@ -1,4 +1,4 @@
-//! What a caller wants to commit, before it is one.
+//! A message that is not committed yet.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::schema::ToolSchema;
 use crate::schemas::{IntoSchema, into_schemas};
 use crate::text::JsonText;
 
-/// A message to be committed. Values: make many, commit them in one atomic write.
+/// A message to be committed. Drafts are plain values: create several and commit them in one atomic
+/// write.
 ///
 /// ```
 /// use tract_core::Draft;
@@ -25,39 +26,39 @@ use crate::text::JsonText;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// Its role, where that is not the kind's own.
+    /// Its role, if it is not the default of the kind.
     pub role: Option<Role>,
-    /// Dialect and revision that it came in.
+    /// Dialect and revision in which it was received.
     pub form: Option<String>,
-    /// The provider's own bytes, where lowering the content would not give them back.
+    /// The provider's original bytes, if they cannot be reproduced from the content.
     pub verbatim: Option<Blob>,
-    /// Whether it continues the provider message of the draft or row right before it.
+    /// Whether it continues the provider message of the draft or row directly before it.
     pub joins_previous: bool,
-    /// A line for the log; derived from the content when absent.
+    /// A log line; derived from the content if absent.
     pub message: Option<String>,
-    /// Facts of the caller's: a JSON object.
+    /// Metadata set by the caller: a JSON object.
     pub metadata: Option<JsonText>,
-    /// Model and parameters that produced it, or that the next request should use.
+    /// The model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit; the active set when absent. Where no set was ever made active,
-    /// they stay in force.
+    /// The tools of this commit; the active set if absent. If no set was ever made active, these
+    /// tools stay in force.
     pub tools: Option<Vec<ToolSchema>>,
-    /// Its priority; the kind's own when absent.
+    /// Its priority; the default of the kind if absent.
     pub priority: Option<Priority>,
     /// The retention rule for summaries.
     pub retention: Option<JsonText>,
     /// Its origin.
     pub origin: Origin,
-    /// Blobs that must live as long as the commit, with their bytes.
+    /// Blobs, with their bytes, that must not be deleted before the commit.
     pub keeps: Vec<Blob>,
-    /// The time in microseconds since 1970, UTC; the clock's when absent.
+    /// The time in microseconds since 1970, UTC; the current time if absent.
     pub created_at: Option<i64>,
 }
 
 impl Draft {
-    /// Makes a draft of any content.
+    /// Creates a draft with this content.
     pub fn new(content: Content) -> Self {
         Self {
             content,
@@ -77,40 +78,40 @@ impl Draft {
         }
     }
 
-    /// Makes instructions.
+    /// Creates instructions.
     pub fn system(text: impl Into<String>) -> Self {
         Self::new(Content::system(text))
     }
 
-    /// Makes a user's message.
+    /// Creates a user message.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Content::user(text))
     }
 
-    /// Makes a model's message; an empty text makes no part.
+    /// Creates a model message, without parts for an empty text.
     pub fn assistant(text: impl Into<String>) -> Self {
         Self { origin: AuthorKind::Model.into(), ..Self::new(Content::assistant(text)) }
     }
 
-    /// Makes the answer to the nearest open call with this id.
+    /// Creates the result of the nearest open call with this id.
     pub fn tool_result(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         Self { origin: AuthorKind::Tool.into(), ..Self::new(Content::tool_result(call_id, text)) }
     }
 
-    /// Makes reasoning outside of a message.
+    /// Creates reasoning outside of a message.
     pub fn reasoning(text: impl Into<String>) -> Self {
         Self { origin: AuthorKind::Model.into(), ..Self::new(Content::Reasoning(Body::text(text))) }
     }
 
-    /// Makes a note: JSON data that no model sees unless its priority is raised.
+    /// Creates a note: JSON data that no model sees unless its priority is raised.
     ///
     /// # Errors
-    /// [`JsonError`] when the text is no JSON, or JSON that has no canonical form.
+    /// [`JsonError`] if the text is not valid JSON, or cannot be written canonically.
     pub fn note(json: &str) -> Result<Self, JsonError> {
         Ok(Self::new(Content::Note(JsonText::new(json)?)))
     }
 
-    /// Adds a part; a note or an artifact has none and stays as it is.
+    /// Adds a part. Has no effect on a note or an artifact.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
         if let Some(parts) = self.content.parts_mut() {
@@ -119,7 +120,7 @@ impl Draft {
         self
     }
 
-    /// Adds a tool call; `arguments` is the text as the model wrote it.
+    /// Adds a tool call. `arguments` is the text as the model wrote it.
     #[must_use]
     pub fn call(
         self,
@@ -130,7 +131,7 @@ impl Draft {
         self.part(Part::call(id, name, arguments))
     }
 
-    /// Says that the tool failed; other kinds than results stay as they are.
+    /// Sets whether the tool failed. Has no effect on kinds other than results.
     #[must_use]
     pub fn is_error(mut self, is_error: bool) -> Self {
         if let Content::ToolResult(answer) = &mut self.content {
@@ -139,7 +140,7 @@ impl Draft {
         self
     }
 
-    /// Names the tool that answered; other kinds than results stay as they are.
+    /// Sets the name of the tool. Has no effect on kinds other than results.
     #[must_use]
     pub fn tool_name(mut self, name: impl Into<String>) -> Self {
         if let Content::ToolResult(answer) = &mut self.content {
@@ -148,7 +149,7 @@ impl Draft {
         self
     }
 
-    /// Sets the line for the log.
+    /// Sets the log line.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -158,7 +159,7 @@ impl Draft {
     /// Sets one member of the metadata.
     ///
     /// # Errors
-    /// When the value does not serialize, or has no canonical form.
+    /// If the value does not serialize, or its JSON cannot be written canonically.
     pub fn metadata(
         mut self,
         key: &str,
@@ -172,18 +173,18 @@ impl Draft {
         Ok(self)
     }
 
-    /// Sets model and parameters: a JSON object.
+    /// Sets the model and parameters: a JSON object.
     #[must_use]
     pub fn generation_config(mut self, config: JsonText) -> Self {
         self.generation_config = Some(config);
         self
     }
 
-    /// Sets the tools of this commit. The active set comes back with the next one; where no set was
-    /// ever made active, these stay in force.
+    /// Sets the tools of this commit. The next commit has the active set again; if no set was ever
+    /// made active, these tools stay in force.
     ///
     /// # Errors
-    /// [`JsonError`] when one is not a JSON object.
+    /// [`JsonError`] if a schema is not a JSON object.
     pub fn tools<T: IntoSchema>(
         mut self,
         tools: impl IntoIterator<Item = T>,
@@ -199,21 +200,21 @@ impl Draft {
         self
     }
 
-    /// Sets when it was said: microseconds since 1970, UTC.
+    /// Sets the time of the message: microseconds since 1970, UTC.
     #[must_use]
     pub fn at(mut self, created_at: i64) -> Self {
         self.created_at = Some(created_at);
         self
     }
 
-    /// Sets where it comes from.
+    /// Sets the origin.
     #[must_use]
     pub fn origin(mut self, origin: impl Into<Origin>) -> Self {
         self.origin = origin.into();
         self
     }
 
-    /// Returns the ids of the blobs that it keeps.
+    /// Returns the ids of the blobs in [`keeps`](Self::keeps).
     pub fn keep_ids(&self) -> Vec<BlobId> {
         self.keeps.iter().map(Blob::id).collect()
     }

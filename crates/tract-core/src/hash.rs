@@ -1,19 +1,19 @@
-//! The one place where hashes are made.
+//! All hash functions of the format.
 
 use sha2::{Digest, Sha256};
 
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId, ViewId};
 use crate::json::{self, Escapes, JsonError};
 
-/// The prefix of a record when it is hashed.
+/// The tag that precedes a record when it is hashed.
 pub(crate) const COMMIT_TAG: &[u8] = b"tract-commit-1\0";
 
-/// Hashes data behind a tag, which ends with a zero.
+/// Hashes data after a tag. The tag ends with a zero byte.
 fn tagged(tag: &[u8], data: &[u8]) -> [u8; 32] {
     Sha256::new_with_prefix(tag).chain_update(data).finalize().into()
 }
 
-/// Returns the name of a blob.
+/// Returns the id of a blob.
 ///
 /// ```
 /// let id = tract_core::hash::blob(b"hello");
@@ -23,28 +23,28 @@ pub fn blob(bytes: &[u8]) -> BlobId {
     BlobId::from_bytes(tagged(b"tract-blob-1\0", bytes))
 }
 
-/// Returns the name of a commit, given its canonical record.
+/// Returns the id of a commit with this canonical record.
 pub fn commit(canonical: &str) -> CommitId {
     CommitId::from_bytes(tagged(COMMIT_TAG, canonical.as_bytes()))
 }
 
-/// Returns the name of a commit, given its tag and its canonical record in one slice.
+/// Returns the id of a commit. The slice contains the tag and the canonical record.
 pub(crate) fn tagged_record(canonical: &[u8]) -> CommitId {
     CommitId::from_bytes(Sha256::digest(canonical).into())
 }
 
-/// Returns the name of a toolset, given its canonical list.
+/// Returns the id of a toolset with this canonical list.
 pub fn toolset(canonical: &str) -> ToolsetId {
     ToolsetId::from_bytes(tagged(b"tract-toolset-1\0", canonical.as_bytes()))
 }
 
-/// Returns the view id of the canonical text of a view.
+/// Returns the id of a view with this canonical text.
 pub fn view(canonical: &str) -> ViewId {
     ViewId::from_bytes(Sha256::digest(canonical.as_bytes()).into())
 }
 
-/// Returns the identity of a tool schema: equal for equal schemas in any key order,
-/// white space and spelling of escapes.
+/// Returns the id of a tool schema. It does not depend on the order of keys, white space, or the
+/// spelling of escapes.
 ///
 /// ```
 /// use tract_core::hash::tool_schema;
@@ -55,7 +55,7 @@ pub fn view(canonical: &str) -> ViewId {
 /// ```
 ///
 /// # Errors
-/// [`JsonError`] when the text is no JSON, or JSON that has no canonical form.
+/// [`JsonError`] if the text is not valid JSON, or cannot be written canonically.
 pub fn tool_schema(schema: &str) -> Result<ToolId, JsonError> {
     let canonical = json::canonical(schema, Escapes::Ascii)?;
     Ok(ToolId::from_bytes(Sha256::digest(canonical.as_bytes()).into()))

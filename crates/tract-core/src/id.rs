@@ -1,4 +1,4 @@
-//! Names of objects: 32-byte hashes, one type per kind of object.
+//! Ids of objects: 32-byte hashes, with one type per kind of object.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-/// A text that is not the lower-case hex of the expected length.
+/// Error of parsing an id that is not lower-case hex of the expected length.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} lower-case hex digits, found {found:?}")]
 pub struct ParseIdError {
-    /// How many hex digits were expected.
+    /// The expected number of hex digits.
     pub expected: usize,
-    /// The offending text, cut at 80 characters.
+    /// The text, truncated to 80 characters.
     pub found: String,
 }
 
-/// Returns the two digits of every byte.
+/// Returns the two hex digits of every byte.
 pub(crate) fn digits<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
-    // Ids are written by the thousand when records are hashed: no table and no branch, so that the
-    // compiler does many bytes at once.
+    // Hashing records writes thousands of ids. Without tables and branches the compiler can
+    // vectorize this.
     let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
     let mut digits = [[0; 2]; N];
     for (pair, byte) in digits.iter_mut().zip(bytes) {
@@ -42,7 +42,7 @@ pub(crate) fn hex(bytes: &[u8], out: &mut String) {
 }
 
 fn unhex<const N: usize>(text: &str) -> Result<[u8; N], ParseIdError> {
-    // As in `digits`: whether all are digits is asked at the end.
+    // Branchless as in `digits`: invalid digits set the high bit, which is checked once at the end.
     let value = |digit: u8| {
         let (number, letter) = (digit.wrapping_sub(b'0'), digit.wrapping_sub(b'a'));
         let letter = if letter < 6 { letter + 10 } else { 0x80 };
@@ -63,7 +63,7 @@ fn unhex<const N: usize>(text: &str) -> Result<[u8; N], ParseIdError> {
     }
 }
 
-/// Reads a text as what it says, without a copy of it.
+/// Deserializes a string with `FromStr`, without copying it.
 pub(crate) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
@@ -101,14 +101,14 @@ macro_rules! id {
                 &self.0
             }
 
-            /// Returns all hex digits.
+            /// Returns the id in hex.
             pub fn to_hex(&self) -> String {
                 let mut out = String::with_capacity($size * 2);
                 hex(&self.0, &mut out);
                 out
             }
 
-            /// Returns the first eight hex digits, as people read them.
+            /// Returns the first eight hex digits, the short form for people.
             pub fn short(&self) -> String {
                 let mut out = String::with_capacity(8);
                 hex(&self.0[..4], &mut out);
@@ -150,10 +150,10 @@ macro_rules! id {
 }
 
 id! {
-    /// The name of a commit: SHA-256 of the tag `tract-commit-1` and its canonical record.
+    /// The id of a commit: SHA-256 of the tag `tract-commit-1` and its canonical record.
     ///
-    /// The id of the commit that first added a message also serves as that message's lasting
-    /// name, its *slot*.
+    /// The id of the commit that first added a message is also the permanent id of that message,
+    /// its *slot*.
     ///
     /// ```
     /// use tract_core::CommitId;
@@ -165,44 +165,44 @@ id! {
     CommitId, 32
 }
 id! {
-    /// The name of a blob: SHA-256 of the tag `tract-blob-1` and its bytes.
+    /// The id of a blob: SHA-256 of the tag `tract-blob-1` and its bytes.
     BlobId, 32
 }
 id! {
-    /// The identity of a tool definition: SHA-256 of its canonical schema, without a tag, so
-    /// that it equals `hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")))`.
+    /// The id of a tool definition: SHA-256 of its canonical schema, without a tag. It therefore
+    /// equals `hashlib.sha256(json.dumps(schema, sort_keys=True, separators=(",", ":")))`.
     ToolId, 32
 }
 id! {
-    /// The name of an ordered list of tools: SHA-256 of the tag `tract-toolset-1` and the list.
+    /// The id of an ordered list of tools: SHA-256 of the tag `tract-toolset-1` and the list.
     ToolsetId, 32
 }
 id! {
-    /// What a view says, as one hash: equal view ids mean equal messages and tools.
+    /// The id of a view: views with equal ids have equal messages and tools.
     ViewId, 32
 }
 id! {
-    /// Sixteen bytes shared by everything that one write brings: what a retry after an unknown
-    /// outcome looks for in the ref log. Random, but for the first eight of a command's later
-    /// writes: see [`OperationId::batch_prefix`].
+    /// Sixteen bytes shared by everything in one write. A retry after an unknown outcome looks for
+    /// them in the ref log. They are random, except for the first eight in later writes of a
+    /// command: see [`OperationId::batch_prefix`].
     BatchId, 16
 }
 id! {
-    /// Sixteen bytes shared by the ref moves of one command, so that one `undo` takes all back; where
-    /// the command is a single write, the bytes of its batch's id.
+    /// Sixteen bytes shared by the ref moves of one command, so that one `undo` reverts all of
+    /// them. If the command is a single write, they equal the id of its batch.
     OperationId, 16
 }
 
 impl BatchId {
-    /// Makes a new random id from the operating system's source.
+    /// Creates a random id from the operating system's generator.
     ///
     /// # Errors
-    /// When the operating system has no randomness to give.
+    /// If the operating system's generator fails.
     pub fn random() -> std::io::Result<Self> {
         random().map(Self)
     }
 
-    /// Returns the same id with other first bytes.
+    /// Returns the id with its first 8 bytes replaced.
     #[must_use]
     pub fn with_prefix(mut self, prefix: [u8; 8]) -> Self {
         self.0[..8].copy_from_slice(&prefix);
@@ -216,17 +216,17 @@ impl BatchId {
 }
 
 impl OperationId {
-    /// Makes a new random id from the operating system's source.
+    /// Creates a random id from the operating system's generator.
     ///
     /// # Errors
-    /// When the operating system has no randomness to give.
+    /// If the operating system's generator fails.
     pub fn random() -> std::io::Result<Self> {
         random().map(Self)
     }
 
-    /// Returns the first 8 bytes of the batch ids on a page of this operation's writes. Page 0
-    /// has the operation's own first bytes; a later page is used once the one before it has
-    /// entries in the ref log, so reading page after page up to an empty one finds all of them.
+    /// Returns the first 8 bytes of the batch ids on one page of this operation's writes. Page 0
+    /// has the operation's own first bytes. A page is used only once the page before it has entries
+    /// in the ref log, so reading pages up to the first empty one finds all writes.
     pub fn batch_prefix(self, page: u64) -> [u8; 8] {
         let first = |bytes: &[u8]| bytes.first_chunk().copied().unwrap_or_default();
         if page == 0 {
@@ -241,12 +241,12 @@ impl OperationId {
 }
 
 thread_local! {
-    /// The state of the generator that replaces the operating system's, while there is one.
+    /// The state of the generator that replaces the operating system's, if set.
     static REPEATABLE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Makes the random ids of this thread repeatable until it is dropped, for simulations that replay a
-/// run exactly. Ids made elsewhere stay random.
+/// Makes the random ids of the current thread repeatable until it is dropped, for simulations that
+/// replay a run exactly. Ids made on other threads stay random.
 ///
 /// ```
 /// use tract_core::{BatchId, RepeatableIds};
@@ -260,7 +260,7 @@ thread_local! {
 pub struct RepeatableIds(PhantomData<*const ()>);
 
 impl RepeatableIds {
-    /// Starts with a seed.
+    /// Starts with this seed.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         REPEATABLE.set(Some(seed));
@@ -296,19 +296,18 @@ fn random() -> std::io::Result<[u8; 16]> {
     Ok(bytes)
 }
 
-/// The name of a repository inside a store: 1 to 200 characters, none of them a control
-/// character.
+/// The name of a repository in a store: 1 to 200 bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RepoName(String);
 
 impl RepoName {
-    /// The repository that is meant when none is named.
+    /// The name of the default repository.
     pub const DEFAULT: &'static str = "default";
 
-    /// Checks and wraps a name.
+    /// Validates a name.
     ///
     /// # Errors
-    /// [`BadName`] when the name is empty, too long, or contains a control character.
+    /// [`BadName`] if the name is empty, too long, or contains a control character.
     pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
         let name = name.into();
         let why = if name.is_empty() {
@@ -323,11 +322,12 @@ impl RepoName {
         Err(BadName::new("repository name", &name, why))
     }
 
-    /// Checks what a new repository's name has to keep beyond that; older stores may have others.
+    /// Checks the additional rules for the name of a new repository. Older stores may contain
+    /// others.
     ///
     /// # Errors
-    /// [`BadName`] when it is `HEAD`, or has a character without width or one that changes the
-    /// direction of text: two names that look alike would be two repositories.
+    /// [`BadName`] if it is `HEAD`, or contains a character that is invisible or changes the
+    /// direction of text: two names that look alike could then be two repositories.
     pub fn check_visible(&self) -> Result<(), BadName> {
         let why = if self.0 == "HEAD" {
             "HEAD names the branch that is checked out"
@@ -357,13 +357,13 @@ impl fmt::Display for RepoName {
     }
 }
 
-/// A name that breaks the rules for its kind.
+/// Error of a name that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad {what} {name:?}: {why}")]
 pub struct BadName {
-    /// What was being named.
+    /// The kind of name.
     pub what: &'static str,
-    /// The name, cut at 80 characters.
+    /// The name, truncated to 80 characters.
     pub name: String,
     /// The rule that it breaks.
     pub why: &'static str,
@@ -405,7 +405,7 @@ mod tests {
         let id = CommitId::from_bytes([0xab; 32]);
         let json = format!("\"{}\"", id.to_hex());
         assert_eq!(serde_json::from_str::<CommitId>(&json).unwrap(), id);
-        // Escapes are read where a parser cannot lend its input.
+        // A parser cannot lend an escaped string from its input; it has to be read too.
         let escaped = json.replace("ab", "\\u0061b");
         assert_eq!(serde_json::from_str::<CommitId>(&escaped).unwrap(), id);
         for wrong in ["7", "null", "[]", "\"abc\""] {

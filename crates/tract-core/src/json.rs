@@ -1,20 +1,21 @@
-//! Canonical JSON: one text for all ways to write the same document.
+//! Canonical JSON: one text for all spellings of the same document.
 //!
-//! The canonical text is what CPython's `json.dumps(json.loads(text), sort_keys=True,
-//! separators=(",", ":"))` gives, computed from the text itself:
+//! The canonical text is the result of CPython's `json.dumps(json.loads(text), sort_keys=True,
+//! separators=(",", ":"))`, computed from the text itself:
 //!
-//! - keys in the order of their code points; of equal keys (after unescaping) the last one counts;
-//! - integers of any size as they are, with `-0` written `0`;
-//! - numbers with a fraction or an exponent as the nearest double, written as Python's `repr`:
+//! - keys are sorted by code point; of equal keys (after unescaping) the last one wins;
+//! - integers of any size are kept as they are, except that `-0` becomes `0`;
+//! - numbers with a fraction or an exponent become the nearest double, written as Python's `repr`:
 //!   `1.0`, `1e+22`, `1e-07`, `-0.0`;
-//! - strings with the escapes of one of the two rules in [`Escapes`].
+//! - strings are escaped by one of the two rules in [`Escapes`].
 //!
-//! There is no `serde_json::Value` in between, so no feature of another crate changes a hash.
+//! `serde_json::Value` is not used, so that a feature enabled by another crate cannot change a
+//! hash.
 //!
-//! What has no canonical text is refused with a [`JsonError`], anywhere in the document, also under
-//! a key that a later one replaces: invalid JSON (with `NaN`, `Infinity` and byte order marks),
-//! lone surrogates, numbers beyond a double, nesting deeper than [`MAX_DEPTH`], texts longer than
-//! [`MAX_BYTES`].
+//! A text without a canonical form is rejected with a [`JsonError`], wherever in the document the
+//! cause is, even under a key that a later one replaces: invalid JSON (including `NaN`, `Infinity`
+//! and byte order marks), lone surrogates, numbers beyond the range of a double, nesting deeper
+//! than [`MAX_DEPTH`], and texts longer than [`MAX_BYTES`].
 //!
 //! ```
 //! use tract_core::json::{Escapes, canonical};
@@ -48,27 +49,27 @@ pub use string::{read_string, string_len, write_string};
 use scan::Scanner;
 use write::Writer;
 
-/// Maximum nesting of arrays and objects.
+/// Maximum nesting depth of arrays and objects.
 pub const MAX_DEPTH: usize = 128;
 
-/// Maximum length of a text: 512 MiB.
+/// Maximum length of a text in bytes: 512 MiB.
 pub const MAX_BYTES: usize = 512 << 20;
 
-/// The characters of a string that are written as escapes.
+/// The rule that determines which characters of a string are escaped.
 ///
-/// Both rules write `\"`, `\\`, `\n`, `\r`, `\t`, `\f`, `\b`, other characters below the space as
-/// `\u` with four lower-case hex digits, and `/` as itself.
+/// Both rules write `\"`, `\\`, `\n`, `\r`, `\t`, `\f` and `\b`, write other characters below the
+/// space as `\u` with four lower-case hex digits, and do not escape `/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
     /// Rule `pyjson-ascii-1`: every character outside of `' '..='~'` is escaped, those beyond
     /// U+FFFF as a surrogate pair. Tool schemas are hashed in this form.
     Ascii,
-    /// Rule `pyjson-raw-1`: characters from DEL (U+007F) on are written as themselves.
+    /// Rule `pyjson-raw-1`: characters from DEL (U+007F) on are not escaped.
     Raw,
 }
 
 impl Escapes {
-    /// Returns the lasting name of the rule.
+    /// Returns the permanent name of the rule.
     pub fn rule(self) -> &'static str {
         match self {
             Self::Ascii => "pyjson-ascii-1",
@@ -80,11 +81,11 @@ impl Escapes {
 /// Returns the canonical form of a JSON text.
 ///
 /// # Errors
-/// See the [module's documentation](self) for what is refused.
+/// A [`JsonError`] for the texts listed in the [module's documentation](self).
 ///
 /// # Complexity
-/// One pass, and a sort of the members of each object whose keys are out of order. Memory in
-/// addition to the result: up to the text of the largest such object without its longest member.
+/// One pass, and a sort of the members of each object whose keys are not in order. Memory in
+/// addition to the result: up to the size of the largest such object without its longest member.
 pub fn canonical(text: &str, escapes: Escapes) -> Result<String, JsonError> {
     let mut scan = Scanner::new(text)?;
     let mut writer = Writer::new(escapes, text.len());
@@ -93,10 +94,10 @@ pub fn canonical(text: &str, escapes: Escapes) -> Result<String, JsonError> {
     Ok(writer.out)
 }
 
-/// Returns the canonical form of a JSON text in UTF-8.
+/// Returns the canonical form of a JSON text that may not be UTF-8.
 ///
 /// # Errors
-/// [`JsonError::InvalidUtf8`], else as [`canonical`].
+/// [`JsonError::InvalidUtf8`], or else those of [`canonical`].
 pub fn canonical_bytes(text: &[u8], escapes: Escapes) -> Result<String, JsonError> {
     match std::str::from_utf8(text) {
         Ok(text) => canonical(text, escapes),
@@ -104,7 +105,7 @@ pub fn canonical_bytes(text: &[u8], escapes: Escapes) -> Result<String, JsonErro
     }
 }
 
-/// Returns whether a text is valid and already canonical.
+/// Returns whether a text is valid JSON in canonical form.
 ///
 /// ```
 /// # use tract_core::json::{Escapes, is_canonical};
@@ -117,7 +118,7 @@ pub fn is_canonical(text: &str, escapes: Escapes) -> bool {
 
 /// Returns whether two texts have the same canonical form.
 ///
-/// Numbers are equal when they are written alike: `1` and `1.0` differ, `1.0` and `1e0` do not.
+/// Numbers are equal if their canonical forms are: `1` and `1.0` differ, `1.0` and `1e0` do not.
 ///
 /// ```
 /// # use tract_core::json::equal;
@@ -127,29 +128,29 @@ pub fn is_canonical(text: &str, escapes: Escapes) -> bool {
 /// ```
 ///
 /// # Errors
-/// As [`canonical`], for the first text that is refused.
+/// Those of [`canonical`], for the first invalid text.
 ///
 /// # Complexity
-/// A few passes. Memory: none for a large string in one of the outer levels, where messages have
-/// theirs; else up to both texts.
+/// A few passes. Needs no memory for a large string in one of the outer levels, such as the text of
+/// a message; otherwise up to the size of both texts.
 pub fn equal(a: &str, b: &str) -> Result<bool, JsonError> {
     equal::equal(a, b)
 }
 
-/// Checks that a text has a canonical form, without making it.
+/// Checks that a text has a canonical form, without creating it.
 ///
 /// # Errors
-/// The same as [`canonical`] gives for this text.
+/// Those of [`canonical`].
 pub fn check(text: &str) -> Result<(), JsonError> {
     let mut scan = Scanner::new(text)?;
     scan.skip()?;
     scan.finish()
 }
 
-/// Returns the members of an object: each key unescaped, each value as written.
+/// Returns the members of an object: keys unescaped, values as written.
 ///
-/// They come in the order of the text, and a key that is there twice comes twice. All of the text
-/// is checked by the same rules as in [`canonical`].
+/// They are in the order of the text; a repeated key is returned each time. The whole text is
+/// checked by the rules of [`canonical`].
 ///
 /// ```
 /// # use tract_core::json::split_object;
@@ -159,16 +160,16 @@ pub fn check(text: &str) -> Result<(), JsonError> {
 /// ```
 ///
 /// # Errors
-/// [`JsonError::Syntax`] when the text is not an object, else as [`canonical`].
+/// [`JsonError::Syntax`] if the text is not an object, or else those of [`canonical`].
 pub fn split_object(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
     members(Scanner::new(text)?)
 }
 
-/// Returns the members of an object that wraps others: each of them may be as deep as a text by
-/// itself, so the whole is allowed one level more. Else as [`split_object`].
+/// As [`split_object`], for an object that wraps other texts. Each of them may have the full depth
+/// on its own, so the whole may be one level deeper.
 ///
 /// # Errors
-/// As [`split_object`].
+/// Those of [`split_object`].
 pub(crate) fn split_envelope(text: &str) -> Result<Vec<(String, &str)>, JsonError> {
     members(Scanner::new(text)?.deeper(1))
 }
@@ -184,7 +185,7 @@ fn members(mut scan: Scanner<'_>) -> Result<Vec<(String, &str)>, JsonError> {
     Ok(members)
 }
 
-/// Counts how deep arrays and objects are nested in a text that is JSON.
+/// Returns the nesting depth of a text that is known to be JSON.
 pub(crate) fn nesting(text: &str) -> usize {
     let (mut depth, mut most, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
@@ -203,17 +204,17 @@ pub(crate) fn nesting(text: &str) -> usize {
     most
 }
 
-/// Returns the elements of an array as written, one after the other, as [`split_array`] does at
-/// once: memory does not grow with their number.
+/// Returns the elements of an array as written, lazily. Unlike [`split_array`] it does not need
+/// memory for each element.
 ///
 /// # Errors
-/// As [`split_array`], for any part of the text, before the first element is given.
+/// Those of [`split_array`], for any part of the text, before the first element is returned.
 pub fn elements(text: &str) -> Result<impl Iterator<Item = &str>, JsonError> {
     check(text)?;
     let mut scan = Scanner::new(text)?;
     scan.open(b'[', "an array")?;
     let mut is_first = true;
-    // The text was checked: it ends where the array does.
+    // The whole text was checked above, so nothing but white space follows the array.
     Ok(std::iter::from_fn(move || {
         let more = scan.next_element(std::mem::take(&mut is_first)).ok()?;
         if more { scan.raw().ok() } else { None }
@@ -223,7 +224,7 @@ pub fn elements(text: &str) -> Result<impl Iterator<Item = &str>, JsonError> {
 
 /// Returns the elements of an array as written.
 ///
-/// All of the text is checked by the same rules as in [`canonical`].
+/// The whole text is checked by the rules of [`canonical`].
 ///
 /// ```
 /// # use tract_core::json::split_array;
@@ -232,7 +233,7 @@ pub fn elements(text: &str) -> Result<impl Iterator<Item = &str>, JsonError> {
 /// ```
 ///
 /// # Errors
-/// [`JsonError::Syntax`] when the text is not an array, else as [`canonical`].
+/// [`JsonError::Syntax`] if the text is not an array, or else those of [`canonical`].
 pub fn split_array(text: &str) -> Result<Vec<&str>, JsonError> {
     let mut scan = Scanner::new(text)?;
     scan.open(b'[', "an array")?;

@@ -1,18 +1,18 @@
-//! Secrets that were sent to a server, in what it answers.
+//! Masks a client's own secrets in the answers of a server.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What is shown in the place of a known secret.
+/// The replacement of a known secret.
 const MASK: &str = "[key]";
-/// Bytes of the shortest secret that is looked for: a shorter one occurs in many texts.
+/// Minimum length of a secret in bytes. Shorter ones occur in too many texts.
 const SHORTEST: usize = 8;
-/// JSON texts within JSON texts whose escapes are undone.
+/// Maximum number of escape levels: JSON strings within JSON strings.
 const MAX_NESTING: usize = 4;
 
-/// Secrets that a client sends, such as a key or a token, and finds in what the server answers. An
-/// answer that repeats one would be printed and stored.
+/// The secrets that a client sends, such as a key or a token. An answer that repeats one of them
+/// must be masked before it is printed or stored.
 ///
 /// ```
 /// use tract_core::KnownSecrets;
@@ -24,25 +24,25 @@ const MAX_NESTING: usize = 4;
 pub struct KnownSecrets(Vec<String>);
 
 impl KnownSecrets {
-    /// Takes the secrets. Those of fewer than eight bytes are ignored.
+    /// Creates a set of secrets. Those shorter than eight bytes are ignored.
     pub fn new<S: Into<String>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let mut secrets: Vec<String> = secrets
             .into_iter()
             .map(|secret| secret.into().trim().to_owned())
             .filter(|secret| secret.len() >= SHORTEST)
             .collect();
-        // One may be a part of another.
+        // Longest first: a secret may contain another one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.dedup();
         Self(secrets)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a text contains a secret, as it is or in a JSON text with escapes.
+    /// Returns whether a text contains a secret, either as it is or behind JSON escapes.
     pub fn are_in(&self, text: &str) -> bool {
         if self.is_empty() {
             return false;
@@ -62,7 +62,8 @@ impl KnownSecrets {
         self.0.iter().any(|secret| text.contains(secret))
     }
 
-    /// Returns how many bytes at the end of a text could begin a secret that the next text continues.
+    /// Returns the length of the text's end that may be the start of a secret continued in the next
+    /// text.
     pub fn begun_at_end(&self, text: &str) -> usize {
         let begun = |secret: &String| {
             let longest = secret.len().saturating_sub(1).min(text.len());
@@ -76,7 +77,7 @@ impl KnownSecrets {
         self.0.iter().map(begun).max().unwrap_or(0)
     }
 
-    /// Puts `[key]` in the place of each secret of a text.
+    /// Replaces each secret in a text with `[key]`.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut masked = Cow::Borrowed(text);
         for secret in &self.0 {
@@ -87,9 +88,9 @@ impl KnownSecrets {
         masked
     }
 
-    /// Puts `[key]` in the place of each secret of a JSON text, also of those written with escapes. The
-    /// text is not changed in any other way, unless a secret is written with escapes: then numbers and
-    /// white space may be written differently.
+    /// Replaces each secret in a JSON text with `[key]`, including escaped ones. The text is
+    /// otherwise unchanged, unless a secret is escaped: then numbers and white space may be
+    /// rewritten.
     pub fn mask_json<'a>(&self, json: &'a str) -> Cow<'a, str> {
         let masked = self.mask(json);
         if !self.are_in(&masked) {
@@ -122,7 +123,7 @@ impl KnownSecrets {
         if let Cow::Owned(masked) = self.mask(text) {
             *text = masked;
         }
-        // A text that contains one with escapes cannot be masked in part.
+        // A string that contains an escaped secret cannot be masked in part.
         if self.are_in(text) {
             *text = MASK.to_owned();
         }
@@ -135,7 +136,7 @@ impl std::fmt::Debug for KnownSecrets {
     }
 }
 
-/// Undoes the escapes of JSON strings once; borrowed when there are none.
+/// Decodes JSON escapes once; borrowed if there are none.
 fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -145,7 +146,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     out.push_str(pieces.next().unwrap_or_default());
     let mut escaped = false;
     for piece in pieces {
-        // Two in a row are one; what follows it is text.
+        // Two backslashes are an escaped one; the text after them is literal.
         if escaped {
             out.push_str(piece);
             escaped = false;

@@ -1,11 +1,10 @@
-//! Objects, hashing, repository traits and ports of tract: version control for the context of
-//! LLM agents.
+//! Objects, hashing, store traits and ports of tract: version control for the context of LLM
+//! agents.
 //!
-//! Every message, tool definition, tool call and tool result is an immutable commit, named by
-//! the SHA-256 of all that it says. This crate defines those objects and their bytes
-//! ([`Commit`], [`Blob`], [`Toolset`], [`json`]), the border to the stores that keep them
-//! ([`store`]), and the ports through which models, tools and clocks are reached. It does no I/O and
-//! names no runtime.
+//! Every message, tool definition, tool call and tool result is an immutable commit. Its id is the
+//! SHA-256 of its content. This crate defines those objects and their encodings ([`Commit`],
+//! [`Blob`], [`Toolset`], [`json`]), the traits of stores ([`store`]), and the ports for models,
+//! tools and clocks. It does no I/O and depends on no async runtime.
 #![forbid(unsafe_code)]
 
 pub mod batch;

@@ -1,18 +1,18 @@
-//! Limits on what is taken in; each can be configured.
+//! Configurable limits on input.
 
-/// Something larger than its limit; nothing of it was stored.
+/// Error of input that exceeds a limit. Nothing was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} is too large: {found} (limit {limit})")]
 pub struct TooLarge {
-    /// The thing that is too large, such as `blob (bytes)`.
+    /// The kind of input and the unit, such as `blob (bytes)`.
     pub what: &'static str,
     /// The limit.
     pub limit: u64,
-    /// The value that was found.
+    /// The actual value.
     pub found: u64,
 }
 
-/// The limits that writing checks.
+/// The limits checked by writes.
 ///
 /// ```
 /// let limits = tract_core::Limits { blob_bytes: 10, ..Default::default() };
@@ -20,13 +20,13 @@ pub struct TooLarge {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes in one blob; 64 MiB by default.
+    /// Maximum size of a blob in bytes; 64 MiB by default.
     pub blob_bytes: u64,
-    /// Bytes in one tool schema; 1 MiB by default.
+    /// Maximum size of a tool schema in bytes; 1 MiB by default.
     pub schema_bytes: u64,
-    /// Tools in one set; 4,096 by default.
+    /// Maximum number of tools in a set; 4,096 by default.
     pub toolset_tools: u64,
-    /// Characters in a tool's name; 255 by default.
+    /// Maximum length of a tool's name in characters; 255 by default.
     pub tool_name_chars: u64,
 }
 
@@ -50,7 +50,7 @@ impl Limits {
     /// Checks the size of a blob in bytes.
     ///
     /// # Errors
-    /// [`TooLarge`] when it exceeds [`blob_bytes`](Self::blob_bytes).
+    /// [`TooLarge`] if it exceeds [`blob_bytes`](Self::blob_bytes).
     pub fn check_blob(&self, bytes: usize) -> Result<(), TooLarge> {
         check("blob (bytes)", self.blob_bytes, bytes)
     }
@@ -58,7 +58,7 @@ impl Limits {
     /// Checks the size of a tool schema in bytes.
     ///
     /// # Errors
-    /// [`TooLarge`] when it exceeds [`schema_bytes`](Self::schema_bytes).
+    /// [`TooLarge`] if it exceeds [`schema_bytes`](Self::schema_bytes).
     pub fn check_schema(&self, bytes: usize) -> Result<(), TooLarge> {
         check("tool schema (bytes)", self.schema_bytes, bytes)
     }
@@ -66,7 +66,7 @@ impl Limits {
     /// Checks the number of tools in a set.
     ///
     /// # Errors
-    /// [`TooLarge`] when it exceeds [`toolset_tools`](Self::toolset_tools).
+    /// [`TooLarge`] if it exceeds [`toolset_tools`](Self::toolset_tools).
     pub fn check_toolset(&self, tools: usize) -> Result<(), TooLarge> {
         check("tool set (tools)", self.toolset_tools, tools)
     }
@@ -74,7 +74,7 @@ impl Limits {
     /// Checks the length of a tool's name in characters.
     ///
     /// # Errors
-    /// [`TooLarge`] when it exceeds [`tool_name_chars`](Self::tool_name_chars).
+    /// [`TooLarge`] if it exceeds [`tool_name_chars`](Self::tool_name_chars).
     pub fn check_tool_name(&self, name: &str) -> Result<(), TooLarge> {
         check("tool name (characters)", self.tool_name_chars, name.chars().count())
     }

@@ -1,4 +1,4 @@
-//! A message as a compiled context has it.
+//! A message of a compiled context.
 
 use std::sync::Arc;
 
@@ -8,37 +8,37 @@ use crate::id::CommitId;
 use crate::object::Blob;
 use crate::text::JsonText;
 
-/// One message of a compiled context: neutral, as recorded, and complete.
+/// A message of a compiled context, in the neutral form and complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The commit whose content this is.
+    /// The commit with the content.
     pub commit: CommitId,
-    /// The message's lasting name.
+    /// The message's slot.
     pub slot: CommitId,
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// Who says it.
+    /// Its role.
     pub role: Role,
-    /// How much it matters.
+    /// Its priority.
     pub priority: Priority,
-    /// The call that it answers, settled when it was written.
+    /// The tool call that it answers, determined when it was written.
     pub answers: Option<CallRef>,
-    /// The slot whose provider message it continues, as recorded. It counts only while that
-    /// slot's row is right before this one in the view.
+    /// The slot of the message that it continues, as recorded. It only applies while that row is
+    /// directly before this one in the view.
     pub joins: Option<CommitId>,
-    /// Dialect and revision that it came in, such as `anthropic-1`.
+    /// Dialect and revision in which it was received, such as `anthropic-1`.
     pub form: Option<String>,
-    /// The provider's own bytes, where lowering the content would not give them back.
+    /// The provider's original bytes, if they cannot be reproduced from the content.
     pub verbatim: Option<Blob>,
-    /// Model and parameters that produced it, or that the next request should use.
+    /// The model and parameters that produced it, or that the next request should use.
     pub generation_config: Option<JsonText>,
-    /// How many tokens its content takes, by the compiler's counter.
+    /// Number of tokens of its content, by the compiler's counter.
     pub token_count: u64,
 }
 
 impl Message {
-    /// Makes a message that no repository holds: its names are zeros, its role and priority those of
-    /// its kind, and it counts no tokens.
+    /// Creates a message that is not in any repository: its ids are zeros, its role and priority
+    /// the defaults of its kind, and its token count is 0.
     pub fn unrecorded(content: Content) -> Self {
         let nowhere = CommitId::from_bytes([0; 32]);
         Self {
@@ -56,19 +56,19 @@ impl Message {
         }
     }
 
-    /// Returns the part of the content at `index`.
+    /// Returns the part with this index.
     pub fn part(&self, index: usize) -> Option<&Part> {
         self.content.parts().get(index)
     }
 }
 
-/// A tool in force: its name and the schema as it was given.
+/// A tool in force: its name and its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveTool {
-    /// `function.name`, else `name`, else empty.
+    /// `function.name` of the schema, else `name`, else empty.
     pub name: String,
-    /// The identity.
+    /// The id of the definition.
     pub id: crate::id::ToolId,
-    /// The schema as it was given: JSON text.
+    /// The schema: the JSON text as given.
     pub schema: Arc<str>,
 }

@@ -1,73 +1,73 @@
-//! Why there is no answer from a model.
+//! Errors of model requests.
 
 use std::time::Duration;
 
 use crate::partial::PartialReply;
 
-/// The reason why there is no answer.
+/// Error of a model request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// The provider cannot be reached, or is out of order.
     #[error("the model cannot be reached: {message}")]
     Unavailable {
-        /// What happened.
+        /// The failure.
         message: String,
         /// The cause.
         #[source]
         source: Option<BoxError>,
     },
-    /// There was no answer in time.
+    /// The model did not answer in time.
     #[error("the model did not answer within {after:?}")]
     Timeout {
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// Too many requests.
+    /// The provider's rate limit was exceeded.
     #[error("the provider limits the rate of requests: {message}")]
     RateLimited {
-        /// What the provider said.
+        /// The provider's message.
         message: String,
-        /// How long it asks to wait.
+        /// The delay that the provider requested before a retry.
         retry_after: Option<Duration>,
     },
     /// The provider does not accept the credentials.
     #[error("the provider refused access: {message}")]
     Unauthorized {
-        /// What the provider said.
+        /// The provider's message.
         message: String,
     },
     /// The provider does not accept the request.
     #[error("the provider refused the request: {message}")]
     InvalidRequest {
-        /// What the provider said.
+        /// The provider's message.
         message: String,
     },
-    /// The answer is not what the provider's dialect says.
+    /// The answer does not conform to the provider's dialect.
     #[error("the answer could not be read: {message}")]
     InvalidReply {
-        /// What was expected and what was found.
+        /// The expected and the actual input.
         message: String,
         /// The cause.
         #[source]
         source: Option<BoxError>,
     },
-    /// The answer is larger than the caller takes.
+    /// The answer exceeds the caller's limit.
     #[error("the answer is too large: more than {limit_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit, in bytes.
         limit_bytes: u64,
     },
-    /// The stream ended without the word that ends an answer.
+    /// The stream ended without an end marker.
     #[error("the stream ended before the answer did")]
     Cut,
-    /// The caller cancelled it.
+    /// The caller canceled the request.
     #[error("the request was cancelled")]
     Cancelled,
-    /// The answer broke off after a part of it had arrived.
+    /// The answer was interrupted after a part of it had arrived.
     #[error("the answer broke off: {cause}")]
     BrokenOff {
-        /// Why.
+        /// The cause.
         #[source]
         cause: Box<ModelError>,
         /// The part that arrived.
@@ -76,7 +76,7 @@ pub enum ModelError {
     /// Anything else.
     #[error("{message}")]
     Other {
-        /// What happened.
+        /// The failure.
         message: String,
         /// The cause.
         #[source]
@@ -87,12 +87,12 @@ pub enum ModelError {
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl ModelError {
-    /// Makes an error that no other variant fits.
+    /// Creates an error of the variant `Other`.
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other { message: message.into(), source: None }
     }
 
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unavailable { .. } => "model_unavailable",
@@ -126,7 +126,7 @@ impl ModelError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::RateLimited { retry_after: Some(after), .. } => {

@@ -1,9 +1,9 @@
-//! Which known word a wrong one probably meant.
+//! Suggests the known word that a misspelled one probably means.
 
-/// Returns the candidate that is most like `word`, where one is like enough to be meant: at most
-/// a third of the characters differ, or one of up to three.
+/// Returns the candidate most similar to `word`, if it is similar enough: at most a third of the
+/// characters differ, or one character of a short word.
 ///
-/// Of equally near ones the first wins. Words over 64 characters have no neighbors.
+/// Of equally similar candidates the first wins. Words of more than 64 characters are not matched.
 ///
 /// ```
 /// use tract_core::nearest;
@@ -27,8 +27,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Counts the insertions, deletions, replacements and swaps of neighbors that lead from one word
-/// to the other, without regard to case.
+/// Counts the insertions, deletions, replacements and swaps of adjacent characters between two
+/// words, ignoring case.
 fn distance(word: &[char], other: &str) -> usize {
     let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
     let width = other.len() + 1;

@@ -1,4 +1,4 @@
-//! Blobs and toolsets: sealed bytes with their names.
+//! Blobs and toolsets: bytes with the ids that are their hashes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::hash;
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
 
-/// Sealed bytes with their id. Cheap to clone; can only be made by hashing.
+/// Bytes with their id. Cheap to clone; can only be created by hashing.
 ///
 /// ```
 /// use tract_core::Blob;
@@ -21,13 +21,13 @@ pub struct Blob {
 }
 
 impl Blob {
-    /// Names bytes.
+    /// Hashes bytes.
     pub fn seal(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self { id: hash::blob(&bytes), bytes }
     }
 
-    /// Checks that bytes hash to `id`; `None` when they do not.
+    /// Checks that bytes hash to `id`; `None` if they do not.
     pub fn check(id: BlobId, bytes: impl Into<Bytes>) -> Option<Self> {
         let blob = Self::seal(bytes);
         (blob.id == id).then_some(blob)
@@ -43,7 +43,7 @@ impl Blob {
         &self.bytes
     }
 
-    /// Returns the bytes as text, where they are UTF-8.
+    /// Returns the bytes as text, if they are UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.bytes).ok()
     }
@@ -55,16 +55,16 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// A tool as one commit has it: its identity, and the very bytes that were given.
+/// A tool of one commit: the id of the definition, and the exact bytes of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ToolEntry {
-    /// The identity: equal for equal schemas.
+    /// The id of the definition; equal for equal schemas.
     pub tool: ToolId,
-    /// The schema as it was given.
+    /// The blob of the schema as given.
     pub schema: BlobId,
 }
 
-/// An ordered list of tools; repeats are kept, and the empty list means "no tools now".
+/// An ordered list of tools. Repeats are kept. The empty list means "no tools now".
 #[derive(Clone, PartialEq, Eq)]
 pub struct Toolset {
     id: ToolsetId,
@@ -72,18 +72,18 @@ pub struct Toolset {
 }
 
 impl Toolset {
-    /// Names a list of tools.
+    /// Hashes a list of tools.
     pub fn seal(entries: Vec<ToolEntry>) -> Self {
         Self { id: hash::toolset(&canonical(&entries)), entries }
     }
 
-    /// Checks that a list hashes to `id`; `None` when it does not.
+    /// Checks that a list hashes to `id`; `None` if it does not.
     pub fn check(id: ToolsetId, entries: Vec<ToolEntry>) -> Option<Self> {
         let toolset = Self::seal(entries);
         (toolset.id == id).then_some(toolset)
     }
 
-    /// Writes the entries as 64 bytes each: what a store keeps.
+    /// Encodes the list for storage, as 64 bytes per tool.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.entries.len() * 64);
         for entry in &self.entries {
@@ -93,7 +93,8 @@ impl Toolset {
         out
     }
 
-    /// Reads what [`encode`](Self::encode) wrote and checks that it is `id`; `None` when not.
+    /// Decodes a list written by [`encode`](Self::encode) and checks that it hashes to `id`; `None`
+    /// if it does not.
     pub fn decode(id: ToolsetId, bytes: &[u8]) -> Option<Self> {
         let (ids, rest) = bytes.as_chunks::<32>();
         let (pairs, odd) = ids.as_chunks::<2>();
@@ -120,7 +121,7 @@ impl Toolset {
         &self.entries
     }
 
-    /// Returns the canonical text that the id is the hash of: `[["<tool>","<schema>"],…]`.
+    /// Returns the canonical text that is hashed into the id: `[["<tool>","<schema>"],…]`.
     pub fn canonical(&self) -> String {
         canonical(&self.entries)
     }
@@ -152,19 +153,19 @@ fn canonical(entries: &[ToolEntry]) -> String {
 /// An entry of the derived tool index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolDefinition {
-    /// The identity.
+    /// The id of the definition.
     pub id: ToolId,
-    /// `function.name`, else `name`, else empty.
+    /// `function.name` of the schema, else `name`, else empty.
     pub name: String,
-    /// The schema texts under which it was given, in order of first sight.
+    /// The schema texts of this definition, in the order in which they were first seen.
     pub schemas: Vec<BlobId>,
-    /// The first commit of the repository that has it in force.
+    /// The first commit of the repository with this tool in force.
     pub first: CommitId,
     /// The time of that commit in microseconds since 1970, UTC.
     pub created_at: i64,
 }
 
-/// An object of any kind, by its name.
+/// The id of an object of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectId {
     /// A commit.
@@ -188,7 +189,7 @@ impl ObjectId {
         }
     }
 
-    /// Returns the word for its kind.
+    /// Returns the name of its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Commit(_) => "commit",
@@ -207,7 +208,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// The first digits of an id: 4 to 64 of them.
+/// The first 4 to 64 hex digits of an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdPrefix {
     digits: String,
@@ -225,15 +226,15 @@ impl IdPrefix {
         &self.digits
     }
 
-    /// Returns whether an id begins with these digits.
+    /// Returns whether an id starts with these digits.
     pub fn matches(&self, bytes: &[u8; 32]) -> bool {
         let mut hex = String::with_capacity(64);
         crate::id::hex(bytes, &mut hex);
         hex.starts_with(&self.digits)
     }
 
-    /// Returns the lowest and the highest first eight bytes, as big-endian integers, that an id
-    /// with this prefix can have: the range to look up in an index of 64-bit prefixes.
+    /// Returns the lowest and the highest value that the first eight bytes of a matching id can
+    /// have, as big-endian integers: the range to look up in an index of 64-bit prefixes.
     pub fn range(&self) -> (u64, u64) {
         let nibbles = self.digits.len().min(16);
         let value = self

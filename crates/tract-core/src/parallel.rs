@@ -1,4 +1,4 @@
-//! Work over many items on as many threads as help.
+//! Runs work over many items on several threads.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,26 +8,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
-/// How many objects have to be decoded and hashed for a thread of their own.
+/// Minimum number of objects to decode and hash that justifies one more thread.
 pub const OBJECTS: usize = 256;
 
-/// More threads than this do not help a reader of one store.
+/// Maximum number of threads. More do not help a reader of one store.
 const MOST_THREADS: usize = 4;
 
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS));
 
-/// What is read by one thread goes in portions of half of what a thread is worth to the others: one
-/// that the system lets wait, because others are busy, holds up little.
+/// Number of portions into which one thread's worth of objects is split by [`map_read`]. With small
+/// portions a worker that is descheduled, because other processes are busy, delays little.
 const PORTIONS: usize = 2;
 
-/// How often a thread without work yields and looks again before it sleeps. Waking a sleeping
+/// How many times an idle thread yields and checks the queue before it sleeps. Waking a sleeping
 /// thread takes the reader longer than reading a few rows.
 const LOOKS: usize = 64;
 
-/// Maps items in their order. There are at most as many threads as get `least` items each: with
-/// fewer than twice that, or one processor, the caller's thread does everything. A panic of `work`
-/// is passed on.
+/// Maps items on several threads and returns the results in order. Each thread gets at least
+/// `least` items: with fewer than twice as many, or on one processor, the calling thread does
+/// everything. A panic of `work` is propagated.
 ///
 /// ```
 /// use tract_core::parallel;
@@ -46,13 +46,14 @@ where
     mapped
 }
 
-/// Maps what each thread reads for itself, in its order: `read` gives the results of a range of
-/// `0..items`, from what the caller has to read from. The other threads are lent as much by `lend`,
-/// which calls what it is given once, or never where there is nothing to lend. With fewer than
-/// twice `least` items, or one processor, the caller's thread does everything.
+/// Maps the ranges of `0..items` on several threads, each of which reads for itself, and returns
+/// the results in order. `read` returns the results of one range. The calling thread reads from
+/// `own`; each other thread from a source of its own, which `lend` passes to its argument. `lend`
+/// may return without calling it if there is nothing to lend. With fewer than twice `least` items,
+/// or on one processor, the calling thread does everything.
 ///
-/// A range that fails on another thread is read again on the caller's, whose first error ends it.
-/// A panic of `read` is passed on.
+/// A range that fails on another thread is read again on the calling thread, whose first error is
+/// returned. A panic of `read` is propagated.
 ///
 /// ```
 /// use tract_core::parallel;
@@ -67,7 +68,7 @@ where
 /// ```
 ///
 /// # Errors
-/// The first error of `read` on the caller's thread.
+/// The first error of `read` on the calling thread.
 pub fn map_ranges<S, R, E>(
     items: usize,
     least: usize,
@@ -96,6 +97,7 @@ where
         let own_done: Result<Vec<_>, E> =
             (&ranges).map(|range| Ok((range.clone(), read(own, range)?))).collect();
         if own_done.is_err() {
+            // The calling thread failed: hand out no more ranges, so that the other threads end.
             ranges.next.store(items, Ordering::Relaxed);
         }
         (own_done, joined(started))
@@ -106,6 +108,8 @@ where
     let mut mapped = Vec::with_capacity(items);
     let mut at = 0;
     for (range, results) in done {
+        // Ranges are missing here if another thread failed. Read the gaps again, so that a failure
+        // of a lent source alone is not an error.
         if at < range.start {
             mapped.extend(read(own, at..range.start)?);
         }
@@ -118,7 +122,7 @@ where
     Ok(mapped)
 }
 
-/// What threads did; a panic of one is passed on.
+/// Joins threads and returns their results; a panic of a thread is propagated.
 fn joined<T>(started: Vec<ScopedJoinHandle<'_, Vec<T>>>) -> Vec<T> {
     let done = |thread: ScopedJoinHandle<'_, Vec<T>>| {
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -126,12 +130,12 @@ fn joined<T>(started: Vec<ScopedJoinHandle<'_, Vec<T>>>) -> Vec<T> {
     started.into_iter().flat_map(done).collect()
 }
 
-/// How many threads read so many items.
+/// Returns the number of threads for this many items.
 fn threads(items: usize, least: usize) -> usize {
     (items / least.max(1)).min(*PROCESSORS).max(1)
 }
 
-/// The ranges of some items, each taken by the next idle thread.
+/// Hands out ranges of the items to whichever thread is idle.
 struct Ranges {
     next: AtomicUsize,
     items: usize,
@@ -140,9 +144,9 @@ struct Ranges {
 }
 
 impl Ranges {
-    /// Where the range that begins here ends. The last ranges are short, so that the others do not
-    /// wait long for the thread that took the last one; no range is so long that a thread which the
-    /// system does not schedule delays much.
+    /// Returns the end of the range that starts here. The last ranges are short, so that no thread
+    /// waits long for the one that got the last range. The length is also bounded, so that a
+    /// descheduled thread delays little.
     fn end(&self, start: usize) -> usize {
         let left = self.items - start;
         let length = match self.threads {
@@ -164,16 +168,17 @@ impl Iterator for &Ranges {
     }
 }
 
-/// How many objects a portion of [`map_read`] should have.
+/// Number of objects that a portion of [`map_read`] should have.
 pub const PORTION: usize = OBJECTS / PORTIONS;
 
-/// Maps what is still being read, in its order: `next` gives a portion at a time on the caller's
-/// thread, while `work` is done on others, and on the caller's where they do not keep up. With
-/// fewer than twice `least` objects `expected`, or one processor, the caller's thread does
-/// everything. An error of `next` ends it; a panic of `work` is passed on.
+/// Maps portions while they are still being read, and returns the results in order. `next` reads a
+/// portion on the calling thread; `work` runs on other threads, and on the calling thread if they
+/// do not keep up. With fewer than twice `least` objects `expected`, or on one processor, the
+/// calling thread does everything. An error of `next` ends it; a panic of `work` is propagated.
 ///
-/// It is for who reads from one snapshot and must not wait for another: where a writer waits for the
-/// first, the second may have to wait for the writer. Else [`map_ranges`] keeps more threads busy.
+/// Use it to read from a single snapshot if waiting for a second one could deadlock: a writer may
+/// wait for the first snapshot to be closed, and the second for that writer. Otherwise
+/// [`map_ranges`] keeps more threads busy.
 ///
 /// ```
 /// use tract_core::parallel;
@@ -213,7 +218,8 @@ where
         done
     };
     let (read, mut done) = thread::scope(|scope| {
-        // However this ends, the others must not wait for more.
+        // Closes the queue on every path, including panics: otherwise the workers would wait for
+        // more portions forever, and the scope for them.
         let closing = Closing(&queue);
         let started: Vec<_> = (1..threads)
             .filter_map(|_| thread::Builder::new().spawn_scoped(scope, run).ok())
@@ -223,7 +229,8 @@ where
         let read = loop {
             match next() {
                 Ok(Some(portion)) => {
-                    // Who is to read does not fall behind, nor let too much wait.
+                    // If the queue is full, the reader works on a portion itself. That bounds the
+                    // memory of the queue.
                     if let Some((n, portion)) = queue.put((count, portion), threads) {
                         done.push((n, work(portion)));
                     }
@@ -244,7 +251,7 @@ where
     Ok(mapped)
 }
 
-/// Portions that wait to be worked on, with their numbers.
+/// Portions waiting for a worker, with their sequence numbers.
 struct Queue<P> {
     waiting: Mutex<Waiting<P>>,
     arrived: Condvar,
@@ -260,7 +267,8 @@ impl<P> Queue<P> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a portion at the end; gives the first one back where more than `most` wait.
+    /// Appends a portion. If more than `most` are waiting, returns the first one instead for the
+    /// caller to work on.
     fn put(&self, portion: (usize, P), most: usize) -> Option<(usize, P)> {
         let mut waiting = self.lock();
         waiting.portions.push_back(portion);
@@ -270,7 +278,7 @@ impl<P> Queue<P> {
         first
     }
 
-    /// Takes the first portion, or waits for one; `None` when there will be no more.
+    /// Removes the first portion, waiting if necessary; `None` if the queue is closed and empty.
     fn take(&self) -> Option<(usize, P)> {
         let mut looks = 0;
         let mut waiting = self.lock();
@@ -326,7 +334,7 @@ mod tests {
         let failed = AtomicUsize::new(0);
         let read = |mine: &bool, range: std::ops::Range<usize>| {
             if *mine {
-                // So that the others come to something.
+                // So that the other threads get a range too.
                 std::thread::yield_now();
                 Ok(range.collect::<Vec<_>>())
             } else {

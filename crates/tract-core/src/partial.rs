@@ -1,10 +1,10 @@
-//! Answers as they come, and answers that broke off.
+//! Streamed and interrupted answers.
 
 use crate::content::ToolCall;
 use crate::object::Blob;
 use crate::reply::{Reply, Usage};
 
-/// A piece of an answer, as it comes.
+/// A piece of a streamed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyDelta {
@@ -12,16 +12,16 @@ pub enum ReplyDelta {
     Text(String),
     /// More of the reasoning, where the provider shows it.
     Reasoning(String),
-    /// A call begins.
+    /// The start of a call.
     Call {
-        /// Its place among the calls of the answer, from 0.
+        /// The index of the call in the answer, from 0.
         index: usize,
         /// The tool's name, as the caller knows it.
         name: String,
     },
-    /// More of a call's arguments. They are JSON only when the answer is whole.
+    /// More of a call's arguments. They are valid JSON only when the answer is complete.
     Arguments {
-        /// The call's place among the calls of the answer, from 0.
+        /// The index of the call in the answer, from 0.
         index: usize,
         /// The next characters.
         text: String,
@@ -29,7 +29,7 @@ pub enum ReplyDelta {
 }
 
 impl ReplyDelta {
-    /// Makes the pieces of an answer that came whole.
+    /// Returns the pieces of a complete answer.
     pub fn all_of(reply: &Reply) -> Vec<Self> {
         let mut pieces = Vec::new();
         let text = reply.text();
@@ -44,8 +44,8 @@ impl ReplyDelta {
     }
 }
 
-/// The part of an answer that arrived before it broke off. It is not a reply: it answers nothing, and a call in
-/// it must not be run.
+/// The part of an answer that arrived before it was interrupted. It is not a reply: it must not be
+/// committed as an answer, and its calls must not be run.
 ///
 /// ```
 /// use tract_core::PartialReply;
@@ -61,28 +61,28 @@ pub struct PartialReply {
     pub reasoning: String,
     /// The calls so far, in order.
     pub calls: Vec<PartialCall>,
-    /// The token count of the provider.
+    /// The provider's token counts.
     pub usage: Option<Usage>,
-    /// The model that answered, as the provider names it.
+    /// The model that answered, by the provider's name for it.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// The bytes that were received.
+    /// The received bytes.
     pub raw: Option<Blob>,
 }
 
-/// A call of an answer that broke off.
+/// A call in an interrupted answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartialCall {
-    /// The call; its arguments are the text so far.
+    /// The call, with the arguments received so far.
     pub call: ToolCall,
-    /// Whether the provider had said that its arguments were complete.
+    /// Whether the provider had marked the arguments as complete.
     pub whole: bool,
 }
 
 impl PartialReply {
-    /// Makes a partial answer of text alone.
+    /// Creates a partial answer with text only.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
@@ -94,7 +94,7 @@ impl PartialReply {
         self
     }
 
-    /// Returns whether no part of the answer arrived.
+    /// Returns whether nothing of the answer arrived.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }

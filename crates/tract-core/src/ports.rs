@@ -1,4 +1,5 @@
-//! Ports: what the layers above reach through a trait, so that tests and hosts bring their own.
+//! Ports: traits through which the upper layers use models, clocks and token counters, so that
+//! tests and hosts can supply their own.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,7 +22,7 @@ use crate::tool::CancellationToken;
 
 /// A clock.
 pub trait Clock: Send + Sync {
-    /// Returns microseconds since 1970, UTC. It may run backwards.
+    /// Returns the time in microseconds since 1970, UTC. It may go backwards.
     fn now_us(&self) -> i64;
 }
 
@@ -39,7 +40,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stops until it is moved, for tests. Clones are the same clock.
+/// A clock for tests that only moves when it is told to. Clones share the time.
 ///
 /// ```
 /// use tract_core::{Clock, ManualClock};
@@ -51,7 +52,7 @@ impl Clock for SystemClock {
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// Makes a clock that shows this time: microseconds since 1970, UTC.
+    /// Creates a clock with this time: microseconds since 1970, UTC.
     pub fn at_us(now_us: i64) -> Self {
         Self(Arc::new(AtomicI64::new(now_us)))
     }
@@ -74,16 +75,16 @@ impl Clock for ManualClock {
     }
 }
 
-/// Counts tokens. Pure: equal texts have equal counts.
+/// Counts tokens. Must be deterministic: equal texts have equal counts.
 pub trait TokenCounter: Send + Sync {
-    /// Returns the name that counts are reported and kept under, such as `tiktoken:o200k_base`.
+    /// Returns the name under which counts are reported and stored, such as `tiktoken:o200k_base`.
     fn name(&self) -> &str;
 
-    /// Returns how many tokens a text takes.
+    /// Returns the number of tokens of a text.
     fn count(&self, text: &str) -> u64;
 }
 
-/// Estimates: one token for four characters, rounded up.
+/// Estimates token counts: one token per four characters, rounded up.
 ///
 /// ```
 /// use tract_core::{ApproxCounter, TokenCounter};
@@ -103,7 +104,7 @@ impl TokenCounter for ApproxCounter {
     }
 }
 
-/// A request to a model, neutral: no provider's shape. Cheap to clone.
+/// A request to a model, in the neutral form. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelRequest {
@@ -113,15 +114,15 @@ pub struct ModelRequest {
     pub tools: Arc<[ActiveTool]>,
     /// Model and sampling parameters: a JSON object.
     pub parameters: Option<JsonText>,
-    /// The skipped results of calls that the messages hold: each by its slot and its call. What
-    /// they say is not sent; that they were given is.
+    /// Skipped results of calls in the messages, each by its slot and its call. Their content is
+    /// not sent, only the fact that there was a result.
     pub skipped: Arc<[(CommitId, CallRef)]>,
-    /// The commit that the context was compiled from; a reply answers this head.
+    /// The commit from which the context was compiled; a reply is appended to this head.
     pub head: Option<CommitId>,
 }
 
 impl ModelRequest {
-    /// Makes a request of messages alone.
+    /// Creates a request with messages only.
     pub fn new(messages: impl Into<Arc<[Message]>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
@@ -133,21 +134,21 @@ impl ModelRequest {
         self
     }
 
-    /// Sets model and sampling parameters: a JSON object.
+    /// Sets the model and sampling parameters: a JSON object.
     #[must_use]
     pub fn parameters(mut self, parameters: JsonText) -> Self {
         self.parameters = Some(parameters);
         self
     }
 
-    /// Sets the skipped results, each by its slot and the call that it answers.
+    /// Sets the skipped results, each by its slot and its call.
     #[must_use]
     pub fn skipped(mut self, results: impl Into<Arc<[(CommitId, CallRef)]>>) -> Self {
         self.skipped = results.into();
         self
     }
 
-    /// Sets the commit that the context was compiled from.
+    /// Sets the commit from which the context was compiled.
     #[must_use]
     pub fn head(mut self, head: CommitId) -> Self {
         self.head = Some(head);
@@ -155,30 +156,30 @@ impl ModelRequest {
     }
 }
 
-/// Answers requests. Cancelled by dropping the future.
+/// A chat model. Dropping the future cancels a request.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
-    /// Returns what telemetry says of the model before it is asked: nothing by default.
+    /// Returns the model's description for telemetry; empty by default.
     fn description(&self) -> ModelDescription {
         ModelDescription::default()
     }
 
-    /// Sends a request and waits for the whole answer.
+    /// Sends a request and waits for the complete answer.
     ///
     /// # Errors
-    /// [`ModelError`] when there is no answer.
+    /// [`ModelError`] if there is no answer.
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError>;
 
-    /// Sends a request, hands over the answer piece by piece as it comes, and returns it whole.
+    /// Sends a request, passes on the answer piece by piece, and returns it when it is complete.
     ///
     /// # Behavior
-    /// - The pieces put together are the reply, except after an error.
-    /// - Cancelling the token ends the wait at once.
-    /// - A model that cannot stream hands over the whole answer when it has come.
+    /// - The pieces together are the reply, except after an error.
+    /// - Cancelling the token ends the wait immediately.
+    /// - A model that cannot stream passes on the whole answer at the end.
     ///
     /// # Errors
-    /// [`ModelError::BrokenOff`] with the part that arrived, if any did;
-    /// [`ModelError::Cancelled`] when nothing had; else as [`chat`](Self::chat).
+    /// [`ModelError::BrokenOff`] with the part that arrived, if any; [`ModelError::Cancelled`] if
+    /// no part had arrived; or else those of [`chat`](Self::chat).
     async fn stream(
         &self,
         request: &ModelRequest,
@@ -191,7 +192,7 @@ pub trait ChatModel: Send + Sync {
     }
 }
 
-/// What to make shorter, and how.
+/// A text to summarize, with instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SummaryRequest {
@@ -199,18 +200,18 @@ pub struct SummaryRequest {
     pub text: String,
     /// The kind of text, such as `result of grep`.
     pub what: Option<String>,
-    /// What the caller wants kept.
+    /// Instructions, such as the facts to keep.
     pub instructions: Option<String>,
     /// Target length of the summary, in tokens.
     pub target_tokens: Option<u64>,
-    /// Texts that the summary must contain verbatim; the caller checks that.
+    /// Texts that the summary must contain verbatim. The caller checks that.
     pub must_keep: Vec<String>,
-    /// The conversation that the text belongs to, for a summary of what matters to it.
+    /// The conversation around the text, so that the summary keeps the relevant parts.
     pub context: Option<String>,
 }
 
 impl SummaryRequest {
-    /// Asks for a summary of a text, with nothing said about how.
+    /// Creates a request without instructions.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
@@ -222,7 +223,7 @@ impl SummaryRequest {
         self
     }
 
-    /// Shows the conversation that the text belongs to.
+    /// Sets the conversation around the text.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.context = Some(context.into());
@@ -236,14 +237,14 @@ impl SummaryRequest {
         self
     }
 
-    /// Sets what the summary must keep.
+    /// Sets the instructions, such as the facts to keep.
     #[must_use]
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Sets the target length of the summary.
+    /// Sets the target length of the summary, in tokens.
     #[must_use]
     pub fn target_tokens(mut self, tokens: u64) -> Self {
         self.target_tokens = Some(tokens);
@@ -251,7 +252,7 @@ impl SummaryRequest {
     }
 }
 
-/// A shorter text.
+/// A summary of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -259,12 +260,12 @@ pub struct Summary {
     pub text: String,
     /// The author, such as a model's name.
     pub by: Option<String>,
-    /// What it cost.
+    /// The tokens used to write it.
     pub usage: Option<Usage>,
 }
 
 impl Summary {
-    /// Makes a summary of unknown origin and cost.
+    /// Creates a summary without author and token usage.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), by: None, usage: None }
     }
@@ -284,20 +285,20 @@ impl Summary {
     }
 }
 
-/// Makes texts shorter.
+/// Summarizes texts.
 #[async_trait]
 pub trait Summarizer: Send + Sync {
     /// Summarizes one text.
     ///
     /// # Errors
-    /// [`ModelError`] when there is no summary.
+    /// [`ModelError`] if there is no summary.
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError>;
 
-    /// Summarizes several texts that belong together: exactly one summary for each, in order. One
-    /// after the other, unless the port knows better.
+    /// Summarizes several related texts: exactly one summary for each, in order. The default
+    /// implementation summarizes one after the other.
     ///
     /// # Errors
-    /// As [`summarize`](Self::summarize), for the first that has no summary.
+    /// The first error of [`summarize`](Self::summarize).
     async fn summarize_all(&self, requests: &[SummaryRequest]) -> Result<Vec<Summary>, ModelError> {
         let mut summaries = Vec::with_capacity(requests.len());
         for request in requests {
@@ -307,10 +308,10 @@ pub trait Summarizer: Send + Sync {
     }
 }
 
-/// Waits for work, or for its token to be cancelled, whichever is first; then the work is dropped.
+/// Awaits work until the token is canceled, which drops the work.
 ///
 /// # Errors
-/// [`ModelError::Cancelled`], and what the work says.
+/// [`ModelError::Cancelled`], or the error of the work.
 pub async fn unless_cancelled<T>(
     work: impl Future<Output = Result<T, ModelError>>,
     cancellation: &CancellationToken,

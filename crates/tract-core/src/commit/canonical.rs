@@ -1,4 +1,4 @@
-//! The canonical text of a record: what its id is the hash of.
+//! The canonical text of a record, which is hashed into its id.
 
 use serde::Deserialize;
 
@@ -12,17 +12,17 @@ use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
 
-/// A key as the text contains it, with the comma before it, so that one write is enough.
+/// A key preceded by a comma, so that one write is enough.
 macro_rules! key {
     ($name:literal) => {
         concat!(",\"", $name, "\":")
     };
 }
 
-/// Writes the members of one object; they must come in order of their keys.
+/// Writes the members of one object. They must be written in the order of their keys.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
-    /// Where it begins: its first comma becomes its bracket.
+    /// Offset of the object. `close` replaces its first comma with the opening bracket.
     begin: usize,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Writes a word that needs no escapes.
+    /// Writes a word that does not need escapes.
     #[inline(always)]
     fn word(&mut self, key: &'static str, value: &str) {
         let out = self.key(key);
@@ -106,7 +106,7 @@ fn string(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Writes an integer: two digits at a time, which takes a third of what `fmt` does.
+/// Writes an integer two digits at a time, which takes a third of the time of `fmt`.
 fn integer(out: &mut Vec<u8>, mut value: u64) {
     let mut digits = [[b'0'; 2]; 10];
     let mut pairs = 0;
@@ -138,8 +138,8 @@ pub(super) fn record(record: &CommitRecord) -> Vec<u8> {
     out
 }
 
-/// Returns the id of a record: the hash of its text, written behind the tag so that both are hashed
-/// in one piece.
+/// Returns the id of a record. The text is written after the tag, so that both are hashed in one
+/// call.
 pub(super) fn id(record: &CommitRecord) -> CommitId {
     let mut out = Vec::with_capacity(640);
     out.extend_from_slice(hash::COMMIT_TAG);
@@ -223,7 +223,7 @@ fn op(out: &mut Vec<u8>, op: &Op) {
     object.close();
 }
 
-/// Puts the name of an unknown operation back among what else was asked.
+/// Writes an unknown operation: its name, merged with its other fields.
 fn unknown_op(out: &mut Vec<u8>, name: &str, fields: &JsonText) {
     let mut text = String::from("{\"name\":");
     json::write_string(&mut text, name, Escapes::Raw);
@@ -232,7 +232,7 @@ fn unknown_op(out: &mut Vec<u8>, name: &str, fields: &JsonText) {
         text.push(',');
     }
     text.push_str(rest);
-    // The parts are canonical, so only the order of the keys is left to be settled.
+    // Name and fields are canonical each; only the order of the keys has to be restored.
     let text = json::canonical(&text, Escapes::Raw).expect("made of canonical parts");
     out.extend_from_slice(text.as_bytes());
 }
@@ -375,7 +375,7 @@ struct OpText {
     targets: Option<Vec<CommitId>>,
 }
 
-/// Reads the text of an operation: the object with its `name`.
+/// Parses an operation: an object with a `name`.
 pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
     #[derive(Deserialize)]
     struct Name {
@@ -427,7 +427,7 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
     })
 }
 
-/// Writes the text of an operation, for the codec's unknown ones.
+/// Returns the text of an operation. The codec stores unknown operations in this form.
 pub(super) fn op_text(value: &Op) -> Vec<u8> {
     let mut out = Vec::new();
     op(&mut out, value);
@@ -473,7 +473,8 @@ pub(super) fn parse(text: &str) -> Result<CommitRecord, RecordError> {
         created_at: read.created_at,
         batch: read.batch,
     };
-    // A text that says the same in another way would be another record for a reader that keeps it.
+    // Reject a text with another canonical form, such as one with explicit defaults: a reader that
+    // hashes the text itself would get another id.
     if record_is(&record, text) {
         Ok(record)
     } else {

@@ -1,4 +1,4 @@
-//! What a commit changes in the view, and how such a change is undone.
+//! The changes of a commit to the view.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,17 +9,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{BlobId, CommitId, ParseIdError};
 
-/// A commit named inside a record: another one, or the one that the record is of.
+/// A reference to a commit inside of a record: another commit, or the record's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CommitRef {
-    /// The commit itself, written `.`, since its id is not known before it is hashed.
+    /// The commit itself, written `.`: its id is not known until the record is hashed.
     This,
     /// Another commit.
     Id(CommitId),
 }
 
 impl CommitRef {
-    /// Returns the id, given that of the commit that has the record.
+    /// Returns the id. `this` is the id of the commit that contains the reference.
     pub fn resolve(self, this: CommitId) -> CommitId {
         match self {
             Self::This => this,
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for CommitRef {
 pub struct CallRef {
     /// The slot of the message.
     pub slot: CommitId,
-    /// The place of the call among the message's calls.
+    /// The index of the call among the message's calls.
     pub index: u32,
 }
 
@@ -87,7 +87,7 @@ impl From<CallRef> for (CommitId, u32) {
     }
 }
 
-/// The fields of a row but its slot, as records write them: `[key, version, mark, answers]`.
+/// The fields of a row other than its slot, as written in records: `[key, version, mark, answers]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(
     from = "(u64, CommitRef, Option<CommitRef>, Option<CallRef>)",
@@ -96,11 +96,11 @@ impl From<CallRef> for (CommitId, u32) {
 pub struct RowFields {
     /// The row's position in the view.
     pub key: u64,
-    /// The commit whose content shows.
+    /// The commit with the current content.
     pub version: CommitRef,
-    /// The commit whose priority holds.
+    /// The commit that set the current priority.
     pub mark: Option<CommitRef>,
-    /// The call that it answers.
+    /// The tool call that the message answers.
     pub answers: Option<CallRef>,
 }
 
@@ -118,37 +118,37 @@ impl From<RowFields> for RowTuple {
     }
 }
 
-/// One change of the view. The fold knows these three and nothing else.
+/// One change of the view. The fold needs no other information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Adds a row: `["row", slot, null, row]`.
     Add {
-        /// The lasting name of the message.
+        /// The slot of the message.
         slot: CommitRef,
         /// The row.
         row: RowFields,
     },
     /// Removes a row: `["row", slot, row, null]`.
     Remove {
-        /// The lasting name of the message.
+        /// The slot of the message.
         slot: CommitRef,
-        /// The row as it must be.
+        /// The row, which must match.
         row: RowFields,
     },
     /// Replaces the version: `["version", slot, from, to]`.
     Version {
-        /// The lasting name of the message.
+        /// The slot of the message.
         slot: CommitRef,
-        /// The version as it must be.
+        /// The old version, which must match.
         from: CommitRef,
         /// The new version.
         to: CommitRef,
     },
     /// Replaces the mark: `["mark", slot, from, to]`.
     Mark {
-        /// The lasting name of the message.
+        /// The slot of the message.
         slot: CommitRef,
-        /// The mark as it must be.
+        /// The old mark, which must match.
         from: Option<CommitRef>,
         /// The new mark.
         to: Option<CommitRef>,
@@ -156,7 +156,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns the slot that it concerns.
+    /// Returns the slot that is changed.
     pub fn slot(&self) -> CommitRef {
         match self {
             Self::Add { slot, .. }
@@ -167,7 +167,7 @@ impl Change {
     }
 }
 
-/// What a change was or becomes: a row, written as a list, or a commit.
+/// The old or new value of a change: a row, written as a list, or a commit.
 enum Field {
     Row(RowFields),
     Id(CommitRef),
@@ -208,7 +208,7 @@ impl Serialize for Change {
     }
 }
 
-/// What a change concerns, as its first word says.
+/// The first word of a change: the part of the view that it concerns.
 enum Word {
     Row,
     Version,
@@ -257,12 +257,12 @@ impl<'de> Deserialize<'de> for Change {
     }
 }
 
-/// The changes of a commit: here, or in a blob when there are many.
+/// The changes of a commit: inline, or in a blob if there are many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Changes {
     /// Up to [`MAX_INLINE_CHANGES`](super::MAX_INLINE_CHANGES) changes.
     List(Vec<Change>),
-    /// The blob that holds them, as a canonical JSON list.
+    /// The blob with the changes: a canonical JSON list.
     Blob(BlobId),
 }
 
@@ -273,23 +273,23 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Returns whether nothing is changed.
+    /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::List(list) if list.is_empty())
     }
 
-    /// Writes a list of changes as the canonical text of a changes blob.
+    /// Returns the canonical text of a changes blob.
     pub fn to_blob(changes: &[Change]) -> String {
         let mut out = Vec::with_capacity(changes.len() * 200 + 2);
         super::canonical::changes(&mut out, changes);
         String::from_utf8(out).expect("words, digits and brackets are ASCII")
     }
 
-    /// Reads a changes blob; its text must be canonical and within
-    /// [`MAX_CHANGES`](super::MAX_CHANGES).
+    /// Parses a changes blob. Its text must be canonical, with at most
+    /// [`MAX_CHANGES`](super::MAX_CHANGES) changes.
     ///
     /// # Errors
-    /// [`RecordError`](super::RecordError) when the blob is not such a list.
+    /// [`RecordError`](super::RecordError) if the blob is not such a list.
     pub fn from_blob(blob: &[u8]) -> Result<Vec<Change>, super::RecordError> {
         let refused = |what: String| super::RecordError::Malformed { what };
         let list: Vec<Change> = serde_json::from_slice(blob)

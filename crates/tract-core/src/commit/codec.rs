@@ -1,8 +1,11 @@
-//! The compact bytes of a record, as stores keep them.
+//! The compact encoding of a record, as stored.
 //!
-//! One version byte, then the fields in a fixed order; a set of flags says which are present.
-//! Integers are LEB128, times zigzag, ids raw. Every record has exactly one encoding: where bytes
-//! read might be spelt otherwise, reading encodes again and compares.
+//! A version byte, then flags for the optional fields, then the fields in a fixed order. Integers
+//! are LEB128, times are zigzag, ids are raw bytes.
+//!
+//! Every record has exactly one encoding, so that equal records have equal stored bytes. The decoder
+//! tracks whether it read anything with more than one possible spelling; if so, it encodes the
+//! record again and rejects bytes that differ.
 
 mod decode;
 mod encode;
@@ -14,7 +17,7 @@ use crate::id::CommitId;
 use crate::json::{JsonError, MAX_DEPTH, nesting};
 use crate::text::JsonText;
 
-/// A record that cannot be written, or bytes that are no record.
+/// Error of a record that cannot be written, or of bytes that cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -24,37 +27,38 @@ pub enum RecordError {
         /// The version found.
         found: u8,
     },
-    /// The bytes end too early, continue after the end, or contain an unknown word.
+    /// The bytes are truncated, have trailing data, or contain an unknown word.
     #[error("malformed commit record: {what}")]
     Malformed {
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
-    /// The bytes are a record, but not the one that was asked for.
+    /// The bytes are a valid record with another id.
     #[error("commit {expected} reads as {found}")]
     OtherId {
-        /// The id asked for.
+        /// The requested id.
         expected: CommitId,
-        /// The id of what was read.
+        /// The id of the decoded record.
         found: CommitId,
     },
     /// A limit of the format is exceeded.
     #[error("too many {what} in one commit: {found} (limit {limit})")]
     TooMany {
-        /// What there are too many of.
+        /// The kind of item.
         what: &'static str,
-        /// How many are allowed.
+        /// The maximum number.
         limit: usize,
-        /// How many there are.
+        /// The actual number.
         found: usize,
     },
-    /// Something in it has no canonical form.
+    /// A JSON value in the record cannot be written canonically.
     #[error("malformed commit record: {0}")]
     Json(#[from] JsonError),
 }
 
-/// Checks that a record as a whole can be read from its canonical text, as an export has it. Only
-/// what is sealed is held to it: a store may have deeper ones from before.
+/// Checks that the canonical text of the whole record, as exported, stays within the nesting limit
+/// of the JSON parser. Only new records are checked: stores may contain deeper ones from earlier
+/// versions.
 pub(super) fn check_nesting(record: &CommitRecord) -> Result<(), RecordError> {
     let members = [
         (1, record.metadata.as_ref()),
@@ -65,7 +69,7 @@ pub(super) fn check_nesting(record: &CommitRecord) -> Result<(), RecordError> {
     for (around, json) in members {
         let Some(text) = json.map(JsonText::as_str) else { continue };
         let limit = MAX_DEPTH - around;
-        // Each level takes two characters: what is short need not be looked at.
+        // Each level takes two characters, so a short text cannot be too deep.
         if text.len() > 2 * limit {
             at_most(limit, "levels of nesting", nesting(text))?;
         }
@@ -77,7 +81,7 @@ fn at_most(limit: usize, what: &'static str, found: usize) -> Result<(), RecordE
     if found > limit { Err(RecordError::TooMany { what, limit, found }) } else { Ok(()) }
 }
 
-/// Checks what the format demands of any record.
+/// Checks the rules that every record must satisfy.
 pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
     at_most(MAX_PARENTS, "parents", record.parents.len())?;
     for (n, parent) in record.parents.iter().enumerate() {
@@ -105,7 +109,7 @@ pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// What is present in a record: one bit each.
+/// Flags of the fields that are present.
 mod flags {
     pub(super) const CHANGES: u32 = 1;
     pub(super) const CHANGES_BLOB: u32 = 1 << 1;

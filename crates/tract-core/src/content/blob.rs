@@ -1,4 +1,4 @@
-//! The canonical blob of a content.
+//! The canonical blob of content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ struct AnswerBlob<'a> {
     name: Option<&'a str>,
 }
 
-/// The same as it is read. It borrows its text, which may be large.
+/// The same, for reading. It borrows the text, which may be large.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AnswerText<'a> {
@@ -49,10 +49,10 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Content {
-    /// Returns the canonical text that is stored and hashed.
+    /// Returns the canonical text, which is stored and hashed.
     ///
     /// # Errors
-    /// [`ContentError::Json`] when a string in it has no canonical form.
+    /// [`ContentError::Json`] if a string cannot be written canonically.
     pub fn to_blob(&self) -> Result<String, ContentError> {
         let text = |value: Result<String, serde_json::Error>| -> Result<String, ContentError> {
             let value = value.map_err(|source| ContentError::Shape {
@@ -88,8 +88,8 @@ impl Content {
         }
     }
 
-    /// Returns [`to_blob`](Self::to_blob) in the memory of the text, which is taken out: where the
-    /// content is one text, no second copy of it is made. All else of the content stays.
+    /// Returns [`to_blob`](Self::to_blob), reusing the memory of the text. If the content is a
+    /// single text, it is moved out instead of being copied. Other content is left in place.
     ///
     /// # Errors
     /// As [`to_blob`](Self::to_blob).
@@ -116,10 +116,10 @@ impl Content {
         self.to_blob()
     }
 
-    /// Reads the blob of a commit of this kind.
+    /// Parses the blob of a commit of this kind.
     ///
     /// # Errors
-    /// [`ContentError`] when the blob is not of the shape that the kind has.
+    /// [`ContentError`] if the blob does not have the shape required by the kind.
     pub fn from_blob(kind: &Kind, blob: &str) -> Result<Self, ContentError> {
         let shape = |source| ContentError::Shape { kind: kind.as_str().to_owned(), source };
         let body = || Body::read(blob).map_err(shape);
@@ -144,7 +144,8 @@ impl Content {
     }
 }
 
-/// Writes the commonest answer at once, its keys in order: it may be large.
+/// Writes the most common result directly, with its keys in order and one allocation for the text,
+/// which may be large.
 fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
     let (mut out, after) = around_text(answer);
     out.reserve_exact(json::string_len(text) + after.len());
@@ -152,7 +153,7 @@ fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
     out + &after
 }
 
-/// Writes what is before and after the text of an answer.
+/// Returns the canonical text before and after the text of a result.
 fn around_text(answer: &ToolAnswer) -> (String, String) {
     let mut before = "{\"call_id\":".to_owned();
     json::write_string(&mut before, &answer.call_id, Escapes::Raw);
@@ -180,7 +181,7 @@ impl<'a> BodyBlob<'a> {
 }
 
 impl Body {
-    /// Reads a text, a list of parts, or both with a name.
+    /// Parses a text, a list of parts, or a named list of parts.
     fn read(json: &str) -> Result<Self, serde_json::Error> {
         match json.trim_ascii_start().as_bytes().first() {
             Some(b'"') => match json::read_string(json) {

@@ -1,26 +1,27 @@
-//! Bytes of other tools, as text that can be read.
+//! Repairs damaged JSON of other tools, so that it can be parsed.
 
 use std::borrow::Cow;
 
-/// Places of one text that are listed; the others are counted.
+/// Maximum number of replacements that are listed; all of them are counted.
 const LISTED: usize = 20;
-/// Bytes of a place at most.
+/// Maximum length of the path of a member, in bytes.
 const MAX_PLACE_BYTES: usize = 200;
 
-/// A kind of damage that is replaced.
+/// A kind of damage that can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum TextDamage {
-    /// A `\u` escape of half a surrogate pair; U+FFFD replaces it.
+    /// A `\u` escape of half a surrogate pair. It is replaced by U+FFFD.
     UnpairedSurrogate,
-    /// Bytes that are not UTF-8; U+FFFD replaces them, between values a space.
+    /// Bytes that are not UTF-8. They are replaced by U+FFFD, or by a space outside of strings.
     InvalidBytes,
-    /// A control character as itself; its escape replaces it, between values a space.
+    /// An unescaped control character. It is replaced by its escape, or by a space outside of
+    /// strings.
     ControlCharacter,
 }
 
 impl TextDamage {
-    /// Returns what was replaced, in words.
+    /// Returns a description of the damage.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::UnpairedSurrogate => "an unpaired surrogate",
@@ -30,15 +31,15 @@ impl TextDamage {
     }
 }
 
-/// A place where a text was damaged; neighboring damage of one kind is one place.
+/// A replacement. Adjacent damage of the same kind is one replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplacedText {
-    /// The member, such as `message.content[0].text`; empty outside of all members.
+    /// The path of the member, such as `message.content[0].text`; empty outside of all members.
     pub member: String,
-    /// The byte of the input, from 0.
+    /// The byte offset in the input, from 0.
     pub offset: usize,
-    /// What was replaced.
+    /// The kind of damage.
     pub damage: TextDamage,
 }
 
@@ -51,23 +52,23 @@ impl std::fmt::Display for ReplacedText {
     }
 }
 
-/// A text in which nothing keeps it from being read as JSON that is not about its syntax.
+/// A text whose damage was replaced. It may still be syntactically invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecodedText<'a> {
-    /// The text; borrowed where nothing was replaced.
+    /// The text; borrowed if nothing was replaced.
     pub text: Cow<'a, str>,
-    /// The first places that were replaced.
+    /// The first replacements.
     pub replaced: Vec<ReplacedText>,
-    /// How many places were replaced.
+    /// The number of all replacements.
     pub count: usize,
 }
 
-/// Decodes bytes of JSON that another tool wrote. Canonical JSON refuses some texts that tools write
-/// nevertheless, such as half an emoji, which JavaScript writes as an unpaired surrogate when it cuts a
-/// text. This is the one place where such a text is replaced: the rest of it is kept.
+/// Decodes JSON bytes written by another tool, and replaces damage that JSON parsers reject. For
+/// example, JavaScript writes half an emoji as an unpaired surrogate when it truncates a string.
+/// This is the only place where such texts are repaired; everything else is kept.
 ///
-/// A byte order mark is left out. A text without damage is borrowed as it is.
+/// A byte order mark is removed. A text without damage is borrowed.
 ///
 /// ```
 /// # use tract_core::json::decode;
@@ -77,7 +78,7 @@ pub struct DecodedText<'a> {
 /// ```
 ///
 /// # Complexity
-/// Two passes for a text without damage, no memory.
+/// Two passes without allocation for a text without damage.
 pub fn decode(bytes: &[u8]) -> DecodedText<'_> {
     let start = if bytes.starts_with("\u{feff}".as_bytes()) { '\u{feff}'.len_utf8() } else { 0 };
     let bytes = bytes.get(start..).unwrap_or_default();
@@ -104,7 +105,7 @@ pub fn decode(bytes: &[u8]) -> DecodedText<'_> {
     DecodedText { text: Cow::Owned(out), replaced, count }
 }
 
-/// Whether a text has an escape of half a surrogate pair.
+/// Returns whether a text contains an escape of half a surrogate pair.
 fn has_unpaired(text: &str) -> bool {
     let mut rest = text;
     let mut before = "";
@@ -113,7 +114,7 @@ fn has_unpaired(text: &str) -> bool {
         let tail = if skipped.is_empty() { before } else { skipped };
         let backslashes = tail.bytes().rev().take_while(|byte| *byte == b'\\').count();
         let len = match surrogate(escape.as_bytes()) {
-            // The backslash is the second half of an escaped one.
+            // The backslash itself is escaped, so `\u` is not an escape.
             _ if backslashes % 2 == 1 => 2,
             Some(Surrogate::Pair) => 12,
             Some(Surrogate::Unpaired(_)) => return true,
@@ -124,13 +125,13 @@ fn has_unpaired(text: &str) -> bool {
     false
 }
 
-/// The surrogates that an escape names.
+/// The meaning of a surrogate escape.
 enum Surrogate {
     Pair,
     Unpaired(u16),
 }
 
-/// Reads the escape at the beginning of a text, when it names a surrogate.
+/// Parses the escape at the start of a text; `None` if it is not a surrogate.
 fn surrogate(bytes: &[u8]) -> Option<Surrogate> {
     let high = unit(bytes)?;
     if !(0xd800..0xe000).contains(&high) {
@@ -143,7 +144,7 @@ fn surrogate(bytes: &[u8]) -> Option<Surrogate> {
     })
 }
 
-/// Reads the unit of a `\u` escape at the beginning of a text.
+/// Parses the UTF-16 unit of a `\u` escape at the start of a text.
 fn unit(bytes: &[u8]) -> Option<u16> {
     let digits = bytes.strip_prefix(br"\u")?.get(..4)?;
     let digit =
@@ -151,23 +152,23 @@ fn unit(bytes: &[u8]) -> Option<u16> {
     digits.iter().try_fold(0_u16, |unit, byte| Some((unit << 4) | digit(byte)?))
 }
 
-/// A container around the place that is read.
+/// A container around the current position.
 enum Container {
     Object { key: String, is_key: bool },
     Array(usize),
 }
 
-/// Follows the structure of a text, which need not be right, and replaces what is damaged.
+/// Tracks the structure of a text, which may be invalid, and replaces damage.
 #[derive(Default)]
 struct Decoder {
     out: String,
     offset: usize,
     containers: Vec<Container>,
-    /// Where the string that is read begins in `out`.
+    /// Offset in `out` of the current string, if inside of one.
     string: Option<usize>,
     replaced: Vec<ReplacedText>,
     count: usize,
-    /// Where the last replacement ends, and what it was: more of it is the same place.
+    /// End and kind of the last replacement. Damage of this kind right after it belongs to it.
     run: Option<(usize, TextDamage)>,
 }
 
@@ -200,7 +201,7 @@ impl Decoder {
         }
     }
 
-    /// Takes an escape, and returns its length.
+    /// Copies or replaces an escape and returns its length.
     fn escape(&mut self, text: &str) -> usize {
         let len = match surrogate(text.as_bytes()) {
             Some(Surrogate::Unpaired(_)) => {
@@ -279,16 +280,17 @@ impl Decoder {
     }
 }
 
-// The deltas of a stream may cut an emoji in two. Each delta is read with a mark in the place of its
-// half; when the pieces are joined, neighboring marks become the emoji. A mark is this character and
-// four hexadecimal digits. All of them are noncharacters, which no text for others contains.
+// The deltas of a stream may cut an emoji into halves, one per delta. Each half is replaced by a
+// mark, and when the deltas are joined, two adjacent marks become the emoji again. A mark is this
+// character and four hexadecimal digits. All of them are Unicode noncharacters, which do not occur
+// in text meant for interchange.
 const MARK: char = '\u{fdef}';
-/// The digit 0 of a mark.
+/// The digit 0 in a mark.
 const DIGITS: u32 = 0xfdd0;
 const MARK_DIGITS: usize = 4;
 
-/// Marks the unpaired surrogates of a text of JSON, so that the strings in it can be joined with
-/// others by [`join_surrogates`]; returns `None` where it has none.
+/// Replaces unpaired surrogates in a JSON text with marks, so that its strings can be joined with
+/// others by [`join_surrogates`]. `None` if there are none to replace.
 pub fn mark_surrogates(text: &str) -> Option<String> {
     if !has_unpaired(text) {
         return None;
@@ -322,7 +324,7 @@ fn push_mark(out: &mut String, unit: u16) {
     }
 }
 
-/// Reads the mark at the beginning of a text.
+/// Parses the mark at the start of a text.
 fn read_mark(text: &str) -> Option<(u16, &str)> {
     let mut chars = text.strip_prefix(MARK)?.chars();
     let mut unit = 0_u16;
@@ -333,8 +335,8 @@ fn read_mark(text: &str) -> Option<(u16, &str)> {
     Some((unit, chars.as_str()))
 }
 
-/// Pairs the marked surrogates of a text, and replaces those without a pair by U+FFFD; returns how many
-/// those are.
+/// Combines marked surrogates into characters, and replaces those without a partner by U+FFFD.
+/// Returns the text and the number of replacements.
 pub fn join_surrogates(text: &str) -> (Cow<'_, str>, usize) {
     if !text.contains(MARK) {
         return (Cow::Borrowed(text), 0);
@@ -365,7 +367,7 @@ pub fn join_surrogates(text: &str) -> (Cow<'_, str>, usize) {
     (Cow::Owned(out), unpaired)
 }
 
-/// Splits a text before a marked high surrogate at its end, whose other half may come next.
+/// Splits off a marked high surrogate at the end of a text: its other half may still arrive.
 pub fn split_open_surrogate(text: &str) -> (&str, &str) {
     let open = text.rfind(MARK).filter(|at| {
         let mark = text.get(*at..).and_then(read_mark);

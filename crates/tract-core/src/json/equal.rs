@@ -1,15 +1,15 @@
-//! Comparing texts by what they say, without a canonical copy of what is large.
+//! Compares JSON texts by value, without canonical copies of large ones.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::{Escapes, JsonError, canonical, check, split_array, split_object, string};
 
-/// Texts up to this size are compared by their canonical forms.
+/// Maximum size, in bytes, of texts that are compared by their canonical forms.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// How many levels of a large text are compared one by one. Each is one more pass over it, so what
-/// is deeper is compared by its canonical form.
+/// Number of nesting levels of a large text that are compared member by member. Each level is one
+/// more pass, so deeper ones are compared by their canonical forms.
 const LEVELS: usize = 8;
 
 pub(super) fn equal(a: &str, b: &str) -> Result<bool, JsonError> {
@@ -25,7 +25,7 @@ fn by_form(a: &str, b: &str) -> Result<bool, JsonError> {
     Ok(canonical(a, Escapes::Raw)? == canonical(b, Escapes::Raw)?)
 }
 
-/// Compares two values that were checked.
+/// Compares two values that are known to be valid.
 fn same(a: &str, b: &str, levels: usize) -> Result<bool, JsonError> {
     if a == b {
         return Ok(true);
@@ -34,7 +34,7 @@ fn same(a: &str, b: &str, levels: usize) -> Result<bool, JsonError> {
     match (a.as_bytes().first(), b.as_bytes().first()) {
         (Some(b'"'), Some(b'"')) => Ok(string::compare(a, b) == Ordering::Equal),
         (Some(b'{'), Some(b'{')) if is_large && levels > 0 => {
-            // Of equal keys the last counts.
+            // Of equal keys the last one wins.
             let a: BTreeMap<String, &str> = split_object(a)?.into_iter().collect();
             let b: BTreeMap<String, &str> = split_object(b)?.into_iter().collect();
             a.iter().zip(&b).try_fold(a.len() == b.len(), |equal, ((one, a), (other, b))| {
@@ -47,13 +47,13 @@ fn same(a: &str, b: &str, levels: usize) -> Result<bool, JsonError> {
                 .zip(&b)
                 .try_fold(a.len() == b.len(), |equal, (a, b)| Ok(equal && same(a, b, levels - 1)?))
         }
-        // Different kinds of values have no form in common, however large they are.
+        // Values of different types differ: do not create the canonical form of a large one.
         (Some(one), Some(other)) if one != other && opens(one, other) => Ok(false),
         _ => by_form(a, b),
     }
 }
 
-/// Tells whether one of two values begins as a string, an array or an object does.
+/// Returns whether one of two values is a string, an array or an object.
 fn opens(one: &u8, other: &u8) -> bool {
     [one, other].into_iter().any(|byte| matches!(byte, b'"' | b'[' | b'{'))
 }

@@ -1,19 +1,19 @@
-//! Why a text is refused.
+//! Errors of JSON texts.
 
-/// The reason why a text has no canonical form.
+/// Error of a text without a canonical form.
 ///
-/// Offsets count bytes from the start of the text that was given.
+/// Offsets are in bytes from the start of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonError {
-    /// The text is not JSON: a wrong character, an early end, or something after the value.
+    /// The text is not JSON: a wrong character, an early end, or trailing text.
     #[error("invalid JSON at byte {offset}: expected {expected}, found {}", shown(*.found))]
     Syntax {
-        /// Where reading stopped.
+        /// The offset of the error.
         offset: usize,
-        /// What would be valid there.
+        /// The valid tokens at this offset.
         expected: &'static str,
-        /// What is there; `None` at the end of the text.
+        /// The character at this offset; `None` at the end of the text.
         found: Option<char>,
     },
     /// The bytes are not UTF-8.
@@ -22,24 +22,24 @@ pub enum JsonError {
         /// The first byte that is not part of a character.
         offset: usize,
     },
-    /// A `\u` escape names half of a surrogate pair, which is not a character.
+    /// A `\u` escape of half a surrogate pair, which is not a character.
     #[error("lone surrogate escape at byte {offset}")]
     LoneSurrogate {
-        /// The escape's backslash.
+        /// The offset of the backslash.
         offset: usize,
     },
-    /// A number that a double cannot hold.
+    /// A number beyond the range of a double.
     #[error("number is not finite as a double{}", location(*.offset))]
     NotFinite {
-        /// Where the number begins; `None` when it did not come from a text.
+        /// The offset of the number; `None` if it did not come from a text.
         offset: Option<usize>,
     },
     /// Arrays and objects are nested too deeply.
     #[error("nesting at byte {offset} is deeper than {limit}")]
     TooDeep {
-        /// The bracket that is one too many.
+        /// The offset of the first bracket beyond the limit.
         offset: usize,
-        /// The greatest depth that is accepted.
+        /// The maximum depth.
         limit: usize,
     },
     /// The text is too long.
@@ -47,13 +47,13 @@ pub enum JsonError {
     TooLarge {
         /// The length of the text.
         size_bytes: usize,
-        /// The greatest length that is accepted.
+        /// The maximum length.
         limit_bytes: usize,
     },
 }
 
 impl JsonError {
-    /// Returns the byte offset at which the text went wrong, where one is known.
+    /// Returns the byte offset of the error, if known.
     pub fn offset(&self) -> Option<usize> {
         match *self {
             Self::Syntax { offset, .. }

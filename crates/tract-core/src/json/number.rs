@@ -1,22 +1,22 @@
-//! Doubles in and out, as Python reads and writes them.
+//! Parses and writes doubles as Python does.
 
 use std::fmt::Write;
 
 use super::JsonError;
 
-/// Seventeen digits, a point, `e`, and an exponent such as `-324`.
+/// Maximum length of a double: seventeen digits, a point, `e`, and an exponent such as `-324`.
 const LONGEST: usize = 24;
 
-/// Reads a JSON number as the nearest double, or `None` when it is beyond the greatest.
+/// Parses a JSON number as the nearest double; `None` if it is out of range.
 pub(super) fn parse(lexeme: &str) -> Option<f64> {
-    // The standard library stops counting in exponents of more than five digits, which is right
-    // unless thousands of zeros make up for it.
+    // The standard library ignores the digits of an exponent after the fifth. That is correct,
+    // unless thousands of zeros in the mantissa compensate for the exponent.
     let value: f64 =
         if lexeme.len() < 1000 { lexeme.parse().ok()? } else { scientific(lexeme).parse().ok()? };
     value.is_finite().then_some(value)
 }
 
-/// The same number with one digit, not a zero, before the point.
+/// Returns the number in scientific notation, with one non-zero digit before the point.
 fn scientific(lexeme: &str) -> String {
     let (mantissa, exponent) = match lexeme.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, saturating(exponent)),
@@ -39,10 +39,10 @@ fn saturating(exponent: &str) -> i64 {
     exponent.parse().unwrap_or(if exponent.starts_with('-') { i64::MIN } else { i64::MAX })
 }
 
-/// Appends a double as Python's `repr` writes it.
+/// Appends a double as Python's `repr`.
 ///
-/// The digits are the fewest that read back as the same double. An exponent is used below `1e-4`
-/// and from `1e16` on, and has two digits at least; otherwise there is a digit after the point.
+/// Writes the fewest digits that parse to the same double. Below `1e-4` and from `1e16` on it has
+/// an exponent of at least two digits; otherwise at least one digit after the point.
 ///
 /// ```
 /// # use tract_core::json::write_f64;
@@ -56,7 +56,7 @@ fn saturating(exponent: &str) -> i64 {
 /// ```
 ///
 /// # Errors
-/// [`JsonError::NotFinite`] for infinities and NaN, which JSON cannot say.
+/// [`JsonError::NotFinite`] for infinities and NaN, which JSON cannot represent.
 pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
     if !value.is_finite() {
         return Err(JsonError::NotFinite { offset: None });
@@ -65,7 +65,8 @@ pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
     write!(shortest, "{:e}", value.abs()).expect("a string takes all that is written");
     if let Some(decimals) = halfway(value, &shortest) {
         let even = format!("{:.decimals$e}", value.abs());
-        // Below a power of two the doubles are closer: 5.960464477539062e-08 is not 2^-24.
+        // Just below a power of two the doubles are closer, so the even text may be another double:
+        // 5.960464477539062e-08 is not 2^-24.
         if even.parse() == Ok(value.abs()) {
             shortest = even;
         }
@@ -107,18 +108,18 @@ pub fn write_f64(out: &mut String, value: f64) -> Result<(), JsonError> {
     Ok(())
 }
 
-/// The number of decimals in `shortest` when the double lies in the middle between two texts of
-/// that length.
+/// Returns the number of decimals of `shortest` if the double is exactly halfway between two
+/// decimal texts of that length.
 ///
-/// Python then takes the one with an even last digit, `1.0000076293945312` for 1 + 2^-17; the
-/// shortest form of the standard library ends in 3, but its form with a given number of decimals
+/// Python then chooses the one with an even last digit: `1.0000076293945312` for 1 + 2^-17. The
+/// shortest form of the standard library ends in 3, but its form with a fixed number of decimals
 /// rounds as Python does.
 fn halfway(value: f64, shortest: &str) -> Option<usize> {
     let (mantissa, exponent) = split(shortest);
     let decimals = mantissa.len().saturating_sub(2);
     let place = exponent - decimals as i32;
-    // A double that is some and a half of 10^place has 2^(place - 1) as its lowest bit. The places
-    // before the point need no care: doubles that far apart are never in the middle.
+    // A double that is halfway between two multiples of 10^place has 2^(place - 1) as its lowest
+    // bit. Places before the point do not matter: such large doubles are never halfway.
     let bits = value.to_bits();
     let significand = bits & ((1 << 52) - 1) | 1 << 52;
     let lowest = significand.trailing_zeros() as i32 + (bits >> 52 & 0x7ff) as i32 - 1075;

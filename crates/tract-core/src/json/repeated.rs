@@ -1,13 +1,13 @@
-//! Members that an object has twice.
+//! Finds repeated keys of objects.
 
 use std::collections::HashSet;
 
 use super::JsonError;
 use super::scan::{Item, Scanner};
 
-/// Calls `each` with the place and the key of every member that its object has already: the last
-/// one counts in all that this module does. Places are written like `messages[3].content`; that of
-/// the outermost object is empty.
+/// Calls `each` with the path of the object and the key, for every key that the object already has.
+/// The other functions of this module use the last one. Paths have the form `messages[3].content`;
+/// that of the outermost object is empty.
 ///
 /// ```
 /// # use tract_core::json::repeated_keys;
@@ -18,10 +18,10 @@ use super::scan::{Item, Scanner};
 /// ```
 ///
 /// # Errors
-/// As [`check`](super::check).
+/// Those of [`check`](super::check).
 ///
 /// # Complexity
-/// One pass; memory for the keys of the objects around a place, none for values.
+/// One pass. Memory for the keys of the objects around the current position, not for values.
 pub fn repeated_keys(text: &str, mut each: impl FnMut(&str, &str)) -> Result<(), JsonError> {
     let mut scan = Scanner::new(text)?;
     value(&mut scan, &mut String::new(), &mut each)?;

@@ -1,16 +1,16 @@
-//! Reads JSON text: the one grammar behind checking, splitting and canonicalising.
+//! The JSON scanner, shared by checking, splitting and canonicalizing.
 
 use super::number;
 use super::string::{self, Literal};
 use super::{JsonError, MAX_BYTES, MAX_DEPTH};
 
-/// A place in a text. Scalars are read whole; of a container [`Scanner::item`] reads the opening
-/// bracket only, and the walker continues with [`Scanner::members`] or [`Scanner::elements`].
+/// A position in a text. [`Scanner::item`] reads a whole scalar, but only the opening bracket of a
+/// container: the caller continues with [`Scanner::members`] or [`Scanner::elements`].
 pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
-    /// How deep it may become.
+    /// Maximum nesting depth.
     most: usize,
 }
 
@@ -33,12 +33,12 @@ impl<'a> Scanner<'a> {
         Ok(Self { text, at: 0, depth: 0, most: MAX_DEPTH })
     }
 
-    /// Lets the text be this many levels deeper than others.
+    /// Raises the maximum depth by this many levels.
     pub(super) fn deeper(self, levels: usize) -> Self {
         Self { most: self.most + levels, ..self }
     }
 
-    /// Refuses anything but white space up to the end of the text.
+    /// Checks that only white space is left.
     pub(super) fn finish(&mut self) -> Result<(), JsonError> {
         match self.next_token() {
             None => Ok(()),
@@ -46,7 +46,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the opening bracket of the container that is expected here.
+    /// Reads the opening bracket of a container.
     pub(super) fn open(&mut self, bracket: u8, expected: &'static str) -> Result<(), JsonError> {
         if self.next_token() != Some(bracket) {
             return Err(self.unexpected(expected));
@@ -76,7 +76,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads and checks one value and returns it as written, without the space around it.
+    /// Reads and checks one value and returns it as written, without surrounding white space.
     pub(super) fn raw(&mut self) -> Result<&'a str, JsonError> {
         self.next_token();
         let from = self.at;
@@ -84,7 +84,7 @@ impl<'a> Scanner<'a> {
         Ok(self.since(from))
     }
 
-    /// Reads the rest of an object. `each` gets every key and has to read the value.
+    /// Reads the members of an object. `each` gets every key and must read the value.
     pub(super) fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, Literal<'a>) -> Result<(), JsonError>,
@@ -111,7 +111,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Reads the rest of an array. `each` has to read one element.
+    /// Reads the elements of an array. `each` must read one element.
     pub(super) fn elements(
         &mut self,
         mut each: impl FnMut(&mut Self) -> Result<(), JsonError>,
@@ -124,7 +124,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Goes to the next element of an array and says whether there is one; the caller reads it.
+    /// Advances to the next element of an array. Returns false at the end of the array.
     #[inline]
     pub(super) fn next_element(&mut self, is_first: bool) -> Result<bool, JsonError> {
         match (self.next_token(), is_first) {
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Passes over white space.
+    /// Skips white space and returns the next byte.
     fn next_token(&mut self) -> Option<u8> {
         loop {
             match self.peek() {
@@ -252,8 +252,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The text from `from` up to here. Both are next to an ASCII character that was read, so
-    /// neither is inside of a character.
+    /// Returns the text from `from` to the current position. Both are next to an ASCII character,
+    /// so slicing cannot split a character.
     fn since(&self, from: usize) -> &'a str {
         &self.text[from..self.at]
     }

@@ -1,21 +1,21 @@
-//! String literals: finding their end, reading escapes, writing escapes.
+//! String literals: scanning, unescaping and escaping.
 
 use std::cmp::Ordering;
 
 use super::Escapes;
 
-/// A string literal that was read and found right.
+/// A valid string literal.
 pub(super) struct Literal<'a> {
     /// As written, with its quotes.
     pub(super) raw: &'a str,
-    /// Has characters beyond `~` as themselves, DEL included.
+    /// It has unescaped characters beyond `~`, including DEL.
     pub(super) wide: bool,
-    /// Has escapes that a canonical text may spell in another way: `\/` and `\u`.
+    /// It has escapes that are not canonical: `\/` or `\u`.
     pub(super) respelt: bool,
 }
 
 impl Literal<'_> {
-    /// The text that the literal represents.
+    /// Returns the text that the literal represents.
     pub(super) fn text(&self) -> String {
         if self.raw.contains('\\') {
             Unescaped::of(self.raw).collect()
@@ -41,22 +41,23 @@ impl Literal<'_> {
     }
 }
 
-/// Characters that a literal contains as themselves, not escaped.
+/// A run of unescaped characters in a literal.
 pub(super) struct PlainRun {
     pub(super) len: usize,
     /// Some of them are beyond `~`.
     pub(super) wide: bool,
 }
 
-/// Measures the bytes before the first quote, backslash or control character: thirty-two at a time,
-/// which a processor compares in a few steps, while none of them ends it, then eight.
+/// Measures the bytes before the first quote, backslash or control character. It checks 32 bytes at
+/// a time, which compilers vectorize, and near the end of the run 8 bytes at a time.
 pub(super) fn run(bytes: &[u8]) -> PlainRun {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = ONES << 7;
-    // Marks the high bit of each byte below `limit`. Marks above the lowest one may be wrong,
-    // because a subtraction borrows from the byte above; only the lowest is used.
+    // Sets the high bit of each byte below `limit`. Only the lowest such bit is reliable, because a
+    // subtraction borrows from the byte above.
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
-    // No byte of UTF-8 overflows when one is added: 0x7f becomes 0x80, the others have that bit.
+    // Adding one does not overflow any byte of UTF-8: 0x7f becomes 0x80, and the others have that
+    // bit.
     let beyond = |word: u64| (word | word.wrapping_add(ONES)) & HIGHS;
 
     let mut wide = 0;
@@ -93,17 +94,17 @@ pub(super) fn run(bytes: &[u8]) -> PlainRun {
     PlainRun { len: bytes.len() - rest.len() + tail, wide }
 }
 
-/// What is wrong with an escape.
+/// An invalid escape.
 pub(super) enum Fault {
-    /// There is no such escape; `at` counts from behind the backslash.
+    /// An unknown escape; `at` is the offset after the backslash.
     Unknown {
         at: usize,
     },
     LoneSurrogate,
 }
 
-/// Reads the escape whose backslash precedes `bytes`: its character and its length without
-/// that backslash.
+/// Parses the escape whose backslash precedes `bytes`. Returns its character, and its length
+/// without the backslash.
 pub(super) fn unescape(bytes: &[u8]) -> Result<(char, usize), Fault> {
     let character = match bytes.first() {
         Some(b'"') => '"',
@@ -143,7 +144,7 @@ fn hex(bytes: &[u8], from: usize) -> Result<u32, Fault> {
     Ok(unit)
 }
 
-/// Reads a JSON string, quotes included, into one piece of memory; `None` when it is none.
+/// Parses a JSON string, quotes included, with a single allocation; `None` if it is not one.
 ///
 /// ```
 /// # use tract_core::json::read_string;
@@ -170,8 +171,8 @@ pub fn read_string(literal: &str) -> Option<String> {
     rest.is_empty().then_some(out)
 }
 
-/// The characters that a literal represents, up to its closing quote. The literal is known to be
-/// right; what follows it does not matter.
+/// Iterates over the characters of a valid literal up to its closing quote. Text after the quote is
+/// ignored.
 struct Unescaped<'a> {
     rest: &'a str,
 }
@@ -200,7 +201,7 @@ impl Iterator for Unescaped<'_> {
     }
 }
 
-/// Orders two literals by the code points they represent. Both may be followed by more text.
+/// Orders two literals by the code points of their texts. Both may be followed by other text.
 pub(super) fn compare(a: &str, b: &str) -> Ordering {
     let inside = |literal| str::as_bytes(literal).iter().skip(1);
     for (&x, &y) in inside(a).zip(inside(b)) {
@@ -208,8 +209,8 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
             return Unescaped::of(a).cmp(Unescaped::of(b));
         }
         if x != y {
-            // UTF-8 sorts like code points, and nothing sorts below the end of a string: a byte
-            // below the space cannot occur in a literal.
+            // UTF-8 sorts in the order of code points. The closing quote ranks lowest, as the end
+            // of a string: bytes below the space cannot occur in a literal.
             let rank = |byte| if byte == b'"' { 0 } else { byte };
             return rank(x).cmp(&rank(y));
         }
@@ -220,12 +221,12 @@ pub(super) fn compare(a: &str, b: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Tells whether a literal of rule `pyjson-raw-1` has to escape part of a text.
+/// Returns whether rule `pyjson-raw-1` escapes a character of the text.
 pub(crate) fn needs_escapes(text: &str) -> bool {
     run(text.as_bytes()).len < text.len()
 }
 
-/// Returns how many bytes [`write_string`] writes for a text by [`Escapes::Raw`].
+/// Returns the number of bytes that [`write_string`] writes for a text with [`Escapes::Raw`].
 ///
 /// ```
 /// # use tract_core::json::string_len;
@@ -241,7 +242,7 @@ pub fn string_len(text: &str) -> usize {
     len
 }
 
-/// Returns how many bytes an escape has.
+/// Returns the length of an escape in bytes.
 fn escape_len(special: u8) -> usize {
     match special {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0xc | 0x8 => 2,
@@ -249,15 +250,15 @@ fn escape_len(special: u8) -> usize {
     }
 }
 
-/// Makes a text a JSON string by [`Escapes::Raw`] with other text around it, in the memory that the
-/// text has: no second copy of it is made, however large it is.
+/// Converts a text to a JSON string with [`Escapes::Raw`], between two other texts. It works in the
+/// memory of the text, so that a large text is not copied.
 pub(crate) fn quote(before: &str, text: String, after: &str) -> String {
     let total = before.len() + string_len(&text) + after.len();
     let mut bytes = text.into_bytes();
     let (mut read, mut write) = (bytes.len(), total - after.len() - 1);
     bytes.reserve_exact(total - read);
     bytes.resize(total, 0);
-    // From its end, as each character moves towards it.
+    // Work backwards, because every byte moves towards the end.
     let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
     let mut escape = String::new();
     loop {

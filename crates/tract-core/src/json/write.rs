@@ -1,15 +1,14 @@
-//! Writes the canonical form of a text while reading it.
+//! Writes the canonical form of a text while scanning it.
 
 use std::cmp::Ordering;
 
 use super::scan::{Item, Scanner};
 use super::{Escapes, JsonError, number, string};
 
-/// Canonical text in the making.
+/// A canonical text under construction.
 ///
-/// Members are written in the order they come in and moved when their object ends, so that no tree
-/// is built: in addition to the output there are eight bytes for each member of the objects still
-/// open.
+/// Members are written in their original order and reordered when their object ends, so no tree is
+/// built: in addition to the output it needs eight bytes for each member of the open objects.
 pub(super) struct Writer {
     pub(super) out: String,
     escapes: Escapes,
@@ -17,10 +16,10 @@ pub(super) struct Writer {
     scratch: String,
 }
 
-/// The place of `"key":value` in the output.
+/// The range of `"key":value` in the output.
 ///
-/// Four bytes each are enough: no byte of input becomes more than six (`\u007f`), and
-/// [`MAX_BYTES`](super::MAX_BYTES) times six fits.
+/// Four bytes are enough for each offset: a byte of input becomes at most six (`\u007f`), and six
+/// times [`MAX_BYTES`](super::MAX_BYTES) fits.
 #[derive(Clone, Copy)]
 struct Member {
     from: u32,
@@ -34,7 +33,8 @@ impl Member {
         self.to - self.from
     }
 
-    /// The member's text; its ends are ASCII, so slicing cannot split a character.
+    /// Returns the member's text. It starts and ends with ASCII, so slicing cannot split a
+    /// character.
     fn of(self, out: &str) -> &str {
         &out[self.from as usize..self.to as usize]
     }
@@ -104,8 +104,8 @@ impl Writer {
         string::compare(a.of(&self.out), b.of(&self.out))
     }
 
-    /// Sorts the members from `opened` on, whose text begins at `start`, and keeps the last of
-    /// those with equal keys.
+    /// Sorts the members from index `opened` on, whose text starts at `start`. Of equal keys the
+    /// last one is kept.
     fn sort(&mut self, start: usize, opened: usize) {
         let out = &mut self.out;
         let members = &mut self.members[opened..];
@@ -121,8 +121,8 @@ impl Writer {
         }
         let members = &members[..kept];
 
-        // The longest member moves within the output, the others by way of the scratch text: an
-        // object that is one big value and some small ones needs next to no memory.
+        // Move the longest member within the output and the others through `scratch`: an object
+        // with one large value and some small ones needs almost no memory.
         let longest = (0..kept).max_by_key(|at| members[*at].len()).unwrap_or(0);
         let (before, rest) = members.split_at(longest);
         let Some((longest, after)) = rest.split_first() else { return };

@@ -1,4 +1,4 @@
-//! Reads the compact bytes of a record.
+//! Decodes the compact encoding of a record.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use crate::text::JsonText;
 
 struct Reader<'a> {
     rest: &'a [u8],
-    /// What was read so far is surely spelt as it would be written.
+    /// Whether the bytes read so far can only be the encoder's own spelling. If not, the record is
+    /// encoded again and compared.
     as_written: bool,
 }
 
-/// Fields that can be spelt in one way only: their bit says that they are there, and none of them
-/// may be left out by what they say.
+/// Flags of fields with a single spelling: such a field is present exactly if its flag is set. The
+/// other flags may also be set for a default value, which the encoder would leave out.
 const ONE_SPELLING: u32 = CONTENT
     | VERBATIM
     | FORM
@@ -66,7 +67,7 @@ impl<'a> Reader<'a> {
         for (n, byte) in self.rest.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * n);
             if *byte < 0x80 {
-                // Nothing would write a last byte of zeros, nor bits beyond the sixty-fourth.
+                // The encoder writes no trailing zero byte and no bits beyond the 64th.
                 self.as_written &= *byte != 0 && (n < 9 || *byte < 2);
                 self.rest = self.rest.get(n + 1..).unwrap_or_default();
                 return Ok(value);
@@ -78,7 +79,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a count of things that take at least one byte each.
+    /// Reads the number of items, each of which takes at least one byte. A larger number than the
+    /// remaining bytes is rejected here, so that damaged data cannot cause a huge allocation.
     fn count(&mut self) -> Result<usize, Fault> {
         let count = self.integer()?;
         match usize::try_from(count) {
@@ -109,8 +111,9 @@ impl<'a> Reader<'a> {
         self.list(Self::id)
     }
 
-    /// Reads a count and so many things. Most lists have one, and `collect` would make room for
-    /// four; a count may be wrong, so room is made for no more than a commit may have changes.
+    /// Reads a list. It allocates exactly: most lists have one item, and `collect` would reserve
+    /// four. The count is not trusted, so at most `MAX_INLINE_CHANGES` items are reserved in
+    /// advance.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
         let count = self.count()?;
         let mut list = Vec::with_capacity(count.min(MAX_INLINE_CHANGES));
@@ -156,8 +159,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong, in two words of the processor: each of many small steps may fail, and would carry
-/// the room for the largest of all errors with it.
+/// A small error for the many steps of the decoder. `RecordError` would make every `Result` as
+/// large as its largest variant.
 enum Fault {
     Malformed(&'static str),
     Other(Box<RecordError>),
@@ -199,6 +202,7 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
     let flags = r.integer()?;
     r.as_written &= flags & !u64::from(ONE_SPELLING) == 0;
     let has = |bit: u32| flags & u64::from(bit) != 0;
+    // The order of the fields is part of the format: the same as in `encode`.
     let parents = r.ids()?;
     let op = decode_op(&mut r)?;
     let changes = if has(CHANGES) {
@@ -258,6 +262,8 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
         batch,
     });
     check(&record)?;
+    // Encoding again drops unknown flags and flags set for a default value: the bytes then differ
+    // and are rejected.
     if r.as_written || encode(&record, bytes.len()) == bytes {
         Ok(record)
     } else {
@@ -267,6 +273,8 @@ fn read(bytes: &[u8]) -> Result<Arc<CommitRecord>, Fault> {
 
 fn decode_kind(r: &mut Reader<'_>) -> Result<Kind, Fault> {
     let Some(place) = r.byte()?.checked_sub(1) else {
+        // A custom kind may have the name of a predefined one, which the encoder writes as a
+        // number.
         r.as_written = false;
         return Ok(Kind::parse(&r.text()?));
     };
@@ -296,6 +304,7 @@ fn decode_op(r: &mut Reader<'_>) -> Result<Op, Fault> {
         },
         4 => Op::Compress { targets: r.ids()? },
         5 => {
+            // Any byte other than 1 is read as `false`. Encoding again rejects all of them but 0.
             r.as_written = false;
             Op::Revert { targets: r.ids()?, cascade: r.byte()? == 1 }
         }

@@ -1,4 +1,4 @@
-//! Writes the compact bytes of a record.
+//! Encodes a record compactly.
 
 use super::flags::*;
 use crate::commit::{
@@ -72,7 +72,7 @@ impl Writer {
     }
 }
 
-/// Writes a record that takes about `size` bytes.
+/// Encodes a record. `size` is the expected number of bytes.
 pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
     let mut w = Writer(Vec::with_capacity(size));
     let plain = Origin::from(record.origin.by) == record.origin;
@@ -165,7 +165,7 @@ fn encode_kind(w: &mut Writer, kind: &Kind) {
 fn encode_op(w: &mut Writer, op: &Op) {
     match op {
         Op::Append { slot, answers, priority, retention } => {
-            // The plain append is the common case: one byte.
+            // A plain append is the common case and takes one byte.
             if (slot, answers, priority, retention) == (&None, &None, &None, &None) {
                 return w.byte(0);
             }
