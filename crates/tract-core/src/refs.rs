@@ -1,4 +1,4 @@
-//! Refs: names that move, and the log of their moves.
+//! Refs: names that point to objects, and the log of their moves.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,9 +13,10 @@ use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 /// `imports/<branch>`, `signatures/<tag>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
 /// `remotes/<remote>/<branch>`, `leases/<writer>`.
 ///
-/// Parts are separated by `/`; none is empty, begins with `.` or `-`, or ends with `.` or
-/// `.lock`; there is no `..`, no white space, no control or bidirectional-format character and none of `~ ^ : ? * [ ] \ # @{`.
-/// At most 1,000 bytes; 850 for the name of a new branch or tag ([`check_new`](Self::check_new)).
+/// Parts are separated by `/`. A part is not empty, does not start with `.` or `-`, and does not
+/// end with `.` or `.lock`. A name does not contain `..`, white space, control or
+/// bidirectional-format characters, or any of `~ ^ : ? * [ ] \ # @{`. Maximum length 1,000 bytes;
+/// 850 for the name of a new branch or tag ([`check_new`](Self::check_new)).
 ///
 /// ```
 /// use tract_core::RefName;
@@ -27,19 +28,19 @@ use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(String);
 
-/// Bytes of the name of a new branch or tag, and of a new remote: with `remotes/` and `/` they make
-/// the 1,000 bytes of a full name.
+/// Maximum length, in bytes, of the name of a new branch or tag, and of a new remote. Together with
+/// `remotes/` and `/` they fit into the 1,000 bytes of a full name.
 const MAX_NAME: usize = 850;
 const MAX_REMOTE: usize = 140;
 
-/// The folder of leases.
+/// Prefix of leases.
 const LEASES: &str = "leases/";
 
 impl RefName {
-    /// Checks and wraps a full name.
+    /// Validates a full name.
     ///
     /// # Errors
-    /// [`BadName`] when it breaks a rule.
+    /// [`BadName`] if it breaks a rule.
     pub fn new(name: impl Into<String>) -> Result<Self, BadName> {
         let name = name.into();
         match broken_rule(&name) {
@@ -53,8 +54,8 @@ impl RefName {
         Self("HEAD".to_owned())
     }
 
-    /// Returns the name of a branch's ref. Names that look alike are the same name: the text is put into
-    /// NFC, the composed form.
+    /// Returns the ref name of a branch. The name is normalized to NFC, the composed form, so that
+    /// names which look alike are the same.
     ///
     /// ```
     /// # use tract_core::RefName;
@@ -62,20 +63,21 @@ impl RefName {
     /// ```
     ///
     /// # Errors
-    /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `heads/` already.
+    /// [`BadName`] if it breaks a rule, is `HEAD`, or already starts with `heads/`.
     pub fn branch(name: &str) -> Result<Self, BadName> {
         Self::under("heads/", "branch name", name)
     }
 
-    /// Returns the name of a tag's ref, in NFC as that of a branch.
+    /// Returns the ref name of a tag, in NFC like that of a branch.
     ///
     /// # Errors
-    /// [`BadName`] when it breaks a rule, is `HEAD`, or begins with `tags/` already.
+    /// [`BadName`] if it breaks a rule, is `HEAD`, or already starts with `tags/`.
     pub fn tag(name: &str) -> Result<Self, BadName> {
         Self::under("tags/", "tag name", name)
     }
 
-    /// Returns the name of the ref that says where a branch of another store was last seen.
+    /// Returns the name of the remote-tracking ref of a branch: the head last seen in another
+    /// store.
     ///
     /// ```
     /// # use tract_core::RefName;
@@ -86,7 +88,7 @@ impl RefName {
     /// ```
     ///
     /// # Errors
-    /// [`BadName`] when a name breaks a rule, or the remote's has a `/`.
+    /// [`BadName`] if a name breaks a rule, or the name of the remote contains a `/`.
     pub fn remote_branch(remote: &str, branch: &str) -> Result<Self, BadName> {
         if remote.contains('/') {
             return Err(BadName::new("remote name", remote, "a remote's name has no \"/\""));
@@ -95,12 +97,12 @@ impl RefName {
         Self::new(format!("remotes/{remote}/{branch}"))
     }
 
-    /// Checks that a branch or a tag may be made under this name: the names of all that goes with it
-    /// fit too, such as `remotes/<remote>/<branch>` in every other store. One of an older version may
-    /// be longer, and stays what it is.
+    /// Checks the length of the name of a new branch or tag, so that the names derived from it fit
+    /// too, such as `remotes/<remote>/<branch>` in other stores. Longer names from earlier versions
+    /// remain valid.
     ///
     /// # Errors
-    /// [`BadName`] when it is longer than 850 bytes.
+    /// [`BadName`] if it is longer than 850 bytes.
     pub fn check_new(&self) -> Result<(), BadName> {
         let named = self.branch_name().map(|name| ("branch name", name));
         match named.or_else(|| Some(("tag name", self.tag_name()?))) {
@@ -114,7 +116,7 @@ impl RefName {
     /// Checks the name of a new remote.
     ///
     /// # Errors
-    /// [`BadName`] when it has a `/`, breaks a rule, or is longer than 140 bytes.
+    /// [`BadName`] if it contains a `/`, breaks a rule, or is longer than 140 bytes.
     pub fn check_new_remote(remote: &str) -> Result<(), BadName> {
         if remote.len() > MAX_REMOTE {
             return Err(BadName::new("remote name", remote, "it is longer than 140 bytes"));
@@ -122,7 +124,8 @@ impl RefName {
         Self::remote_branch(remote, "main").map(drop)
     }
 
-    /// Puts a name into a folder, which distinguishes it from `HEAD` and from a full name.
+    /// Adds the prefix of a kind of ref to a name. Rejects `HEAD` and names that already have the
+    /// prefix.
     fn under(folder: &'static str, what: &'static str, name: &str) -> Result<Self, BadName> {
         let why = match name {
             "HEAD" => "HEAD names the branch that is checked out",
@@ -133,8 +136,8 @@ impl RefName {
         Err(BadName::new(what, name, why))
     }
 
-    /// Checks the name of a ref that is created here. Names from other stores may break this rule: they
-    /// are kept as they are, and quoted where a shell reads them.
+    /// Checks the name of a ref that is created here. Names from other stores may break this rule;
+    /// they are kept, and quoted where a shell reads them.
     ///
     /// ```
     /// # use tract_core::RefName;
@@ -143,7 +146,7 @@ impl RefName {
     /// ```
     ///
     /// # Errors
-    /// [`BadName`] when it contains a character that shells interpret.
+    /// [`BadName`] if it contains a character that shells interpret.
     pub fn check_shell_safe(&self) -> Result<(), BadName> {
         let is_special = |c| {
             matches!(c, ';' | '&' | '|' | '<' | '>' | '$' | '`' | '\'' | '"' | '!')
@@ -162,26 +165,25 @@ impl RefName {
         &self.0
     }
 
-    /// Returns the branch's name, when this is a branch.
+    /// Returns the branch name if this is a branch.
     pub fn branch_name(&self) -> Option<&str> {
         self.0.strip_prefix("heads/")
     }
 
-    /// Returns the tag's name, when this is a tag.
+    /// Returns the tag name if this is a tag.
     pub fn tag_name(&self) -> Option<&str> {
         self.0.strip_prefix("tags/")
     }
 
-    /// Returns the remote and the branch, when this says where a branch of another store was last
-    /// seen.
+    /// Returns the remote and the branch if this is a remote-tracking ref.
     pub fn remote_branch_name(&self) -> Option<(&str, &str)> {
         self.0.strip_prefix("remotes/")?.split_once('/')
     }
 
-    /// Returns whether this says what a repository knows of other stores: their urls, under
-    /// `config/remotes`, and where their branches were last seen, under `remotes/`. A url may hold a
-    /// password, so this is part of no copy, export or bundle. Neither is what says of this
-    /// repository alone: erasures that wait for confirmation, and when it last erased.
+    /// Returns whether this ref describes the relation to other stores: their URLs, under
+    /// `config/remotes`, and their last seen branches, under `remotes/`. A URL may contain a
+    /// password, so these refs are excluded from copies, exports and bundles. So are refs that
+    /// concern this repository only: erasures pending confirmation, and the newest erasure.
     pub fn is_remote_state(&self) -> bool {
         self.0 == "config/remotes"
             || self.0.starts_with("remotes/")
@@ -189,30 +191,31 @@ impl RefName {
             || self.0 == crate::store::NEWEST_ERASURE
     }
 
-    /// Returns the name of a ref of a lease: a document that keeps what a writer stored ahead of the
-    /// ref that is to lead there.
+    /// Returns the name of a lease: a document that protects objects stored ahead of the ref that
+    /// will point to them.
     pub fn lease(id: &str, number: usize) -> Self {
         let name = format!("{LEASES}{}-{number}", Self::sanitize(id));
         Self::new(name).expect("letters and digits are valid in a name")
     }
 
-    /// Returns the prefix of all refs of leases.
+    /// Returns the prefix of all leases.
     pub const fn leases() -> &'static str {
         LEASES
     }
 
-    /// Returns whether this is a lease, which says what a writer of this store is about to do.
+    /// Returns whether this is a lease, which protects the unfinished work of a writer of this
+    /// store.
     pub fn is_lease(&self) -> bool {
         self.0.starts_with(LEASES)
     }
 
-    /// Returns whether this says something of this one store: a [lease](Self::is_lease), or [what it
-    /// knows of others](Self::is_remote_state). It is part of no copy, export or bundle.
+    /// Returns whether this ref concerns this store only: a [lease](Self::is_lease), or [remote
+    /// state](Self::is_remote_state). Local refs are excluded from copies, exports and bundles.
     pub fn is_local(&self) -> bool {
         self.is_lease() || self.is_remote_state()
     }
 
-    /// Returns the name as a message for people has it: `branch "main"`, `tag "v1"`, `HEAD`.
+    /// Returns the name for messages to people: `branch "main"`, `tag "v1"`, `HEAD`.
     ///
     /// ```
     /// # use tract_core::RefName;
@@ -228,14 +231,14 @@ impl RefName {
         }
     }
 
-    /// Returns whether this is the record of a tool's effect, under `effects/`. What a tool did
-    /// cannot be undone by moving a ref, so `undo` and `redo` leave these refs as they are.
+    /// Returns whether this is the record of a tool's effect, under `effects/`. Moving a ref cannot
+    /// undo an effect, so `undo` and `redo` leave these refs unchanged.
     pub fn is_effect(&self) -> bool {
         self.0.starts_with("effects/")
     }
 
-    /// Returns the name of the document that goes where this ref goes: what an import keeps of a
-    /// branch, the signature of a tag.
+    /// Returns the name of the document that moves with this ref: the import state of a branch, or
+    /// the signature of a tag.
     ///
     /// ```
     /// use tract_core::RefName;
@@ -250,27 +253,27 @@ impl RefName {
         Self::new(import.or_else(signature)?).ok()
     }
 
-    /// Returns the ref that this document goes with; `None` when it is none of these.
+    /// Returns the ref that this document belongs to; `None` if this is not such a document.
     pub fn companion_of(&self) -> Option<Self> {
         let branch = self.0.strip_prefix("imports/").map(|name| format!("heads/{name}"));
         let tag = || self.0.strip_prefix("signatures/").map(|name| format!("tags/{name}"));
         Self::new(branch.or_else(tag)?).ok()
     }
 
-    /// Returns whether this is history: `HEAD`, a branch, a tag, the document of an import, or the
-    /// signature of a tag.
+    /// Returns whether this ref is history: `HEAD`, a branch, a tag, the document of an import, or
+    /// the signature of a tag.
     ///
-    /// Every other ref says what may run or what was decided (approvals of tools, policies, pending
-    /// operations, decisions, claims of effects), so it is not taken from a foreign stream unless
-    /// the user asks for it. A kind of ref that is not known here counts as one of these.
+    /// All other refs contain permissions and decisions (approvals of tools, policies, pending
+    /// operations, decisions, claims of effects). They are not imported from a foreign stream
+    /// unless the user requests it. Unknown kinds of refs count as such.
     pub fn is_history(&self) -> bool {
         let spaces = ["heads/", "tags/", "imports/", "signatures/"];
         self.0 == "HEAD" || spaces.iter().any(|space| self.0.starts_with(space))
     }
 
-    /// Turns any text into something that is valid as the last part of a ref name, so that
-    /// different texts get different names: [`sanitize`](Self::sanitize) and, where that changed
-    /// the text, `-` and eight digits of the text's SHA-256.
+    /// Converts any text to a valid last part of a ref name, such that different texts get
+    /// different names: [`sanitize`](Self::sanitize), and if that changed the text, `-` and eight
+    /// digits of the text's SHA-256.
     ///
     /// ```
     /// use tract_core::RefName;
@@ -279,7 +282,7 @@ impl RefName {
     /// ```
     pub fn distinct(text: &str) -> String {
         let name = Self::sanitize(text);
-        // What is refused as a branch although nothing was cleaned gets a name that is not.
+        // A text may be rejected as a branch name although `sanitize` did not change it.
         if name == text && name != "HEAD" && Self::branch(&name).is_ok() {
             name
         } else {
@@ -287,16 +290,16 @@ impl RefName {
         }
     }
 
-    /// Returns the name that [`distinct`](Self::distinct) gives to a text that needs cleaning,
-    /// whether this one does or not.
+    /// Returns the name that [`distinct`](Self::distinct) gives to a text that `sanitize` changes,
+    /// even if it does not.
     pub fn with_digits(text: &str) -> String {
         let digest = Sha256::digest(text.as_bytes());
         let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
         format!("{}-{digits}", Self::sanitize(text))
     }
 
-    /// Turns any text into something that is valid as the last part of a ref name: every run of
-    /// characters that are not letters, digits, `.`, `_` or `-` becomes one `-`.
+    /// Converts any text to a valid last part of a ref name: every run of characters other than
+    /// letters, digits, `.`, `_` and `-` becomes one `-`. Uses at most 200 characters.
     ///
     /// ```
     /// assert_eq!(tract_core::RefName::sanitize("tau/airline #2"), "tau-airline-2");
@@ -306,7 +309,7 @@ impl RefName {
         for character in text.chars().take(200) {
             match character.is_alphanumeric() || matches!(character, '.' | '_') {
                 true => {
-                    // Two dots in a row are refused in names.
+                    // Names must not contain two adjacent dots.
                     if !(character == '.' && (out.ends_with('.') || out.is_empty())) {
                         out.push(character);
                     }
@@ -319,14 +322,14 @@ impl RefName {
         let out = out.strip_suffix(".lock").unwrap_or(out);
         match out {
             "" => "unnamed".to_owned(),
-            // No branch can have this name.
+            // `HEAD` is reserved: it is not valid as the name of a branch.
             "HEAD" => "HEAD-1".to_owned(),
             _ => out.to_owned(),
         }
     }
 }
 
-/// Returns whether a character has no width, or changes the direction of what follows.
+/// Returns whether a character has zero width, or changes the direction of the text after it.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
@@ -388,16 +391,16 @@ impl FromStr for RefName {
 /// The target of a ref.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RefTarget {
-    /// A commit: branches and tags.
+    /// A commit, for branches and tags.
     Commit(CommitId),
-    /// A blob: documents.
+    /// A blob, for documents.
     Blob(BlobId),
-    /// Another ref: `HEAD`.
+    /// Another ref, for `HEAD`.
     Ref(RefName),
 }
 
 impl RefTarget {
-    /// Returns the commit, when it is one.
+    /// Returns the commit if the target is one.
     pub fn commit(&self) -> Option<CommitId> {
         match self {
             Self::Commit(id) => Some(*id),
@@ -405,7 +408,7 @@ impl RefTarget {
         }
     }
 
-    /// Returns the blob, when it is one.
+    /// Returns the blob if the target is one.
     pub fn blob(&self) -> Option<BlobId> {
         match self {
             Self::Blob(id) => Some(*id),
@@ -413,7 +416,7 @@ impl RefTarget {
         }
     }
 
-    /// Returns the object, when it is one.
+    /// Returns the object if the target is one.
     pub fn object(&self) -> Option<ObjectId> {
         match self {
             Self::Commit(id) => Some(ObjectId::Commit(*id)),
@@ -422,7 +425,7 @@ impl RefTarget {
         }
     }
 
-    /// Writes the target as bytes. Stores keep them: the tags are part of their formats.
+    /// Encodes the target. The tags are part of the stores' formats.
     pub fn encode(&self) -> Vec<u8> {
         let (tag, bytes): (u8, &[u8]) = match self {
             Self::Commit(id) => (1, id.as_bytes()),
@@ -432,7 +435,7 @@ impl RefTarget {
         [&[tag], bytes].concat()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` for any other bytes.
+    /// Decodes bytes written by [`encode`](Self::encode); `None` for any others.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         match tag {
@@ -457,16 +460,16 @@ impl fmt::Display for RefTarget {
 /// The expected value of a ref in a compare-and-swap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Anything, or nothing.
+    /// Any value, or no ref.
     Any,
-    /// There must be no such ref.
+    /// The ref must not exist.
     Absent,
-    /// It must point here.
+    /// The ref must point to this target.
     Is(RefTarget),
 }
 
 impl Expect {
-    /// Returns whether what a ref points to is what is expected; `None` when there is no such ref.
+    /// Returns whether the current target meets the expectation; `None` if the ref does not exist.
     pub fn holds(&self, found: Option<&RefTarget>) -> bool {
         match self {
             Self::Any => true,
@@ -476,7 +479,7 @@ impl Expect {
     }
 }
 
-/// Moves, makes or deletes one ref.
+/// A move, creation or deletion of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefEdit {
     /// The ref.
@@ -487,21 +490,21 @@ pub struct RefEdit {
     pub to: Option<RefTarget>,
 }
 
-/// A ref cannot point there.
+/// Error of a ref with a target that is not valid for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} cannot point to {to}: {why}")]
 pub struct BadTarget {
     /// The ref.
     pub name: RefName,
-    /// Where it was to point.
+    /// The rejected target.
     pub to: RefTarget,
-    /// The rule that this breaks.
+    /// The rule.
     pub why: &'static str,
 }
 
 impl RefEdit {
-    /// Returns the conflict where the ref is not as expected. An edit that changes nothing has none,
-    /// regardless of what it expects.
+    /// Returns the conflict if the ref does not have the expected value. An edit that changes
+    /// nothing never conflicts, whatever it expects.
     pub fn conflict(&self, found: Option<&RefTarget>) -> Option<Conflict> {
         let changes = found != self.to.as_ref();
         (changes && !self.expect.holds(found)).then(|| Conflict {
@@ -511,12 +514,12 @@ impl RefEdit {
         })
     }
 
-    /// Checks where the ref is to point: branches and tags to commits, `HEAD` to a branch, every
-    /// other ref to an object or to a branch. So no chain of names is longer than one step, and
-    /// none leads in a circle.
+    /// Checks the new target: a commit for branches and tags, a branch for `HEAD`, an object or a
+    /// branch for all other refs. Symbolic refs therefore have a length of at most one, and no
+    /// cycles.
     ///
     /// # Errors
-    /// [`BadTarget`] naming the rule.
+    /// [`BadTarget`] with the rule.
     pub fn check(&self) -> Result<(), BadTarget> {
         let Some(to) = &self.to else { return Ok(()) };
         let name = &self.name;
@@ -537,7 +540,7 @@ impl RefEdit {
     }
 }
 
-/// A ref was not as expected; nothing was written.
+/// The error of a ref without the expected value. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The ref.
@@ -551,13 +554,13 @@ pub struct Conflict {
 /// The note of a batch in the ref log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNote {
-    /// Shared by the moves of one command.
+    /// The id shared by all moves of one command.
     pub operation: OperationId,
     /// The verb, such as `commit` or `undo`.
     pub what: String,
-    /// Who did it.
+    /// The author.
     pub who: String,
-    /// The reason, where one was given.
+    /// The reason, if given.
     pub why: Option<String>,
     /// The entry that it reverts.
     pub undoes: Option<u64>,
@@ -568,7 +571,7 @@ pub struct LogNote {
 /// One move of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its number in this repository of this store; later moves have higher numbers.
+    /// The number of the entry, increasing within the repository of this store.
     pub seq: u64,
     /// The ref.
     pub name: RefName,
@@ -576,7 +579,7 @@ pub struct LogEntry {
     pub before: Option<RefTarget>,
     /// The new value.
     pub after: Option<RefTarget>,
-    /// The write that moved it.
+    /// The batch that moved the ref.
     pub batch: BatchId,
     /// The note of that batch.
     pub note: LogNote,

@@ -1,4 +1,4 @@
-//! What a model answered: content, tokens, and why it stopped.
+//! Answers of models: content, token usage, and the stop reason.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use crate::id::CommitId;
 use crate::object::Blob;
 use crate::sent::RequestMap;
 
-/// The reason why a model stopped.
+/// The reason that a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It had said all.
+    /// It finished its answer.
     EndTurn,
-    /// It wants tools to run.
+    /// It requests tool calls.
     ToolUse,
-    /// It reached the limit of tokens.
+    /// It reached the token limit.
     MaxTokens,
-    /// It came to a stop sequence.
+    /// It produced a stop sequence.
     StopSequence,
-    /// It, or a filter, refused.
+    /// The model, or a filter, refused.
     Refusal,
-    /// The provider's word for anything else.
+    /// Another reason, in the provider's term.
     Other(String),
 }
 
@@ -47,30 +47,30 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// Tokens, as the provider counted them; `None` where it did not say.
+/// Token usage, as counted by the provider; `None` for counts that it did not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     pub input_tokens: Option<u64>,
-    /// Of the reply, reasoning included.
+    /// Tokens of the reply, including reasoning.
     pub output_tokens: Option<u64>,
-    /// Of the request, read from the provider's cache.
+    /// Tokens of the request that were read from the provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
-    /// Of the request, written to the provider's cache.
+    /// Tokens of the request that were written to the provider's cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
-    /// Tokens of `cache_write_tokens` that were written for an hour.
+    /// Tokens of `cache_write_tokens` that were cached for an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_1h_tokens: Option<u64>,
-    /// Of the reply, spent on reasoning.
+    /// Tokens of the reply spent on reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
 }
 
 impl Usage {
-    /// Makes the usage of a request and its reply.
+    /// Creates the usage of a request and its reply.
     pub const fn new(input_tokens: u64, output_tokens: u64) -> Self {
         Self {
             input_tokens: Some(input_tokens),
@@ -82,14 +82,14 @@ impl Usage {
         }
     }
 
-    /// Sets how many tokens came from the provider's cache.
+    /// Sets the number of tokens read from the provider's cache.
     #[must_use]
     pub const fn cached(mut self, tokens: u64) -> Self {
         self.cached_tokens = Some(tokens);
         self
     }
 
-    /// Sets how many tokens were spent on reasoning.
+    /// Sets the number of tokens spent on reasoning.
     #[must_use]
     pub const fn reasoning(mut self, tokens: u64) -> Self {
         self.reasoning_tokens = Some(tokens);
@@ -111,28 +111,28 @@ impl Usage {
 pub struct Reply {
     /// Its content: text, calls and reasoning.
     pub content: Content,
-    /// What it cost.
+    /// The token usage.
     pub usage: Option<Usage>,
     /// The reason why the model stopped.
     pub stop_reason: Option<StopReason>,
-    /// The model that answered, as the provider names it.
+    /// The model that answered, by the provider's name for it.
     pub model: Option<String>,
     /// The provider's id of the answer.
     pub id: Option<String>,
-    /// The answer as it was received.
+    /// The answer as received.
     pub verbatim: Option<Blob>,
-    /// Dialect and revision that it came in, such as `anthropic-1`.
+    /// Dialect and revision in which it was received, such as `anthropic-1`.
     pub form: Option<String>,
-    /// The whole body or stream that it was read from, byte for byte, where it was kept.
+    /// The complete body or stream of the response, byte for byte, if it was kept.
     pub raw: Option<Blob>,
-    /// The head that it answers: committing it elsewhere is a conflict.
+    /// The head that it answers. Committing it to another head is a conflict.
     pub head: Option<CommitId>,
-    /// The tools of the request that it answers, as they were sent; empty where that is not known.
+    /// The tools of the request, as sent; empty if unknown.
     pub sent: RequestMap,
 }
 
 impl Reply {
-    /// Makes a reply of content alone.
+    /// Creates a reply with content only.
     pub fn new(content: Content) -> Self {
         Self {
             content,
@@ -148,14 +148,14 @@ impl Reply {
         }
     }
 
-    /// Sets what it cost.
+    /// Sets the token usage.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Sets why the model stopped.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop_reason(mut self, reason: StopReason) -> Self {
         self.stop_reason = Some(reason);
@@ -176,7 +176,7 @@ impl Reply {
         self
     }
 
-    /// Sets the answer as it was received, and the dialect that it came in.
+    /// Sets the answer as received, and its dialect.
     #[must_use]
     pub fn verbatim(mut self, form: impl Into<String>, received: Blob) -> Self {
         self.form = Some(form.into());
@@ -184,7 +184,7 @@ impl Reply {
         self
     }
 
-    /// Sets the whole body or stream that it was read from.
+    /// Sets the complete body or stream of the response.
     #[must_use]
     pub fn raw(mut self, received: Blob) -> Self {
         self.raw = Some(received);
@@ -198,12 +198,12 @@ impl Reply {
         self
     }
 
-    /// Walks the calls that it asks for, in order.
+    /// Returns the requested calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.content.calls()
     }
 
-    /// Returns its text.
+    /// Returns the text.
     pub fn text(&self) -> String {
         self.content.text()
     }

@@ -1,4 +1,4 @@
-//! A tool schema as it was given.
+//! Tool schemas, kept as given.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use crate::id::ToolId;
 use crate::json::{self, JsonError};
 use crate::object::Blob;
 
-/// A tool that models could not name, in a list that is set as the tools in force.
+/// Error of a list of tools in which models could not call each tool by name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolNameError {
-    /// A tool has no name, and is not one that the provider runs itself.
+    /// A tool has no name, and is not one of those that the provider runs itself.
     #[error("expected a tool with a name, found tool {place}: {schema}")]
     Unnamed {
-        /// Its place in the list, from 1.
+        /// The position in the list, from 1.
         place: usize,
         /// The first 80 characters of its schema.
         schema: String,
     },
-    /// Two tools have one name.
+    /// Two tools have the same name.
     #[error("two tools have the name {name:?}")]
     Duplicate {
         /// The name.
@@ -37,7 +37,7 @@ impl ToolNameError {
         }
     }
 
-    /// Returns what to do about it.
+    /// Returns advice on how to fix the error.
     pub fn note(&self) -> &'static str {
         match self {
             Self::Unnamed { .. } => "see all of them: tract tools lint",
@@ -46,7 +46,7 @@ impl ToolNameError {
     }
 }
 
-/// A tool schema in any provider's shape, kept byte for byte, with its identity and name.
+/// A tool schema of any provider, kept byte for byte, with its id and its name.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -62,10 +62,10 @@ pub struct ToolSchema {
 }
 
 impl ToolSchema {
-    /// Makes a definition from the text of a schema.
+    /// Parses the text of a schema.
     ///
     /// # Errors
-    /// [`JsonError`] when the text is no JSON object, or has no canonical form.
+    /// [`JsonError`] if the text is not a JSON object, or cannot be written canonically.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         let text = text.trim();
         let id = hash::tool_schema(text)?;
@@ -73,36 +73,36 @@ impl ToolSchema {
         Ok(Self { text: text.into(), id, name: name_of(text) })
     }
 
-    /// Serializes any value.
+    /// Serializes any value to a schema.
     ///
     /// # Errors
-    /// When it does not serialize, or is no JSON object with a canonical form.
+    /// If the value does not serialize, or not to a JSON object with a canonical form.
     pub fn of<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         Self::parse(&text).map_err(serde::ser::Error::custom)
     }
 
-    /// Returns the text as it was given.
+    /// Returns the text as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the identity: equal for equal schemas in any key order.
+    /// Returns the id of the definition; equal for equal schemas in any key order.
     pub fn id(&self) -> ToolId {
         self.id
     }
 
-    /// Returns `function.name`, else `name`, else an empty text.
+    /// Returns `function.name`, else `name`, else an empty string.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Checks that models can name each of these tools. Imported requests are not checked: they keep
-    /// the tools that they were sent with.
+    /// Checks that models can call each of these tools by name. Not called for imported requests,
+    /// which keep the tools that they were sent with.
     ///
     /// # Errors
-    /// [`ToolNameError`] for the first tool without a name, or with the name of an earlier one. Tools
-    /// that a provider runs itself, such as `{"type":"web_search"}`, need no name.
+    /// [`ToolNameError`] for the first tool without a name, or with the name of an earlier one.
+    /// Tools that a provider runs itself, such as `{"type":"web_search"}`, do not need a name.
     pub fn check_names(tools: &[Self]) -> Result<(), ToolNameError> {
         let mut names = HashSet::new();
         for (tool, place) in tools.iter().zip(1..) {
@@ -123,14 +123,14 @@ impl ToolSchema {
         kind.is_some_and(|kind| !matches!(kind.as_str(), "function" | "custom" | "object"))
     }
 
-    /// Seals the text as a blob.
+    /// Returns the text as a blob.
     pub fn blob(&self) -> Blob {
         Blob::seal(self.text.as_bytes().to_vec())
     }
 }
 
 fn name_of(text: &str) -> String {
-    // These keys may have any value; only a string is a name.
+    // These keys may have any value; only a string counts as a name.
     let name = |object| json::read_string(member(object, "name")?);
     member(text, "function").and_then(name).or_else(|| name(text)).unwrap_or_default()
 }

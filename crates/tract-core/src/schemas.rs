@@ -1,17 +1,17 @@
-//! Values that a tool definition can be made of.
+//! Conversion of values to tool definitions.
 
 use crate::json::JsonError;
 use crate::schema::ToolSchema;
 
-/// A value that a tool definition can be made of: a [`ToolSchema`], or JSON in any provider's
-/// shape, as text or as a value.
+/// A value that can be converted to a tool definition: a [`ToolSchema`], or JSON of any provider,
+/// as text or as a value.
 ///
-/// Text is kept byte for byte; a value is written out first.
+/// Text is kept byte for byte; a value is serialized first.
 pub trait IntoSchema {
-    /// Makes the definition.
+    /// Converts to a definition.
     ///
     /// # Errors
-    /// [`JsonError`] when it is not a JSON object.
+    /// [`JsonError`] if it is not a JSON object.
     fn into_schema(self) -> Result<ToolSchema, JsonError>;
 }
 
@@ -51,10 +51,10 @@ impl IntoSchema for &serde_json::Value {
     }
 }
 
-/// Makes the definitions of all tools, or of none.
+/// Converts all tools; fails if one of them is invalid.
 ///
 /// # Errors
-/// As [`IntoSchema::into_schema`], for the first that fails.
+/// Those of [`IntoSchema::into_schema`], for the first invalid tool.
 pub fn into_schemas<T: IntoSchema>(
     tools: impl IntoIterator<Item = T>,
 ) -> Result<Vec<ToolSchema>, JsonError> {

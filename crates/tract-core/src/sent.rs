@@ -1,4 +1,4 @@
-//! What a request said of its tools, so that the calls of its answer are read as they were meant.
+//! The tools of a request as they were sent, so that the calls of its answer can be mapped back.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::ToolId;
 
-/// A tool as a request has it.
+/// A tool as sent in a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RequestTool {
-    /// The name under which it was sent.
+    /// The name in the request.
     pub sent_name: String,
-    /// Its own name.
+    /// The tool's own name.
     pub name: String,
-    /// The hash of its definition.
+    /// The id of its definition.
     pub tool: ToolId,
     /// Whether the provider was asked to enforce the schema.
     pub strict: bool,
-    /// Whether what may be absent was sent as what may be null.
+    /// Whether optional fields were sent as nullable ones.
     pub null_for_absent: bool,
 }
 
 impl RequestTool {
-    /// States a tool that was sent under a name, and not strictly.
+    /// Creates a tool with this name in the request, and without a strict schema.
     pub fn new(sent_name: impl Into<String>, name: impl Into<String>, tool: ToolId) -> Self {
         let (sent_name, name) = (sent_name.into(), name.into());
         Self { sent_name, name, tool, strict: false, null_for_absent: false }
     }
 
-    /// Says that the provider was asked to enforce the schema, and whether what may be absent was
-    /// sent as what may be null.
+    /// Marks the schema as enforced by the provider, and sets whether optional fields were sent as
+    /// nullable ones.
     #[must_use]
     pub fn strict(mut self, null_for_absent: bool) -> Self {
         self.strict = true;
@@ -39,8 +39,8 @@ impl RequestTool {
     }
 }
 
-/// The tools of one request: under which name each went out, and how its schema was written. It
-/// serializes as a list, to be kept with the request. Cheap to clone.
+/// The tools of one request: the name under which each was sent, and the form of its schema.
+/// Serializes as a list that is stored with the request. Cheap to clone.
 ///
 /// ```
 /// use tract_core::{RequestMap, RequestTool, ToolSchema};
@@ -56,18 +56,18 @@ impl RequestTool {
 pub struct RequestMap(Arc<[RequestTool]>);
 
 impl RequestMap {
-    /// Walks the tools, in the order of the request.
+    /// Returns the tools, in the order of the request.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &RequestTool> {
         self.0.iter()
     }
 
-    /// Returns whether it says nothing.
+    /// Returns whether there are no tools.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the tool that a call means: by the name that was sent, else by its own. Of several
-    /// with one name it returns none, since the call is ambiguous.
+    /// Returns the tool that a call refers to, by the name in the request or else by its own.
+    /// `None` if several tools have that name, since the call is then ambiguous.
     pub fn find(&self, name: &str) -> Option<&RequestTool> {
         self.only(|tool| tool.sent_name == name).or_else(|| self.only(|tool| tool.name == name))
     }
@@ -75,7 +75,7 @@ impl RequestMap {
     fn only(&self, matches: impl Fn(&RequestTool) -> bool) -> Option<&RequestTool> {
         let mut found = self.0.iter().filter(|tool| matches(tool));
         let first = found.next()?;
-        // The same definition again is not a second tool.
+        // A repeated identical definition does not make the name ambiguous.
         found.all(|other| other == first).then_some(first)
     }
 }

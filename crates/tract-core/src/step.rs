@@ -1,15 +1,15 @@
-//! The lines of a stream: what `tract apply` runs and `tract export` writes.
+//! The stream format: the lines that `tract apply` runs and `tract export` writes.
 //!
-//! A line is one JSON object with an `op`. [`StreamOp::parse`] reads it, [`StreamOp::to_line`]
-//! writes it; what a step does is the engine's business. Fields that the operation does not take
-//! are refused, as are duplicate fields; a field that is null counts as absent.
+//! Each line is a JSON object with an `op`. [`StreamOp::parse`] reads it and [`StreamOp::to_line`]
+//! writes it; the engine carries it out. Fields that the operation does not have are rejected, and
+//! so are duplicate fields. A null field counts as absent.
 //!
 //! | op | fields |
 //! | --- | --- |
 //! | `system` `user` `reasoning` | `text` |
 //! | `assistant` | `text`, `tool_calls` `[{id, name, arguments}]`, `reasoning` |
 //! | `tool_result` | `call_id`, `content` (text or parts), `name`?, `is_error`? |
-//! | `commit` | `kind`, `role`?, `parts` or `content` (what the kind's blob says) |
+//! | `commit` | `kind`, `role`?, `parts` or `content` (the value of the kind's blob) |
 //! | `edit` | `target`, `text` or `content` (text or parts) |
 //! | `annotate` | `target` or `targets`, `priority`, `reason`?, `retention`? |
 //! | `compress` | `from` and `to`, or `targets`; `content`, `kind`? |
@@ -24,9 +24,9 @@
 //! | `ref` | `name`, `to` (export) |
 //! | `record` | `commit`, `record` alone (export) |
 //!
-//! Every line takes `mark`. Every line that makes a commit takes `message`, `metadata` and `at`, and
-//! the pair of `commit` and `record` that export writes. Those with text take `generation_config` and
-//! `tools` as well, those that add a message also `priority`.
+//! Every line accepts `mark`. Every line that creates a commit accepts `message`, `metadata` and
+//! `at`, and the `commit` and `record` that export writes. Those with text also accept
+//! `generation_config` and `tools`, those that add a message also `priority`.
 
 mod error;
 mod line;
@@ -43,7 +43,7 @@ use crate::refs::{RefName, RefTarget};
 use crate::schema::ToolSchema;
 use crate::text::JsonText;
 
-/// The operations: the name of each, the shared fields that it takes, and a line of it for notes.
+/// The operations: name, accepted shared fields, and an example line for error notes.
 const OPS: [(&str, AcceptedFields, &str); 19] = [
     ("system", MessageFields, r#"{"op":"system","text":"You are brief."}"#),
     ("user", MessageFields, r#"{"op":"user","text":"Do I need a coat?"}"#),
@@ -91,36 +91,37 @@ const OPS: [(&str, AcceptedFields, &str); 19] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamOp {
-    /// The name by which later lines refer to the commit that it makes, as `:name`.
+    /// The name by which later lines refer to the new commit, as `:name`.
     pub mark: Option<String>,
     /// Its operation.
     pub op: StreamOpKind,
-    /// Other fields of the commit that it makes.
+    /// The shared fields of the new commit.
     pub fields: StreamOpFields,
-    /// The commit that it made where it was exported: its record, checked against its id.
+    /// The exported commit: its record, checked against its id.
     pub recorded: Option<Commit>,
 }
 
-/// Fields that every stream operation may have, for the commit that it makes.
+/// The shared fields, which describe the commit that an operation creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamOpFields {
-    /// A line for the log.
+    /// A log line.
     pub message: Option<String>,
-    /// Facts of the caller's: a JSON object.
+    /// Metadata set by the caller: a JSON object.
     pub metadata: Option<JsonText>,
-    /// Model and parameters that produced it, or that the next request should use: a JSON object.
+    /// The model and parameters that produced it, or that the next request should use: a JSON
+    /// object.
     pub generation_config: Option<JsonText>,
-    /// The tools of this commit; where none were ever set to stay, they stay in force.
+    /// The tools of this commit. If no set was ever made active, these tools stay in force.
     pub tools: Option<Vec<ToolSchema>>,
-    /// The priority of the message that it adds.
+    /// The priority of the new message.
     pub priority: Option<Priority>,
-    /// When: microseconds since 1970, UTC. A line has it in RFC 3339, or as a whole number where
-    /// that cannot name it.
+    /// The time in microseconds since 1970, UTC. In a line it is RFC 3339, or an integer if RFC
+    /// 3339 cannot represent it.
     pub at: Option<i64>,
 }
 
-/// A stream operation. Revisions are text, and may be marks of earlier lines: `:name`.
+/// A stream operation. Revisions are text and may be marks of earlier lines: `:name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamOpKind {
@@ -129,21 +130,21 @@ pub enum StreamOpKind {
         /// The text.
         text: String,
     },
-    /// Adds a user's message.
+    /// Adds a user message.
     User {
         /// The text.
         text: String,
     },
-    /// Adds a model's message.
+    /// Adds a model message.
     Assistant {
-        /// The text; an empty one makes no part.
+        /// The text; an empty one does not create a part.
         text: String,
-        /// What was thought, without a signature; it comes first.
+        /// Reasoning without a signature; it becomes the first part.
         reasoning: Option<String>,
-        /// The calls, in order; they come last.
+        /// The calls, in order; they become the last parts.
         tool_calls: Vec<ToolCall>,
     },
-    /// Answers the nearest open call with this id.
+    /// Adds the result of the nearest open call with this id.
     ToolResult {
         /// The id of the call.
         call_id: String,
@@ -161,16 +162,16 @@ pub enum StreamOpKind {
     },
     /// Adds a message of any kind.
     Commit {
-        /// What it says.
+        /// Its content.
         content: Content,
-        /// Its role, where that is not the kind's own.
+        /// Its role, if it is not the default of the kind.
         role: Option<Role>,
     },
-    /// Replaces what a message says.
+    /// Replaces the content of a message.
     Edit {
         /// The message, by any of its versions.
         target: String,
-        /// What it says from now on.
+        /// The new content.
         content: Vec<Part>,
     },
     /// Sets the priority of messages.
@@ -179,47 +180,47 @@ pub enum StreamOpKind {
         targets: Vec<String>,
         /// Their new priority.
         priority: Priority,
-        /// Why.
+        /// The reason.
         reason: Option<String>,
-        /// What compression has to keep of them.
+        /// The retention rule for summaries.
         retention: Option<JsonText>,
     },
-    /// Puts one summary in the place of messages.
+    /// Replaces messages with one summary.
     Compress {
-        /// The messages.
+        /// The replaced messages.
         what: CompressWhat,
         /// The summary.
         content: String,
-        /// The kind of the summary's message; `assistant` when absent.
+        /// The kind of the summary message; `assistant` if absent.
         kind: Option<Kind>,
     },
-    /// Reverts what commits changed.
+    /// Reverts the changes of commits.
     Revert {
         /// The commits.
         targets: Vec<String>,
-        /// Reverts what depends on them as well.
+        /// Whether commits that depend on them are reverted as well.
         cascade: bool,
     },
-    /// Brings in what another head has.
+    /// Merges another head.
     Merge {
         /// The other head.
         from: String,
     },
-    /// Sets the tools in force; none at all is a choice too.
+    /// Sets the tools in force. The list may be empty.
     SetTools {
         /// The tools, in order; repeats are kept.
         tools: Vec<ToolSchema>,
     },
-    /// Leaves a line in the log.
+    /// Adds an entry to the log.
     Note {
         /// The line.
         text: String,
     },
-    /// Makes a branch.
+    /// Creates a branch.
     Branch {
         /// Its name.
         name: String,
-        /// Where it begins; at the head when absent.
+        /// The commit that it starts from; the head if absent.
         from: Option<String>,
     },
     /// Switches to another branch.
@@ -227,37 +228,37 @@ pub enum StreamOpKind {
         /// Its name.
         name: String,
     },
-    /// Makes a tag.
+    /// Creates a tag.
     Tag {
         /// Its name.
         name: String,
-        /// What it names; the head when absent.
+        /// The tagged commit; the head if absent.
         target: Option<String>,
     },
-    /// Brings a blob that later lines link to.
+    /// A blob to which later lines link.
     Blob(Blob),
-    /// Says where a ref points.
+    /// Sets a ref.
     Ref {
         /// The ref.
         name: RefName,
-        /// What it points at.
+        /// Its target.
         to: RefTarget,
     },
-    /// Adds a commit that its record alone describes.
+    /// Adds a commit described by its record only.
     Record,
 }
 
 /// The messages that a summary replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompressWhat {
-    /// From one message to another, both included.
+    /// From one message to another, inclusive.
     Range {
         /// The first.
         from: String,
         /// The last.
         to: String,
     },
-    /// These.
+    /// An explicit list.
     Targets(Vec<String>),
 }
 
@@ -268,7 +269,7 @@ impl From<StreamOpKind> for StreamOp {
 }
 
 impl StreamOp {
-    /// Reads one line.
+    /// Parses one line.
     ///
     /// ```
     /// use tract_core::step::StreamOp;
@@ -278,48 +279,48 @@ impl StreamOp {
     /// ```
     ///
     /// # Errors
-    /// [`StreamOpError`] when the line is not one that [`to_line`](Self::to_line) could have written
-    /// in another spelling.
+    /// [`StreamOpError`] if the line is not valid. Every valid line is another spelling of one that
+    /// [`to_line`](Self::to_line) writes.
     pub fn parse(line: &str) -> Result<Self, StreamOpError> {
         parse::step(line)
     }
 
-    /// Writes the one line for this step, without a line break in or after it.
+    /// Writes the operation as one line, without line breaks.
     ///
     /// # Errors
-    /// [`StreamOpError`] when the step says what its operation does not take.
+    /// [`StreamOpError`] if it has fields that its operation does not accept.
     pub fn to_line(&self) -> Result<String, StreamOpError> {
         write::step(self)
     }
 
-    /// Sets the name by which later lines refer to it.
+    /// Sets the name by which later lines refer to the new commit.
     #[must_use]
     pub fn mark(mut self, mark: impl Into<String>) -> Self {
         self.mark = Some(mark.into());
         self
     }
 
-    /// Sets what else it says of the commit that it makes.
+    /// Sets the shared fields of the new commit.
     #[must_use]
     pub fn fields(mut self, fields: StreamOpFields) -> Self {
         self.fields = fields;
         self
     }
 
-    /// Sets the commit that it made.
+    /// Sets the exported commit.
     #[must_use]
     pub fn recorded(mut self, commit: Commit) -> Self {
         self.recorded = Some(commit);
         self
     }
 
-    /// Returns the message that it adds, as a draft; `None` when it adds none.
+    /// Returns a draft of the message that it adds; `None` if it does not add one.
     pub fn to_draft(&self) -> Option<Draft> {
         self.op.adds_message().then(|| self.clone()).and_then(Self::into_draft)
     }
 
-    /// Turns it into the draft of the message that it adds, without copying what that says; `None`
-    /// when it adds none.
+    /// Converts to a draft of the message that it adds, without copying the content. `None` if it
+    /// does not add one.
     pub fn into_draft(self) -> Option<Draft> {
         let mut draft = self.op.into_draft()?;
         let fields = self.fields;
@@ -334,7 +335,7 @@ impl StreamOp {
 }
 
 impl StreamOpKind {
-    /// Returns the name that a line has.
+    /// Returns the name of the operation in a line.
     pub fn name(&self) -> &'static str {
         match self {
             Self::System { .. } => "system",
@@ -359,7 +360,7 @@ impl StreamOpKind {
         }
     }
 
-    /// Returns the operation that adds this content: the shortest that loses nothing of it.
+    /// Returns the shortest operation that adds this content without loss.
     pub fn adding(content: Content, role: Option<Role>) -> Self {
         let short = match (&content, &role) {
             (Content::System(body), None) => only_text(body).map(|text| Self::System { text }),
@@ -379,17 +380,17 @@ impl StreamOpKind {
         short.unwrap_or(Self::Commit { content, role })
     }
 
-    /// Returns whether it adds a message, so that it has [`content`](Self::content).
+    /// Returns whether it adds a message, and so has [`content`](Self::content).
     pub fn adds_message(&self) -> bool {
         accepted_fields(self.name()) == MessageFields
     }
 
-    /// Returns the content that it adds; `None` when it adds none.
+    /// Returns the content that it adds; `None` if it does not add a message.
     pub fn content(&self) -> Option<Content> {
         self.adds_message().then(|| self.clone()).and_then(Self::into_content)
     }
 
-    /// Turns it into the content that it adds, without a copy; `None` when it adds none.
+    /// Converts to the content that it adds, without copying. `None` if it does not add a message.
     pub fn into_content(self) -> Option<Content> {
         Some(match self {
             Self::System { text } => Content::system(text),
@@ -426,10 +427,10 @@ impl StreamOpKind {
         })
     }
 
-    /// Turns it into the draft of the message that it adds; `None` when it adds none.
+    /// Converts to a draft of the message that it adds; `None` if it does not add one.
     ///
-    /// The origin follows the kind: what an assistant says comes from the model, a result from
-    /// the tool, all else from the user.
+    /// The author follows from the kind: the model for an assistant message or reasoning, the tool
+    /// for a result, the user for all others.
     fn into_draft(mut self) -> Option<Draft> {
         let role = match &mut self {
             Self::Commit { role, .. } => role.take(),
@@ -456,7 +457,7 @@ fn only_text(body: &Body) -> Option<String> {
     }
 }
 
-/// Takes apart `[reasoning] [text] [call…]`; anything else is not short.
+/// Matches `[reasoning] [text] [call…]`; other content lacks a short form.
 fn short_assistant(body: &Body) -> Option<StreamOpKind> {
     if body.name.is_some() {
         return None;
@@ -482,7 +483,7 @@ fn short_assistant(body: &Body) -> Option<StreamOpKind> {
     };
     let tool_calls = rest.iter().map(call).collect::<Option<Vec<_>>>()?;
     let empty = answer_text.is_empty() && reasoning.is_none() && tool_calls.is_empty();
-    // A line needs something to say, so that a forgotten text is noticed.
+    // A line with neither text nor calls is rejected, so that a forgotten text is noticed.
     (!empty).then(|| StreamOpKind::Assistant {
         text: answer_text.to_owned(),
         reasoning,
@@ -490,16 +491,16 @@ fn short_assistant(body: &Body) -> Option<StreamOpKind> {
     })
 }
 
-/// Which of the shared fields an operation takes.
+/// The shared fields that an operation accepts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum AcceptedFields {
-    /// None: it makes no commit, or one that its record alone describes.
+    /// No fields: it does not create a commit, or one described by its record only.
     Nothing,
     /// `message`, `metadata`, `at`.
     CommitFields,
-    /// Those, `generation_config` and `tools`.
+    /// `CommitFields`, `generation_config` and `tools`.
     TextFields,
-    /// All.
+    /// All shared fields.
     MessageFields,
 }
 

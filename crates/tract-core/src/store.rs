@@ -1,7 +1,8 @@
-//! The border between tract and the stores that keep its bytes.
+//! The traits that a store implements.
 //!
-//! A store keeps objects by hash and moves refs by compare-and-swap; it knows nothing of
-//! messages. There are three levels at which one can be written: `KvEngine` of `tract-kv` (a few
+//! A store keeps objects by hash and moves refs by compare-and-swap; it does not interpret
+//! messages. It can be written at one of three levels: `KvEngine` of `tract-kv` (a few functions
+//! over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
 //! functions over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
 
 mod blocking;
@@ -45,16 +46,17 @@ use crate::id::{BatchId, BlobId, CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 
-/// A place in a store. Only the store that gave it can read it, and it says nothing about order.
+/// The location of an object in a store. Opaque to all other stores, and unordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LocationHint(pub u64);
 
-/// A blob to read: its id and, if a walk gave one, a hint to its place.
+/// A blob to read: its id and, if a walk returned one, a hint to its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobKey {
     /// The id.
     pub id: BlobId,
-    /// Hint to its place. A wrong hint only makes the read slower, since every read is hashed.
+    /// Hint to its location. A wrong hint makes the read slower but never wrong, since every read
+    /// is hashed.
     pub hint: Option<LocationHint>,
 }
 
@@ -78,7 +80,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Makes a query from a commit to the root, with pages of 4,096 commits.
+    /// Creates a query from a commit to the root, with pages of 4,096 commits.
     pub fn from(head: CommitId) -> Self {
         Self { head, until: None, limit: 4096, stop_at: None }
     }
@@ -89,7 +91,7 @@ impl Walk {
 pub struct WalkEntry {
     /// The commit.
     pub commit: Commit,
-    /// Hint to the place of its content.
+    /// Hint to the location of its content.
     pub content: Option<LocationHint>,
 }
 
@@ -104,7 +106,7 @@ pub struct WalkPage {
     pub next: Option<CommitId>,
 }
 
-/// A query of the ref log; the answer is newest first.
+/// A query of the ref log. Results are newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogQuery {
     /// Only moves of this ref.
@@ -112,12 +114,12 @@ pub struct LogQuery {
     /// Only moves of this batch.
     pub batch: Option<BatchId>,
     /// Only moves of batches with this id prefix. The batches of one command share it (see
-    /// [`OperationId::batch_prefix`](crate::OperationId::batch_prefix)), so its moves are found in
-    /// time proportional to their number, not to the length of the log.
+    /// [`OperationId::batch_prefix`](crate::OperationId::batch_prefix)), so the time to find its
+    /// moves is proportional to their number, and not to the length of the log.
     pub batch_prefix: Option<[u8; 8]>,
-    /// Only moves with a lower number.
+    /// Only moves with a lower sequence number.
     pub before: Option<u64>,
-    /// Maximum number of moves; 0 means all.
+    /// Maximum number of moves; 0 is unlimited.
     pub limit: usize,
 }
 
@@ -125,24 +127,25 @@ pub struct LogQuery {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// An acknowledged write survives the end of the process and of the machine's power.
+    /// An acknowledged write survives a crash of the process and a power failure.
     pub durable: bool,
     /// Several processes may use the same store at once.
     pub multi_process: bool,
-    /// Data survives closing and opening again.
+    /// Data survives closing and reopening.
     pub persistent: bool,
-    /// It can list and delete objects that nothing needs.
+    /// The store can list objects and delete unreachable ones.
     pub collects_garbage: bool,
-    /// A ref under `erasures/` deletes the blob that it names, and keeps it from being stored again.
+    /// A ref under `erasures/` deletes the blob in its name, and prevents it from being stored
+    /// again.
     pub erases: bool,
-    /// Blobs can be written again, smaller.
+    /// Blobs can be rewritten in a smaller form.
     pub repacks: bool,
-    /// Damaged and missing objects can be replaced by sound copies.
+    /// Damaged and missing objects can be replaced by intact copies.
     pub restores: bool,
 }
 
 impl Capabilities {
-    /// A store that forgets when it is dropped.
+    /// A store that is lost when it is dropped.
     pub const IN_MEMORY: Self = Self {
         durable: false,
         multi_process: false,
@@ -157,25 +160,25 @@ impl Capabilities {
     /// A store on disk or on a server, for several processes.
     pub const MANY_PROCESSES: Self = Self { multi_process: true, ..Self::ONE_PROCESS };
 
-    /// The same store, which can also collect garbage.
+    /// Adds the capability to collect garbage.
     #[must_use]
     pub const fn collecting(self) -> Self {
         Self { collects_garbage: true, ..self }
     }
 
-    /// The same store, which can also erase.
+    /// Adds the capability to erase.
     #[must_use]
     pub const fn erasing(self) -> Self {
         Self { erases: true, ..self }
     }
 
-    /// The same store, which can also replace damaged objects.
+    /// Adds the capability to replace damaged objects.
     #[must_use]
     pub const fn restoring(self) -> Self {
         Self { restores: true, ..self }
     }
 
-    /// The same store, which can also repack, if `repacks`.
+    /// Sets the capability to repack.
     #[must_use]
     pub const fn repacking(self, repacks: bool) -> Self {
         Self { repacks, ..self }
@@ -190,7 +193,7 @@ pub struct StoreStats {
     pub commits: u64,
     /// Blobs.
     pub blobs: u64,
-    /// Bytes of blobs as they are stored: compressed ones take less than they hold.
+    /// Bytes of blobs as stored, after compression.
     pub blob_bytes: u64,
     /// Bytes in commit records.
     pub commit_bytes: u64,
@@ -202,20 +205,20 @@ pub struct StoreStats {
     pub refs: u64,
     /// Entries of the ref log.
     pub log_entries: u64,
-    /// Derived rows of all kinds, the tool index apart.
+    /// Derived rows of all kinds, without the tool index.
     pub derived: u64,
     /// Bytes in derived rows.
     pub derived_bytes: u64,
-    /// Bytes that the whole store takes on disk, all repositories together; 0 in memory.
+    /// Bytes of the whole store on disk, including all repositories; 0 in memory.
     pub disk_bytes: u64,
 }
 
-/// Damage that the store's own check found: in its engine, indexes, places or log.
+/// Damage found by the store's own check: in its engine, indexes, locations or log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The damaged object, if it is one.
     pub object: Option<ObjectId>,
-    /// What is wrong.
+    /// The defect.
     pub what: String,
     /// Whether only derived data is damaged, which can be rebuilt.
     pub derived: bool,
@@ -227,33 +230,33 @@ pub trait ObjectRepository: Send + Sync {
     /// Reads blobs.
     ///
     /// # Behavior
-    /// - Gives one answer per key, in order; `None` for what is not stored.
-    /// - The same id twice gives the same answer twice.
-    /// - Reads any number of ids in one call.
+    /// - Returns one result per key, in order; `None` for a blob that is not stored.
+    /// - A repeated id is returned each time.
+    /// - Accepts any number of ids in one call.
     ///
     /// # Errors
-    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    /// `Corrupt`, with the object, if stored bytes do not hash to their id.
     async fn blobs(&self, repo: &RepoName, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>>;
 
     /// Reads toolsets.
     ///
     /// # Behavior
-    /// - Gives one answer per id, in order; `None` for what is not stored.
-    /// - A toolset keeps order and repeats; the empty one is a toolset.
+    /// - Returns one result per id, in order; `None` for a toolset that is not stored.
+    /// - Keeps order and repeats of a toolset; the empty toolset is valid.
     ///
     /// # Errors
-    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    /// `Corrupt`, with the object, if stored bytes do not hash to their id.
     async fn toolsets(
         &self,
         repo: &RepoName,
         ids: &[ToolsetId],
     ) -> StoreResult<Vec<Option<Toolset>>>;
 
-    /// Finds the objects whose id begins with these digits: commits, blobs, toolsets and tools.
+    /// Finds the objects whose id starts with these digits: commits, blobs, toolsets and tools.
     ///
     /// # Behavior
-    /// - Gives at most `limit` ids, sorted: commits, then blobs, toolsets and tools, so that no
-    ///   number of other objects hides a commit. Finds nothing of other repositories.
+    /// - Returns at most `limit` ids, sorted: commits, then blobs, toolsets and tools, so that
+    ///   other objects never hide a commit. Searches this repository only.
     async fn resolve_prefix(
         &self,
         repo: &RepoName,
@@ -268,24 +271,23 @@ pub trait CommitRepository: Send + Sync {
     /// Reads commits.
     ///
     /// # Behavior
-    /// - Gives one answer per id, in order; `None` for what is not stored.
-    /// - A commit is complete: all that its record says is there.
+    /// - Returns one result per id, in order; `None` for a commit that is not stored.
+    /// - A commit that is returned is complete: the objects in its record are stored.
     ///
     /// # Errors
-    /// `Corrupt` naming the object when stored bytes do not hash to their id.
+    /// `Corrupt`, with the object, if stored bytes do not hash to their id.
     async fn commits(&self, repo: &RepoName, ids: &[CommitId]) -> StoreResult<Vec<Option<Commit>>>;
 
     /// Walks first parents, newest first.
     ///
     /// # Behavior
-    /// - Equals following `parents[0]` one by one, regardless of the places that the store
-    ///   assigned.
+    /// - Equals following `parents[0]` step by step, whatever locations the store assigned.
     /// - Ends at the root, before `until`, before a commit with a `stop_at` row, or after `limit`
-    ///   commits, and then says where to continue. Of a head that is `until`, none is read.
-    /// - Pages join without gap or repeat while others write.
+    ///   commits, and then returns where to continue. If `head` is `until`, the page is empty.
+    /// - Pages neither overlap nor have gaps, even if others write in between.
     ///
     /// # Errors
-    /// `Missing` when `head` or a parent is not stored; `Corrupt` when a record is damaged.
+    /// `Missing` if `head` or a parent is not stored; `Corrupt` if a record is damaged.
     async fn walk(&self, repo: &RepoName, walk: Walk) -> StoreResult<WalkPage>;
 }
 
@@ -295,29 +297,30 @@ pub trait ToolRepository: ObjectRepository + CommitRepository {
     /// Reads definitions from the tool index.
     ///
     /// # Behavior
-    /// - Gives one answer per id, in order; `None` for a tool never seen.
+    /// - Returns one result per id, in order; `None` for an unknown tool.
     async fn tools(
         &self,
         repo: &RepoName,
         ids: &[ToolId],
     ) -> StoreResult<Vec<Option<ToolDefinition>>>;
 
-    /// Reads all versions of a name.
+    /// Reads all definitions with this name.
     ///
     /// # Behavior
-    /// - Orders them by the time of the first commit that has them, then by that commit's id.
+    /// - Sorted by the time of the first commit with the definition in force, then by that commit's
+    ///   id.
     async fn tools_by_name(&self, repo: &RepoName, name: &str) -> StoreResult<Vec<ToolDefinition>>;
 
-    /// Lists the names in the tool index, sorted, each once.
+    /// Lists the distinct names in the tool index, sorted.
     async fn tool_names(&self, repo: &RepoName) -> StoreResult<Vec<String>>;
 
-    /// Reads the identities of the tools in force after a commit.
+    /// Reads the ids of the tools in force after a commit.
     ///
     /// # Behavior
-    /// - Keeps order and repeats; empty when the commit has no toolset or an empty one.
+    /// - Keeps order and repeats; empty if the commit lacks a toolset, or has an empty one.
     ///
     /// # Errors
-    /// `Missing` when the commit or its toolset is not stored.
+    /// `Missing` if the commit or its toolset is not stored.
     async fn tool_ids_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<ToolId>> {
         Ok(toolset_of(self, repo, commit)
             .await?
@@ -327,13 +330,13 @@ pub trait ToolRepository: ObjectRepository + CommitRepository {
             .collect())
     }
 
-    /// Reads the schemas of the tools in force after a commit, as they were given to it.
+    /// Reads the schemas of the tools in force after a commit, as given to that commit.
     ///
     /// # Behavior
-    /// - Keeps order and repeats; the bytes are those given to that commit.
+    /// - Keeps order and repeats, and the exact bytes given to that commit.
     ///
     /// # Errors
-    /// `Missing` when the commit, its toolset or a schema is not stored.
+    /// `Missing` if the commit, its toolset or a schema is not stored.
     async fn tools_of(&self, repo: &RepoName, commit: CommitId) -> StoreResult<Vec<Blob>> {
         let Some(toolset) = toolset_of(self, repo, commit).await? else { return Ok(Vec::new()) };
         let keys: Vec<BlobKey> =
@@ -364,12 +367,12 @@ pub trait RefRepository: Send + Sync {
     /// Reads refs.
     ///
     /// # Behavior
-    /// - Gives one answer per name, in order; `None` for what does not exist.
-    /// - A symbolic ref is given as it is, not followed.
+    /// - Returns one result per name, in order; `None` for a ref that does not exist.
+    /// - Does not follow a symbolic ref.
     async fn refs(&self, repo: &RepoName, names: &[RefName])
     -> StoreResult<Vec<Option<RefTarget>>>;
 
-    /// Lists the refs whose name begins with `prefix`, sorted by name.
+    /// Lists the refs whose name starts with `prefix`, sorted by name.
     async fn list_refs(
         &self,
         repo: &RepoName,
@@ -379,9 +382,9 @@ pub trait RefRepository: Send + Sync {
     /// Reads the ref log, newest first.
     ///
     /// # Behavior
-    /// - Replaying all entries from the oldest, from no refs at all, gives the refs.
-    /// - A write that moved nothing logged nothing.
-    /// - A query by batch or by its prefix reads an index, not the whole log.
+    /// - Replaying all entries from the oldest, starting without refs, yields the current refs.
+    /// - A write that moved no ref is not logged.
+    /// - A query by batch or by its prefix uses an index and does not scan the log.
     async fn ref_log(&self, repo: &RepoName, query: &LogQuery) -> StoreResult<Vec<LogEntry>>;
 }
 
@@ -391,7 +394,7 @@ pub trait DerivedRepository: Send + Sync {
     /// Reads the derived rows of a kind.
     ///
     /// # Behavior
-    /// - Gives one answer per commit, in order; `None` where there is none.
+    /// - Returns one result per commit, in order; `None` for a commit without such a row.
     async fn derived(
         &self,
         repo: &RepoName,
@@ -399,9 +402,8 @@ pub trait DerivedRepository: Send + Sync {
         commits: &[CommitId],
     ) -> StoreResult<Vec<Option<Bytes>>>;
 
-    /// Lists the commits that have a derived row of a kind, each once, in any order; `None` from a
-    /// store that would have to look at every commit for that. A row that is damaged may be listed
-    /// or not.
+    /// Lists the commits with a derived row of a kind, each once, in any order; `None` from a store
+    /// that would have to scan all commits. A damaged row may be listed or not.
     async fn derived_commits(
         &self,
         _repo: &RepoName,
@@ -410,11 +412,11 @@ pub trait DerivedRepository: Send + Sync {
         Ok(None)
     }
 
-    /// Deletes all derived rows of the repository, the tool index and the places apart.
+    /// Deletes all derived rows of the repository, except for the tool index and the locations.
     async fn drop_derived(&self, repo: &RepoName) -> StoreResult<()>;
 }
 
-/// A store: keeps the objects of many repositories by hash, and moves their refs.
+/// A store, which keeps the objects of any number of repositories by hash, and moves their refs.
 #[async_trait]
 pub trait Store:
     ObjectRepository
@@ -428,32 +430,32 @@ pub trait Store:
     /// Returns the engine's name, such as `sqlite`.
     fn backend(&self) -> &'static str;
 
-    /// Returns what the store can do.
+    /// Returns the capabilities of the store.
     fn capabilities(&self) -> Capabilities;
 
-    /// Writes a batch: all of it, or nothing.
+    /// Writes a batch atomically.
     ///
     /// # Behavior
-    /// - Checks in order: whether the batch's id is in the ref log (`Already`), every `expect`,
-    ///   that everything required is stored or in the batch; then writes what is not yet stored,
-    ///   moves the refs and logs the moves.
-    /// - An edit whose value is already there succeeds regardless of what it expects, and logs
-    ///   nothing.
-    /// - Of racing batches with one expectation and different values exactly one is `Done`.
-    /// - A batch that is refused leaves no trace.
-    /// - Writing what is stored already changes nothing.
-    /// - When the answer is `Done`, the write is as durable as [`Capabilities::durable`] says.
-    /// - An edit that makes `erasures/<blob>` deletes that blob in the same write, where the store
-    ///   can erase ([`Capabilities::erases`]). While that ref exists, a batch that brings the blob is
-    ///   refused with `Erased`, and so is one that requires it or has a new commit or toolset that
-    ///   links to it. A batch that names the erasure itself may link to the blob; one that deletes
-    ///   the ref may bring it.
+    /// - Checks, in this order, whether the batch's id is in the ref log (`Already`), every
+    ///   `expect`, and whether everything required is stored or in the batch. Then writes the
+    ///   objects that are not stored yet, moves the refs and logs the moves.
+    /// - An edit to the current value succeeds whatever it expects, and is not logged.
+    /// - Of concurrent batches with the same expectation and different values exactly one is
+    ///   `Done`.
+    /// - A rejected batch leaves no trace.
+    /// - Writing an object that is stored already changes nothing.
+    /// - When the result is `Done`, the write has the durability of [`Capabilities::durable`].
+    /// - An edit that creates `erasures/<blob>` deletes that blob in the same write, if the store
+    ///   can erase ([`Capabilities::erases`]). While that ref exists, a batch is rejected with
+    ///   `Erased` if it contains the blob, requires it, or has a new commit or toolset that links
+    ///   to it. A batch with an edit of the erasure itself may link to the blob; one that deletes
+    ///   the ref may contain it.
     ///
     /// # Errors
-    /// `Missing` when something required or linked to ([`Batch::links`]) is neither stored nor in the
-    /// batch: a commit's parent, content, verbatim, changes, keeps or toolset, a toolset's schema, the
-    /// commit of a tool row or a derived row; `Invalid` for two edits of one ref, and for a ref that
-    /// would point where its kind may not: a store calls [`Batch::check_refs`] before anything else.
+    /// `Missing` if something required or linked to ([`Batch::links`]) is neither stored nor in the
+    /// batch: a commit's parent, content, verbatim, changes, keeps or toolset, a toolset's schema,
+    /// or the commit of a tool row or a derived row. `Invalid` for two edits of one ref, and for a
+    /// target that is not valid for its kind of ref: a store calls [`Batch::check_refs`] first.
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied>;
 
     /// Lists the repositories, sorted by name.
@@ -462,33 +464,33 @@ pub trait Store:
     /// Counts the objects and bytes of a repository.
     async fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
 
-    /// Checks what only the store can: its engine's file, places against parents, the tool index,
-    /// checksums of the ref log. With `repair`, rebuilds what is derived.
+    /// Runs the checks that only the store can do: its engine's file, locations against parents,
+    /// the tool index, checksums of the ref log. With `repair`, rebuilds derived data.
     async fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
 
-    /// Puts sound copies of objects in the place of those that a repository lacks or holds damaged.
+    /// Stores intact copies of objects that are missing or damaged in a repository.
     ///
     /// # Behavior
-    /// - Returns the objects that were written. One that reads whole stays as it is, and is not among
-    ///   them.
-    /// - A blob that was erased is left out.
-    /// - What the objects link to need not be stored: it may be damaged as well, and be restored later.
-    /// - When something was written, this counts as a write that stores objects which its own ref moves
-    ///   do not reach.
-    /// - Where a restored commit lies may be new to derived data; [`check`](Self::check) with repair
-    ///   brings that up to date.
+    /// - Returns the objects that were written. An intact object is not written, and not returned.
+    /// - Erased blobs are skipped.
+    /// - The objects that a copy links to need not be stored: they may be damaged too, and be
+    ///   restored later.
+    /// - If something was written, this counts as a write with objects that its own ref moves do
+    ///   not reach.
+    /// - Derived data may not contain the location of a restored commit; [`check`](Self::check)
+    ///   with repair updates it.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot replace objects.
+    /// `Unsupported` if the store cannot replace objects.
     async fn restore(&self, _repo: &RepoName, _copies: ObjectCopies) -> StoreResult<Vec<ObjectId>> {
         Err(restore::unsupported(self.backend()))
     }
 
-    /// Lists stored objects, in an order in which no page repeats or leaves out an object that is
-    /// stored before the first page and not swept before the last.
+    /// Lists stored objects. Every object that is stored before the first page and not swept before
+    /// the last is listed exactly once.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot collect garbage.
+    /// `Unsupported` if the store cannot collect garbage.
     async fn list_objects(
         &self,
         _repo: &RepoName,
@@ -497,33 +499,34 @@ pub trait Store:
         Err(sweep::unsupported(self.backend(), "list_objects"))
     }
 
-    /// Reads how far the writes of a repository have come.
+    /// Reads the position of the writes of a repository.
     ///
     /// # Behavior
-    /// - Every write that stores an object or moves a ref changes it; nothing else does.
-    /// - A write that stores objects which its own ref moves do not reach raises the second count,
+    /// - Every write that stores an object or moves a ref changes it; no other call does.
+    /// - A write that stores objects not reached by its own ref moves increases the second count,
     ///   whether it moves a ref or not ([`Batch::stores_ahead`]).
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot collect garbage.
+    /// `Unsupported` if the store cannot collect garbage.
     async fn write_position(&self, _repo: &RepoName) -> StoreResult<WritePosition> {
         Err(sweep::unsupported(self.backend(), "write_position"))
     }
 
-    /// Deletes objects of a repository, all of them or none, if its position is still the given
-    /// one.
+    /// Deletes objects of a repository, all of them or none, if its position is still the one in
+    /// `sweep`.
     ///
     /// # Behavior
-    /// - Answers `Moved` with the position, and deletes nothing, when others wrote meanwhile.
-    /// - What is deleted is not stored: reads give `None`, a batch that needs it is refused with
-    ///   `Missing` by every handle and process, also by one that remembers it, and storing it again works.
-    /// - Derived rows of deleted commits go with them.
-    /// - The ref log stays as it is, also where it names what is deleted.
-    /// - Other objects and other repositories stay as they are.
-    /// - When the answer is `Done`, the deletion is as durable as a write.
+    /// - Returns `Moved` with the new position, and deletes nothing, if others wrote in between.
+    /// - Deleted objects are not stored any longer: reads return `None`. Every handle and process
+    ///   rejects a batch that needs one with `Missing`, even if it has the object cached. Storing
+    ///   it again works.
+    /// - Derived rows of deleted commits are deleted too.
+    /// - The ref log is unchanged, even where it contains ids of deleted objects.
+    /// - Other objects and other repositories are unchanged.
+    /// - When the result is `Done`, the deletion is as durable as a write.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot collect garbage.
+    /// `Unsupported` if the store cannot collect garbage.
     async fn sweep(&self, _repo: &RepoName, _sweep: Sweep) -> StoreResult<SweepAnswer> {
         Err(sweep::unsupported(self.backend(), "sweep"))
     }
@@ -531,33 +534,34 @@ pub trait Store:
     /// Returns unused space to the file system, in steps short enough for concurrent writers.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot collect garbage.
+    /// `Unsupported` if the store cannot collect garbage.
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         Err(sweep::unsupported(self.backend(), "release_space"))
     }
 
-    /// Makes bytes that were deleted unrecoverable in the files of the store, as far as the engine
-    /// can, and says where they may remain. Does no harm when nothing was deleted.
+    /// Makes deleted bytes unrecoverable in the files of the store, as far as the engine can, and
+    /// reports where they may remain. Harmless if nothing was deleted.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot erase; `Busy` when others use the store, and then it has
-    /// to be done again; `ReadOnly` when this user may not, and then the message says what who may
-    /// does.
+    /// `Unsupported` if the store cannot erase; `Busy` if others use the store, in which case it
+    /// has to be repeated; `ReadOnly` if this user lacks the permission, with instructions for one
+    /// who has it.
     async fn wipe(&self) -> StoreResult<WipeReport> {
         Err(erase::unsupported(self.backend(), "wipe"))
     }
 
-    /// Does one step of a repack, which writes the blobs of a repository again so that they take less
-    /// room: compressed with a dictionary that was trained on them.
+    /// Does one step of a repack, which rewrites the blobs of a repository in less space:
+    /// compressed with a dictionary that was trained on them.
     ///
     /// # Behavior
     /// - Objects, refs and the ref log read the same before, between and after the steps.
-    /// - Others may write between the steps, also to the same blobs.
-    /// - A repack that was cut short leaves a sound store, and can begin again.
-    /// - After an erasure, [`wipe`](Self::wipe) also removes every dictionary that was trained before it.
+    /// - Others may write between the steps, even the same blobs.
+    /// - An interrupted repack leaves an intact store, and can be started again.
+    /// - After an erasure, [`wipe`](Self::wipe) also deletes every dictionary that was trained
+    ///   before it.
     ///
     /// # Errors
-    /// `Unsupported` when the store cannot repack.
+    /// `Unsupported` if the store cannot repack.
     async fn repack(&self, _repo: &RepoName, _step: RepackStep) -> StoreResult<RepackPage> {
         Err(repack::unsupported(self.backend()))
     }

@@ -1,11 +1,11 @@
 //! Telemetry: spans of model calls, agent runs, tools, compiles and store writes, for `tracing`.
 //!
-//! The names are in [`names`], and always compiled. The spans themselves need the feature
-//! `telemetry`; without it no function here does anything and no `tracing` is linked. The crates of
-//! tract call these functions, so that there is one place for each span.
+//! The names are in [`names`] and always compiled. The spans need the feature `telemetry`: without
+//! it the functions here do nothing, and `tracing` is not linked. All crates of tract call these
+//! functions, so that each span is defined in one place.
 //!
-//! Prompts, answers, arguments and results are left out, unless [`capture_content`] turns them on:
-//! [`names::TRACT_COMMIT`] names the commit that contains them.
+//! Prompts, answers, arguments and results are left out unless [`capture_content`] enables them:
+//! the span has the id of the commit that contains them ([`names::TRACT_COMMIT`]).
 
 #[cfg(feature = "telemetry")]
 mod content;
@@ -22,12 +22,12 @@ pub use self::span::{
 
 static CAPTURES_CONTENT: AtomicBool = AtomicBool::new(false);
 
-/// Turns content in spans on or off, for the whole process; off by default.
+/// Enables or disables content in spans, for the whole process; disabled by default.
 pub fn capture_content(on: bool) {
     CAPTURES_CONTENT.store(on, Ordering::Relaxed);
 }
 
-/// Returns whether spans have content.
+/// Returns whether spans contain content.
 pub fn captures_content() -> bool {
     cfg!(feature = "telemetry") && CAPTURES_CONTENT.load(Ordering::Relaxed)
 }

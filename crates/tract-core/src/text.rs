@@ -1,4 +1,4 @@
-//! JSON kept as canonical text.
+//! Text for people, and JSON kept as canonical text.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 
 use crate::json::{self, Escapes, JsonError};
 
-/// Returns whether a character changes how other text is shown, or carries text that is not shown:
+/// Returns whether a character changes the display of other text, or is not displayed itself:
 /// controls, bidirectional marks, zero-width spaces and fillers, tags.
 ///
-/// Joiners and variation selectors are not among them, since emoji and many scripts need them.
+/// Joiners and variation selectors are excluded, since emoji and many scripts need them.
 pub fn is_format_control(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -38,8 +38,8 @@ pub fn is_format_control(character: char) -> bool {
         )
 }
 
-/// Writes format controls as escapes such as `\\u{202e}`, so that what is shown is what is stored; those
-/// that `keep` accepts stay.
+/// Escapes format controls, for example as `\\u{202e}`, so that the displayed text shows everything
+/// that is stored. Characters accepted by `keep` are not escaped.
 ///
 /// ```
 /// use tract_core::text::escape_controls;
@@ -67,8 +67,8 @@ pub fn escape_controls(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// Writes a text as a part of a url: all but ASCII letters, digits and the marks in `kept` as `%` and
-/// two digits for each byte.
+/// Percent-encodes a text for a URL: every byte except ASCII letters, digits and the characters in
+/// `kept`.
 ///
 /// ```
 /// assert_eq!(tract_core::text::percent_encoded("a b/é", "/"), "a%20b/%C3%A9");
@@ -84,7 +84,7 @@ pub fn percent_encoded(text: &str, kept: &str) -> String {
     out
 }
 
-/// Returns the first characters of a text, and how many are left.
+/// Returns the first `most` characters of a text, and the number of the others.
 ///
 /// ```
 /// assert_eq!(tract_core::text::beginning("äöü", 2), ("äö", 1));
@@ -100,8 +100,8 @@ pub fn beginning(text: &str, most: usize) -> (&str, usize) {
     }
 }
 
-/// Returns whether a character cannot be seen, or looks like a space and is none: two texts that
-/// differ in such characters alone look the same.
+/// Returns whether a character is invisible, or looks like a space but is another character. Two
+/// texts that differ only in such characters look the same.
 pub fn is_invisible(character: char) -> bool {
     is_format_control(character)
         || character != ' ' && character.is_whitespace()
@@ -114,7 +114,7 @@ pub fn is_invisible(character: char) -> bool {
         )
 }
 
-/// Returns a number with its thousands apart: `2,423`.
+/// Formats a number with thousands separators: `2,423`.
 pub fn number(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -127,7 +127,7 @@ pub fn number(n: u64) -> String {
     out
 }
 
-/// Returns a number of things, of which the singular is given.
+/// Formats a number with a noun, which is given in the singular.
 ///
 /// ```
 /// use tract_core::text::count;
@@ -146,7 +146,7 @@ pub fn count(n: usize, thing: &str) -> String {
     }
 }
 
-/// A JSON value as its canonical text (rule `pyjson-raw-1`): equal values are equal texts, and
+/// A JSON value as its canonical text (rule `pyjson-raw-1`): equal values have equal texts, and
 /// numbers keep every digit.
 ///
 /// ```
@@ -159,17 +159,15 @@ pub fn count(n: usize, thing: &str) -> String {
 pub struct JsonText(Arc<str>);
 
 impl JsonText {
-    /// Brings a JSON text into canonical form.
+    /// Converts a JSON text to canonical form.
     ///
     /// # Errors
-    /// [`JsonError`] when the text is no JSON, or JSON that has no canonical form.
+    /// [`JsonError`] if the text is not valid JSON, or cannot be written canonically.
     pub fn new(text: &str) -> Result<Self, JsonError> {
         json::canonical(text, Escapes::Raw).map(|text| Self(text.into()))
     }
 
-    /// Wraps a text that must be canonical already.
-    ///
-    /// Returns `None` when it is not.
+    /// Wraps a text that is canonical already; `None` if it is not.
     pub fn from_canonical(text: &str) -> Option<Self> {
         json::is_canonical(text, Escapes::Raw).then(|| Self(text.into()))
     }
@@ -177,7 +175,7 @@ impl JsonText {
     /// Serializes any value.
     ///
     /// # Errors
-    /// When the value does not serialize, or has no canonical form.
+    /// If the value does not serialize, or its JSON cannot be written canonically.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         let text = serde_json::to_string(value)?;
         Self::new(&text).map_err(serde::ser::Error::custom)
@@ -188,7 +186,7 @@ impl JsonText {
         &self.0
     }
 
-    /// Returns the text as a `RawValue`, which serializes as it is.
+    /// Returns the text as a `RawValue`, which serializes unchanged.
     pub fn raw(&self) -> Box<RawValue> {
         RawValue::from_string(self.0.to_string()).expect("canonical text is JSON")
     }

@@ -1,47 +1,48 @@
-//! Times as text: RFC 3339 in and out, to the microsecond; and as people write them on a command line.
+//! Parses and formats times: RFC 3339 to the microsecond, and the forms accepted on a command line.
 
 use std::time::Duration;
 
-/// A text that is no RFC 3339 time.
+/// Error of a text that is not an RFC 3339 time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected an RFC 3339 time such as 2026-01-31T09:30:00Z, found {found:?}: {why}")]
 pub struct TimeError {
-    /// The text, cut at 80 characters.
+    /// The text, truncated to 80 characters.
     pub found: String,
-    /// What is wrong with it.
+    /// The violated rule.
     pub why: &'static str,
 }
 
-/// A text that is neither a time nor a day nor a duration.
+/// Error of a text that is neither a time nor a day nor a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a time such as 2026-01-31T09:30:00Z, a day such as 2026-01-31, or a duration such as \
      2h, found {found:?}: {why}"
 )]
 pub struct TimeWordError {
-    /// The text, cut at 80 characters.
+    /// The text, truncated to 80 characters.
     pub found: String,
-    /// What is wrong with it.
+    /// The violated rule.
     pub why: String,
 }
 
-/// The moment that a day alone means.
+/// The moment of a day that a date without a time stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DayEdge {
-    /// The first one.
+    /// The first microsecond.
     Start,
-    /// The last one.
+    /// The last microsecond.
     End,
 }
 
 const DAY: i64 = 86_400;
 
-/// Reads a time as people write it: microseconds since 1970, UTC.
+/// Parses a time as written on a command line. Returns microseconds since 1970, UTC.
 ///
 /// # Behavior
-/// - An RFC 3339 time. Seconds and offset may be absent; then it is UTC. A space may replace the `T`.
-/// - A day, UTC: `day` says which moment of it.
-/// - A duration, as [`parse_duration`] reads it: as long before `now_us`.
+/// - An RFC 3339 time. Seconds and offset are optional; the default offset is UTC. A space may
+///   replace the `T`.
+/// - A date, in UTC. `day` determines which moment of it is returned.
+/// - A duration, in the form of [`parse_duration`]. It is subtracted from `now_us`.
 ///
 /// ```
 /// use tract_core::time::{DayEdge, parse_time};
@@ -53,7 +54,7 @@ const DAY: i64 = 86_400;
 /// ```
 ///
 /// # Errors
-/// [`TimeWordError`] when the text is anything else.
+/// [`TimeWordError`] for any other text.
 pub fn parse_time(text: &str, now_us: i64, day: DayEdge) -> Result<i64, TimeWordError> {
     let bad = |why: String| TimeWordError { found: text.chars().take(80).collect(), why };
     let word = text.trim();
@@ -76,7 +77,7 @@ pub fn parse_time(text: &str, now_us: i64, day: DayEdge) -> Result<i64, TimeWord
     parse(&time).map_err(|why| bad(why.to_owned()))
 }
 
-/// Reads a duration: numbers, each with one of the units `s`, `m`, `h`, `d` and `w`.
+/// Parses a duration: numbers, each with one of the units `s`, `m`, `h`, `d` and `w`.
 ///
 /// ```
 /// use tract_core::time::parse_duration;
@@ -85,7 +86,7 @@ pub fn parse_time(text: &str, now_us: i64, day: DayEdge) -> Result<i64, TimeWord
 /// ```
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The violated rule, with the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = || format!("expected a number and s, m, h, d or w, such as 30d, found {text:?}");
     let too_long = || format!("too long: {text}");
@@ -113,12 +114,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a time: microseconds since 1970, UTC.
+/// Parses an RFC 3339 time. Returns microseconds since 1970, UTC.
 ///
 /// # Behavior
-/// - `T` and `Z` may be in lower case; an offset such as `+02:00` is taken into account.
-/// - Digits of a second beyond the sixth are dropped, towards the past.
-/// - The 61st second of a minute is refused: it has no number of its own.
+/// - `T` and `Z` may be in lower case; an offset such as `+02:00` is applied.
+/// - Digits after the microseconds are dropped, which rounds towards the past.
+/// - A leap second (`:60`) is rejected: Unix time cannot represent it.
 ///
 /// ```
 /// use tract_core::time::parse_rfc3339;
@@ -128,7 +129,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// ```
 ///
 /// # Errors
-/// [`TimeError`] when the text is anything else.
+/// [`TimeError`] for any other text.
 pub fn parse_rfc3339(text: &str) -> Result<i64, TimeError> {
     parse(text).map_err(|why| TimeError { found: text.chars().take(80).collect(), why })
 }
@@ -169,9 +170,10 @@ fn parse(text: &str) -> Result<i64, &'static str> {
     Ok((seconds - offset) * 1_000_000 + micros)
 }
 
-/// Writes a time given in microseconds since 1970, UTC: with six digits of a second, or none.
+/// Formats a time given in microseconds since 1970, UTC. The fraction has six digits, or is left
+/// out if it is zero.
 ///
-/// Returns `None` outside of the years 0 to 9999, which RFC 3339 cannot name.
+/// Returns `None` outside of the years 0 to 9999, which RFC 3339 cannot represent.
 ///
 /// ```
 /// use tract_core::time::format_rfc3339;
@@ -209,7 +211,7 @@ fn literal(rest: &mut &[u8], any_of: &[u8], why: &'static str) -> Result<(), &'s
     }
 }
 
-/// Reads `.` and digits, where present, as microseconds.
+/// Parses an optional fraction. Returns microseconds.
 fn fraction(rest: &mut &[u8]) -> Result<i64, &'static str> {
     let Some(tail) = rest.strip_prefix(b".") else { return Ok(0) };
     let digits = tail.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -222,7 +224,7 @@ fn fraction(rest: &mut &[u8]) -> Result<i64, &'static str> {
     Ok(six.fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
 }
 
-/// Reads `Z` or an offset: seconds east of UTC.
+/// Parses `Z` or an offset. Returns seconds east of UTC.
 fn offset(rest: &mut &[u8]) -> Result<i64, &'static str> {
     let why = "\"Z\" or an offset such as \"+02:00\" follows the time";
     let (sign, tail) = rest.split_first().ok_or(why)?;
@@ -253,7 +255,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
 }
 
 // Both follow Howard Hinnant's "chrono-compatible low-level date algorithms": eras of 400 years,
-// years that begin in March, so that the leap day is a year's last.
+// with years that start in March, so that a leap day is the last day of its year.
 
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };

@@ -1,7 +1,7 @@
-//! Tools: typed affordances, their results, their failures, and what a running one may reach.
+//! Tools: their traits, results, errors, and the context of a call.
 //!
-//! A [`Tool`] is typed; code that runs tools holds `dyn` [`DynTool`]s, which every `Tool` is. A
-//! tool whose schema is known only while the program runs implements [`DynTool`] itself.
+//! A [`Tool`] is typed. Code that runs tools uses `dyn` [`DynTool`], which every `Tool` implements.
+//! A tool whose schema is only known at run time implements [`DynTool`] itself.
 
 mod bound;
 mod context;
@@ -22,7 +22,7 @@ pub use self::result::{RenderedValue, ToolResult};
 use crate::json::{self, Escapes};
 use crate::schema::ToolSchema;
 
-/// The arguments of a tool as a type, with the JSON Schema that advertises it.
+/// The arguments of a tool as a type, with their JSON Schema.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -38,11 +38,11 @@ use crate::schema::ToolSchema;
 pub trait ToolParams: DeserializeOwned + Send + 'static {
     /// Returns the JSON Schema of the arguments, as JSON text of an object.
     ///
-    /// What it advertises is what deserializing accepts: nothing more, nothing less.
+    /// Deserialization must accept exactly the values that are valid under the schema.
     fn schema() -> Cow<'static, str>;
 }
 
-/// The arguments of a tool that takes none.
+/// The arguments of a tool without arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoParams {}
@@ -53,26 +53,26 @@ impl ToolParams for NoParams {
     }
 }
 
-/// Promises of a tool about its effects. Those of foreign tools are hints, not facts.
+/// Declared effects of a tool. For foreign tools they are hints, not facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ToolTraits {
-    /// It changes nothing; only such tools may run in parallel.
+    /// It changes nothing. Only such tools may run in parallel.
     pub read_only: bool,
-    /// Calling it again with the same arguments changes nothing more.
+    /// Repeating a call with the same arguments changes nothing more.
     pub idempotent: bool,
     /// It may destroy data.
     pub destructive: bool,
 }
 
 impl ToolTraits {
-    /// Promises nothing.
+    /// Declares nothing.
     pub const fn new() -> Self {
         Self { read_only: false, idempotent: false, destructive: false }
     }
 
-    /// Promises that nothing is changed, which makes it idempotent too.
+    /// Declares that the tool changes nothing, which also makes it idempotent.
     #[must_use]
     pub const fn read_only(mut self) -> Self {
         self.read_only = true;
@@ -80,8 +80,8 @@ impl ToolTraits {
         self
     }
 
-    /// Returns what a model reads of a call of the tool that was started and not answered; the reason
-    /// continues the sentence, as in `was cancelled`. The hint is for tools that change nothing.
+    /// Returns the text for the model about a call that was started but not answered. `reason`
+    /// continues the sentence, as in `was cancelled`. `hint` is used only for read-only tools.
     ///
     /// ```
     /// use tract_core::ToolTraits;
@@ -103,14 +103,14 @@ impl ToolTraits {
         format!("outcome unknown: tool {tool:?} {reason}, and it may have run: {then}")
     }
 
-    /// Promises that a second call changes nothing more.
+    /// Declares that repeating a call changes nothing more.
     #[must_use]
     pub const fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// Warns that what it changes may be lost for good.
+    /// Declares that the tool may destroy data.
     #[must_use]
     pub const fn destructive(mut self) -> Self {
         self.destructive = true;
@@ -139,36 +139,36 @@ impl ToolTraits {
 /// ```
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// The arguments.
+    /// The type of the arguments.
     type Params: ToolParams;
-    /// What a call gives.
+    /// The type of the value that a call returns.
     type Output: Serialize + Send + Sync + 'static;
 
-    /// Returns the name that models call it by.
+    /// Returns the name by which models call it.
     fn name(&self) -> Cow<'_, str>;
 
-    /// Returns what models read about it.
+    /// Returns the description for models.
     fn description(&self) -> Cow<'_, str>;
 
-    /// Returns what it promises about its effects; nothing by default.
+    /// Returns the declared effects; none by default.
     fn traits(&self) -> ToolTraits {
         ToolTraits::new()
     }
 
-    /// Returns how long one call may take; as long as its deadline by default.
+    /// Returns the time limit of one call; by default only the deadline of the call applies.
     fn timeout(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns what the model reads of a value; `None`, the default, means as JSON.
+    /// Returns the text for the model of a value. `None`, the default, means its JSON.
     fn render(&self, value: &Self::Output) -> Option<String> {
         let _ = value;
         None
     }
 
-    /// Returns the JSON Schema of its values; `None`, the default, where there is none. The outputs
-    /// of examples in prompts are checked against it. Tools made by `#[tool]` return the schema of
-    /// their result type where that type implements `JsonSchema`.
+    /// Returns the JSON Schema of its values; `None` by default. The outputs of examples in prompts
+    /// are checked against it. Tools created by `#[tool]` return the schema of their result type,
+    /// if that implements `JsonSchema`.
     fn output_schema(&self) -> Option<String> {
         None
     }
@@ -176,8 +176,8 @@ pub trait Tool: Send + Sync + 'static {
     /// Runs the tool.
     ///
     /// # Errors
-    /// [`ToolError`] when it fails. A failure that the model should read together with a value is a
-    /// [`ToolResult`] that is not a success.
+    /// [`ToolError`] if it fails. For a failure with a value for the model, return an unsuccessful
+    /// [`ToolResult`] instead.
     async fn call(
         &self,
         params: Self::Params,
@@ -189,39 +189,39 @@ pub trait Tool: Send + Sync + 'static {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolSpec {
-    /// The name that models call it by.
+    /// The name by which models call it.
     pub name: String,
     /// The description for models.
     pub description: String,
-    /// The JSON Schema of its arguments: JSON text of an object.
+    /// The JSON Schema of its arguments: the JSON text of an object.
     pub parameters: String,
-    /// Its promises about its effects.
+    /// Its declared effects.
     pub traits: ToolTraits,
     /// Time limit of one call.
     pub timeout: Option<Duration>,
-    /// Where it comes from, when it is not this program's own.
+    /// The origin of a foreign tool; `None` for a tool of the program itself.
     pub origin: Option<ToolOrigin>,
 }
 
-/// The origin of a foreign tool, to which approvals are bound.
+/// The origin of a foreign tool. Approvals are bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOrigin {
-    /// The label of the server that it is of.
+    /// The label of the MCP server.
     pub server: String,
-    /// The definition as the server wrote it.
+    /// The definition, as the server wrote it.
     pub definition: ToolSchema,
 }
 
 impl ToolOrigin {
-    /// States the server and what it wrote.
+    /// Creates an origin.
     pub fn new(server: impl Into<String>, definition: ToolSchema) -> Self {
         Self { server: server.into(), definition }
     }
 }
 
 impl ToolSpec {
-    /// Makes the description of a tool that promises nothing and has no timeout.
+    /// Creates the description of a tool without declared effects and without a timeout.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -244,22 +244,22 @@ impl ToolSpec {
         self
     }
 
-    /// Sets what it promises about its effects.
+    /// Sets the declared effects.
     #[must_use]
     pub fn traits(mut self, traits: ToolTraits) -> Self {
         self.traits = traits;
         self
     }
 
-    /// Sets how long one call may take.
+    /// Sets the time limit of one call.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Returns the definition as it is committed: `{"name", "description", "parameters"}`, with
-    /// the parameters as they are.
+    /// Returns the definition as committed: `{"name", "description", "parameters"}`, with the
+    /// parameters unchanged.
     ///
     /// ```
     /// let spec = tract_core::ToolSpec::new("now", "Says the time.", r#"{"type": "object"}"#);
@@ -282,38 +282,38 @@ impl ToolSpec {
     }
 }
 
-/// A tool whose types are not known: what registries hold and dispatch runs.
+/// A tool with type-erased arguments and results, for registries and dispatch.
 ///
-/// Its methods are named apart from [`Tool`]'s, so that both traits can be in scope.
+/// The names of its methods differ from those of [`Tool`], so that both traits can be in scope.
 #[async_trait]
 pub trait DynTool: Send + Sync + 'static {
-    /// Returns what is advertised, and what its caller has to know.
+    /// Returns the advertised definition, and facts for the caller.
     fn spec(&self) -> ToolSpec;
 
-    /// Checks that arguments, as JSON text, are what the tool's own type takes, without running it.
-    /// A tool without a type of its own takes all that fit its schema.
+    /// Checks without running the tool that its type accepts these arguments, given as JSON text. A
+    /// tool without a type of its own accepts all arguments that fit its schema.
     ///
     /// # Errors
-    /// [`ToolError::Validation`] when they are not.
+    /// [`ToolError::Validation`] if it does not accept them.
     fn check_arguments(&self, arguments: &str) -> Result<(), ToolError> {
         let _ = arguments;
         Ok(())
     }
 
-    /// Returns the JSON Schema of the values of its results, where there is one.
+    /// Returns the JSON Schema of its result values, if it has one.
     fn result_schema(&self) -> Option<String> {
         None
     }
 
-    /// Runs the tool with arguments as JSON text.
+    /// Runs the tool with arguments given as JSON text.
     ///
     /// # Behavior
-    /// - Text that is empty or white space means `{}`.
-    /// - The value of the result is rendered for the model.
+    /// - An empty or blank text means `{}`.
+    /// - The result value is rendered for the model.
     ///
     /// # Errors
-    /// [`ToolError::Validation`] when the arguments are no JSON of the right type,
-    /// [`ToolError::Type`] when the value has no JSON form, else what the tool itself says.
+    /// [`ToolError::Validation`] if the arguments are not JSON of the right type;
+    /// [`ToolError::Type`] if the value does not serialize to JSON; or else the error of the tool.
     async fn run(
         &self,
         arguments: &str,

@@ -3,9 +3,9 @@
 //! A version byte, then flags for the optional fields, then the fields in a fixed order. Integers
 //! are LEB128, times are zigzag, ids are raw bytes.
 //!
-//! Every record has exactly one encoding, so that equal records have equal stored bytes. The decoder
-//! tracks whether it read anything with more than one possible spelling; if so, it encodes the
-//! record again and rejects bytes that differ.
+//! Every record has exactly one encoding, so that equal records have equal stored bytes. The
+//! decoder tracks whether it read anything with more than one possible spelling; if so, it encodes
+//! the record again and rejects bytes that differ.
 
 mod decode;
 mod encode;

@@ -1,50 +1,50 @@
-//! Why a line of a stream is refused.
+//! Errors of stream lines.
 
 use std::fmt;
 
 use crate::commit::RecordError;
 use crate::json::JsonError;
 
-/// A line of a stream that is not an operation. Nothing was done.
+/// Error of a line that is not a valid operation. Nothing was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamOpError {
-    /// The line is no JSON object, or one that has no canonical form.
+    /// The line is not a JSON object with a canonical form.
     #[error("the line is not an operation: {0}")]
     Json(#[from] JsonError),
-    /// The line has no `op`.
+    /// The line lacks the field `op`.
     #[error("expected a field \"op\", found none")]
     MissingOp,
-    /// No operation has this name.
+    /// The operation is unknown.
     #[error("unknown op {found:?}")]
     UnknownOp {
-        /// The name, cut at 80 characters.
+        /// The name, truncated to 80 characters.
         found: String,
-        /// The operation that was probably meant.
+        /// The most similar operation, if any.
         nearest: Option<&'static str>,
     },
-    /// A field that the operation needs is not there.
+    /// A required field is missing.
     #[error("op {op:?} expects a field {field:?}, found none")]
     MissingField {
         /// The operation.
         op: &'static str,
-        /// The field, or the fields of which one is needed.
+        /// The field, or the alternatives.
         field: &'static str,
     },
-    /// The operation takes no such field.
+    /// The operation does not have this field.
     #[error("op {op:?} takes no field {found:?}")]
     UnknownField {
         /// The operation.
         op: &'static str,
-        /// The field, cut at 80 characters.
+        /// The field, truncated to 80 characters.
         found: String,
-        /// The field that was probably meant.
+        /// The most similar field, if any.
         nearest: Option<&'static str>,
     },
     /// A field occurs twice.
     #[error("duplicate field {field:?}")]
     RepeatedField {
-        /// The field, cut at 80 characters.
+        /// The field, truncated to 80 characters.
         field: String,
     },
     /// Two fields exclude each other.
@@ -62,30 +62,30 @@ pub enum StreamOpError {
     WrongType {
         /// The field.
         field: &'static str,
-        /// The type that it takes.
+        /// The expected type.
         expected: &'static str,
-        /// The type that was found.
+        /// The actual type.
         found: &'static str,
     },
-    /// A field has a value of the right type that means nothing.
+    /// A field has a value of the right type that is not valid.
     #[error("field {field:?}: {why}")]
     BadValue {
         /// The field.
         field: &'static str,
-        /// What was expected and what was found.
+        /// The expected and the actual value.
         why: String,
     },
     /// The record of an exported commit is not a record.
     #[error("field \"record\": {0}")]
     Record(#[from] RecordError),
-    /// An exported object is not the one that it is said to be.
+    /// The id of an exported object does not match its bytes.
     #[error("{what} {stated} comes out as {found}")]
     OtherId {
-        /// What sort of object.
+        /// The kind of object.
         what: &'static str,
-        /// The id that the line states.
+        /// The id in the line.
         stated: String,
-        /// The id that its bytes have.
+        /// The id of the bytes.
         found: String,
     },
 }
@@ -95,7 +95,7 @@ impl StreamOpError {
         Self::BadValue { field, why: why.to_string() }
     }
 
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Json(_) => "invalid_json",
@@ -112,7 +112,7 @@ impl StreamOpError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::UnknownOp { nearest: Some(name), .. }

@@ -1,4 +1,4 @@
-//! Typed access to the fields of one line; fields that were not asked for are refused at the end.
+//! Typed access to the fields of a line. Fields that were never read are rejected at the end.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ fn type_of(raw: &str) -> &'static str {
 }
 
 impl<'a> Line<'a> {
-    /// Splits a line and finds out which operation it is.
+    /// Splits a line into fields and determines its operation.
     pub(super) fn open(line: &'a str) -> Result<Self, StreamOpError> {
         let members = json::split_envelope(line)?;
         for (n, (key, _)) in members.iter().enumerate() {
@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
         Ok(line)
     }
 
-    /// Refuses fields that were not asked for.
+    /// Rejects fields that were not read.
     pub(super) fn close(self) -> Result<(), StreamOpError> {
         match self.members.first() {
             None => Ok(()),
@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Takes a field as written; null counts as absent.
+    /// Takes a field as written. A null field counts as absent.
     pub(super) fn raw(&mut self, field: &'static str) -> Option<&'a str> {
         self.known.push(field);
         let place = self.members.iter().position(|(key, _)| key == field)?;
@@ -94,7 +94,7 @@ impl<'a> Line<'a> {
         self.optional_text(field)?.ok_or_else(|| self.missing(field))
     }
 
-    /// Takes a text that names something, so cannot be empty.
+    /// Takes a text that is a name and must not be empty.
     pub(super) fn optional_name(
         &mut self,
         field: &'static str,
@@ -143,7 +143,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Takes `one` revision or a list of `many`.
+    /// Takes one revision from the field `one`, or a list of them from `many`.
     pub(super) fn targets(
         &mut self,
         one: &'static str,
@@ -168,7 +168,7 @@ impl<'a> Line<'a> {
         list.into_iter().map(revision).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Takes schemas: objects kept as written, or texts that hold one.
+    /// Takes schemas: objects, kept as written, or strings that contain one.
     pub(super) fn schemas(
         &mut self,
         field: &'static str,
@@ -187,7 +187,7 @@ impl<'a> Line<'a> {
         list.into_iter().enumerate().map(schema).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Takes one text, which is a text part, or a list of parts.
+    /// Takes a text, which becomes a text part, or a list of parts.
     pub(super) fn text_or_parts(
         &mut self,
         field: &'static str,
@@ -201,7 +201,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Reads a list of parts as content blobs write them.
+/// Parses a list of parts, in the form of content blobs.
 pub(super) fn parts(raw: &str, field: &'static str) -> Result<Vec<Part>, StreamOpError> {
     serde_json::from_str(raw)
         .map_err(|error| StreamOpError::bad_value(field, format_args!("expected parts: {error}")))

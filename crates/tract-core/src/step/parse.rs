@@ -1,4 +1,4 @@
-//! From a line to a step.
+//! Parses a line to a stream operation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
     let mut line = Line::open(text)?;
     let mark = line.optional_name("mark")?;
     if let Some(mark) = &mark {
-        // A mark is used in revisions, as the name of a ref is.
+        // Marks are used in revisions, so they must be valid names of refs.
         named::<RefName>(mark, "mark")?;
     }
     let op = op(&mut line)?;
@@ -161,7 +161,7 @@ fn tool_call(raw: &str) -> Result<ToolCall, String> {
             .map_err(|_| format!("field {:?} expects text, found {}", FIELDS[place], cut(raw)))
     };
     let arguments = match found[2] {
-        // An object is kept as it was written.
+        // An object is kept as written.
         Some(raw) if raw.starts_with('{') => raw.to_owned(),
         None => return Err("expects a field \"arguments\"".to_owned()),
         Some(raw) => serde_json::from_str(raw).map_err(|_| {
@@ -204,7 +204,8 @@ fn edit(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
 
 fn compress(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let (from, to) = (line.optional_name("from")?, line.optional_name("to")?);
-    // `target` is not a field of this operation, but a message named alone is a list of one.
+    // `target` is not documented for this operation, but a single message is accepted as a list of
+    // one.
     let targets = line.targets("target", "targets")?;
     let what = match (from, to, targets) {
         (None, None, Some(targets)) => CompressWhat::Targets(targets),
@@ -225,7 +226,7 @@ fn blob(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     let bytes = match (line.optional_text("text")?, line.optional_text("base64")?) {
         (Some(_), Some(_)) => return Err(line.both("text", "base64")),
         (Some(text), None) => text.into_bytes(),
-        // Strict: there is one text for each sequence of bytes.
+        // Strict decoding: there is only one text for each byte sequence.
         (None, Some(text)) => BASE64_STANDARD.decode(&text).map_err(|_| {
             StreamOpError::bad_value("base64", "expected standard base64 with padding")
         })?,
@@ -251,7 +252,7 @@ fn reference(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
     Ok(StreamOpKind::Ref { name, to })
 }
 
-/// Reads an id or the name of a ref.
+/// Parses an id or the name of a ref.
 fn named<T: FromStr<Err: fmt::Display>>(
     text: &str,
     field: &'static str,

@@ -1,4 +1,4 @@
-//! From a step to its line: `op`, `mark`, the operation's fields, the shared ones, the record.
+//! Writes a stream operation as a line: `op`, `mark`, its own fields, the shared ones, the record.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
@@ -78,7 +78,8 @@ impl Fields {
         self.list("tools", schemas, |out, schema| embed(out, schema.text(), 2));
     }
 
-    /// Writes parts as a text, under its own key, where they are one, as content blobs do.
+    /// Writes a single text part as text, under `text_key`, and other parts as a list, like content
+    /// blobs.
     fn text_or_parts(&mut self, text_key: &str, parts: &[Part]) -> Result<(), StreamOpError> {
         match parts {
             [Part::Text { text }] => {
@@ -96,8 +97,8 @@ impl Fields {
     }
 }
 
-/// Writes an object as it is where a line can hold it `depth` levels down and give it back byte
-/// for byte; else as text.
+/// Writes an object as it is, if a line can contain it at this depth and return it byte for byte;
+/// otherwise as a string.
 fn embed(out: &mut String, object: &str, depth: usize) {
     let fits = object.starts_with('{')
         && object.ends_with('}')
@@ -228,7 +229,7 @@ fn write_content(out: &mut Fields, content: &Content) -> Result<(), StreamOpErro
     Ok(())
 }
 
-/// Writes commits and names as they are, and says what else it is where that could be mistaken.
+/// Writes commits and ref names without a prefix, and adds one to targets that would be ambiguous.
 fn ref_target(to: &RefTarget) -> String {
     match to {
         RefTarget::Commit(id) => id.to_hex(),

@@ -1,4 +1,5 @@
-//! The second level: plain functions that block, wrapped by [`ThreadedStore`](super::ThreadedStore).
+//! The second level of a store: blocking functions, wrapped by
+//! [`ThreadedStore`](super::ThreadedStore).
 
 use std::fmt;
 
@@ -16,14 +17,14 @@ use crate::id::{CommitId, RepoName, ToolId, ToolsetId};
 use crate::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use crate::refs::{LogEntry, RefName, RefTarget};
 
-/// Returns the batches that may join a transaction in progress; empty when none are queued or no
-/// more fit.
+/// Returns queued batches that join a transaction in progress; empty if none are queued or no more
+/// fit.
 pub type JoinBatches<'a> = dyn FnMut() -> Vec<(RepoName, Batch)> + 'a;
 
-/// A store whose calls block. Reads may come from several threads at once; a group of writes
-/// comes from one thread at a time.
+/// A store with blocking calls. Reads may run on several threads at once; only one thread at a time
+/// writes a group.
 ///
-/// Each method promises what the method of the same name of [`Store`](super::Store) does.
+/// Each method has the contract of the method of the same name in [`Store`](super::Store).
 #[allow(missing_docs, reason = "each method promises what its namesake of `Store` does")]
 pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     fn backend(&self) -> &'static str;
@@ -62,18 +63,18 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     fn stats(&self, repo: &RepoName) -> StoreResult<StoreStats>;
     fn check(&self, repo: &RepoName, repair: bool) -> StoreResult<Vec<Damage>>;
 
-    /// Writes a group of batches in one durable transaction, in order: later ones see what
-    /// earlier ones wrote. Gives one answer per batch; a batch that is refused leaves no trace
-    /// and does not keep its neighbors from going through.
+    /// Writes a group of batches in one durable transaction, in order: later ones see the writes of
+    /// earlier ones. Returns one result per batch. A rejected batch leaves no trace, and does not
+    /// affect the others.
     ///
-    /// No answer may be given before the transaction is durable. When making it durable fails,
-    /// every answer is an error, and the store is poisoned.
+    /// It must not return before the transaction is durable. If the flush fails, every result is an
+    /// error, and the store is poisoned.
     fn apply_group(&self, group: &[(RepoName, Batch)]) -> Vec<StoreResult<Applied>>;
 
-    /// Does what [`apply_group`](Self::apply_group) does, for a group that grows: `joining` gives
-    /// what was queued since, as much of it as one transaction may still hold. Its answers follow
-    /// those of `group`, one per batch in the order in which they joined. A store that does not ask
-    /// leaves the others to the next transaction.
+    /// As [`apply_group`](Self::apply_group), for a group that grows: `joining` returns the batches
+    /// queued since, up to the size limit of one transaction. Their results follow those of
+    /// `group`, one per batch in the order in which they joined. If a store does not call it,
+    /// queued batches wait for the next transaction.
     fn apply_joined(
         &self,
         group: &[(RepoName, Batch)],
@@ -82,7 +83,7 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
         self.apply_group(group)
     }
 
-    /// While it runs, no group is written through the same handle.
+    /// No group is written through the same handle while this runs.
     fn restore(&self, _repo: &RepoName, _copies: &ObjectCopies) -> StoreResult<Vec<ObjectId>> {
         Err(super::restore::unsupported(self.backend()))
     }
@@ -92,7 +93,7 @@ pub trait BlockingStore: fmt::Debug + Send + Sync + 'static {
     fn write_position(&self, _repo: &RepoName) -> StoreResult<WritePosition> {
         Err(unsupported(self.backend(), "write_position"))
     }
-    /// While it runs, no group is written through the same handle.
+    /// No group is written through the same handle while this runs.
     fn sweep(&self, _repo: &RepoName, _sweep: &Sweep) -> StoreResult<SweepAnswer> {
         Err(unsupported(self.backend(), "sweep"))
     }

@@ -1,4 +1,4 @@
-//! What an erasure asks of a store: bytes that are deleted for good, and stay deleted.
+//! Erasure at the level of stores: bytes that are deleted permanently, and cannot be stored again.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use crate::refs::{RefName, RefTarget};
 
 use super::{StoreError, StoreErrorKind};
 
-/// The folder of erasure documents: `erasures/<blob id>`.
+/// Prefix of erasure documents: `erasures/<blob id>`.
 const FOLDER: &str = "erasures/";
 
-/// The ref that every erasure moves.
+/// The ref that is moved by every erasure.
 pub(crate) const NEWEST: &str = "erasures/newest";
 
-/// The folder of erasures that arrived from another store and wait for confirmation. It is not under
-/// [`FOLDER`], whose refs delete.
+/// Prefix of erasures received from another store that are pending confirmation. It is not under
+/// [`FOLDER`], since refs there delete the blob.
 const PENDING: &str = "pending-erasures/";
 
 impl RefName {
-    /// Returns the name of the ref that says that a blob was erased.
+    /// Returns the name of the ref that marks a blob as erased.
     ///
     /// ```
     /// use tract_core::{Blob, RefName};
@@ -32,24 +32,24 @@ impl RefName {
         Self::new(format!("{FOLDER}{blob}")).expect("digits are valid in a name")
     }
 
-    /// Returns the blob that is erased while this ref exists; `None` for any other ref.
+    /// Returns the blob that this ref marks as erased; `None` for any other ref.
     pub fn erased_blob(&self) -> Option<BlobId> {
         self.as_str().strip_prefix(FOLDER)?.parse().ok()
     }
 
-    /// Returns the prefix of all refs that say that something was erased.
+    /// Returns the prefix of all refs that mark a blob as erased.
     pub const fn erasures() -> &'static str {
         FOLDER
     }
 
-    /// Returns the name of the ref that every erasure moves. A write of rows that were derived from
-    /// messages requires it to be where it was when the messages were read, so that no erased word is
-    /// written again.
+    /// Returns the name of the ref that is moved by every erasure. A write of rows derived from
+    /// messages expects the value from when the messages were read. Otherwise an erasure in between
+    /// could not prevent erased words from being stored again.
     pub fn newest_erasure() -> Self {
         Self::new(NEWEST).expect("a valid name")
     }
 
-    /// Returns the name of the ref that offers the erasure of a blob for confirmation: it was erased
+    /// Returns the name of the ref of an erasure that is pending confirmation: the blob was erased
     /// in another store, and messages of this one have the same bytes.
     ///
     /// ```
@@ -63,56 +63,56 @@ impl RefName {
         Self::new(format!("{PENDING}{blob}")).expect("digits are valid in a name")
     }
 
-    /// Returns the blob whose erasure this ref offers; `None` for any other ref.
+    /// Returns the blob of a pending erasure; `None` for any other ref.
     pub fn pending_erasure_blob(&self) -> Option<BlobId> {
         self.as_str().strip_prefix(PENDING)?.parse().ok()
     }
 
-    /// Returns the prefix of all refs that offer an erasure.
+    /// Returns the prefix of all pending erasures.
     pub const fn pending_erasures() -> &'static str {
         PENDING
     }
 }
 
 impl Batch {
-    /// Lists the blobs that are erased once this batch is applied: those whose erasure it makes,
-    /// or names as it is.
+    /// Returns the blobs that are erased once this batch is applied: those with an edit that
+    /// creates or keeps the erasure.
     pub fn erasures(&self) -> impl Iterator<Item = BlobId> + '_ {
         let made = |to: &Option<RefTarget>| matches!(to, Some(RefTarget::Blob(_)));
         self.refs.iter().filter(move |edit| made(&edit.to)).filter_map(|e| e.name.erased_blob())
     }
 
-    /// Returns whether the batch makes or names the erasure of a blob, and so may link to it.
+    /// Returns whether the batch creates or keeps the erasure of a blob, and so may link to it.
     pub fn erases(&self, blob: BlobId) -> bool {
         self.erasures().any(|erased| erased == blob)
     }
 
-    /// Returns whether the batch ends the erasure of a blob, and so may bring it.
+    /// Returns whether the batch lifts the erasure of a blob, and so may contain it.
     pub fn allows_again(&self, blob: BlobId) -> bool {
         let name = RefName::erasure(blob);
         self.refs.iter().any(|edit| edit.to.is_none() && edit.name == name)
     }
 }
 
-/// What was done so that deleted bytes are in no file of the store any more.
+/// The result of removing deleted bytes from all files of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WipeReport {
-    /// What may still hold the bytes, and what to do about it; empty when nothing of the store does.
+    /// The places that may still contain the bytes, with instructions; empty if the store has none.
     pub remains: Vec<String>,
-    /// Copies of the store that tract had made next to it, and that were deleted: they may have
-    /// contained the bytes.
+    /// Copies of the store that tract had created next to it. They may have contained the bytes, so
+    /// they were deleted.
     pub removed: Vec<PathBuf>,
 }
 
 impl WipeReport {
-    /// Makes the report of an engine that says where the bytes may remain.
+    /// Creates a report with the places in which the bytes may remain.
     pub fn new(remains: Vec<String>) -> Self {
         Self { remains, removed: Vec::new() }
     }
 
-    /// Returns what the user has to know, one sentence each: the copies that were deleted, and what
-    /// may still contain the bytes.
+    /// Returns notes for the user, one sentence each: the deleted copies, and the places that may
+    /// still contain the bytes.
     pub fn notes(&self) -> Vec<String> {
         let removed = self.removed.iter().map(|path| {
             format!(
@@ -125,7 +125,7 @@ impl WipeReport {
 }
 
 impl StoreError {
-    /// Makes the error of a batch that brings or needs a blob that was erased.
+    /// Creates the error of a batch that contains or needs an erased blob.
     pub fn erased(backend: &'static str, op: &'static str, blob: BlobId) -> Self {
         let object = ObjectId::Blob(blob);
         let message = format!("{object} was erased");

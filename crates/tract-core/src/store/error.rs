@@ -1,4 +1,4 @@
-//! What can go wrong at the store border.
+//! Errors of stores.
 
 use crate::object::ObjectId;
 
@@ -9,9 +9,9 @@ pub type StoreResult<T, E = StoreError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// Stored bytes are not what their name or checksum says.
+    /// Stored bytes do not match their id or checksum.
     Corrupt {
-        /// The object, where it is known.
+        /// The object, if known.
         object: Option<ObjectId>,
     },
     /// A batch needs an object that is not stored. Nothing was written.
@@ -19,47 +19,47 @@ pub enum StoreErrorKind {
         /// The object.
         object: ObjectId,
     },
-    /// A batch brings or needs a blob that was erased. Nothing was written.
+    /// A batch contains or needs an erased blob. Nothing was written.
     Erased {
         /// The blob.
         object: ObjectId,
     },
-    /// There is no store at this place.
+    /// The store does not exist.
     NoStore,
-    /// What is there is not a store of this engine.
+    /// The file or database is not a store of this engine.
     NotAStore,
     /// The store was written by a later version.
     TooNew {
-        /// The format found.
+        /// The format of the store.
         found: u32,
         /// The newest format that this build knows.
         known: u32,
     },
-    /// Another process or connection kept the store locked longer than the timeout.
+    /// Another process or connection kept the store locked for longer than the timeout.
     Busy,
     /// The store can be read but not written.
     ReadOnly,
-    /// The disk is full, or the file may grow no further. What was not acknowledged may be there
-    /// or not; a handle that cannot tell refuses further writes.
+    /// The disk is full, or the file must not grow further. An unacknowledged write may or may not
+    /// be stored; a handle that cannot tell rejects further writes.
     Full,
     /// The engine cannot be reached, or refused the connection.
     Unavailable,
-    /// The connection was lost while a write was under way: it may have happened or not.
+    /// The connection was lost during a write, whose outcome is unknown.
     Unknown,
-    /// A flush failed earlier: nothing written through this handle can be trusted to last.
+    /// An earlier flush failed: nothing written through this handle is known to be durable.
     Poisoned,
-    /// Something exceeds a limit of the engine.
+    /// A value exceeds a limit of the engine.
     TooLarge,
-    /// The call makes no sense, such as two edits of one ref in a batch.
+    /// The call is invalid, such as a batch with two edits of one ref.
     Invalid,
-    /// The engine does not offer this.
+    /// The engine does not support this call.
     Unsupported,
     /// Any other failure of the engine.
     Engine,
 }
 
 impl StoreErrorKind {
-    /// Returns the stable word for it.
+    /// Returns the stable name of the kind.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Corrupt { .. } => "corrupt",
@@ -82,7 +82,7 @@ impl StoreErrorKind {
     }
 }
 
-/// A failure of a store.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 #[error("{backend}: {op}: {message}")]
 pub struct StoreError {
@@ -92,7 +92,7 @@ pub struct StoreError {
     pub backend: &'static str,
     /// The operation, such as `apply`.
     pub op: &'static str,
-    /// What happened, in words.
+    /// A description of the failure.
     pub message: String,
     /// The engine's own error.
     #[source]
@@ -100,7 +100,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Makes an error without a cause.
+    /// Creates an error without a cause.
     pub fn new(
         kind: StoreErrorKind,
         backend: &'static str,
@@ -120,21 +120,21 @@ impl StoreError {
         self
     }
 
-    /// Makes the error of an object whose stored bytes are wrong.
+    /// Creates the error of an object with damaged bytes.
     pub fn corrupt(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
         let message = format!("stored bytes of {object} are damaged");
         Self::new(StoreErrorKind::Corrupt { object: Some(object) }, backend, op, message)
     }
 
-    /// Makes the error of a batch that needs an object which is not stored.
+    /// Creates the error of a batch that needs an object which is not stored.
     pub fn missing(backend: &'static str, op: &'static str, object: ObjectId) -> Self {
         let message = format!("{object} is not stored");
         Self::new(StoreErrorKind::Missing { object }, backend, op, message)
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn notes(&self) -> Vec<String> {
-        // A server has neither files of the caller's nor their permissions.
+        // The user has no access to a server's files and their permissions.
         let is_server = self.backend == "postgres";
         let note = match &self.kind {
             StoreErrorKind::Busy if is_server => {

@@ -1,4 +1,4 @@
-//! What any store can do by means of its other calls.
+//! Convenience methods built on the other calls of a store.
 
 use async_trait::async_trait;
 
@@ -16,7 +16,7 @@ pub trait StoreExt: Store {
         Ok(self.commits(repo, &[id]).await?.into_iter().flatten().next())
     }
 
-    /// Reads one commit that must be there.
+    /// Reads one commit, which must be stored.
     async fn require_commit(&self, repo: &RepoName, id: CommitId) -> StoreResult<Commit> {
         self.commit(repo, id)
             .await?
@@ -28,7 +28,7 @@ pub trait StoreExt: Store {
         Ok(self.blobs(repo, &[id.into()]).await?.into_iter().flatten().next())
     }
 
-    /// Reads one blob that must be there.
+    /// Reads one blob, which must be stored.
     async fn require_blob(&self, repo: &RepoName, id: BlobId) -> StoreResult<Blob> {
         self.blob(repo, id)
             .await?
@@ -40,7 +40,7 @@ pub trait StoreExt: Store {
         Ok(self.refs(repo, std::slice::from_ref(name)).await?.into_iter().flatten().next())
     }
 
-    /// Walks a whole first-parent chain, newest first.
+    /// Reads a whole first-parent chain, newest first.
     async fn walk_all(&self, repo: &RepoName, head: CommitId) -> StoreResult<Vec<Commit>> {
         let mut commits = Vec::new();
         let mut next = Some(head);

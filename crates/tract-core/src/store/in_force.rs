@@ -1,4 +1,4 @@
-//! Since which commit each tool is in force.
+//! Determines the first commit with each tool in force.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -7,13 +7,13 @@ use crate::commit::Commit;
 use crate::id::{BlobId, CommitId, ToolId, ToolsetId};
 use crate::object::{ToolEntry, Toolset};
 
-/// Where toolsets follow others, for a store that checks or builds its tool index: of each pair the
-/// first commit that has the second and whose parent has the first, and when it was made.
+/// Transitions between toolsets, for a store that checks or builds its tool index: for each pair of
+/// toolsets, the first commit with the second one whose parent has the first, and its time.
 #[derive(Clone, Debug, Default)]
 pub struct ToolChanges(HashMap<(Option<ToolsetId>, ToolsetId), (i64, CommitId)>);
 
 impl ToolChanges {
-    /// Notes a commit that was made at a time, its toolset and that of its parent.
+    /// Adds a commit: the toolset of its parent, its own, and its time and id.
     pub fn note(
         &mut self,
         at_parent: Option<ToolsetId>,
@@ -26,8 +26,8 @@ impl ToolChanges {
         }
     }
 
-    /// Returns each tool as it was given, with the first commit that has it in force where its parent
-    /// had not, and when that was made: microseconds since 1970.
+    /// Returns each (tool, schema) pair with the time, in microseconds since 1970, and the id of
+    /// the first commit that has it in force while its parent does not.
     pub fn first(
         &self,
         toolsets: &HashMap<ToolsetId, Toolset>,
@@ -45,31 +45,31 @@ impl ToolChanges {
     }
 }
 
-/// What was seen of a commit.
+/// The relevant data of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenCommit {
     /// Its id.
     pub id: CommitId,
     toolset: Option<ToolsetId>,
-    /// When it was made, as far as that is known without a search.
+    /// Its time, if known without a search.
     time: Option<i64>,
 }
 
-/// Finds [`ToolChanges`] in commits that come one by one.
+/// Collects [`ToolChanges`] from commits that are passed one by one.
 pub struct ToolsInForce<'a> {
     read: &'a dyn Fn(CommitId) -> Option<Commit>,
     changes: ToolChanges,
-    /// When commits were made that had to be looked for, so that no line is followed twice.
+    /// Times of commits that had to be searched for, so that no chain is followed twice.
     known: HashMap<CommitId, i64>,
 }
 
 impl<'a> ToolsInForce<'a> {
-    /// Starts without a commit; `read` reads one by its id, `None` when it cannot be read.
+    /// Starts without commits. `read` reads a commit by its id; `None` if it cannot be read.
     pub fn new(read: &'a dyn Fn(CommitId) -> Option<Commit>) -> Self {
         Self { read, changes: ToolChanges::default(), known: HashMap::new() }
     }
 
-    /// Looks at a commit. `before` is one that was seen and may be its parent, which is then not read.
+    /// Adds a commit. If `before` is its parent, the parent need not be read.
     pub fn see(&mut self, commit: &Commit, before: Option<SeenCommit>) -> SeenCommit {
         let parent = before.filter(|before| Some(before.id) == commit.parent());
         let root = commit.parent().is_none().then_some(0);
@@ -88,7 +88,7 @@ impl<'a> ToolsInForce<'a> {
         SeenCommit { id: commit.id(), toolset: commit.toolset, time }
     }
 
-    /// Works out when a commit was made: one without a time counts as its parent, a root as 0.
+    /// Determines the time of a commit: a commit without one has that of its parent, a root has 0.
     fn search(&mut self, commit: &Commit) -> i64 {
         let (mut at, mut passed) = (commit.clone(), Vec::new());
         let time = loop {
@@ -105,7 +105,7 @@ impl<'a> ToolsInForce<'a> {
         time
     }
 
-    /// Returns what was found.
+    /// Returns the transitions.
     pub fn into_changes(self) -> ToolChanges {
         self.changes
     }

@@ -1,8 +1,12 @@
 //! The files that tract itself writes next to a store: unfinished ones, and copies.
 //!
-//! `PATH.PID.new` is a new file that a process writes before it replaces the store's.
-//! `PATH.format-N` is the copy from before an upgrade, `PATH.format-N.PID.part` an unfinished one.
-//! `PATH-wal.damaged` is a copy of a damaged write-ahead log. All of them may contain bytes that are
+//! - `PATH.PID.new`: a new file that a process writes before it replaces the store's file.
+//! - `PATH.format-N`: the copy from before an upgrade; `PATH.format-N.PID.part` while unfinished.
+//! - `PATH-wal.damaged`: a copy of a damaged write-ahead log.
+//!
+//! All of them may contain bytes that are erased later, so erasing deletes them. A process locks
+//! its unfinished files while it writes them. Only the lock distinguishes them from leftovers of a
+//! crash: process ids are reused.
 //! erased later.
 
 use std::fs::{File, TryLockError};
@@ -11,31 +15,31 @@ use std::path::{Path, PathBuf};
 
 use super::{StoreError, StoreErrorKind, StoreResult, WipeReport, adjacent_path};
 
-/// The ending of the copy of a damaged write-ahead log.
+/// Suffix of the copy of a damaged write-ahead log.
 const DAMAGED_LOG: &str = "-wal.damaged";
 
-/// Returns where a copy of a damaged write-ahead log is kept.
+/// Returns the path of the copy of a damaged write-ahead log.
 pub fn damaged_log_path(path: &Path) -> PathBuf {
     adjacent_path(path, DAMAGED_LOG)
 }
 
-/// Returns where the copy from before an upgrade is kept.
+/// Returns the path of the copy from before an upgrade.
 pub fn format_copy_path(path: &Path, format: u32) -> PathBuf {
     adjacent_path(path, &format!(".format-{format}"))
 }
 
-/// Returns the name under which this process writes that copy until it is complete.
+/// Returns the path at which this process writes that copy until it is complete.
 pub fn unfinished_copy_path(path: &Path, format: u32) -> PathBuf {
     adjacent_path(path, &format!(".format-{format}.{}.part", std::process::id()))
 }
 
-/// Returns the name under which this process writes a file that replaces the store's.
+/// Returns the path at which this process writes a file that will replace the store's.
 pub fn unfinished_path(path: &Path) -> PathBuf {
     adjacent_path(path, &format!(".{}.new", std::process::id()))
 }
 
-/// Creates an unfinished file, and locks it for as long as it is open: an unlocked one is removed by
-/// the next process that opens the store for writing.
+/// Creates an unfinished file and locks it while it is open. The next process that opens the store
+/// for writing removes unlocked ones.
 ///
 /// # Errors
 /// Those of the operating system.
@@ -44,26 +48,28 @@ pub fn create_unfinished(unfinished: &Path) -> io::Result<File> {
     let file = File::options().read(true).write(true).create_new(true).open(unfinished)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        // A process that opened it since may be removing it.
+        // Another process locked it between `open` and `try_lock`, to remove it. Its name is about
+        // to disappear, so it must not be written.
         Err(TryLockError::WouldBlock) => Err(io::ErrorKind::ResourceBusy.into()),
-        // Not every file system has locks.
+        // Some file systems do not support locks.
         Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Removes the unfinished files of processes that ended. A file that a process writes is locked;
-/// process numbers are used again, so they prove nothing.
+/// Removes the unfinished files of processes that have ended. The lock is the only evidence: a
+/// process id in the name may be in use again.
 pub fn remove_unfinished(path: &Path) {
     for (found, ending) in adjacent(path) {
         if matches!(Adjacent::of(&ending), Some(Adjacent::Unfinished)) && is_free(&found) {
-            // A file that cannot be removed now is removed by a later opening.
+            // If it cannot be removed now, a later opening removes it.
             let _ = remove(&found);
         }
     }
 }
 
-/// Removes other names of a file among the unfinished ones: a process that ended between giving a
-/// new file its name and removing its first name leaves both.
+/// Removes other hard links of a file among the unfinished ones. A process that crashed between
+/// linking a new file to its final name and removing the unfinished name leaves both, and a store
+/// with two names is not written.
 #[cfg(unix)]
 pub fn remove_unfinished_names(path: &Path) {
     use std::os::unix::fs::MetadataExt as _;
@@ -83,12 +89,12 @@ pub fn remove_unfinished_names(path: &Path) {
     }
 }
 
-/// Other systems cannot count the names of a file.
+/// Hard links cannot be counted on other systems.
 #[cfg(not(unix))]
 pub fn remove_unfinished_names(_: &Path) {}
 
-/// Deletes the copies that tract made next to a store, since they may contain what was erased, and
-/// reports those that cannot be deleted.
+/// Deletes the copies that tract created next to a store, since they may contain erased content.
+/// Reports those that cannot be deleted.
 pub fn remove_copies(path: &Path) -> WipeReport {
     let mut report = WipeReport::default();
     for (found, ending) in adjacent(path) {
@@ -112,10 +118,10 @@ pub fn remove_copies(path: &Path) -> WipeReport {
     report
 }
 
-/// Checks that a folder has space for so many bytes. Systems that cannot report it have enough.
+/// Checks that a folder has this many bytes of free space. Succeeds if the system cannot report it.
 ///
 /// # Errors
-/// `Full` when it has less.
+/// `Full` if there is less.
 pub fn require_space(
     backend: &'static str,
     op: &'static str,
@@ -139,14 +145,14 @@ fn free_bytes(_: &Path) -> Option<u64> {
     None
 }
 
-/// A file next to a store that tract wrote.
+/// A file written by tract next to a store.
 enum Adjacent {
     Copy,
     Unfinished,
 }
 
 impl Adjacent {
-    /// Recognizes a file by what its name has behind the store's.
+    /// Classifies a file by the part of its name after that of the store.
     fn of(ending: &str) -> Option<Self> {
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if ending == DAMAGED_LOG {
@@ -164,7 +170,7 @@ impl Adjacent {
     }
 }
 
-/// Lists the files whose names begin with that of a store, with the ending of each.
+/// Lists the files whose names start with that of a store, each with the rest of its name.
 fn adjacent(path: &Path) -> Vec<(PathBuf, String)> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -179,11 +185,11 @@ fn adjacent(path: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Returns whether no process holds a file, or the log of a sled folder.
+/// Returns whether no process has locked a file, or the log of a sled folder.
 fn is_free(path: &Path) -> bool {
     let locked = if path.is_dir() { path.join("db") } else { path.to_owned() };
     let Ok(file) = File::options().read(true).write(true).open(&locked) else {
-        // A folder without a log is one that nothing was written to.
+        // A folder without a log was never written to.
         return !locked.exists();
     };
     match file.try_lock() {

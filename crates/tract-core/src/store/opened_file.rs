@@ -1,10 +1,10 @@
-//! The files of a store: where they are, and whether the path still leads to the open one.
+//! The files of a store: their paths, and checks that a path still leads to the open file.
 //!
-//! Every store in files follows the same rule. The path is resolved once, when the store is opened.
-//! The names of adjacent files are derived from the resolved path. Before each write the open file is
-//! compared with the one at that path, and a file that has more than one name is not written:
-//! through another name, another process would use another log, and a replaced file would live on
-//! under it.
+//! Every file-based store follows the same rules. The path is resolved once, when the store is
+//! opened, and the names of adjacent files are derived from the resolved path. Before each write
+//! the open file is compared with the file at that path. A file with more than one name is not
+//! written: through the other name another process would use another log, and a replaced file would
+//! live on under it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,14 +13,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{StoreError, StoreErrorKind, StoreResult};
 
-/// Symbolic links that one path may lead through, as on Linux.
+/// Maximum number of symbolic links in one path, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Resolves a path: absolute, without symbolic links and without `.` and `..`. Parts that do not
-/// exist stay as they are, so that a link to a file that is still to be created leads there.
+/// Resolves a path to an absolute one without symbolic links, `.` and `..`. Parts that do not exist
+/// are kept, so that a link to a file that is not created yet is followed.
 ///
 /// # Errors
-/// `Invalid` when the path is empty or its links form a circle.
+/// `Invalid` if the path is empty or its links form a cycle.
 pub fn resolve_path(backend: &'static str, path: &Path) -> StoreResult<PathBuf> {
     let refused =
         |message: String| StoreError::new(StoreErrorKind::Invalid, backend, "open", message);
@@ -39,7 +39,7 @@ pub fn resolve_path(backend: &'static str, path: &Path) -> StoreResult<PathBuf> 
             }
             Some(Component::Normal(_)) => {}
             Some(Component::CurDir) | None => continue,
-            // A root replaces what precedes it.
+            // A root replaces everything before it.
             Some(Component::Prefix(_) | Component::RootDir) => {
                 resolved.push(part);
                 continue;
@@ -60,7 +60,7 @@ pub fn resolve_path(backend: &'static str, path: &Path) -> StoreResult<PathBuf> 
     Ok(resolved)
 }
 
-/// Returns the path of a file next to a store: the store's path with an ending.
+/// Returns the path of a file next to a store: the store's path with a suffix.
 pub fn adjacent_path(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
@@ -69,8 +69,8 @@ pub fn adjacent_path(path: &Path, ending: &str) -> PathBuf {
 
 /// A file that a store has open.
 ///
-/// When another process moves or deletes it, the operating system keeps it until it is closed: writes
-/// continue to succeed, and are lost. A store checks before each.
+/// If another process moves or deletes it, the operating system keeps the file until it is closed:
+/// writes still succeed, and are lost. A store therefore checks before each write.
 #[derive(Clone, Debug)]
 pub struct OpenedFile {
     path: PathBuf,
@@ -79,7 +79,7 @@ pub struct OpenedFile {
     is_mounted: bool,
 }
 
-/// Device and number of a file, and how many names it has; absent where the system has none.
+/// Device number, inode and number of hard links of a file. Unavailable on some systems.
 #[derive(Clone, Copy, Debug)]
 struct Identity {
     device: u64,
@@ -88,13 +88,13 @@ struct Identity {
 }
 
 impl OpenedFile {
-    /// Remembers which file is at a path now. The path is [resolved](resolve_path).
+    /// Remembers the file that is at a path now. The path must be [resolved](resolve_path).
     pub fn new(path: PathBuf) -> Self {
         let identity = identity_at(&path);
         Self::with_identity(path, identity)
     }
 
-    /// Remembers a file that is open.
+    /// Remembers an open file.
     pub fn of(path: PathBuf, file: &File) -> Self {
         let identity = file.metadata().ok().as_ref().and_then(identity);
         Self::with_identity(path, identity)
@@ -123,7 +123,7 @@ impl OpenedFile {
     /// Checks that the path leads to the file that was opened.
     ///
     /// # Errors
-    /// [`StoreErrorKind::ReadOnly`] when it does not.
+    /// [`StoreErrorKind::ReadOnly`] if it does not.
     pub fn require_in_place(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
         self.check_in_place(identity_at(&self.path), backend, op)
     }
@@ -142,10 +142,10 @@ impl OpenedFile {
         Err(StoreError::new(StoreErrorKind::ReadOnly, backend, op, message))
     }
 
-    /// Checks that the file has one name only.
+    /// Checks that the file has only one name.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] when it has several hard links, or is mounted by itself.
+    /// [`StoreErrorKind::Unavailable`] if it has several hard links, or is a mount point.
     pub fn require_one_name(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
         let Some(message) = self.other_name(identity_at(&self.path)) else { return Ok(()) };
         Err(StoreError::new(StoreErrorKind::Unavailable, backend, op, message))
@@ -171,11 +171,11 @@ impl OpenedFile {
         Some(message)
     }
 
-    /// Checks that a write to the open file reaches those who open the path: the path leads to it,
-    /// and it has no other name.
+    /// Checks that other processes will see a write to the open file: the path leads to it, and
+    /// that is its only name.
     ///
     /// # Errors
-    /// [`StoreErrorKind::ReadOnly`] when the file was moved or deleted, or has several names.
+    /// [`StoreErrorKind::ReadOnly`] if the file was moved or deleted, or has several names.
     pub fn require_writable(&self, backend: &'static str, op: &'static str) -> StoreResult<()> {
         let found = identity_at(&self.path);
         self.check_in_place(found, backend, op)?;
@@ -194,19 +194,19 @@ fn identity(file: &Metadata) -> Option<Identity> {
     Some(Identity { device: file.dev(), number: file.ino(), names: file.nlink() })
 }
 
-/// Other systems do not let a file be moved or deleted while it is open.
+/// Other systems do not allow an open file to be moved or deleted.
 #[cfg(not(unix))]
 fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
-/// Returns whether a path is a mount point, as the kernel lists them. A file that is mounted by
-/// itself has one hard link, and its name in its own folder is hidden.
+/// Returns whether a path is a mount point in the kernel's list. A file that is mounted by itself
+/// has one hard link, but its real name is in another folder, which may be hidden.
 #[cfg(target_os = "linux")]
 fn is_mount_point(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt as _;
     const FIFTH: usize = 4;
-    // Without the list, a mount cannot be told from a file.
+    // Without the list, assume a regular file.
     let Ok(mounts) = std::fs::read("/proc/self/mountinfo") else { return false };
     let path = path.as_os_str().as_bytes();
     mounts.split(|byte| *byte == b'\n').any(|line| {
@@ -220,7 +220,7 @@ fn is_mount_point(_: &Path) -> bool {
     false
 }
 
-/// Reads a path of the list of mounts, which has spaces, tabs, line ends and backslashes in octal.
+/// Decodes a path in the mount list, in which white space and backslashes are octal escapes.
 #[cfg(target_os = "linux")]
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());

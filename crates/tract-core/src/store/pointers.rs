@@ -1,4 +1,4 @@
-//! Pointers to stores are stores: `Arc`, `Box`, and your own.
+//! Implements the store traits for pointers to stores: `Arc`, `Box`, and custom ones.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,56 +1,55 @@
-//! What a repack asks of a store: blobs that are written again, smaller.
+//! Repacking at the level of stores: rewriting blobs in less space.
 
 use super::{StoreError, StoreErrorKind};
 
-/// The part of a repack that is done next. A repack begins with [`RepackStep::Train`]; each answer names
-/// the next step.
+/// A step of a repack. It starts with [`RepackStep::Train`]; each result contains the next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RepackStep {
     /// Trains a dictionary on a sample of the repository's blobs, and stores it.
     #[default]
     Train,
-    /// Writes some blobs again.
+    /// Rewrites a range of blobs.
     Blobs {
-        /// The place after which they begin; 0 at first.
+        /// The position after which the range starts; 0 at first.
         after: u64,
-        /// The number of the dictionary that this repack trained; 0 where it trained none.
+        /// The number of the dictionary trained by this repack; 0 if there is none.
         trained: u64,
-        /// Some blobs could not be read, so the dictionaries that they may need stay.
+        /// Some blobs could not be read, so the dictionaries that they may need are kept.
         unreadable: bool,
     },
-    /// Deletes the dictionaries that no blob needs any more.
+    /// Deletes the dictionaries that are not used by any blob.
     Finish {
         /// As in `Blobs`.
         trained: u64,
         /// As in `Blobs`.
         unreadable: bool,
     },
-    /// Writes the store's files again without the space that became free. Others wait meanwhile.
+    /// Rewrites the store's files without free space. Other writers wait until it is done.
     Shrink,
 }
 
-/// What a step of a repack did.
+/// The result of a step of a repack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepackPage {
-    /// How many blobs were looked at.
+    /// Number of blobs that were examined.
     pub blobs: u64,
-    /// How many of them were written again.
+    /// Number of blobs that were rewritten.
     pub written: u64,
-    /// The bytes that the blobs which were looked at took before.
+    /// Bytes of the examined blobs before.
     pub before: u64,
-    /// The bytes that they take now.
+    /// Bytes of the examined blobs now.
     pub after: u64,
-    /// How many could not be read, and stay as they are; `verify` names them.
+    /// Number of blobs that could not be read, and were left unchanged; `verify` lists them.
     pub unreadable: u64,
-    /// What the engine has to say to a person.
+    /// A note from the engine to the user.
     pub note: Option<String>,
     /// The next step; `None` at the end.
     pub next: Option<RepackStep>,
 }
 
 impl RepackPage {
-    /// Makes the answer of a step that wrote no blob.
+    /// Creates the result of a step that rewrote no blobs.
     pub fn to(next: impl Into<Option<RepackStep>>) -> Self {
         Self { next: next.into(), ..Self::default() }
     }

@@ -1,10 +1,11 @@
-//! Sound copies of objects, for a store that holds damaged ones or lacks them.
+//! Intact copies of objects, for a store in which they are damaged or missing.
 
 use super::{StoreError, StoreErrorKind};
 use crate::commit::Commit;
 use crate::object::{Blob, Toolset};
 
-/// Copies of objects. Each has the id that its bytes hash to, so none can be the copy of another.
+/// Copies of objects. Each has the id that its bytes hash to, so it cannot be a copy of another
+/// object.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectCopies {
     /// Commits, parents first.
@@ -16,12 +17,12 @@ pub struct ObjectCopies {
 }
 
 impl ObjectCopies {
-    /// Returns how many there are.
+    /// Returns the number of copies.
     pub fn len(&self) -> usize {
         self.commits.len() + self.blobs.len() + self.toolsets.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no copies.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,12 +1,12 @@
-//! What a garbage collection asks of a store: a listing of what it holds, the position of its
-//! writes, and the deletion of objects if no write came in between.
+//! Garbage collection at the level of stores: listing objects, reading the position of the writes,
+//! and deleting objects if there was no write in between.
 
 use crate::batch::ToolRow;
 use crate::object::ObjectId;
 
 use super::{StoreError, StoreErrorKind};
 
-/// A query for a listing of objects.
+/// The kind of objects to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind {
     /// Commits.
@@ -17,21 +17,21 @@ pub enum ListKind {
     Blobs,
 }
 
-/// A page of a listing of stored objects.
+/// A query for one page of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectListing {
-    /// Which objects.
+    /// The kind of objects.
     pub kind: ListKind,
     /// The start of the page: 0, or `next` of the previous page.
     pub after: u64,
-    /// How many objects are read at most; at least 1.
+    /// Maximum number of objects to read; at least 1.
     pub limit: usize,
 }
 
 /// One page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectPage {
-    /// The objects, each with the number of its bytes. What is too damaged to have an id is left out.
+    /// The objects with their sizes in bytes. Objects too damaged to have an id are left out.
     pub objects: Vec<(ObjectId, u64)>,
     /// The start of the next page; `None` at the end.
     pub next: Option<u64>,
@@ -40,23 +40,23 @@ pub struct ObjectPage {
 /// A position in the writes of a repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WritePosition {
-    /// The number of the newest entry of the ref log; 0 when it is empty.
+    /// The number of the newest entry of the ref log; 0 if it is empty.
     pub log: u64,
-    /// Rises with every write that stores an object which its own ref moves do not reach
-    /// ([`Batch::stores_ahead`](crate::Batch::stores_ahead)): all of those that move no ref, and some
-    /// that do. A sweep cannot tell from the log alone what such objects link to.
+    /// Increases with every write of an object that the write's own ref moves do not reach
+    /// ([`Batch::stores_ahead`](crate::Batch::stores_ahead)): all writes without ref moves, and
+    /// some with. The log alone does not show what such objects link to.
     pub unlogged: u64,
 }
 
-/// A deletion of objects, all of them or none.
+/// A request to delete objects, all of them or none.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// The position at which it was known that nothing needs the objects.
+    /// The position at which the objects were known to be unreachable.
     pub position: WritePosition,
-    /// The objects; those that are not stored are passed over. For a tool, all rows that the tool
-    /// index has for it are deleted.
+    /// The objects; those not stored are skipped. For a tool, all of its rows in the tool index are
+    /// deleted.
     pub objects: Vec<ObjectId>,
-    /// Rows that the tool index gets in their stead.
+    /// Rows that replace the deleted ones in the tool index.
     pub tools: Vec<ToolRow>,
 }
 
@@ -66,24 +66,24 @@ pub struct Sweep {
 pub enum SweepAnswer {
     /// The objects are deleted, durably.
     Done,
-    /// Others wrote meanwhile, and the repository is here; nothing was deleted.
+    /// Others wrote in between, and this is the new position. Nothing was deleted.
     Moved(WritePosition),
 }
 
-/// The outcome of returning space to the file system.
+/// The result of returning space to the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceRelease {
-    /// Bytes of the store on disk before.
+    /// Size of the store on disk before, in bytes.
     pub before: u64,
-    /// Bytes of the store on disk after.
+    /// Size of the store on disk after, in bytes.
     pub after: u64,
-    /// A hint, if the engine does not return all of the space by itself.
+    /// A hint if the engine does not return all of the space itself.
     pub note: Option<String>,
 }
 
 impl SpaceRelease {
-    /// Makes the report of an engine that was so large before and after.
+    /// Creates a report with the sizes before and after.
     pub fn new(before: u64, after: u64, note: Option<String>) -> Self {
         Self { before, after, note }
     }

@@ -1,4 +1,12 @@
-//! Runs a blocking store under async, without a runtime.
+//! Runs a blocking store under async, without an async runtime.
+//!
+//! A write is queued, and the writer thread takes it from the queue as part of a group; or, in
+//! [`WriteMode::InPlace`], the caller itself becomes the writer if no group is being written. Both
+//! hold `writing` while they write, so there is one writer at a time, and both take from the head
+//! of the queue, so queued batches are written in the order of their arrival.
+//!
+//! Answers are sent after `writing` is released, and never with a lock held: an answer wakes its
+//! caller, which may write again on the same thread.
 
 mod forward;
 pub mod oneshot;
@@ -21,45 +29,45 @@ use crate::batch::Applied;
 /// The thread on which writes of a blocking store run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// On the store's own thread, which groups what is queued into one transaction. Never blocks
-    /// the caller's thread; a hop there and back costs 20 to 35 µs.
+    /// On the store's own thread, which groups queued writes into one transaction. Never blocks the
+    /// caller's thread; the two thread switches cost 20 to 35 µs.
     #[default]
     Thread,
-    /// On the caller's thread when no other writer is active, together with what is queued;
-    /// else queued. Blocks the caller's thread for one flush, or for as long as another process
-    /// holds its lock: for command lines and callers that block anyway.
+    /// On the caller's thread, together with queued writes, if no other writer is active; otherwise
+    /// queued. Blocks the caller's thread for one flush, or while another process holds the store's
+    /// lock. For command lines, and for callers that may block.
     InPlace,
 }
 
 /// A [`BlockingStore`] as a [`Store`](super::Store).
 ///
-/// Writes go one group at a time: what is queued (up to 256 batches or 4 MiB) becomes one durable
-/// transaction. Writes that arrive meanwhile may join it, and all its callers get their answers
-/// after it. The thread starts with the first write that needs it and ends when this is closed or
-/// dropped, after it has written what was queued. Dropping the future of
-/// [`apply`](super::Store::apply) does not withdraw a batch that is already queued.
+/// Writes are grouped: queued batches (up to 256, or 4 MiB) become one durable transaction. Writes
+/// that arrive during a transaction may join it, and all of their callers get their results after
+/// it. The thread starts with the first write that needs it. It ends when this is closed or
+/// dropped, after it has written the queued batches. Dropping the future of
+/// [`apply`](super::Store::apply) does not withdraw a queued batch.
 ///
-/// Reads run on the caller's thread, walks and scans included: a point read takes microseconds,
-/// less than any hop. Where long scans must not hold up an executor's thread, put them on a thread
-/// of the executor's for such work. [`drop_derived`](super::DerivedRepository::drop_derived) and
-/// [`check`](super::Store::check) wait on the caller's thread until no group is being written.
+/// Reads run on the caller's thread, including walks and scans: a point read takes microseconds,
+/// less than a thread switch. To keep long scans off the threads of an executor, run them on one of
+/// its blocking threads. [`drop_derived`](super::DerivedRepository::drop_derived) and
+/// [`check`](super::Store::check) block the caller's thread until no group is being written.
 pub struct ThreadedStore<S: BlockingStore> {
     shared: Arc<Shared<S>>,
-    /// `None` where every write happens on the caller's thread.
+    /// `None` if every write happens on the caller's thread.
     mode: Option<WriteMode>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What became of a write that was to happen on the caller's thread.
+/// The outcome of an attempt to write on the caller's thread.
 enum InPlace {
     Answered(StoreResult<Applied>),
-    /// Written together with others, who are being answered.
+    /// Written in a group; the answers are being sent.
     Grouped(Receiver<StoreResult<Applied>>),
-    /// Another writer is active, or the thread is to write.
+    /// Another writer is active, or the mode requires the thread.
     Not(Box<Write>),
 }
 
-/// The error of callers whose write is not known to have happened.
+/// The error of callers whose write may not have happened.
 type Refusal = (StoreErrorKind, &'static str);
 
 const CLOSED: Refusal = (StoreErrorKind::Unavailable, "the store is closed");
@@ -75,7 +83,7 @@ struct Shared<S> {
     queue: Queue,
     /// Held while a group is being written.
     writing: Mutex<()>,
-    /// The store panicked while it wrote: what it holds in memory cannot be trusted.
+    /// The store panicked during a write, so its state in memory cannot be trusted.
     broken: AtomicBool,
 }
 
@@ -85,8 +93,8 @@ impl<S: BlockingStore> ThreadedStore<S> {
         Self::with_mode(store, Some(mode))
     }
 
-    /// Wraps a store that never blocks for long, such as one in memory: every write happens on
-    /// the caller's thread, and no thread is ever started.
+    /// Wraps a store that never blocks for long, such as one in memory. Every write happens on the
+    /// caller's thread, and no thread is started.
     pub fn inline(store: S) -> Self {
         Self::with_mode(store, None)
     }
@@ -101,12 +109,13 @@ impl<S: BlockingStore> ThreadedStore<S> {
         Self { shared: Arc::new(shared), mode, thread: Mutex::new(None) }
     }
 
-    /// Returns the store.
+    /// Returns the wrapped store.
     pub fn store(&self) -> &S {
         &self.shared.store
     }
 
-    /// Writes a batch. Boxed to keep the future small: a batch is large, and a future is moved.
+    /// Writes a batch. `write` is boxed to keep the future small: a batch is large, and futures are
+    /// moved.
     async fn write(&self, write: Box<Write>) -> StoreResult<Applied> {
         let receiver = match self.write_in_place(write) {
             InPlace::Answered(answer) => return answer,
@@ -124,13 +133,13 @@ impl<S: BlockingStore> ThreadedStore<S> {
         receiver.await.unwrap_or_else(|| Err(self.shared.error(UNANSWERED)))
     }
 
-    /// Writes the batch and what is queued on this thread, if it may; else gives the batch back.
+    /// Writes the batch and queued ones on this thread, if possible; otherwise returns the batch.
     fn write_in_place(&self, write: Box<Write>) -> InPlace {
         let shared = &*self.shared;
         let writing = match self.mode {
             Some(WriteMode::Thread) => return InPlace::Not(write),
-            // Does not block on the lock: a batch in the queue can still join the group that is
-            // being written, a blocked caller could not.
+            // `try_lock`, because a queued batch can still join the group that is being written,
+            // and a blocked caller could not.
             Some(WriteMode::InPlace) => match shared.writing.try_lock() {
                 Ok(writing) => writing,
                 Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -138,12 +147,12 @@ impl<S: BlockingStore> ThreadedStore<S> {
             },
             None => shared.lock(),
         };
-        // Under the lock: closing closes the queue first and takes the lock before it closes the
-        // store, so no write can reach a store that is closed.
+        // Checked with the lock held. Closing first closes the queue and then takes the lock to
+        // close the store, so a write that passes this check cannot reach a closed store.
         if shared.queue.is_closed() {
             return InPlace::Answered(Err(shared.error(CLOSED)));
         }
-        // What waits arrived earlier, so it goes first.
+        // Queued batches arrived earlier, so they go first.
         let mut group = shared.queue.drain(1, weigh(&write.1));
         if group.is_empty() {
             let alone = std::slice::from_ref(&*write);
@@ -170,15 +179,16 @@ impl<S: BlockingStore> ThreadedStore<S> {
         Ok(())
     }
 
-    /// Lets the thread write what is queued, and waits for its end.
+    /// Closes the queue, and waits until the thread has written it and ended.
     fn stop_thread(&self) {
         self.shared.queue.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A waker that the writer wakes may own the last handle: a thread cannot wait for itself.
+        // The last handle may be dropped by a waker that the writer thread itself wakes. A thread
+        // cannot join itself: that would deadlock.
         if let Some(thread) = thread
             && thread.thread().id() != thread::current().id()
         {
-            // A panic of the store was already answered to those who waited for it.
+            // The callers that waited were already informed of a panic of the store.
             let _ = thread.join();
         }
     }
@@ -194,6 +204,8 @@ impl<S: BlockingStore> Shared<S> {
     fn run(&self) {
         while self.queue.wait() {
             let writing = self.lock();
+            // Drained with the lock held. Otherwise an in-place writer could take later batches
+            // from the queue and write them before this group.
             let group = self.queue.drain(0, 0);
             if !group.is_empty() {
                 self.write_group(writing, group);
@@ -220,14 +232,15 @@ impl<S: BlockingStore> Shared<S> {
         };
         let answers = self.guarded(|store| store.apply_joined(&writes, &mut joining));
         let mut answers = self.all(answers, senders.len()).into_iter();
-        // Answering wakes callers, who may write at once.
+        // Release the lock before answering: answers wake callers, which may write again on this
+        // thread.
         drop(writing);
         for sender in senders {
             sender.send(answers.next().unwrap_or_else(|| Err(self.error(UNANSWERED))));
         }
     }
 
-    /// Has the store write, unless it panicked before; an error when it panics now.
+    /// Calls the store, unless it panicked earlier. Converts a panic to an error.
     fn guarded(
         &self,
         write: impl FnOnce(&S) -> Vec<StoreResult<Applied>>,
@@ -235,14 +248,15 @@ impl<S: BlockingStore> Shared<S> {
         if self.broken.load(Ordering::Acquire) {
             return Err(POISONED);
         }
-        // Not unwind safe in general; a store that panicked is not used for writing again.
+        // The store may not be unwind safe. That is sound here, because it is never written to
+        // after a panic.
         catch_unwind(AssertUnwindSafe(|| write(&self.store))).map_err(|_| {
             self.broken.store(true, Ordering::Release);
             PANICKED
         })
     }
 
-    /// Gives each caller an answer.
+    /// Returns one result per caller.
     fn all(
         &self,
         answers: Result<Vec<StoreResult<Applied>>, Refusal>,
@@ -254,8 +268,9 @@ impl<S: BlockingStore> Shared<S> {
         }
     }
 
-    /// A group is one transaction: where one batch may not last, no other batch of the group was
-    /// written for sure, nor lost a race for sure to one that was.
+    /// Downgrades the results of a group in doubt. A group is one transaction: if the outcome of
+    /// one batch is unknown, none of the others is known to be durable, and a conflict may be with
+    /// a batch that is lost.
     fn together(&self, answers: Vec<StoreResult<Applied>>) -> Vec<StoreResult<Applied>> {
         let in_doubt = |answer: &StoreResult<Applied>| {
             let kind = answer.as_ref().err().map(|error| &error.kind);
@@ -273,12 +288,12 @@ impl<S: BlockingStore> Shared<S> {
     }
 }
 
-/// Runs a call that blocks, such as opening a store that others keep locked, on a thread of its own,
-/// and waits for it without blocking the caller's thread. A caller that stops waiting drops what the
-/// call gives.
+/// Runs a blocking call on a thread of its own and waits for it without blocking the caller's
+/// thread, for example to open a store that others keep locked. If the caller stops waiting, the
+/// result is dropped.
 ///
 /// # Errors
-/// Those of the call; `Engine` when it panics or no thread can be had.
+/// Those of the call; `Engine` if it panics or the thread cannot be started.
 pub async fn off_thread<T: Send + 'static>(
     backend: &'static str,
     op: &'static str,

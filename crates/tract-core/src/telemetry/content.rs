@@ -1,4 +1,4 @@
-//! Messages and parameters in the shapes of the conventions.
+//! Messages and parameters in the form of the OpenTelemetry conventions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use crate::content::{Content, ImageSource, Part};
 use crate::message::{ActiveTool, Message};
 use crate::ports::ModelRequest;
 
-/// The parameters of a request that have attributes.
+/// The request parameters that have attributes.
 #[derive(Default)]
 pub(super) struct Parameters {
     pub(super) model: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Reads them; one of another type counts as absent.
+    /// Reads the parameters. One of an unexpected type counts as absent.
     pub(super) fn of(request: &ModelRequest) -> Self {
         let Some(parameters) = &request.parameters else { return Self::default() };
         let members = crate::json::split_object(parameters.as_str()).unwrap_or_default();
@@ -79,13 +79,13 @@ enum PartJson<'a> {
         modality: &'a str,
         file_id: &'a str,
     },
-    /// Something of one provider's; its bytes are with the commit.
+    /// A provider's own part. Its bytes are in the commit.
     Opaque {
         dialect: &'a str,
     },
 }
 
-/// Arguments as JSON where they are some, else as the text that the model wrote.
+/// The arguments as JSON if they are valid JSON, or else as text.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Arguments<'a> {
@@ -93,19 +93,19 @@ enum Arguments<'a> {
     Text(&'a str),
 }
 
-/// Divides a context into the instructions at its start and the rest.
+/// Splits a context into the instructions at its start and the other messages.
 pub(super) fn split_instructions(messages: &[Message]) -> (&[Message], &[Message]) {
     let is_instruction = |message: &Message| matches!(message.content, Content::System(_));
     let place = messages.iter().position(|message| !is_instruction(message));
     messages.split_at(place.unwrap_or(messages.len()))
 }
 
-/// Writes instructions: a list of parts.
+/// Serializes instructions: a list of parts.
 pub(super) fn instructions(messages: &[Message]) -> String {
     json(&messages.iter().flat_map(|message| parts(&message.content)).collect::<Vec<_>>())
 }
 
-/// Writes messages: a list of roles with parts.
+/// Serializes messages: a list of roles with parts.
 pub(super) fn messages(messages: &[Message]) -> String {
     let shaped = messages
         .iter()
@@ -113,12 +113,12 @@ pub(super) fn messages(messages: &[Message]) -> String {
     json(&shaped.collect::<Vec<_>>())
 }
 
-/// Writes an answer: a list of one message.
+/// Serializes an answer: a list with one message.
 pub(super) fn answer(content: &Content) -> String {
     json(&[MessageJson { role: "assistant", parts: parts(content) }])
 }
 
-/// Writes tool definitions, each as it was given.
+/// Serializes tool definitions, each as given.
 pub(super) fn definitions(tools: &[ActiveTool]) -> String {
     let schemas = tools.iter().filter_map(|tool| serde_json::from_str(&tool.schema).ok());
     json(&schemas.collect::<Vec<&RawValue>>())
@@ -162,7 +162,7 @@ fn part(part: &Part) -> PartJson<'_> {
     }
 }
 
-/// These shapes always become JSON; a failure would only leave the attribute empty.
+/// Serialization of these types does not fail; if it did, the attribute would only be empty.
 fn json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -15,11 +15,11 @@ use crate::telemetry::span::{Span, conversation, new_span};
 #[cfg(feature = "telemetry")]
 use crate::telemetry::{captures_content, content};
 
-/// What is known of a model before it is asked, for telemetry.
+/// Facts about a model that are known before a request, for telemetry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelDescription {
-    /// The provider, as OpenTelemetry names it: `openai`, `anthropic`, `gcp.gemini`.
+    /// The provider, by its OpenTelemetry name: `openai`, `anthropic`, `gcp.gemini`.
     pub provider: Option<String>,
     /// The model.
     pub model: Option<String>,
@@ -30,12 +30,12 @@ pub struct ModelDescription {
 }
 
 impl ModelDescription {
-    /// Describes a model of a provider.
+    /// Creates a description of a provider's model.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: Some(provider.into()), model: Some(model.into()), ..Self::default() }
     }
 
-    /// Sets host and port of the server.
+    /// Sets the host and port of the server.
     #[must_use]
     pub fn server(mut self, address: impl Into<String>, port: Option<u16>) -> Self {
         self.address = Some(address.into());
@@ -44,14 +44,14 @@ impl ModelDescription {
     }
 }
 
-/// A request to a model, from before it is sent until its answer is there.
+/// The span of a request to a model, from before it is sent until it is answered.
 #[derive(Debug)]
 pub struct ModelCall {
     span: Span,
 }
 
 impl ModelCall {
-    /// Begins the span.
+    /// Starts the span.
     pub fn begin(model: &dyn ChatModel, request: &ModelRequest, streams: bool) -> Self {
         let span = empty_span();
         #[cfg(feature = "telemetry")]
@@ -63,15 +63,15 @@ impl ModelCall {
         Self { span }
     }
 
-    /// Says which conversation it belongs to.
+    /// Sets the conversation that the request belongs to.
     pub fn conversation(&self, repo: &RepoName, branch: &RefName) {
         if self.span.is_recording() {
             self.span.set(names::CONVERSATION, &conversation(repo, branch));
         }
     }
 
-    /// Says what the model sees. The view's id is computed only when a subscriber takes in the span,
-    /// and returned.
+    /// Sets the view that the model gets. The id is computed, and returned, only if a subscriber
+    /// records the span.
     pub fn context(
         &self,
         view: impl FnOnce() -> ViewId,
@@ -91,7 +91,7 @@ impl ModelCall {
         &self.span
     }
 
-    /// Returns what takes the time of the first piece of the answer; begins to count now.
+    /// Starts to measure the time to the first piece of the answer.
     pub fn first_piece(&self) -> FirstPiece {
         FirstPiece {
             #[cfg(feature = "telemetry")]
@@ -99,7 +99,7 @@ impl ModelCall {
         }
     }
 
-    /// Ends the span, and says how the request ended.
+    /// Ends the span with the outcome of the request.
     pub fn end(self, answered: &Result<Reply, ModelError>) {
         #[cfg(feature = "telemetry")]
         if self.span.is_recording() {
@@ -113,7 +113,7 @@ impl ModelCall {
     }
 }
 
-/// Takes the time of the first piece of an answer.
+/// Measures the time to the first piece of an answer.
 #[derive(Debug)]
 pub struct FirstPiece {
     #[cfg(feature = "telemetry")]
@@ -121,7 +121,7 @@ pub struct FirstPiece {
 }
 
 impl FirstPiece {
-    /// Says that a piece arrived. Only the first one counts.
+    /// Records that a piece arrived. Only the first call counts.
     pub fn arrived(&mut self) {
         #[cfg(feature = "telemetry")]
         if let Some((span, since)) = self.waiting.take() {
@@ -169,11 +169,11 @@ fn empty_span() -> Span {
     )
 }
 
-/// Sets what the request says.
+/// Sets the attributes of the request.
 #[cfg(feature = "telemetry")]
 fn describe(span: &Span, model: &ModelDescription, request: &ModelRequest, streams: bool) {
     let parameters = content::Parameters::of(request);
-    // A provider is required; the word for one that the conventions do not know is free.
+    // The provider is required. The conventions allow any word for one that they do not list.
     span.set(names::PROVIDER, model.provider.as_deref().unwrap_or("custom"));
     let name = parameters.model.as_ref().or(model.model.as_ref());
     if let Some(name) = name {
@@ -199,7 +199,7 @@ fn describe(span: &Span, model: &ModelDescription, request: &ModelRequest, strea
     }
 }
 
-/// Sets what the answer says.
+/// Sets the attributes of the answer.
 #[cfg(feature = "telemetry")]
 fn answer(span: &Span, reply: &Reply) {
     received(span, reply.id.as_deref(), reply.model.as_deref(), reply.usage);
@@ -209,7 +209,7 @@ fn answer(span: &Span, reply: &Reply) {
     }
 }
 
-/// Sets what a whole answer and one that broke off have in common.
+/// Sets the attributes shared by complete and interrupted answers.
 #[cfg(feature = "telemetry")]
 fn received(span: &Span, id: Option<&str>, model: Option<&str>, usage: Option<Usage>) {
     span.set_known(names::RESPONSE_ID, id);
@@ -225,13 +225,13 @@ fn received(span: &Span, id: Option<&str>, model: Option<&str>, usage: Option<Us
 fn failed(span: &Span, error: &ModelError) {
     span.fail(error.code());
     if let ModelError::BrokenOff { partial, .. } = error {
-        // The conventions' word for an answer that did not come to its end.
+        // The conventions' word for an incomplete answer.
         span.set(names::FINISH_REASONS, "error");
         received(span, partial.id.as_deref(), partial.model.as_deref(), partial.usage);
     }
 }
 
-/// The conventions' word for why a model stopped.
+/// Returns the conventions' word for a stop reason.
 #[cfg(feature = "telemetry")]
 fn finish_reason(reason: &StopReason) -> &str {
     match reason {

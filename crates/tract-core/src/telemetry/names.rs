@@ -1,18 +1,18 @@
-//! The names of spans, attributes and metrics, in one place.
+//! The names of all spans, attributes and metrics.
 //!
-//! The conventions for GenAI are in development, and names change between their versions: a new
-//! version is a change of this file alone, and of the page that prints it (`docs/telemetry.md`).
+//! The GenAI conventions are still in development, and names change between versions. An update
+//! changes only this file and the page that lists the names (`docs/telemetry.md`).
 
 use self::Presence::{Always, Content, Failed, Known};
 
-/// The conventions that the names follow, with the day that they were read.
+/// The conventions that the names follow, and the date of the version that was read.
 pub const CONVENTION: &str = "OpenTelemetry semantic conventions for GenAI (development), \
      2026-11-23, and general semantic conventions 1.44.0";
 
-/// The target of the spans in `tracing`.
+/// The `tracing` target of the spans.
 pub const TARGET: &str = "tract::telemetry";
 
-/// Turns on content in spans: prompts, answers, arguments and results.
+/// Environment variable that enables content in spans: prompts, answers, arguments and results.
 pub const CONTENT_VARIABLE: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
 macro_rules! names {
@@ -22,31 +22,31 @@ macro_rules! names {
 }
 
 names! {
-    /// A span of a command of the `tract` binary; shown as `tract VERB`.
+    /// Span of a command of the `tract` binary; displayed as `tract VERB`.
     COMMAND = "tract";
-    /// A span of a request to a model; shown as `chat MODEL`.
+    /// Span of a request to a model; displayed as `chat MODEL`.
     MODEL_CALL = "chat";
-    /// A span of an agent's run, or of one turn.
+    /// Span of an agent's run, or of one turn.
     AGENT_RUN = "invoke_agent";
-    /// A span of a tool that ran; shown as `execute_tool TOOL`.
+    /// Span of a tool call; displayed as `execute_tool TOOL`.
     TOOL = "execute_tool";
-    /// A span of a head that was compiled.
+    /// Span of compiling a head.
     COMPILE = "tract.compile";
-    /// A span of a batch that was given to a store.
+    /// Span of writing a batch to a store.
     STORE_WRITE = "tract.store.apply";
     /// The kind of operation: `chat`, `invoke_agent`, `execute_tool`.
     OPERATION = "gen_ai.operation.name";
     /// The provider of the model.
     PROVIDER = "gen_ai.provider.name";
-    /// The model that was asked for.
+    /// The requested model.
     REQUEST_MODEL = "gen_ai.request.model";
     /// Whether the answer was streamed.
     REQUEST_STREAM = "gen_ai.request.stream";
-    /// The limit of output tokens.
+    /// The limit on output tokens.
     REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens";
     /// The temperature.
     REQUEST_TEMPERATURE = "gen_ai.request.temperature";
-    /// The share of probability that is sampled from.
+    /// The nucleus sampling threshold (top p).
     REQUEST_TOP_P = "gen_ai.request.top_p";
     /// The conversation: `REPOSITORY/BRANCH`.
     CONVERSATION = "gen_ai.conversation.id";
@@ -54,15 +54,15 @@ names! {
     RESPONSE_ID = "gen_ai.response.id";
     /// The model that answered.
     RESPONSE_MODEL = "gen_ai.response.model";
-    /// Why the model stopped: a list.
+    /// The reasons that the model stopped: a list.
     FINISH_REASONS = "gen_ai.response.finish_reasons";
     /// Seconds from the request to the first piece of the answer.
     TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk";
-    /// Tokens of the request, cached ones included.
+    /// Tokens of the request, including cached ones.
     INPUT_TOKENS = "gen_ai.usage.input_tokens";
-    /// Tokens of the answer, reasoning included.
+    /// Tokens of the answer, including reasoning.
     OUTPUT_TOKENS = "gen_ai.usage.output_tokens";
-    /// Tokens of the request that the provider had cached.
+    /// Tokens of the request that were read from the provider's cache.
     CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens";
     /// Tokens of the answer spent on reasoning.
     REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens";
@@ -80,19 +80,19 @@ names! {
     SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions";
     /// The tools in force, as JSON.
     TOOL_DEFINITIONS = "gen_ai.tool.definitions";
-    /// The arguments of a call, as the tool received them.
+    /// The arguments of a call, as passed to the tool.
     TOOL_ARGUMENTS = "gen_ai.tool.call.arguments";
-    /// The result of a call, as the model reads it.
+    /// The result of a call, as the model gets it.
     TOOL_RESULT = "gen_ai.tool.call.result";
     /// Host of the server.
     SERVER_ADDRESS = "server.address";
     /// Port of the server.
     SERVER_PORT = "server.port";
-    /// The stable word of an error.
+    /// The stable name of an error.
     ERROR_TYPE = "error.type";
     /// The store's engine: `sqlite`, `postgresql`, `redb`, `sled`, `memory`.
     DB_SYSTEM = "db.system.name";
-    /// The repository that was written.
+    /// The repository that is written.
     DB_NAMESPACE = "db.namespace";
     /// The operation of the store: `apply`.
     DB_OPERATION = "db.operation.name";
@@ -106,53 +106,53 @@ names! {
     TRACT_VERB = "tract.verb";
     /// The commit whose context was sent, compiled, answered or written.
     TRACT_COMMIT = "tract.commit";
-    /// The id of the view: equal ids are equal messages and tools.
+    /// The id of the view; views with equal ids have equal messages and tools.
     TRACT_VIEW = "tract.view";
     /// The id of the tools in force.
     TRACT_TOOLSET = "tract.toolset";
     /// The id of the definition of the tool that ran.
     TRACT_TOOL = "tract.tool";
-    /// What wrote: `commit`, `merge`, `import` and so on.
+    /// The operation that wrote: `commit`, `merge`, `import` and so on.
     TRACT_OPERATION = "tract.operation";
-    /// How it ended: an outcome of a call, or `done`, `already`, `conflict` of a write.
+    /// The outcome of a call, or of a write: `done`, `already`, `conflict`.
     TRACT_OUTCOME = "tract.outcome";
-    /// How often the tool ran.
+    /// Number of times that the tool ran.
     TRACT_ATTEMPTS = "tract.attempts";
-    /// Messages of the context.
+    /// Number of messages in the context.
     TRACT_MESSAGES = "tract.messages";
-    /// Tokens of the context, by tract's counter.
+    /// Number of tokens in the context, by tract's counter.
     TRACT_TOKENS = "tract.tokens";
-    /// Commits of the batch.
+    /// Number of commits in the batch.
     TRACT_COMMITS = "tract.commits";
-    /// Why the run stopped.
+    /// The reason that the run stopped.
     TRACT_STOP = "tract.stop";
-    /// Requests to the model in this run.
+    /// Number of requests to the model in this run.
     TRACT_STEPS = "tract.steps";
-    /// Calls answered in this run.
+    /// Number of calls answered in this run.
     TRACT_CALLS = "tract.calls";
-    /// The span's name as it is shown, for layers of `tracing`.
+    /// The display name of the span, for `tracing` layers.
     OTEL_NAME = "otel.name";
-    /// The span's kind, for layers of `tracing`.
+    /// The kind of the span, for `tracing` layers.
     OTEL_KIND = "otel.kind";
-    /// `ERROR` when the operation failed, for layers of `tracing`.
+    /// `ERROR` if the operation failed, for `tracing` layers.
     OTEL_STATUS = "otel.status_code";
 }
 
-/// When a span has an attribute.
+/// The condition under which a span has an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// On every such span.
     Always,
-    /// Where the value is known.
+    /// If the value is known.
     Known,
-    /// When the operation failed.
+    /// If the operation failed.
     Failed,
-    /// Only when content is asked for.
+    /// Only if content is enabled.
     Content,
 }
 
 impl Presence {
-    /// Returns the word for it.
+    /// Returns the words used in the documentation.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -163,12 +163,12 @@ impl Presence {
     }
 }
 
-/// A span of the table: its name, its kind, and its attributes.
+/// A span in the documentation: its name, its kind, and its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanSpec {
     /// The name in `tracing`.
     pub name: &'static str,
-    /// The attribute that follows the name where the span is shown.
+    /// The attribute that follows the name when the span is displayed.
     pub named_by: Option<&'static str>,
     /// `client` or `internal`.
     pub kind: &'static str,
@@ -176,7 +176,7 @@ pub struct SpanSpec {
     pub attributes: &'static [(&'static str, Presence)],
 }
 
-/// The spans.
+/// All spans.
 pub const SPANS: &[SpanSpec] = &[
     SpanSpec {
         name: COMMAND,
@@ -290,10 +290,10 @@ pub const SPANS: &[SpanSpec] = &[
     },
 ];
 
-/// What a metric counts.
+/// The value that a metric aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The seconds that the span took: a histogram.
+    /// The duration of the span in seconds: a histogram.
     Duration,
     /// The sum of an attribute of the span: a counter.
     Sum(&'static str),
@@ -301,20 +301,20 @@ pub enum Measure {
     Distribution(&'static str),
 }
 
-/// A metric of the table; its values come from spans of one name.
+/// A metric, computed from the spans with one name.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricSpec {
     /// The name.
     pub name: &'static str,
-    /// The unit, in the words of UCUM.
+    /// The unit, in UCUM notation.
     pub unit: &'static str,
     /// The description.
     pub description: &'static str,
-    /// The span whose end adds a value.
+    /// The span that adds a value when it ends.
     pub span: &'static str,
     /// The value.
     pub measure: Measure,
-    /// The attributes of the span that the value is counted by; empty ones are left out.
+    /// The span attributes by which the metric is grouped; empty values are left out.
     pub attributes: &'static [&'static str],
     /// The upper bounds of a histogram's buckets.
     pub boundaries: &'static [f64],
@@ -347,7 +347,7 @@ const fn tokens(
     }
 }
 
-/// The metrics.
+/// All metrics.
 pub const METRICS: &[MetricSpec] = &[
     MetricSpec {
         name: "gen_ai.client.inference.duration",
@@ -443,14 +443,15 @@ pub const METRICS: &[MetricSpec] = &[
     },
 ];
 
-/// Returns the span of the table with this name.
+/// Returns the span with this name.
 pub fn span(name: &str) -> Option<&'static SpanSpec> {
     SPANS.iter().find(|span| span.name == name)
 }
 
-/// Returns whether an attribute holds content.
+/// Returns whether an attribute contains content.
 pub fn is_content(attribute: &str) -> bool {
-    // Spelled out: an exporter asks for each text of each span, which the whole table would slow.
+    // A literal list: exporters call this for each text of each span, and scanning the whole table
+    // would be slower.
     [
         INPUT_MESSAGES,
         OUTPUT_MESSAGES,

@@ -1,4 +1,4 @@
-//! Spans, and the functions that begin them.
+//! Spans, and the functions that start them.
 
 use crate::batch::Batch;
 use crate::id::{CommitId, RepoName, ToolId, ToolsetId, ViewId};
@@ -6,7 +6,8 @@ use crate::refs::RefName;
 use crate::refs::RefTarget;
 use crate::telemetry::names;
 
-/// Begins a span that is declared with fields; what they are made of is named first.
+/// Starts a span with these fields. The variables that the fields use are listed first, so that the
+/// version without telemetry can mark them as used.
 #[cfg(feature = "telemetry")]
 macro_rules! new_span {
     ([$($of:ident),*] $($fields:tt)*) => {
@@ -24,8 +25,8 @@ macro_rules! new_span {
 
 pub(super) use new_span;
 
-/// A span; nothing without the feature `telemetry`, or when no subscriber wants it. Cheap to clone:
-/// it ends with its last clone.
+/// A span. It does nothing without the feature `telemetry`, or if no subscriber records it. Cheap
+/// to clone: the span ends with its last clone.
 #[derive(Clone, Debug)]
 pub struct Span {
     #[cfg(feature = "telemetry")]
@@ -38,11 +39,11 @@ pub struct Span {
 pub enum AttributeValue<'a> {
     /// A text.
     Text(&'a str),
-    /// A count.
+    /// An integer.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Number(f64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
 }
 
@@ -89,7 +90,7 @@ impl From<bool> for AttributeValue<'_> {
 }
 
 impl Span {
-    /// Returns whether a subscriber takes in the span. What only a span needs is computed behind it.
+    /// Returns whether a subscriber records the span. Compute expensive attributes only if it does.
     pub fn is_recording(&self) -> bool {
         #[cfg(feature = "telemetry")]
         let recording = !self.inner.is_disabled();
@@ -98,7 +99,7 @@ impl Span {
         recording
     }
 
-    /// Sets an attribute that the span was declared with; others are ignored.
+    /// Sets an attribute that was declared with the span; others are ignored.
     pub fn set<'a>(&self, name: &'static str, value: impl Into<AttributeValue<'a>>) {
         #[cfg(feature = "telemetry")]
         match value.into() {
@@ -111,7 +112,7 @@ impl Span {
         let _ = (name, value);
     }
 
-    /// Sets an attribute whose value is known.
+    /// Sets an attribute if its value is known.
     #[cfg(feature = "telemetry")]
     pub(super) fn set_known<'a>(
         &self,
@@ -123,14 +124,14 @@ impl Span {
         }
     }
 
-    /// Sets an attribute to an id that is known.
+    /// Sets an attribute to an id, if it is known.
     pub(super) fn set_known_id(&self, name: &'static str, id: Option<impl std::fmt::Display>) {
         if let Some(id) = id {
             self.set_id(name, id);
         }
     }
 
-    /// Sets an attribute to an id, when a subscriber takes in the span.
+    /// Sets an attribute to an id. The id is formatted only if a subscriber records the span.
     pub fn set_id(&self, name: &'static str, id: impl std::fmt::Display) {
         #[cfg(feature = "telemetry")]
         self.inner.record(name, tracing::field::display(id));
@@ -138,27 +139,27 @@ impl Span {
         let _ = (name, id);
     }
 
-    /// Marks the operation as failed, with the stable word of its error. The message of the error is
-    /// left out, as it may repeat content.
+    /// Marks the operation as failed, with the stable name of its error. The error message is left
+    /// out, since it may contain content.
     pub fn fail(&self, error: &str) {
         self.set(names::ERROR_TYPE, error);
         self.set(names::OTEL_STATUS, "ERROR");
     }
 
-    /// Runs a future within the span: spans that begin in it are its children.
+    /// Runs a future within the span: spans started in it are its children.
     #[cfg(feature = "telemetry")]
     pub fn instrument<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         tracing::Instrument::instrument(future, self.inner.clone())
     }
 
-    /// Runs a future within the span: spans that begin in it are its children.
+    /// Runs a future within the span: spans started in it are its children.
     #[cfg(not(feature = "telemetry"))]
     pub fn instrument<F: Future>(&self, future: F) -> F {
         future
     }
 }
 
-/// Begins the span of a batch that is given to a store.
+/// Starts the span of writing a batch to a store.
 pub fn store_write(backend: &'static str, repo: &RepoName, batch: &Batch) -> Span {
     let system = if backend == "postgres" { "postgresql" } else { backend };
     let span = new_span!(
@@ -189,7 +190,7 @@ pub fn store_write(backend: &'static str, repo: &RepoName, batch: &Batch) -> Spa
     span
 }
 
-/// Begins the span of a compile.
+/// Starts the span of a compile.
 pub fn compile(head: Option<CommitId>) -> Span {
     let span = new_span!(
         []
@@ -208,7 +209,7 @@ pub fn compile(head: Option<CommitId>) -> Span {
     span
 }
 
-/// Begins the span of an agent's run, or of one turn.
+/// Starts the span of an agent's run, or of one turn.
 pub fn agent_run(repo: &RepoName, branch: &RefName) -> Span {
     new_span!(
         [repo, branch]
@@ -228,26 +229,26 @@ pub fn agent_run(repo: &RepoName, branch: &RefName) -> Span {
     )
 }
 
-/// What the span of a tool says from its beginning.
+/// The attributes that are set when a tool span starts.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolCallInfo<'a> {
     /// The tool's name.
     pub name: &'a str,
     /// The provider's id of the call.
     pub call_id: &'a str,
-    /// The definition of the tool.
+    /// The id of the tool's definition.
     pub tool: Option<ToolId>,
-    /// The commit that asks for the call.
+    /// The commit with the call.
     pub commit: Option<CommitId>,
-    /// The view that the model saw.
+    /// The view that the model got.
     pub view: Option<ViewId>,
     /// The tools in force.
     pub toolset: Option<ToolsetId>,
-    /// The arguments that the tool receives; shown only with content.
+    /// The arguments that the tool gets; recorded only if content is enabled.
     pub arguments: &'a str,
 }
 
-/// Begins the span of a tool that runs.
+/// Starts the span of a tool call.
 pub fn tool_call(call: &ToolCallInfo<'_>) -> Span {
     let span = new_span!(
         [call]
@@ -282,7 +283,7 @@ pub fn tool_call(call: &ToolCallInfo<'_>) -> Span {
     span
 }
 
-/// The name of a conversation: `REPOSITORY/BRANCH`.
+/// Returns the name of a conversation: `REPOSITORY/BRANCH`.
 pub(super) fn conversation(repo: &RepoName, branch: &RefName) -> String {
     let branch = branch.branch_name().unwrap_or_else(|| branch.as_str());
     format!("{}/{branch}", repo.as_str())

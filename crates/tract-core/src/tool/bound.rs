@@ -1,34 +1,34 @@
-//! What exactly a call would run.
+//! The exact call that will run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::JsonText;
 use crate::id::ToolId;
 
-/// What exactly a call would run: what a person reads before approving it, and what runs then. The
-/// call itself holds the arguments as the model wrote them; between the two lie profiles, repairs
-/// and handlers.
+/// The exact call that a person approves and that runs. It differs from the call in the message,
+/// which has the arguments as the model wrote them, by the changes of profiles, repairs and
+/// handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BoundCall {
     /// The tool's own name.
     pub tool_name: String,
-    /// The hash of its definition.
+    /// The id of its definition.
     pub tool: ToolId,
     /// The definition: JSON text.
     pub definition: String,
-    /// The label of the server that it is of; absent for a tool of the program itself.
+    /// The MCP server's label; `None` for a local tool.
     pub server: Option<String>,
     /// The arguments: JSON text of an object.
     pub arguments: String,
-    /// Whether a repair made them.
+    /// Whether a repair changed the arguments.
     pub repaired: bool,
-    /// What was changed of what the model wrote, and by which profile, repair or handler.
+    /// The changes to the model's arguments, each with the profile, repair or handler that made it.
     pub changes: Vec<JsonText>,
 }
 
 impl BoundCall {
-    /// States a tool of the program itself, its definition, and arguments as the model wrote them.
+    /// Creates a call of a local tool, with the arguments as the model wrote them.
     pub fn new(
         tool_name: impl Into<String>,
         tool: ToolId,
@@ -46,14 +46,14 @@ impl BoundCall {
         }
     }
 
-    /// Says which server the tool is of.
+    /// Sets the server of the tool.
     #[must_use]
     pub fn server(mut self, server: Option<String>) -> Self {
         self.server = server;
         self
     }
 
-    /// Says what was changed of what the model wrote, and whether a repair did.
+    /// Sets the changes to the model's arguments, and whether a repair made any.
     #[must_use]
     pub fn changed(mut self, changes: Vec<JsonText>, repaired: bool) -> Self {
         (self.changes, self.repaired) = (changes, repaired);

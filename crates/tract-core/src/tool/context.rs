@@ -1,4 +1,4 @@
-//! What a running tool may reach: cancellation, time, progress, and what its host lends it.
+//! The context of a running tool: cancellation, time, progress, and resources of the host.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -13,8 +13,7 @@ use std::time::Duration;
 use crate::ports::{Clock, SystemClock};
 use crate::tool::ToolError;
 
-/// A token that cancels work. Clones are the same token; it works with any executor, and without
-/// one.
+/// A token that cancels work. Clones share the state. It works with any executor, and without one.
 ///
 /// ```
 /// use tract_core::CancellationToken;
@@ -41,14 +40,15 @@ struct Waiting {
 
 impl TokenState {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // Every change under this lock is complete at each step, so a panic leaves it usable.
+        // Each change under this lock leaves a consistent state, so a poisoned lock can be used.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn cancel(&self) {
         let (wakers, children) = {
             let mut waiting = self.waiting();
-            // Set under the lock: who registers afterwards sees it.
+            // Set with the lock held, so that a waiter that registers afterwards sees it and is not
+            // lost.
             self.cancelled.store(true, Ordering::Release);
             (std::mem::take(&mut waiting.wakers), std::mem::take(&mut waiting.children))
         };
@@ -58,12 +58,12 @@ impl TokenState {
 }
 
 impl CancellationToken {
-    /// Makes a token that is not cancelled.
+    /// Creates a token that is not canceled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a token that is cancelled with this one, or alone.
+    /// Creates a token that is canceled together with this one, and can be canceled alone.
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::new();
@@ -78,17 +78,17 @@ impl CancellationToken {
         child
     }
 
-    /// Cancels this token and its children, and wakes all who wait. A second time does nothing.
+    /// Cancels this token and its children, and wakes all waiters. Calling it again has no effect.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Returns whether it was cancelled.
+    /// Returns whether the token was canceled.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)
     }
 
-    /// Waits until it is cancelled.
+    /// Waits until the token is canceled.
     pub fn cancelled(&self) -> Cancelled {
         Cancelled { state: Arc::clone(&self.0), key: None }
     }
@@ -130,11 +130,12 @@ impl Drop for Cancelled {
     }
 }
 
-/// Hears how far a call has come.
+/// Receives progress reports of calls.
 ///
-/// Every `Fn(&str, fmt::Arguments)` is one. It must return soon: the tool waits for it.
+/// Implemented for every `Fn(&str, fmt::Arguments)`. It must return quickly, since the tool waits
+/// for it.
 pub trait ProgressSink: Send + Sync {
-    /// Takes one line about the call with this id.
+    /// Receives one line about the call with this id.
     fn report(&self, call_id: &str, line: fmt::Arguments<'_>);
 }
 
@@ -144,7 +145,7 @@ impl<F: Fn(&str, fmt::Arguments<'_>) + Send + Sync> ProgressSink for F {
     }
 }
 
-/// The context of a running tool. A tool cannot change it.
+/// The context of a running tool, which the tool cannot change.
 ///
 /// ```
 /// use tract_core::ToolContext;
@@ -164,11 +165,12 @@ pub struct ToolContext {
     resources: Arc<HashMap<TypeId, Resource>>,
 }
 
-/// An `Arc<T>`, whose `T` may be a trait object.
+/// An `Arc<T>`; `T` may be a trait object.
 type Resource = Arc<dyn Any + Send + Sync>;
 
 impl ToolContext {
-    /// Makes the context of a call: never cancelled, no deadline, no resources, no listener.
+    /// Creates the context of a call: not canceled, without a deadline, resources and a progress
+    /// sink.
     pub fn new(call_id: impl Into<Arc<str>>) -> Self {
         Self {
             call_id: call_id.into(),
@@ -180,20 +182,20 @@ impl ToolContext {
         }
     }
 
-    /// Makes the context of another call, with all else as it is here.
+    /// Creates the context of another call, which shares everything else.
     #[must_use]
     pub fn for_call(&self, call_id: impl Into<Arc<str>>) -> Self {
         Self { call_id: call_id.into(), ..self.clone() }
     }
 
-    /// Sets the token that tells the call to stop.
+    /// Sets the cancellation token of the call.
     #[must_use]
     pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = token;
         self
     }
 
-    /// Sets the clock by which the deadline is judged.
+    /// Sets the clock used for the deadline.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -207,20 +209,20 @@ impl ToolContext {
         self
     }
 
-    /// Sets who hears of progress.
+    /// Sets the sink of progress reports.
     #[must_use]
     pub fn with_progress(mut self, sink: Arc<dyn ProgressSink>) -> Self {
         self.progress = Some(sink);
         self
     }
 
-    /// Lends the tool a value; one of the same type is replaced.
+    /// Adds a resource for the tool, replacing one of the same type.
     #[must_use]
     pub fn with_resource<T: Send + Sync + 'static>(self, value: T) -> Self {
         self.with_shared_resource(Arc::new(value))
     }
 
-    /// Lends the tool a shared value, which may be a trait object.
+    /// Adds a shared resource for the tool, which may be a trait object.
     #[must_use]
     pub fn with_shared_resource<T: Send + Sync + ?Sized + 'static>(
         mut self,
@@ -235,7 +237,7 @@ impl ToolContext {
         &self.call_id
     }
 
-    /// Returns the token that tells the call to stop.
+    /// Returns the cancellation token of the call.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.cancellation
     }
@@ -245,7 +247,7 @@ impl ToolContext {
         self.cancellation.is_cancelled()
     }
 
-    /// Returns the clock by which the deadline is judged.
+    /// Returns the clock used for the deadline.
     pub fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
@@ -255,17 +257,17 @@ impl ToolContext {
         self.deadline_us
     }
 
-    /// Returns how much time is left, zero when it is over; `None` without a deadline.
+    /// Returns the remaining time, zero after the deadline; `None` without a deadline.
     pub fn remaining(&self) -> Option<Duration> {
         let left = self.deadline_us?.saturating_sub(self.clock.now_us());
         Some(Duration::from_micros(u64::try_from(left).unwrap_or(0)))
     }
 
-    /// Checks that the call may continue; a long-running tool asks now and then.
+    /// Checks that the call may continue. A long-running tool should call this regularly.
     ///
     /// # Errors
-    /// [`ToolError::Evaluation`] when it was cancelled, [`ToolError::DeadlineExceeded`] when its
-    /// time is over.
+    /// [`ToolError::Evaluation`] if the call was canceled; [`ToolError::DeadlineExceeded`] if the
+    /// deadline has passed.
     pub fn check(&self) -> Result<(), ToolError> {
         if self.is_cancelled() {
             return Err(ToolError::evaluation("the call was cancelled"));
@@ -277,7 +279,7 @@ impl ToolContext {
         }
     }
 
-    /// Reports how far the call has come. Costs nothing without a listener.
+    /// Reports progress. Does nothing without a sink.
     pub fn progress(&self, line: fmt::Arguments<'_>) {
         if let Some(sink) = &self.progress {
             sink.report(&self.call_id, line);
@@ -287,7 +289,7 @@ impl ToolContext {
     /// Returns the resource of this type.
     ///
     /// # Errors
-    /// [`ToolError::Other`] when the host lent none.
+    /// [`ToolError::Other`] if the host did not provide one.
     pub fn resource<T: ?Sized + 'static>(&self) -> Result<&T, ToolError> {
         self.optional_resource().ok_or_else(|| {
             ToolError::other("the tool cannot run here: something that it needs is not available")
@@ -295,7 +297,7 @@ impl ToolContext {
         })
     }
 
-    /// Returns the resource of this type, where the host lent one.
+    /// Returns the resource of this type, if the host provided one.
     pub fn optional_resource<T: ?Sized + 'static>(&self) -> Option<&T> {
         let found = self.resources.get(&TypeId::of::<T>())?;
         found.downcast_ref::<Arc<T>>().map(|shared| &**shared)

@@ -1,25 +1,25 @@
-//! Why a call failed, for the model and for the operator.
+//! Errors of calls, with texts for the model and for the operator.
 
 use std::error::Error;
 use std::fmt;
 
-/// Fields of every failure.
+/// The fields shared by all errors.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct ToolFailure {
     /// The text for the model.
     pub message: String,
-    /// Where in the arguments, such as `edits[0].line`.
+    /// The path in the arguments, such as `edits[0].line`.
     pub path: Option<String>,
-    /// Ways out, for the model.
+    /// Advice for the model.
     pub notes: Vec<String>,
     /// The text for the operator.
     pub operator: Option<String>,
     /// The cause, for the operator.
     pub source: Option<Box<dyn Error + Send + Sync>>,
-    /// Whether the same call may succeed when it is tried again.
+    /// Whether a retry of the same call may succeed.
     pub retryable: bool,
-    /// Whether the tool was started and it is not known what it did.
+    /// Whether the tool was started and its outcome is unknown.
     pub outcome_unknown: bool,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for ToolFailure {
     }
 }
 
-/// The reason why a call failed.
+/// Error of a call.
 ///
 /// ```
 /// use tract_core::ToolError;
@@ -52,33 +52,32 @@ impl fmt::Display for ToolFailure {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The arguments are not acceptable; the model can send better ones.
+    /// The arguments are invalid; the model can send better ones.
     Validation(Box<ToolFailure>),
-    /// The tool asks for hidden parts of the prompt to be shown before it continues.
+    /// The tool requires that hidden sections of the prompt are shown before it continues.
     VisibilityExpansion {
         /// The keys of the sections to show.
         sections: Vec<String>,
-        /// Why.
+        /// The reason.
         failure: Box<ToolFailure>,
     },
-    /// The whole evaluation cannot continue: it was cancelled, or something that it depends on is
-    /// gone.
+    /// The whole evaluation cannot continue: it was canceled, or a dependency is gone.
     Evaluation(Box<ToolFailure>),
-    /// Time ran out.
+    /// The deadline has passed.
     DeadlineExceeded(Box<ToolFailure>),
-    /// A value is of another type than the tool's definition says: a fault of the tool.
+    /// A value does not have the type in the tool's definition. This is a bug of the tool.
     Type(Box<ToolFailure>),
-    /// Anything else.
+    /// Any other error.
     Other(Box<ToolFailure>),
 }
 
 impl ToolError {
-    /// Makes the error for unacceptable arguments.
+    /// Creates an error for invalid arguments.
     pub fn validation(message: impl Into<String>) -> Self {
         Self::Validation(ToolFailure::new(message))
     }
 
-    /// Asks for sections of the prompt to be shown.
+    /// Requests that sections of the prompt are shown.
     pub fn visibility_expansion<S: Into<String>>(
         sections: impl IntoIterator<Item = S>,
         reason: impl Into<String>,
@@ -89,39 +88,39 @@ impl ToolError {
         }
     }
 
-    /// Says that the whole evaluation cannot continue.
+    /// Creates an error that ends the whole evaluation.
     pub fn evaluation(message: impl Into<String>) -> Self {
         Self::Evaluation(ToolFailure::new(message))
     }
 
-    /// Says that time ran out.
+    /// Creates an error for a deadline that has passed.
     pub fn deadline_exceeded(message: impl Into<String>) -> Self {
         Self::DeadlineExceeded(ToolFailure::new(message))
     }
 
-    /// Says that a value is of another type than was promised.
+    /// Creates an error for a value that does not have the declared type.
     pub fn type_error(message: impl Into<String>) -> Self {
         Self::Type(ToolFailure::new(message))
     }
 
-    /// Says what went wrong, where no other variant fits.
+    /// Creates an error of the variant `Other`.
     pub fn other(message: impl Into<String>) -> Self {
         Self::Other(ToolFailure::new(message))
     }
 
-    /// Names the place in the arguments, such as `edits[0].line`.
+    /// Sets the path in the arguments, such as `edits[0].line`.
     #[must_use]
     pub fn at(self, path: impl Into<String>) -> Self {
         self.with(|failure| failure.path = Some(path.into()))
     }
 
-    /// Adds a way out, for the model.
+    /// Adds advice for the model.
     #[must_use]
     pub fn note(self, note: impl Into<String>) -> Self {
         self.with(|failure| failure.notes.push(note.into()))
     }
 
-    /// Sets what only the operator reads.
+    /// Sets the text that only the operator sees.
     #[must_use]
     pub fn operator(self, text: impl Into<String>) -> Self {
         self.with(|failure| failure.operator = Some(text.into()))
@@ -139,23 +138,23 @@ impl ToolError {
         self.with(|failure| failure.retryable = true)
     }
 
-    /// Returns whether the same call may succeed when it is tried again.
+    /// Returns whether a retry of the same call may succeed.
     pub fn is_retryable(&self) -> bool {
         self.failure().retryable
     }
 
-    /// Marks the outcome as unknown: the tool was started, gave no answer, and may have run.
+    /// Marks the outcome as unknown: the tool was started, did not answer, and may have run.
     #[must_use]
     pub fn outcome_unknown(self) -> Self {
         self.with(|failure| failure.outcome_unknown = true)
     }
 
-    /// Returns whether the tool may have run although it gave no answer.
+    /// Returns whether the tool may have run although it did not answer.
     pub fn is_outcome_unknown(&self) -> bool {
         self.failure().outcome_unknown
     }
 
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Validation(_) => "validation",
@@ -167,7 +166,7 @@ impl ToolError {
         }
     }
 
-    /// Returns what every failure says.
+    /// Returns the fields shared by all errors.
     pub fn failure(&self) -> &ToolFailure {
         match self {
             Self::Validation(failure)
@@ -191,12 +190,12 @@ impl ToolError {
         self
     }
 
-    /// Returns the ways out.
+    /// Returns the advice for the model.
     pub fn notes(&self) -> &[String] {
         &self.failure().notes
     }
 
-    /// Returns what the model reads: the message, and a line for each note.
+    /// Returns the text for the model: the message, and a line for each note.
     pub fn model_text(&self) -> String {
         let mut out = self.to_string();
         for note in self.notes() {
@@ -206,7 +205,7 @@ impl ToolError {
         out
     }
 
-    /// Returns what the operator reads: the message, the operator's text, and all causes.
+    /// Returns the text for the operator: the message, the operator's text, and all causes.
     pub fn operator_text(&self) -> String {
         let mut out = format!("{}: {self}", self.code());
         if let Some(text) = &self.failure().operator {
@@ -222,7 +221,7 @@ impl ToolError {
         out
     }
 
-    /// Returns whether the evaluation ends with this call. The call is answered all the same.
+    /// Returns whether this error ends the evaluation. The call is answered in any case.
     pub fn ends_evaluation(&self) -> bool {
         match self {
             Self::VisibilityExpansion { .. } | Self::Evaluation(_) | Self::DeadlineExceeded(_) => {

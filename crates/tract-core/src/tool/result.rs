@@ -1,4 +1,4 @@
-//! What a call gives: text for the model, text for the operator, and a value for the program.
+//! Results of calls: text for the model, text for the operator, and a value for the program.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::tool::ToolError;
 
 /// The result of a call.
 ///
-/// A failure the model should read is a result too: [`ToolResult::error`].
+/// For a failure that the model should see, use [`ToolResult::error`].
 ///
 /// ```
 /// use tract_core::ToolResult;
@@ -25,20 +25,20 @@ pub struct ToolResult<T> {
     pub operator: Option<String>,
     /// The value. A failed result may have one.
     pub value: Option<T>,
-    /// Whether the tool did what was asked.
+    /// Whether the tool succeeded.
     pub success: bool,
-    /// Keeps the value from the model, which then reads the message alone. This saves context;
-    /// it protects nothing.
+    /// Hides the value from the model, which then only gets the message. This saves context; it is
+    /// not a protection.
     pub exclude_value_from_context: bool,
 }
 
 impl<T> ToolResult<T> {
-    /// Makes a success with a value and no message.
+    /// Creates a success with a value and no message.
     pub fn ok(value: T) -> Self {
         Self { value: Some(value), ..Self::done("") }
     }
 
-    /// Makes a success with a message and no value.
+    /// Creates a success with a message and no value.
     pub fn done(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -49,19 +49,19 @@ impl<T> ToolResult<T> {
         }
     }
 
-    /// Makes a failure with what the model should know about it.
+    /// Creates a failure with a message for the model.
     pub fn error(message: impl Into<String>) -> Self {
         Self { success: false, ..Self::done(message) }
     }
 
-    /// Sets what the model reads before the value.
+    /// Sets the text for the model before the value.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// Sets what only the operator reads.
+    /// Sets the text that only the operator sees.
     #[must_use]
     pub fn operator(mut self, text: impl Into<String>) -> Self {
         self.operator = Some(text.into());
@@ -75,17 +75,17 @@ impl<T> ToolResult<T> {
         self
     }
 
-    /// Keeps the value from the model.
+    /// Hides the value from the model.
     #[must_use]
     pub fn exclude_value_from_context(mut self) -> Self {
         self.exclude_value_from_context = true;
         self
     }
 
-    /// Puts another value in the place of this one; the rest stays.
+    /// Replaces the value and keeps the other fields.
     ///
     /// # Errors
-    /// What `map` gives.
+    /// The error of `map`.
     pub fn try_map<U, E>(self, map: impl FnOnce(T) -> Result<U, E>) -> Result<ToolResult<U>, E> {
         Ok(ToolResult {
             message: self.message,
@@ -104,8 +104,8 @@ impl<T> From<T> for ToolResult<T> {
 }
 
 impl ToolResult<RenderedValue> {
-    /// Returns what the model reads: the message, a blank line, the value; a half that is empty
-    /// or excluded is left out.
+    /// Returns the text for the model: the message, a blank line, the value. An empty or excluded
+    /// part is left out.
     ///
     /// ```
     /// use tract_core::{RenderedValue, ToolResult};
@@ -127,7 +127,7 @@ impl ToolResult<RenderedValue> {
     }
 }
 
-/// A value whose type is gone: its JSON for programs, its text for the model.
+/// A type-erased result: JSON for programs, text for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RenderedValue {
@@ -138,10 +138,10 @@ pub struct RenderedValue {
 }
 
 impl RenderedValue {
-    /// Renders a value: text as it is, null as nothing, all else as canonical JSON.
+    /// Renders a value: text unchanged, null as nothing, other values as canonical JSON.
     ///
     /// # Errors
-    /// [`ToolError::Type`] when the value has no JSON form.
+    /// [`ToolError::Type`] if the value does not serialize to JSON.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self, ToolError> {
         let json = JsonText::of(value).map_err(|error| {
             ToolError::type_error("the tool's value has no JSON form")
@@ -151,7 +151,7 @@ impl RenderedValue {
         Ok(Self::from_json(json))
     }
 
-    /// Renders JSON that is at hand already.
+    /// Renders existing JSON.
     pub fn from_json(json: JsonText) -> Self {
         let text = match json.as_str() {
             "null" => String::new(),
@@ -163,7 +163,7 @@ impl RenderedValue {
         Self { json, text }
     }
 
-    /// Sets what the model reads.
+    /// Sets the text for the model.
     #[must_use]
     pub fn shown_as(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();

@@ -1,4 +1,7 @@
-//! The store traits of [`ThreadedStore`]: reads go straight to the blocking store.
+//! The store traits of [`ThreadedStore`]: reads are forwarded directly to the blocking store.
+//!
+//! Calls that must not run during a group write hold the `writing` lock: `check`, `restore`,
+//! `sweep` and `drop_derived` change or compare rows that a transaction may be changing.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -167,23 +170,23 @@ impl<S: BlockingStore> Store for ThreadedStore<S> {
         self.store().sweep(repo, &sweep)
     }
 
-    /// Waits on the caller's thread; writes continue between its steps as far as the store lets them.
+    /// Blocks the caller's thread. Writes continue between its steps, as far as the store allows.
     async fn release_space(&self) -> StoreResult<SpaceRelease> {
         self.store().release_space()
     }
 
-    /// Waits on the caller's thread, and keeps writers waiting.
+    /// Blocks the caller's thread. Writers wait until it is done.
     async fn wipe(&self) -> StoreResult<WipeReport> {
         self.store().wipe()
     }
 
-    /// Waits on the caller's thread; writes continue as far as the store lets them.
+    /// Blocks the caller's thread. Writes continue as far as the store allows.
     async fn repack(&self, repo: &RepoName, step: RepackStep) -> StoreResult<RepackPage> {
         self.store().repack(repo, step)
     }
 
-    /// Takes no more writes, writes what is queued, ends the thread and closes the store. Waits
-    /// on the caller's thread.
+    /// Rejects further writes, writes the queued ones, ends the thread and closes the store. Blocks
+    /// the caller's thread.
     async fn close(&self) -> StoreResult<()> {
         self.close_store()
     }

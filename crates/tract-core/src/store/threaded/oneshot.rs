@@ -1,4 +1,4 @@
-//! A channel for one answer, without a runtime.
+//! A channel for one value, without an async runtime.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,30 +8,30 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug)]
 struct Slot<T> {
     value: Option<T>,
-    /// The sender is gone, with or without having answered.
+    /// The sender was dropped, with or without a value.
     done: bool,
     waker: Option<Waker>,
 }
 
-/// Gives the answer. Dropped without one, it lets the receiver know.
+/// Sends the value. If it is dropped without one, the receiver is woken with `None`.
 #[derive(Debug)]
 pub struct Sender<T>(Arc<Mutex<Slot<T>>>);
 
-/// Waits for the answer: `None` when the sender was dropped without one.
+/// Waits for the value; `None` if the sender was dropped without one.
 #[derive(Debug)]
 pub struct Receiver<T>(Arc<Mutex<Slot<T>>>);
 
-/// Makes a channel.
+/// Creates a channel.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let slot = Arc::new(Mutex::new(Slot { value: None, done: false, waker: None }));
     (Sender(Arc::clone(&slot)), Receiver(slot))
 }
 
 impl<T> Sender<T> {
-    /// Gives the answer.
+    /// Sends the value.
     pub fn send(self, value: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).value = Some(value);
-        // Dropping `self` wakes the receiver.
+        // Dropping `self` wakes the receiver, also if no value was sent.
     }
 }
 
@@ -42,7 +42,8 @@ impl<T> Drop for Sender<T> {
             slot.done = true;
             slot.waker.take()
         };
-        // Outside the lock: waking may poll the receiver on this very thread.
+        // Without the lock: waking may poll the receiver on the current thread, which takes the
+        // lock.
         if let Some(waker) = waker {
             waker.wake();
         }

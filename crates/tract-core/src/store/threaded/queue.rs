@@ -1,4 +1,8 @@
 //! The bounded queue between callers and the writer.
+//!
+//! Both limits of the queue bound memory. A caller that finds it full registers a waker and is
+//! woken when batches were taken out. A single batch larger than a limit is accepted if it is
+//! alone, since it could otherwise never be written.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,24 +13,24 @@ use crate::batch::{Applied, Batch};
 use crate::id::RepoName;
 use crate::store::StoreResult;
 
-/// How many batches go into one transaction at most.
+/// Maximum number of batches in one transaction.
 pub(super) const GROUP_BATCHES: usize = 256;
-/// How many bytes go into one transaction at most, a single larger batch apart.
+/// Maximum size of one transaction in bytes, except for a single larger batch.
 pub(super) const GROUP_BYTES: usize = 4 << 20;
-/// How many batches may wait; further callers wait for a place.
+/// Maximum number of queued batches. Further callers wait.
 const QUEUE_BATCHES: usize = 1024;
-/// How many bytes may wait, a single larger batch apart.
+/// Maximum size of the queue in bytes, except for a single larger batch.
 const QUEUE_BYTES: usize = 64 << 20;
 
-/// A batch and the repository that it goes to.
+/// A batch and the repository that it is written to.
 pub(super) type Write = (RepoName, Batch);
 
-/// A batch that waits for the writer.
+/// A queued batch.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) write: Box<Write>,
     pub(super) answer: Sender<StoreResult<Applied>>,
-    /// What it weighs.
+    /// Its estimated size.
     pub(super) bytes: usize,
 }
 
@@ -42,12 +46,12 @@ impl Job {
 struct Inner {
     jobs: VecDeque<Job>,
     bytes: usize,
-    /// Callers that wait for a place.
+    /// Callers that wait for the queue to have room.
     waiting: Vec<Waker>,
     closed: bool,
 }
 
-/// What is to be written, in order of arrival.
+/// The queue, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
@@ -59,7 +63,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a job at the end, or waits for a place: `false` when the queue is closed.
+    /// Appends a job, or waits until there is room. `false` if the queue is closed.
     pub(super) fn poll_push(&self, job: &mut Option<Job>, context: &mut Context<'_>) -> Poll<bool> {
         let mut inner = self.lock();
         if inner.closed {
@@ -77,7 +81,8 @@ impl Queue {
         Poll::Ready(true)
     }
 
-    /// Takes what fits into one transaction in addition to its `bytes` and `batches` so far.
+    /// Removes the jobs that fit into a transaction which already has this number of batches and
+    /// bytes.
     pub(super) fn drain(&self, batches: usize, mut bytes: usize) -> Vec<Job> {
         let mut inner = self.lock();
         let mut group = Vec::new();
@@ -90,19 +95,20 @@ impl Queue {
             inner.bytes -= job.bytes;
             group.push(job);
         }
-        // Nothing taken and something left: no place became free, and woken callers would only
-        // wait again.
+        // If nothing was removed and the queue is not empty, it is as full as before: woken callers
+        // would only wait again.
         let waiting = if group.is_empty() && !inner.jobs.is_empty() {
             Vec::new()
         } else {
             std::mem::take(&mut inner.waiting)
         };
+        // Wake without the lock: a waker may poll `poll_push` on the current thread.
         drop(inner);
         waiting.into_iter().for_each(Waker::wake);
         group
     }
 
-    /// Waits until something is queued: `false` when the queue is closed and empty.
+    /// Waits until a job is queued. `false` if the queue is closed and empty.
     pub(super) fn wait(&self) -> bool {
         let mut inner = self.lock();
         loop {
@@ -116,7 +122,7 @@ impl Queue {
         }
     }
 
-    /// Takes no more jobs; those queued are still done.
+    /// Rejects further jobs; those queued are still written.
     pub(super) fn close(&self) {
         let waiting = {
             let mut inner = self.lock();
@@ -137,7 +143,7 @@ impl Queue {
     }
 }
 
-/// Estimates what a batch weighs, to bound groups and the queue.
+/// Estimates the size of a batch, to bound groups and the queue.
 pub(super) fn weigh(batch: &Batch) -> usize {
     let blobs: usize = batch.blobs.iter().map(|blob| blob.bytes().len()).sum();
     let derived: usize = batch.derived.iter().map(|row| row.bytes.len()).sum();
