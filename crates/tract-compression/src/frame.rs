@@ -49,7 +49,7 @@ fn alone(plain: &[u8], level: i32) -> Option<Vec<u8>> {
     saves_a_tenth(stored.len(), plain.len()).then_some(stored)
 }
 
-/// Compresses bytes without a tag, whatever that saves.
+/// Compresses bytes without a tag, even if that saves nothing.
 pub(crate) fn encode(plain: &[u8]) -> Option<Vec<u8>> {
     let mut frame = compress(plain, THOROUGH)?;
     frame.drain(..MAGIC.len());

@@ -504,7 +504,7 @@ pub struct BadTarget {
 
 impl RefEdit {
     /// Returns the conflict if the ref does not have the expected value. An edit that changes
-    /// nothing never conflicts, whatever it expects.
+    /// nothing never conflicts, regardless of its `expect`.
     pub fn conflict(&self, found: Option<&RefTarget>) -> Option<Conflict> {
         let changes = found != self.to.as_ref();
         (changes && !self.expect.holds(found)).then(|| Conflict {

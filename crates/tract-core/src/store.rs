@@ -281,7 +281,8 @@ pub trait CommitRepository: Send + Sync {
     /// Walks first parents, newest first.
     ///
     /// # Behavior
-    /// - Equals following `parents[0]` step by step, whatever locations the store assigned.
+    /// - Equals following `parents[0]` step by step, regardless of the locations that the store
+    ///   assigned.
     /// - Ends at the root, before `until`, before a commit with a `stop_at` row, or after `limit`
     ///   commits, and then returns where to continue. If `head` is `until`, the page is empty.
     /// - Pages neither overlap nor have gaps, even if others write in between.
@@ -439,7 +440,7 @@ pub trait Store:
     /// - Checks, in this order, whether the batch's id is in the ref log (`Already`), every
     ///   `expect`, and whether everything required is stored or in the batch. Then writes the
     ///   objects that are not stored yet, moves the refs and logs the moves.
-    /// - An edit to the current value succeeds whatever it expects, and is not logged.
+    /// - An edit to the current value succeeds regardless of its `expect`, and is not logged.
     /// - Of concurrent batches with the same expectation and different values exactly one is
     ///   `Done`.
     /// - A rejected batch leaves no trace.

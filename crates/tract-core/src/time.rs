@@ -25,7 +25,7 @@ pub struct TimeWordError {
     pub why: String,
 }
 
-/// The moment of a day that a date without a time stands for.
+/// The moment of a day that a date without a time represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DayEdge {
     /// The first microsecond.

@@ -71,8 +71,8 @@ const CREDENTIAL_OBJECTS: [&str; 4] = ["auth", "authentication", "authorization"
 const SCHEMAS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
 
 /// Redacts the members of a JSON request whose names identify credentials: `authorization`,
-/// `token`, `password`, `cookie` and the like, and every value of `headers`, whatever the values
-/// look like. Schemas of tools are left unchanged. Returns the request and the number of replaced
+/// `token`, `password`, `cookie` and the like, and every value of `headers`, regardless of the
+/// values. Schemas of tools are left unchanged. Returns the request and the number of replaced
 /// values; `None` if there are none to replace, or if the text is not JSON.
 ///
 /// ```
