@@ -19,7 +19,7 @@ pub struct DecisionRecord {
     /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The patterns that a summary must keep.
+    /// The instructions that the summarizer got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
     /// The model that wrote a summary.
