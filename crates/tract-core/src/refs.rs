@@ -11,7 +11,7 @@ use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
 /// `imports/<branch>`, `signatures/<tag>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
-/// `remotes/<remote>/<branch>`, `leases/<writer>`.
+/// `remotes/<remote>/<branch>`, `leases/<writer>`, `indexes/search`.
 ///
 /// Parts are separated by `/`. A part is not empty, does not start with `.` or `-`, and does not
 /// end with `.` or `.lock`. A name does not contain `..`, white space, control or
@@ -35,6 +35,9 @@ const MAX_REMOTE: usize = 140;
 
 /// Prefix of leases.
 const LEASES: &str = "leases/";
+
+/// The ref that every write of the search index moves.
+const SEARCH_INDEX: &str = "indexes/search";
 
 impl RefName {
     /// Validates a full name.
@@ -209,10 +212,22 @@ impl RefName {
         self.0.starts_with(LEASES)
     }
 
-    /// Returns whether this ref concerns this store only: a [lease](Self::is_lease), or [remote
-    /// state](Self::is_remote_state). Local refs are excluded from copies, exports and bundles.
+    /// Returns the name of the ref that every write of the search index moves. A write requires the
+    /// ref to be unchanged since the index was read, so clients do not replace each other's rows.
+    pub fn search_index() -> Self {
+        Self::new(SEARCH_INDEX).expect("a valid name")
+    }
+
+    /// Returns whether this is the ref that every write of the search index moves.
+    pub fn is_search_index(&self) -> bool {
+        self.0 == SEARCH_INDEX
+    }
+
+    /// Returns whether this ref concerns this store only: a [lease](Self::is_lease), the [position
+    /// of the search index](Self::search_index), or [remote state](Self::is_remote_state). Local refs
+    /// are excluded from copies, exports and bundles.
     pub fn is_local(&self) -> bool {
-        self.is_lease() || self.is_remote_state()
+        self.is_lease() || self.is_search_index() || self.is_remote_state()
     }
 
     /// Returns the name for messages to people: `branch "main"`, `tag "v1"`, `HEAD`.

@@ -298,6 +298,36 @@ fn a_branch_that_is_made_during_an_erasure_does_not_show_the_message() {
 }
 
 #[test]
+fn an_erasure_of_a_message_that_is_collected_meanwhile_says_so() {
+    // The message is deleted when it is looked for the first time, or when it is named and known.
+    let looks: [fn(&Call<'_>) -> bool; 2] = [
+        |call| matches!(call, Call::Commits { .. }),
+        |call| matches!(call, Call::ListObjects { .. }),
+    ];
+    for look in looks {
+        on_each_store(async |store| {
+            let own = repo(&store);
+            let first =
+                block_on(own.append(&main_branch(), Draft::user("first"))).expect("written");
+            let side = own.create_branch("side", first.id()).await.expect("it is made");
+            let leak = block_on(own.append(&side, Draft::user(LEAK))).expect("it is written").id();
+            let collector = own.clone();
+            let watched = meanwhile(Arc::clone(&store), 1, look, move || {
+                block_on(collector.delete_branch("side")).expect("it is deleted");
+                let options = GcOptions::new().keep(std::time::Duration::ZERO);
+                block_on(gc(&collector, &options)).expect("it is collected");
+            });
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
+            let error = erase(&repo(&watched), &request).await.expect_err("it is gone");
+            assert!(matches!(error, Error::Collected { commit } if commit == leak), "{error}");
+            assert_eq!(error.code(), "collected");
+            assert!(!error.notes().is_empty());
+            assert_clean(&own).await;
+        });
+    }
+}
+
+#[test]
 fn a_conversation_that_is_imported_again_gets_no_erased_bytes_back() {
     on_each_store(async |store| {
         let repo = repo(&store);

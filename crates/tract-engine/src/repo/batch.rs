@@ -206,13 +206,23 @@ pub(crate) async fn store_derived(
     if rows.is_empty() {
         return Ok(());
     }
+    let batch = derived_batch(repo, mark, rows)?;
+    require_done(apply_batch(repo.store().as_ref(), repo.name(), batch).await?)
+}
+
+/// Makes a batch that stores derived rows of stored commits, if nothing was erased since `mark`.
+pub(crate) fn derived_batch(
+    repo: &Repo,
+    mark: &ErasureMark,
+    rows: Vec<DerivedRow>,
+) -> Result<Batch> {
     let id = BatchId::random().map_err(Error::Random)?;
     let note = repo.log_note(OperationId::from_bytes(*id.as_bytes()), "index");
     let mut batch = Batch::new(id, note);
     batch.requires = rows.iter().map(|row| ObjectId::Commit(row.commit)).collect();
     batch.derived = rows;
     mark.hold(&mut batch);
-    require_done(apply_batch(repo.store().as_ref(), repo.name(), batch).await?)
+    Ok(batch)
 }
 
 /// Notifies the hooks of the refs that a write moved. The write is stored, so a ref log that cannot

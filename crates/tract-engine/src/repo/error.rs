@@ -231,8 +231,8 @@ pub enum Error {
     /// An object that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
-    /// A commit that the ref log names was deleted by garbage collection.
-    #[error("commit {} was deleted by gc", .commit.short())]
+    /// A commit that was named, or that the ref log names, was deleted by garbage collection.
+    #[error("commit {} was deleted by garbage collection", .commit.short())]
     Collected {
         /// The commit.
         commit: CommitId,
@@ -442,8 +442,7 @@ impl Error {
             Self::KeptMoving { .. } => "try again when fewer writers are active".into(),
             Self::Collected { .. } => {
                 return vec![
-                    "the ref log still names it; `tract gc --keep` sets how long commits that only \
-                     the log names are kept"
+                    "`tract gc --keep` sets how long commits that only the ref log names are kept"
                         .to_owned(),
                     "a copy, an export or a remote that has it brings it back".to_owned(),
                 ];

@@ -13,6 +13,7 @@ mod rank;
 mod reach;
 mod segment;
 mod snippet;
+mod state;
 mod store;
 mod terms;
 mod wire;
@@ -33,9 +34,9 @@ use self::rank::{Filter, Ranking, Scored};
 use self::reach::{Reach, Reached};
 use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
+use self::state::IndexState;
 use crate::history::log::describe;
 use crate::repo::Repo;
-use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 
 /// Called with how many commits a search has read that were not in the index.
@@ -194,6 +195,9 @@ pub struct SearchReport {
     pub added: u64,
     /// How many entries of the index were read for the words.
     pub entries_read: u64,
+    /// How often the search started over, because other clients changed the index or a part of it
+    /// could not be read.
+    pub restarts: usize,
 }
 
 /// Finds the messages that fit some words best.
@@ -226,47 +230,51 @@ pub async fn search(
     if heads.is_empty() || words.is_empty() {
         return Ok(SearchReport::default());
     }
-    let mark = ErasureMark::read(repo).await?;
-    let mut index = Index::new(repo, options, mark);
+    let mut index = Index::new(repo, options, IndexState::read(repo).await?);
     let mut wanted = heads.to_vec();
-    let (mut last_gone, mut broken, mut errors) = (None, 0, 0);
-    // Others may replace rows between two reads, or a row or a commit is gone: then it is read again.
+    let (mut raced, mut broken, mut errors) = (0, 0, 0);
     for _ in 0..MOST_TRIES {
-        match attempt(&mut index, &wanted, heads, &words, options).await {
-            Ok(Attempt::Done(report)) => return Ok(report),
+        let found = match attempt(&mut index, &wanted, heads, &words, options).await {
+            Ok(Attempt::Done(report)) => {
+                return Ok(SearchReport { restarts: raced + broken, ..report });
+            }
             Ok(Attempt::Lacks(commits)) => {
                 wanted = commits;
                 continue;
             }
-            Ok(Attempt::Gone(gone)) if index.uses_rows() => {
-                if last_gone.replace(gone) == Some(gone) {
-                    index.refuse(gone).await;
-                } else {
-                    index.clear();
-                }
-            }
-            // The index leads to commits that were collected as garbage, or its segments do not fit
-            // each other, because one of them was dropped.
-            Err(error) if index.uses_rows() && is_broken(&error) => {
+            Ok(Attempt::Gone(gone)) => Ok(gone),
+            Err(error) if is_broken(&error) => {
                 // The index is not at fault where a head is gone.
                 repo.require_uncollected(heads).await?;
-                errors += 1;
-                if errors > 1 {
-                    index.drop_segments().await;
-                } else {
-                    index.clear();
+                if !index.uses_rows() {
+                    return Err(error);
                 }
-            }
-            Ok(Attempt::Gone(_)) => index.clear(),
-            Err(error) if is_broken(&error) => {
-                repo.require_uncollected(heads).await?;
-                return Err(error);
+                Err(error)
             }
             Err(error) => return Err(error),
+        };
+        if !index.uses_rows() {
+            // A commit that was read is gone.
+            index.restart().await?;
+        } else if !index.is_current().await? {
+            // Another client replaced rows between two reads.
+            index.restart().await?;
+            raced += 1;
+        } else {
+            broken += 1;
+            match found {
+                Ok(gone) => index.refuse(gone).await?,
+                // The index leads to commits that were collected as garbage, perhaps just now, or its
+                // segments do not fit each other, because one of them was dropped.
+                Err(_) if errors == 0 => {
+                    errors += 1;
+                    index.restart().await?;
+                }
+                Err(_) => index.drop_segments().await?,
+            }
         }
         wanted = heads.to_vec();
-        broken += 1;
-        if broken == MOST_BROKEN {
+        if broken == MOST_BROKEN || raced == MOST_RACED {
             index.without_rows();
         }
     }
@@ -276,8 +284,10 @@ pub async fn search(
 
 /// How often a search starts over.
 const MOST_TRIES: usize = 64;
-/// How often it finds the index changed or broken before it does without.
+/// How often it finds the index broken before it does without.
 const MOST_BROKEN: usize = 6;
+/// How often it finds the index changed by other clients before it does without.
+const MOST_RACED: usize = 24;
 
 /// What a try came to.
 enum Attempt {
@@ -315,18 +325,59 @@ fn is_broken(error: &Error) -> bool {
     }
 }
 
-/// Drops the segments of the index that cannot be used, and indexes again what the branches lead to.
-/// Does nothing where no search was made yet.
+/// Reads all rows of the index of what the branches lead to, drops the segments that cannot be used,
+/// and indexes their commits again. Does nothing where no search was made yet.
 pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
     let (store, name) = (repo.store(), repo.name());
     let indexed = store.derived_commits(name, DerivedKind::SearchMark).await?;
     if indexed.is_some_and(|commits| commits.is_empty()) {
         return Ok(());
     }
-    let heads: Vec<CommitId> =
-        repo.branches().await?.into_iter().map(|branch| branch.head).collect();
+    let branches = repo.branches().await?;
+    let heads: Vec<CommitId> = branches.into_iter().map(|branch| branch.head).collect();
     let options = SearchOptions::new().hidden(true).limit(1);
+    drop_broken(repo, &heads, &options).await?;
     search(repo, &heads, "a", &options).await.map(drop)
+}
+
+/// Drops the segments that the heads lead to and of which a row cannot be read.
+async fn drop_broken(repo: &Repo, heads: &[CommitId], options: &SearchOptions) -> Result<()> {
+    let state = IndexState::read(repo).await?;
+    // Nothing is stored: a search does that once what is broken is gone.
+    let options = options.clone().store_after(usize::MAX);
+    let mut index = Index::new(repo, &options, state);
+    let mut wanted = heads.to_vec();
+    for _ in 0..MOST_TRIES {
+        let reached = match index.add(&wanted).await {
+            Ok(()) => Reach::read(&mut index, heads, true).await,
+            Err(error) => Err(error),
+        };
+        match reached {
+            Ok(Reached::Known(_)) => {}
+            Ok(Reached::Lacks(commits)) => {
+                wanted = commits;
+                continue;
+            }
+            // A search distinguishes what was collected from what is broken.
+            Err(error) if is_broken(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let mut broken = None;
+        for segment in index.segments.iter().filter(|segment| segment.at.is_some()) {
+            if !join::is_whole(repo, segment).await? {
+                broken = segment.at.map(|at| (at, segment.number));
+                break;
+            }
+        }
+        let Some(broken) = broken else { return Ok(()) };
+        if index.is_current().await? {
+            index.refuse(broken).await?;
+        } else {
+            index.restart().await?;
+        }
+        wanted = heads.to_vec();
+    }
+    Ok(())
 }
 
 /// Deletes the search index of a repository, with all words of all messages: the next search

@@ -31,7 +31,7 @@ use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::write::erasures::{EditNote, mend};
-use crate::write::races::Attempts;
+use crate::write::races::{Attempts, is_gone};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Erases: deletes the bytes of messages for good.
@@ -53,8 +53,9 @@ use crate::write::txn::{Txn, WriteOptions};
 ///
 /// # Errors
 /// `Unsupported` when the store cannot erase; [`Error::BadErase`] when something was asked for that
-/// cannot be erased; [`Error::Erased`] when nothing is left of it; [`Error::KeptMoving`] when others
-/// kept moving the branches.
+/// cannot be erased; [`Error::Erased`] when nothing is left of it; [`Error::Collected`] when a named
+/// commit is not stored, because garbage collection deleted it; [`Error::KeptMoving`] when others kept
+/// moving the branches.
 pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     require_erasing(repo)?;
     request.check()?;
@@ -73,7 +74,12 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         match error {
             Error::Erased(_) => return Err(error),
             // Something that was found was collected as garbage since.
-            error => attempts.again(error).await?,
+            error => {
+                if is_gone(&error) {
+                    repo.require_uncollected(&request.commits()).await?;
+                }
+                attempts.again(error).await?;
+            }
         }
     }
 }

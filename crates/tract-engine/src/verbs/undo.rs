@@ -314,6 +314,8 @@ fn is_left(name: &RefName, is_new: bool) -> bool {
         _ if name.is_effect() => true,
         // A lease protects objects that a writer stored, and only that writer ends it.
         _ if name.is_lease() => true,
+        // Its rows stay as they are, so their position does too.
+        _ if name.is_search_index() => true,
         // Decisions about merges are undone like the merge itself.
         Some(("pending" | "decisions", id)) if id.starts_with("m-") => false,
         // Decisions of people and erasures are final.

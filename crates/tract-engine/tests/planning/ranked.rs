@@ -1,8 +1,8 @@
 //! Ranked search: the same answers as ranking every message, for any state of the index.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tract_core::store::{StoreError, StoreErrorKind};
@@ -12,7 +12,7 @@ use tract_core::{
 };
 use tract_engine::{
     GcOptions, GrepOptions, GrepPattern, Repo, RepoOptions, SearchOptions, SearchReport,
-    forget_search_index, gc, grep, search,
+    VerifyOptions, forget_search_index, gc, grep, search, verify,
 };
 use tract_testkit::{Call, WatchedStore};
 
@@ -409,6 +409,100 @@ fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
     for repo in [&repos[0], &repos[1], &open()] {
         check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &heads, false);
     }
+}
+
+/// All rows of the index, by commit.
+fn rows_of(repo: &Repo, ids: &[CommitId]) -> BTreeMap<(DerivedKind, CommitId), Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for kind in [DerivedKind::SearchMark, DerivedKind::SearchTerms] {
+        let rows = block_on(repo.store().derived(repo.name(), kind, ids)).unwrap();
+        let rows = ids.iter().zip(rows).filter_map(|(id, row)| Some(((kind, *id), row?.to_vec())));
+        all.extend(rows.filter(|(_, row)| !row.is_empty()));
+    }
+    all
+}
+
+/// Runs once, before the next write of derived rows.
+type BeforeRows = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+fn repo_with_race(inner: &Arc<dyn Store>, before: &BeforeRows) -> Repo {
+    let before = Arc::clone(before);
+    let store = WatchedStore::new(Arc::clone(inner), move |call: Call<'_>| {
+        if let Call::Apply { batch, .. } = call
+            && !batch.derived.is_empty()
+        {
+            let race = before.lock().unwrap().take();
+            race.into_iter().for_each(|race| race());
+        }
+        Ok(())
+    });
+    Repo::new(Arc::new(store), RepoOptions::new())
+}
+
+#[test]
+fn a_segment_is_not_written_over_rows_that_another_client_stored() {
+    let inner: Arc<dyn Store> = Arc::new(tract_kv::memory());
+    let other = Repo::new(Arc::clone(&inner), RepoOptions::new());
+    let main = RefName::branch("main").unwrap();
+    let before = BeforeRows::default();
+    let repo = repo_with_race(&inner, &before);
+    // From the fourth round on segments are joined.
+    for round in 0..8 {
+        append(&other, &main, round * 300, 300);
+        let at = head(&other, "main");
+        let walked = block_on(inner.walk_all(repo.name(), at)).unwrap();
+        let ids: Vec<CommitId> = walked.iter().map(Commit::id).collect();
+        let stored = Arc::new(Mutex::new(BTreeMap::new()));
+        let race = {
+            let (stored, other, main) = (Arc::clone(&stored), other.clone(), main.clone());
+            let ids = ids.clone();
+            move || {
+                // A longer history, in another segment, with rows at the same commits.
+                append(&other, &main, 10_000 + round * 300, 40);
+                let at = head(&other, "main");
+                ask(&other, &[at], QUERY, SearchOptions::new().store_after(1));
+                *stored.lock().unwrap() = rows_of(&other, &ids);
+            }
+        };
+        *before.lock().unwrap() = Some(Box::new(race));
+        check_ranked(&Ranked { repo: &repo, store_after: 1, query: QUERY }, &[at], false);
+        assert!(before.lock().unwrap().is_none(), "the other client was first");
+        let stored = std::mem::take(&mut *stored.lock().unwrap());
+        assert!(!stored.is_empty());
+        assert_eq!(rows_of(&other, &ids), stored, "round {round}");
+    }
+    let at = head(&other, "main");
+    let report = ask(&other, &[at], QUERY, SearchOptions::new());
+    assert_eq!((report.restarts, report.added), (0, 0));
+    check_all(&repo, &[at]);
+}
+
+#[test]
+fn a_repair_builds_segments_again_whose_words_are_damaged() {
+    let desk = Fixture::new();
+    append(&desk.repo, &desk.branch, 0, 600);
+    let (repo, head) = (&desk.repo, desk.head().unwrap());
+    let walked = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
+    let ids: Vec<CommitId> = walked.iter().map(Commit::id).collect();
+    let ranked = Ranked { repo, store_after: 1, query: QUERY };
+    check_ranked(&ranked, &[head], false);
+    let rows = rows_of(repo, &ids);
+    let mut words = rows.iter().filter(|((kind, _), _)| *kind == DerivedKind::SearchTerms);
+    // A checksum that is right, and a list that cannot be read.
+    let ((kind, commit), row) = words.next().unwrap();
+    let mut bytes = row[..10].to_vec();
+    bytes.extend([255; 20]);
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(commit.as_bytes());
+    sum.update(&bytes);
+    bytes.extend(sum.finalize().to_le_bytes());
+    let row = DerivedRow { kind: *kind, commit: *commit, bytes: bytes.into() };
+    plant(repo, |batch| batch.derived = vec![row]);
+    let report = block_on(verify(repo, &VerifyOptions::new().repair(true))).unwrap();
+    assert!(report.clean, "{:?}", report.damage);
+    let report = ask(repo, &[head], QUERY, SearchOptions::new());
+    assert_eq!((report.restarts, report.added), (0, 0));
+    check_ranked(&ranked, &[head], false);
 }
 
 #[test]

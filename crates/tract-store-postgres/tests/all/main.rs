@@ -11,6 +11,7 @@ mod opening;
 mod portions;
 mod proxy;
 mod pushes;
+mod searching;
 mod server;
 mod short;
 mod support;

@@ -205,7 +205,7 @@ impl Verb {
 
     /// Returns whether it names commits by their ids, also those that no branch leads to.
     pub(super) fn names_any_commit(self) -> bool {
-        matches!(self, Self::Reset | Self::CreateBranch | Self::Tag | Self::Erase)
+        matches!(self, Self::Reset | Self::CreateBranch | Self::Tag)
     }
 
     /// Returns whether it deletes, or is disturbed by what others delete.

@@ -11,11 +11,11 @@ use tract_core::{
 
 use super::build::{Builder, FULL_COMMITS, is_shown, leads_of, marked, named_by};
 use super::segment::{Effect, Ref, SPACING, Segment, SegmentPlace};
+use super::state::{IndexState, is_conflict};
 use super::wire::{Frame, unframe};
 use super::words::WordCounts;
 use super::{SearchOptions, join, store};
 use crate::repo::Repo;
-use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 use crate::repo::wire::Input;
 use crate::search::grep::message_texts;
@@ -51,16 +51,16 @@ pub(super) struct Index<'a> {
     options: &'a SearchOptions,
     /// Commits that were read and not found in the index.
     pub(super) added: u64,
-    /// Whether rows could be written so far.
+    /// Whether all writes of rows succeeded, since the state was read.
     writable: bool,
-    /// Read before any message, so that no row is written with words that were erased since.
-    pub(super) mark: ErasureMark,
+    /// Read before any row and any message.
+    pub(super) state: IndexState,
     /// Whether rows are read at all.
     uses_rows: bool,
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(repo: &'a Repo, options: &'a SearchOptions, mark: ErasureMark) -> Self {
+    pub(super) fn new(repo: &'a Repo, options: &'a SearchOptions, state: IndexState) -> Self {
         Self {
             repo,
             segments: Vec::new(),
@@ -73,7 +73,7 @@ impl<'a> Index<'a> {
             options,
             added: 0,
             writable: true,
-            mark,
+            state,
             uses_rows: true,
         }
     }
@@ -146,7 +146,7 @@ impl<'a> Index<'a> {
             let rows = repo.store().derived(repo.name(), kind, ids).await?;
             for (id, row) in ids.iter().zip(rows) {
                 if let Some(row) = row
-                    && !self.marks.contains_key(id)
+                    && self.known_place(*id).is_none()
                 {
                     self.load_by_mark(*id, &row).await?;
                 }
@@ -182,9 +182,10 @@ impl<'a> Index<'a> {
         if self.described.contains_key(&at) {
             return;
         }
-        // Two processes may have indexed the same commits in different segments: they count once.
+        // Another client may have stored commits that this search has read itself, or joined segments
+        // that are loaded here: each commit counts once.
         let fits =
-            |segment: &Segment| segment.marks.iter().all(|(_, id)| !self.marks.contains_key(id));
+            |segment: &Segment| segment.marks.iter().all(|(_, id)| self.known_place(*id).is_none());
         let segment = Segment::decode(at, number, body).filter(fits);
         let place = segment.is_some().then_some(self.segments.len() as u32);
         self.described.insert(at, place);
@@ -212,32 +213,52 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Forgets all that was loaded or built, because others changed it meanwhile.
+    /// Forgets all that was loaded or built.
     pub(super) fn clear(&mut self) {
-        let fresh = Self::new(self.repo, self.options, self.mark.clone());
+        let fresh = Self::new(self.repo, self.options, self.state.clone());
         let (added, writable, uses_rows) = (self.added, self.writable, self.uses_rows);
         *self = Self { added, writable, uses_rows, ..fresh };
     }
 
-    /// Does not use a segment: rows of it are damaged or gone, or commits of it are. Those that are
-    /// left are dropped, and its commits are indexed again.
-    pub(super) async fn refuse(&mut self, (at, number): (CommitId, u64)) {
+    /// Forgets all that was loaded or built, and reads the state of the index again.
+    pub(super) async fn restart(&mut self) -> Result<()> {
+        self.clear();
+        self.state = IndexState::read(self.repo).await?;
+        self.writable = self.uses_rows;
+        Ok(())
+    }
+
+    /// Returns whether the rows that were read are still those of the index: what is broken in them
+    /// stays broken.
+    pub(super) async fn is_current(&self) -> Result<bool> {
+        self.state.is_current(self.repo).await
+    }
+
+    /// Drops a segment of which rows are damaged or gone, or commits are. Its commits are indexed
+    /// again.
+    pub(super) async fn refuse(&mut self, (at, number): (CommitId, u64)) -> Result<()> {
         let place = self.segments.iter().position(|s| s.at == Some(at) && s.number == number);
         let segment = place.map(|place| self.segments.swap_remove(place));
+        let mut dropped = Ok(());
         if let Some(segment) = segment {
-            store::drop_segment(self.repo, &self.mark, &segment).await;
+            dropped = store::drop_segment(self.repo, &mut self.state, &segment).await;
         }
-        self.clear();
-        self.described.insert(at, None);
+        self.restart().await?;
+        // Where it cannot be dropped, as in a store that takes no writes, it is passed over.
+        if dropped.is_err_and(|error| !is_conflict(&error)) {
+            self.described.insert(at, None);
+        }
+        Ok(())
     }
 
     /// Drops all segments that were loaded: together they cannot be used. Their commits are indexed
     /// again.
-    pub(super) async fn drop_segments(&mut self) {
+    pub(super) async fn drop_segments(&mut self) -> Result<()> {
         for segment in std::mem::take(&mut self.segments) {
-            store::drop_segment(self.repo, &self.mark, &segment).await;
+            // One that cannot be dropped is met again, and the search does without rows in the end.
+            let _left_away = store::drop_segment(self.repo, &mut self.state, &segment).await;
         }
-        self.clear();
+        self.restart().await
     }
 
     /// Whether a commit was looked for and is not stored.
@@ -358,7 +379,7 @@ impl<'a> Index<'a> {
                 commits.push(entry.commit);
             }
             if let Some((id, row)) = page.stopped {
-                if !self.marks.contains_key(&id) {
+                if self.known_place(id).is_none() {
                     self.load_by_mark(id, &row).await?;
                 }
                 next = Some(id);
@@ -555,7 +576,7 @@ impl<'a> Index<'a> {
         }
         let mut segment = built;
         if kept && self.writable {
-            (segment, self.writable) = store::store(self.repo, &self.mark, segment).await?;
+            (segment, self.writable) = store::store(self.repo, &mut self.state, segment).await?;
         }
         let number = self.segments.len() as u32;
         self.take_described(segment);

@@ -26,7 +26,7 @@ const LARGE_COMMITS: u32 = 4 * FULL_COMMITS as u32;
 const LARGE_BYTES: u64 = 4 * FULL_BYTES as u64;
 
 /// Joins segments of about the same size while there are many of them, so that there are few of
-/// any size. Returns `false` where the store refuses.
+/// any size. Returns `false` where the store refuses, or another client wrote the index first.
 pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
     loop {
         let sizes: Vec<Size> = index.segments.iter().map(Size::of).collect();
@@ -106,7 +106,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
             bytes += size;
         }
     }
-    let (repo, mark) = (index.repo, index.mark.clone());
+    let repo = index.repo;
     let mut gone = IdSet::default();
     for marks in segment.marks.chunks(1024) {
         let ids: Vec<CommitId> = marks.iter().map(|(_, id)| *id).collect();
@@ -115,7 +115,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
             ids.into_iter().zip(known).filter(|(_, known)| known.is_none()).map(|(id, _)| id),
         );
     }
-    let mut writer = Writer::new(repo, &mark, &segment, bytes, &taken, gone);
+    let mut writer = Writer::new(repo, &mut index.state, &segment, bytes, &taken, gone);
     let mut offset = 0;
     let mut words = Vec::new();
     for input in &inputs {
@@ -228,6 +228,25 @@ impl Effect {
             (Self::Mark { shown, .. }, [slot]) => Self::Mark { slot: *slot, shown },
             (Self::Leads { .. }, [to]) => Self::Leads { to: *to },
             (same, _) => same,
+        }
+    }
+}
+
+/// Returns whether all rows of words of a segment are stored and can be read.
+pub(super) async fn is_whole(repo: &Repo, segment: &Segment) -> Result<bool> {
+    let mut reader = WordReader::new(segment, 0);
+    let mut list: Vec<Posting> = Vec::new();
+    loop {
+        if !reader.advance(repo).await? {
+            return Ok(false);
+        }
+        if reader.word.is_none() {
+            return Ok(true);
+        }
+        list.clear();
+        let is_read = reader.append_to(&mut list).is_some();
+        if !is_read || list.iter().any(|(position, _)| *position >= segment.len()) {
+            return Ok(false);
         }
     }
 }

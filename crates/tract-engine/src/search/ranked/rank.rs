@@ -167,9 +167,9 @@ impl Ranking {
         Some(Self { lists, weights, average, newest, read })
     }
 
-    /// Returns the best messages, the best first, and how many there are in all: at least `limit`,
-    /// and all that score as the last of them. Of one content in a segment those of the newest hour
-    /// count alone.
+    /// Returns the best messages, the best first, and how many match in all. There are at least
+    /// `limit` messages, and all that score as the last of them; of one content in a segment those of
+    /// the newest hour are listed alone.
     pub(super) fn best(
         &self,
         index: &Index<'_>,
@@ -213,7 +213,7 @@ impl Ranking {
                 });
                 let hours: Vec<(Option<i32>, u32)> = hours.collect();
                 let Some(hour) = hours.iter().map(|(hour, _)| *hour).max() else { continue };
-                total += 1;
+                total += hours.len();
                 let score = score * recency(self.newest, hour);
                 let newest = hours.iter().filter(|(at, _)| *at == hour);
                 best.extend(newest.map(|(_, position)| Scored {

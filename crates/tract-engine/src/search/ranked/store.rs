@@ -2,36 +2,40 @@
 //!
 //! A segment's rows are kept with commits of its own: its description with a mark, rows of words
 //! with others. A large segment is written in several batches, the description last, so that what
-//! a reader finds is complete or not found at all. Rows that a joined segment no longer needs are
-//! emptied after it is described; a reader that still wants one finds out, and starts over.
+//! a reader finds is complete or not found at all. Each batch requires that no other client has
+//! written the index since this one read it ([`IndexState`]). Rows that a joined segment no longer
+//! needs are emptied after it is described; a reader that still wants one finds out, and starts over.
 
 use bytes::Bytes;
 use tract_compile::IdSet;
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
 use super::segment::{Segment, Terms, TermsRow};
+use super::state::{IndexState, is_conflict};
 use super::terms::{RowWriter, find};
 use super::wire::{Frame, frame, unframe};
 use crate::repo::Repo;
-use crate::repo::batch::store_derived;
-use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 
 /// Bytes of a row of words, about.
 const ROW_BYTES: usize = 48 << 10;
 /// Bytes that are written together, about.
 const BATCH_BYTES: usize = 4 << 20;
+/// How often rows of a segment that was replaced are emptied again after another client wrote first.
+const TRIES: usize = 8;
+
 /// Stores a segment that was built in memory. Where the store refuses, because it is read-only or
-/// full, the segment comes back as it was, and `false`.
+/// full, or where another client has written the index since it was read, the segment comes back
+/// as it was, and `false`.
 pub(super) async fn store(
     repo: &Repo,
-    mark: &ErasureMark,
+    state: &mut IndexState,
     segment: Segment,
 ) -> Result<(Segment, bool)> {
     let Terms::Memory(terms) = &segment.terms else { return Ok((segment, true)) };
     let bytes = terms.iter().map(|(word, list)| word.len() + list.len()).sum::<usize>() as u64;
     let none = IdSet::default();
-    let mut writer = Writer::new(repo, mark, &segment, bytes, &none, none.clone());
+    let mut writer = Writer::new(repo, state, &segment, bytes, &none, none.clone());
     for (word, list) in terms {
         if writer.add(word, list).await.is_err() {
             return Ok((segment, false));
@@ -62,8 +66,7 @@ fn keys(segment: &Segment, taken: &IdSet<CommitId>) -> Vec<CommitId> {
 /// Writes the rows of a segment.
 pub(super) struct Writer<'a> {
     repo: &'a Repo,
-    /// Read before the messages that the words are of.
-    mark: &'a ErasureMark,
+    state: &'a mut IndexState,
     number: u64,
     keys: std::vec::IntoIter<CommitId>,
     row_bytes: usize,
@@ -83,7 +86,7 @@ impl<'a> Writer<'a> {
     /// `gone` those that are not stored any more.
     pub(super) fn new(
         repo: &'a Repo,
-        mark: &'a ErasureMark,
+        state: &'a mut IndexState,
         segment: &Segment,
         bytes: u64,
         taken: &IdSet<CommitId>,
@@ -98,10 +101,11 @@ impl<'a> Writer<'a> {
             false => keys.sort_by_key(|id| taken.contains(id)),
         }
         let row_bytes = ROW_BYTES.max(2 * bytes as usize / keys.len().max(1));
+        let number = number_of(segment, state);
         Self {
             repo,
-            mark,
-            number: number_of(segment),
+            state,
+            number,
             keys: keys.into_iter(),
             row_bytes,
             early,
@@ -142,7 +146,7 @@ impl<'a> Writer<'a> {
         });
         if self.early && self.pending_bytes >= BATCH_BYTES {
             self.pending_bytes = 0;
-            store_derived(self.repo, self.mark, std::mem::take(&mut self.pending)).await?;
+            self.state.store(self.repo, std::mem::take(&mut self.pending)).await?;
         }
         Ok(())
     }
@@ -173,34 +177,40 @@ impl<'a> Writer<'a> {
                 bytes: bytes.into(),
             });
         }
-        store_derived(self.repo, self.mark, rows).await?;
+        self.state.store(self.repo, rows).await?;
         for old in replaced {
-            empty_terms(self.repo, self.mark, old, &used).await?;
+            empty_terms(self.repo, self.state, old, &used).await?;
         }
         Ok(segment)
     }
 }
 
-/// Drops a segment that cannot be used: its description, and its words. What fails is left: it is
-/// found unusable again.
-pub(super) async fn drop_segment(repo: &Repo, mark: &ErasureMark, segment: &Segment) {
-    let _left_away = empty_terms(repo, mark, segment, &IdSet::default()).await;
-    let Some(at) = segment.at else { return };
+/// Drops a segment that cannot be used: its description, and then its words, which no reader looks for
+/// any more.
+///
+/// # Errors
+/// As [`IndexState::store`]. The segment is then found unusable again, or another client dropped it.
+pub(super) async fn drop_segment(
+    repo: &Repo,
+    state: &mut IndexState,
+    segment: &Segment,
+) -> Result<()> {
+    let Some(at) = segment.at else { return Ok(()) };
     let (name, kind) = (repo.name(), DerivedKind::SearchMark);
-    let Ok(found) = repo.store().derived(name, kind, &[at]).await else { return };
-    // Another client may have described a new segment here since.
+    let found = repo.store().derived(name, kind, &[at]).await?;
     let described = found.first().and_then(|row| unframe(at, row.as_ref()?));
     if described.is_some_and(|(_, number, _)| number == segment.number) {
         let row = DerivedRow { kind, commit: at, bytes: Bytes::new() };
-        let _left_away = store_derived(repo, mark, vec![row]).await;
+        state.store(repo, vec![row]).await?;
     }
+    empty_terms(repo, state, segment, &IdSet::default()).await
 }
 
 /// Empties the rows of words of a segment that is not used any more, but those that are `used` or
 /// that another client has given to another segment since.
 async fn empty_terms(
     repo: &Repo,
-    mark: &ErasureMark,
+    state: &mut IndexState,
     segment: &Segment,
     used: &IdSet<CommitId>,
 ) -> Result<()> {
@@ -209,15 +219,29 @@ async fn empty_terms(
         rows.iter().map(|row| row.at).filter(|at| !used.contains(at)).collect();
     let kind = DerivedKind::SearchTerms;
     for commits in unused.chunks(64) {
-        let found = repo.store().derived(repo.name(), kind, commits).await?;
-        let own = commits.iter().zip(found).filter(|(at, row)| {
-            row.as_ref().is_some_and(|row| terms_of(**at, segment.number, row).is_some())
-        });
-        let own: Vec<CommitId> = own.map(|(at, _)| *at).collect();
-        let known = repo.store().commits(repo.name(), &own).await?;
-        let rows = known.into_iter().flatten();
-        let rows = rows.map(|commit| DerivedRow { kind, commit: commit.id(), bytes: Bytes::new() });
-        store_derived(repo, mark, rows.collect()).await?;
+        // After a conflict the position is read again for this write alone: `state` stays what the
+        // segments were read at.
+        let mut newer = None;
+        for tries_left in (0..TRIES).rev() {
+            let state = newer.as_mut().unwrap_or(&mut *state);
+            let found = repo.store().derived(repo.name(), kind, commits).await?;
+            let own = commits.iter().zip(found).filter(|(at, row)| {
+                row.as_ref().is_some_and(|row| terms_of(**at, segment.number, row).is_some())
+            });
+            let own: Vec<CommitId> = own.map(|(at, _)| *at).collect();
+            let known = repo.store().commits(repo.name(), &own).await?;
+            let empty = |id| DerivedRow { kind, commit: id, bytes: Bytes::new() };
+            let rows = known.into_iter().flatten().map(|commit| empty(commit.id()));
+            match state.store(repo, rows.collect()).await {
+                Err(error) if is_conflict(&error) && tries_left > 0 => {
+                    newer = Some(IndexState::read(repo).await?);
+                }
+                stored => {
+                    stored?;
+                    break;
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -226,9 +250,10 @@ fn unusable() -> Error {
     Error::Damaged { object: None, what: "a segment of the search index has no marks".to_owned() }
 }
 
-/// Returns the number of a segment, by what is in it: the same for all that build it.
-fn number_of(segment: &Segment) -> u64 {
-    let mut bytes = Vec::with_capacity(segment.marks.len() * 36);
+/// Returns the number of a segment, by its commits and the position of the index at which it is
+/// written: no two segments that were ever stored have the same.
+fn number_of(segment: &Segment, state: &IndexState) -> u64 {
+    let mut bytes = state.bytes();
     for (at, id) in &segment.marks {
         bytes.extend_from_slice(&at.to_le_bytes());
         bytes.extend_from_slice(id.as_bytes());

@@ -5,7 +5,7 @@ use tract_core::CommitId;
 use crate::repo::wire::Input;
 
 /// The version of the format, and of what is a word: rows of another one are built again.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Makes a small number of a difference.
 pub(super) fn zigzag(number: i64) -> u64 {

@@ -90,6 +90,16 @@ impl EraseRequest {
         }
     }
 
+    /// Returns the commits that are named.
+    pub(super) fn commits(&self) -> Vec<CommitId> {
+        let EraseWhat::Targets(targets) = &self.what else { return Vec::new() };
+        let commit = |target: &EraseTarget| match target {
+            EraseTarget::Commit(id) => Some(*id),
+            EraseTarget::Blob(_) => None,
+        };
+        targets.iter().filter_map(commit).collect()
+    }
+
     pub(super) fn mark(&self) -> String {
         format!("[erased: {}]", self.reason)
     }

@@ -195,9 +195,16 @@ impl<'a> Scan<'a> {
 
     /// Searches all that is stored, some megabytes at a time.
     async fn stored(&mut self) -> Result<()> {
-        let documents = self.repo.store().list_refs(self.repo.name(), RefName::erasures()).await?;
-        let erasures: HashSet<BlobId> =
-            documents.iter().filter_map(|(_, target)| target.blob()).collect();
+        let store = self.repo.store();
+        let documents = store.list_refs(self.repo.name(), RefName::erasures()).await?;
+        let index = store.ref_target(self.repo.name(), &RefName::search_index()).await?;
+        // They contain ids alone, which a pattern may match.
+        let erasures: HashSet<BlobId> = documents
+            .into_iter()
+            .map(|(_, to)| to)
+            .chain(index)
+            .filter_map(|to| to.blob())
+            .collect();
         let mut after = 0;
         loop {
             let listing = ObjectListing { kind: ListKind::Blobs, after, limit: LISTED };

@@ -37,6 +37,10 @@ impl<'a> Scope<'a> {
             }
         }
         named.read_versions(repo).await?;
+        if named.blobs.is_empty() {
+            // A named commit was collected after it was read.
+            repo.require_uncollected(&request.commits()).await?;
+        }
         let Named { messages, mut summaries, blobs, contents, of_blobs, .. } = named;
         if !request.everywhere
             && let Some((id, slots)) = of_blobs.iter().find(|(_, slots)| slots.len() > 1)

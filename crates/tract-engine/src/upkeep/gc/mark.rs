@@ -127,8 +127,12 @@ impl<'a> Marks<'a> {
             before = page.last().map(|entry| entry.seq);
             // Clocks of several machines differ: an entry may be younger than the one after it.
             let any = page.iter().any(|entry| entry.note.at >= since);
-            // What a lease kept is not needed once it has ended.
-            let is_needed = |entry: &LogEntry| entry.note.at >= since && !entry.name.is_lease();
+            // What a lease kept is not needed once it has ended, and neither are earlier positions of
+            // the search index.
+            let is_needed = |entry: &LogEntry| {
+                let is_passing = entry.name.is_lease() || entry.name.is_search_index();
+                entry.note.at >= since && !is_passing
+            };
             let young = page.into_iter().filter(is_needed);
             self.entries(young, KeptBy::RefLog).await?;
             if is_last || !any {
