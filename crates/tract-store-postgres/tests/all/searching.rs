@@ -92,7 +92,7 @@ fn searches_next_to_writers_leave_every_row_of_the_index_whole() {
     let url = server::with_schema(url, &server::schema());
     let repo = || Repo::new(Arc::new(opened(&url, &support::options())), RepoOptions::new());
     let (messages, searches) =
-        (tract_testkit::scaled(2_000, 0.15, 100), tract_testkit::scaled(400, 0.15, 20));
+        (tract_testkit::scaled(800, 0.375, 100), tract_testkit::scaled(160, 0.375, 20));
     let main = RefName::branch("main").expect("a name");
     let first = repo();
     for n in 0..20 {
