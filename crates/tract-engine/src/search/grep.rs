@@ -1,4 +1,4 @@
-//! Search: which messages and tool definitions have a line that matches a pattern.
+//! Grep: searches messages and tool definitions for lines that match a pattern.
 
 mod backward;
 mod pattern;
@@ -22,11 +22,12 @@ use crate::history::log::describe;
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// What [`grep`] searches.
+/// Filters of [`grep`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GrepOptions {
-    /// Only messages of these kinds; all when empty. A definition of a tool is of no kind.
+    /// Only messages of these kinds; all when empty. Tool definitions have no kind, so any kind
+    /// excludes them.
     pub kinds: Vec<Kind>,
     /// Only calls of this tool, its results, and its definition.
     pub tool: Option<String>,
@@ -34,27 +35,27 @@ pub struct GrepOptions {
     pub since: Option<i64>,
     /// Only messages whose commit states this time or an earlier one.
     pub until: Option<i64>,
-    /// How many lines before and after a matching one are part of the hit.
+    /// Number of lines before and after a match that are part of the hit.
     pub context: usize,
-    /// Also what the heads lead to and none of them shows: edited, summarized, skipped or reverted
-    /// messages, and tools that are no longer in force.
+    /// Also search what is reachable from the heads but shown by none of them: edited, summarized,
+    /// skipped or reverted messages, and tools that are no longer in force.
     pub hidden: bool,
 }
 
 impl GrepOptions {
-    /// Starts from the defaults: everything that is shown.
+    /// Returns the defaults: everything that is shown.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Searches messages of these kinds alone.
+    /// Searches only messages of these kinds.
     #[must_use]
     pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
         self.kinds = kinds;
         self
     }
 
-    /// Searches what concerns one tool.
+    /// Searches only calls and results of one tool, and its definition.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tool = Some(name.into());
@@ -75,7 +76,7 @@ impl GrepOptions {
         self
     }
 
-    /// Adds lines before and after each match.
+    /// Sets the number of lines before and after each match.
     #[must_use]
     pub fn context(mut self, lines: usize) -> Self {
         self.context = lines;
@@ -97,19 +98,19 @@ impl GrepOptions {
                 || commit.kind.as_ref().is_some_and(|kind| self.kinds.contains(kind)))
     }
 
-    /// A definition has neither kind nor time.
+    /// Definitions have neither kind nor time, so these filters exclude them.
     fn takes_definitions(&self) -> bool {
         self.kinds.is_empty() && self.since.is_none() && self.until.is_none()
     }
 }
 
-/// A message or a tool definition with a line that matches.
+/// A message or tool definition with a matching line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GrepHit {
-    /// The commit whose content it is. Where there are several: of one head the one nearest to it,
-    /// of several heads the newest, as [`search`](crate::search()) names it. For a definition a
-    /// commit after which the tool is in force.
+    /// A commit that added the content. If there are several: with one head the one nearest to it,
+    /// with several heads the newest, the same one that [`search`](crate::search()) returns. For a
+    /// definition, a commit after which the tool is in force.
     pub commit: CommitId,
     /// The text as it is stored.
     pub content: BlobId,
@@ -119,10 +120,10 @@ pub struct GrepHit {
     pub tool_names: Vec<String>,
     /// When the commit was made: microseconds since 1970, UTC.
     pub created_at: Option<i64>,
-    /// The heads that show it, by their place in the list given to [`grep`], in order; none when it
-    /// is hidden.
+    /// The heads that show it, as indices into the list given to [`grep`], in order; empty for a
+    /// hidden message.
     pub heads: Vec<usize>,
-    /// The lines that match and those around them, in order.
+    /// The matching lines and the lines around them, in order.
     pub lines: Vec<GrepLine>,
 }
 
@@ -130,38 +131,39 @@ pub struct GrepHit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GrepLine {
-    /// What it is part of: `text`, `reasoning`, `arguments` or `definition`.
+    /// The part of the message: `text`, `reasoning`, `arguments` or `definition`.
     pub part: &'static str,
-    /// The place of that part among the parts of the message, from 0.
+    /// The index of that part among the parts of the message, from 0.
     pub part_index: usize,
-    /// The number of the line in its part, from 1.
+    /// The line number in the part, from 1.
     pub number: usize,
-    /// The line, without its end.
+    /// The line, without the line ending.
     pub text: String,
-    /// Where the first match is, in bytes; `None` for a line of context.
+    /// The byte range of the first match; `None` for a line of context.
     pub matched: Option<Range<usize>>,
 }
 
-/// Begins a search of what heads lead to.
+/// Starts a grep over everything that the heads show.
 ///
 /// # Behavior
 /// - Searches messages (texts, reasoning, arguments of calls, results) and definitions of tools,
-///   line by line. Arguments and definitions are searched as lines `path: value`, without the
-///   escapes of JSON.
-/// - Each content comes once, with all heads whose context shows it. What no context shows comes
-///   only with [`GrepOptions::hidden`].
-/// - Newest first along each branch; an edited message comes in the place of the message.
-/// - Sees the heads as given: what is committed meanwhile is not searched.
+///   line by line. Arguments and definitions are searched as lines `path: value`, without JSON
+///   escapes.
+/// - Reports each content once, with all heads whose context shows it. Content that no context
+///   shows is reported only with [`GrepOptions::hidden`].
+/// - Goes from new to old along each branch; an edited message is found at the position of the
+///   original message.
+/// - Sees the heads as given: commits made during the search are not included.
 ///
 /// # Errors
-/// When a commit is not stored, something is damaged, or the store fails.
+/// When a commit is not stored, when stored data is damaged, or when the store fails.
 ///
 /// # Complexity
-/// One head without hidden messages is read as it is searched, so the first hits come after one
-/// page, and memory does not grow with the history. Several heads are read twice: first the
-/// records alone, since every head may show a message; some hundred bytes are kept for each.
-/// Either is linear in the commits and in the bytes searched for any pattern, however
-/// many heads share them.
+/// With one head and without hidden messages, history is read during the search: the first hits
+/// arrive after one page, and memory does not grow with the history. With several heads, history is
+/// read twice. The first pass reads only commits, to find out which heads show which message, and
+/// keeps a few hundred bytes for each. Both are linear in the commits and in the searched bytes,
+/// for any pattern and any number of heads that share commits.
 pub async fn grep(
     repo: &Repo,
     heads: &[CommitId],
@@ -184,7 +186,7 @@ pub async fn grep(
     })
 }
 
-/// A search under way.
+/// A grep in progress.
 pub struct Grep {
     repo: Repo,
     pattern: GrepPattern,
@@ -193,7 +195,7 @@ pub struct Grep {
     waiting: VecDeque<Candidate>,
     /// The contents and definitions of the hits so far.
     found: [IdSet<BlobId>; 2],
-    /// How large contents are, by those read last.
+    /// Average size of the contents that were read last.
     average: usize,
     searched: usize,
 }
@@ -204,17 +206,17 @@ impl std::fmt::Debug for Grep {
     }
 }
 
-/// Bytes of contents that are in memory together, about.
+/// Approximate number of bytes of contents that are in memory at a time.
 const BYTES: usize = 4 << 20;
-/// Contents that are read together at least and at most.
+/// Minimum and maximum number of contents that are read together.
 const CONTENTS: [usize; 2] = [8, 1024];
-/// How large contents are taken to be before one was read.
+/// Estimated size of a content before the first one is read.
 const FIRST_AVERAGE: usize = BYTES / 128;
-/// Bytes that are worth a thread of their own.
+/// Number of bytes that justify another thread.
 const THREAD_BYTES: usize = 128 << 10;
 
 impl Grep {
-    /// Searches on until there are hits; `None` at the end.
+    /// Continues until there are hits; `None` at the end.
     ///
     /// # Errors
     /// As [`grep`].
@@ -238,12 +240,12 @@ impl Grep {
         }
     }
 
-    /// Returns how many messages and definitions were searched so far.
+    /// Returns the number of messages and definitions searched so far.
     pub fn searched(&self) -> usize {
         self.searched
     }
 
-    /// Makes a stream of hits of it.
+    /// Converts the search into a stream of hits.
     pub fn into_stream(self) -> GrepStream {
         GrepStream::new(self)
     }
@@ -315,8 +317,8 @@ impl Grep {
     }
 }
 
-/// Returns the lines that match, with those around them. One match a line is looked for, so that
-/// time is linear in the texts.
+/// Returns the matching lines and the lines around them. Only the first match of each line is
+/// located, so that the time is linear in the texts.
 fn matching_lines(pattern: &GrepPattern, texts: &[SearchText], context: usize) -> Vec<GrepLine> {
     let mut found = Vec::new();
     for (part_index, SearchText { part, text }) in texts.iter().enumerate() {

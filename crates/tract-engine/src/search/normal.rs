@@ -1,4 +1,4 @@
-//! Normal forms of texts that are compared, with the way back to the text as it is stored.
+//! Unicode normal forms for comparing texts, with a mapping back to the original text.
 
 use std::ops::Range;
 
@@ -8,25 +8,25 @@ use unicode_normalization::char::is_combining_mark;
 /// A normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NormalForm {
-    /// NFC: two spellings of one character are the same.
+    /// NFC: canonically equivalent spellings of a character are equal.
     Composed,
-    /// NFKC without marks: also wide and narrow letters, ligatures, and letters with an accent and
-    /// without are the same.
+    /// NFKC without marks: also equates wide and narrow letters, ligatures and their letters, and
+    /// letters with and without accents.
     Folded,
 }
 
 /// A text in a normal form.
 pub(crate) struct NormalText {
     pub(crate) text: String,
-    /// Where each cluster ends: in the normal form, and in the text as it is.
+    /// The end of each cluster, in the normal form and in the original.
     ends: Vec<(usize, usize)>,
 }
 
 impl NormalText {
-    /// Normalizes a text; returns `None` where it is ASCII, which all forms leave as it is.
+    /// Normalizes a text; returns `None` for ASCII, which no form changes.
     ///
     /// # Complexity
-    /// Linear. A character and the marks after it are one cluster, which is normalized by itself.
+    /// Linear. A character and the marks after it form a cluster, which is normalized on its own.
     pub(crate) fn of(text: &str, form: NormalForm) -> Option<Self> {
         if text.is_ascii() {
             return None;
@@ -51,7 +51,7 @@ impl NormalText {
         Some(normal)
     }
 
-    /// Returns where a range of the normal form is in the text as it is: whole clusters.
+    /// Maps a range of the normal form to the original text, extended to whole clusters.
     pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
         let cluster = self.ends.partition_point(|(end, _)| *end <= range.start);
         let start = cluster.checked_sub(1).and_then(|before| self.ends.get(before));
@@ -62,7 +62,8 @@ impl NormalText {
     }
 }
 
-/// Whether a character continues the one before: a mark, or a vowel or final of a Korean syllable.
+/// Returns whether a character belongs to the cluster of the one before: a combining mark, or a
+/// vowel or final consonant of a Korean syllable.
 fn continues(c: char) -> bool {
     !c.is_ascii() && (is_combining_mark(c) || matches!(u32::from(c), 0x1160..=0x11FF))
 }

@@ -1,8 +1,15 @@
-//! Ranked search: which messages fit some words best.
+//! Ranked search: returns the messages that match a query best.
 //!
-//! An index of the words is kept with the commits, as rows that can be dropped at any time and are
-//! built again by the next search. Writing a commit costs nothing for it: a search reads what was
-//! written since the last one, and stores it in the index once it is much.
+//! The index is stored next to the commits as derived rows. They can be dropped at any time; the
+//! next search rebuilds them. Committing does not update the index: a search reads the commits that
+//! were added since the last search, and stores them in the index once there are enough of them
+//! ([`SearchOptions::store_after`]).
+//!
+//! A search is optimistic. It reads the position of the index, then rows and commits without a
+//! lock, and starts over if a row turns out to be replaced, damaged or missing. Every write of the
+//! index requires that the position has not moved (see `IndexState`). After `MOST_BROKEN` or
+//! `MOST_RACED` restarts it ignores the index and reads the commits, so that an index that cannot
+//! be repaired does not make a search fail.
 
 mod build;
 mod index;
@@ -39,7 +46,7 @@ use crate::history::log::describe;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// Called with how many commits a search has read that were not in the index.
+/// Progress callback: receives the number of commits read so far that were not in the index.
 #[derive(Clone, Default)]
 pub struct SearchProgress(Option<Arc<dyn Fn(u64) + Send + Sync>>);
 
@@ -57,7 +64,7 @@ impl fmt::Debug for SearchProgress {
     }
 }
 
-/// What [`search`] ranks, and how much of it.
+/// Filters and limits of [`search`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SearchOptions {
@@ -69,13 +76,13 @@ pub struct SearchOptions {
     pub since: Option<i64>,
     /// Only messages whose commit states this time or an earlier one.
     pub until: Option<i64>,
-    /// How many hits there are at most; 10 by default.
+    /// Maximum number of hits; 10 by default.
     pub limit: usize,
-    /// Also what the heads lead to and none of them shows: edited, summarized, skipped or reverted
-    /// messages.
+    /// Also search messages that are reachable from the heads but shown by none of them: edited,
+    /// summarized, skipped or reverted ones.
     pub hidden: bool,
-    /// How many commits have to be read, because the index lacks them, before they are stored in
-    /// it; 512 by default. Fewer make the next search cheaper and this one dearer.
+    /// Number of unindexed commits from which on a search stores them in the index; 512 by default.
+    /// A lower number makes this search slower and the next one faster.
     pub store_after: usize,
     /// Called while commits are read that are not in the index yet.
     pub progress: SearchProgress,
@@ -97,19 +104,19 @@ impl Default for SearchOptions {
 }
 
 impl SearchOptions {
-    /// Starts from the defaults: the ten best messages of all that is shown.
+    /// Returns the defaults: the ten best messages among all shown messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ranks messages of these kinds alone.
+    /// Ranks only messages of these kinds.
     #[must_use]
     pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
         self.kinds = kinds;
         self
     }
 
-    /// Ranks calls and results of one tool.
+    /// Ranks only calls and results of one tool.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tool = Some(name.into());
@@ -130,7 +137,7 @@ impl SearchOptions {
         self
     }
 
-    /// Sets how many hits there are at most.
+    /// Sets the maximum number of hits.
     #[must_use]
     pub fn limit(mut self, hits: usize) -> Self {
         self.limit = hits;
@@ -144,14 +151,14 @@ impl SearchOptions {
         self
     }
 
-    /// Sets how many commits have to be read before they are stored in the index; at least 1.
+    /// Sets the number of unindexed commits from which on they are stored in the index; at least 1.
     #[must_use]
     pub fn store_after(mut self, commits: usize) -> Self {
         self.store_after = commits.max(1);
         self
     }
 
-    /// Sets what is told how many commits were indexed so far.
+    /// Sets the callback for the number of commits indexed so far.
     #[must_use]
     pub fn progress(mut self, report: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.progress = SearchProgress(Some(Arc::new(report)));
@@ -159,11 +166,11 @@ impl SearchOptions {
     }
 }
 
-/// A message that fits the words.
+/// A message that matches the query.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// The commit whose content it is: of those with the same content, the best.
+    /// The commit that added the content. If several have the same content, the best-ranked one.
     pub commit: CommitId,
     /// The text as it is stored.
     pub content: BlobId,
@@ -173,53 +180,54 @@ pub struct SearchHit {
     pub tool_names: Vec<String>,
     /// When the commit was made: microseconds since 1970, UTC.
     pub created_at: Option<i64>,
-    /// The heads that show this commit's message, by their place in the list given to [`search`],
-    /// in order; none when it is hidden.
+    /// The heads that show this message, as indices into the list given to [`search`], in order;
+    /// empty for a hidden message.
     pub heads: Vec<usize>,
-    /// How well it fits; comparable within one search.
+    /// The relevance, higher is better. Comparable only within one search.
     pub score: f64,
-    /// Where it says most of the words.
+    /// The part of the message with the most words of the query.
     pub snippet: SearchSnippet,
 }
 
-/// What [`search`] found.
+/// The result of [`search`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SearchReport {
-    /// The best messages, the best first; each content once.
+    /// The best messages, the best first. Each content occurs once.
     pub hits: Vec<SearchHit>,
-    /// How many messages have one of the words at least, before messages are filtered by tool and
-    /// before contents that are equal count once.
+    /// Number of messages with at least one of the words, before the tool filter and before equal
+    /// contents are merged.
     pub matching: usize,
-    /// How many commits were read because they were not in the index.
+    /// Number of commits that were read because they were not in the index.
     pub added: u64,
-    /// How many entries of the index were read for the words.
+    /// Number of index entries that were read for the words.
     pub entries_read: u64,
-    /// How often the search started over, because other clients changed the index or a part of it
-    /// could not be read.
+    /// Number of restarts, because another client changed the index or a part of it could not be
+    /// read.
     pub restarts: usize,
 }
 
-/// Finds the messages that fit some words best.
+/// Returns the messages that match the words of a query best.
 ///
 /// # Behavior
-/// - Searches what the contexts of the heads show: texts, reasoning, arguments of calls and
-///   results, of each message the first 64 KiB. A message fits when it has one of the words; more
-///   of them, rarer ones and more occurrences in a shorter message rank it higher (BM25), and a
-///   newer one ranks higher than an older one that says the same.
-/// - Words are sequences of letters and digits, in lower case; an identifier is found by its parts
+/// - Searches the messages that the heads show: texts, reasoning, arguments of calls and results,
+///   the first 64 KiB of each message. A message matches if it contains at least one of the words.
+///   It ranks higher with more of the words, with rarer ones, and with more occurrences in a
+///   shorter message (BM25); between similar messages the newer one ranks higher.
+/// - Words are sequences of letters and digits, in lower case. An identifier matches by its parts
 ///   and as a whole. Scripts that are written without spaces are searched by pairs of characters.
-/// - Gives the same answer for any state of the index: it is read and written on the way, and what it
-///   lacks is read from the commits. A store that takes no writes is searched without keeping it.
-/// - Sees the heads as given: what is committed meanwhile is not searched.
+/// - Returns the same result for any state of the index, which is read and extended on the way;
+///   commits that it lacks are read from the store. On a read-only store the extension is not kept.
+/// - Sees the heads as given: commits made during the search are not included.
 ///
 /// # Errors
 /// [`Error::Collected`] when a head was deleted by garbage collection; when a commit is not stored,
-/// something is damaged, or the store fails to read.
+/// when stored data is damaged, or when the store fails to read.
 ///
 /// # Complexity
-/// Linear in the commits that are not yet in the index. For the rest: in the messages that have
-/// one of the words, in the commits that change other messages, and a few bytes per message.
+/// Linear in the commits that are not yet in the index. Otherwise linear in the messages that
+/// contain one of the words and in the commits that change other messages, plus a few bytes per
+/// message.
 pub async fn search(
     repo: &Repo,
     heads: &[CommitId],
@@ -244,7 +252,7 @@ pub async fn search(
             }
             Ok(Attempt::Gone(gone)) => Ok(gone),
             Err(error) if is_broken(&error) => {
-                // The index is not at fault where a head is gone.
+                // A missing head is the caller's error; the index is fine.
                 repo.require_uncollected(heads).await?;
                 if !index.uses_rows() {
                     return Err(error);
@@ -254,18 +262,20 @@ pub async fn search(
             Err(error) => return Err(error),
         };
         if !index.uses_rows() {
-            // A commit that was read is gone.
+            // A commit was deleted during the search.
             index.restart().await?;
         } else if !index.is_current().await? {
-            // Another client replaced rows between two reads.
+            // Another client replaced rows between two reads, so the rows do not belong together.
+            // Nothing is damaged, so nothing is dropped.
             index.restart().await?;
             raced += 1;
         } else {
             broken += 1;
             match found {
                 Ok(gone) => index.refuse(gone).await?,
-                // The index leads to commits that were collected as garbage, perhaps just now, or its
-                // segments do not fit each other, because one of them was dropped.
+                // The index refers to commits that were garbage-collected, perhaps just now, or its
+                // segments are inconsistent because one of them was dropped. Retry once before
+                // dropping them all.
                 Err(_) if errors == 0 => {
                     errors += 1;
                     index.restart().await?;
@@ -282,19 +292,20 @@ pub async fn search(
     Err(Error::Damaged { object: None, what })
 }
 
-/// How often a search starts over.
+/// Maximum number of attempts of a search.
 const MOST_TRIES: usize = 64;
-/// How often it finds the index broken before it does without.
+/// Number of attempts with a broken index after which the search ignores the index.
 const MOST_BROKEN: usize = 6;
-/// How often it finds the index changed by other clients before it does without.
+/// Number of attempts with an index changed by other clients after which the search ignores the
+/// index.
 const MOST_RACED: usize = 24;
 
-/// What a try came to.
+/// The outcome of one attempt.
 enum Attempt {
     Done(SearchReport),
     /// These commits have to be indexed first.
     Lacks(Vec<CommitId>),
-    /// A segment that cannot be used: rows or commits of it are gone.
+    /// This segment cannot be used: rows or commits of it are gone.
     Gone((CommitId, u64)),
 }
 
@@ -316,7 +327,8 @@ async fn attempt(
     })
 }
 
-/// Whether something is not stored that the index leads to, or the index contradicts itself.
+/// Returns whether something that the index refers to is not stored, or the index contradicts
+/// itself.
 fn is_broken(error: &Error) -> bool {
     match error {
         Error::Missing(_) | Error::Damaged { object: None, .. } => true,
@@ -325,8 +337,8 @@ fn is_broken(error: &Error) -> bool {
     }
 }
 
-/// Reads all rows of the index of what the branches lead to, drops the segments that cannot be used,
-/// and indexes their commits again. Does nothing where no search was made yet.
+/// Checks all index rows that the branches use, drops the segments that cannot be used, and indexes
+/// their commits again. Does nothing if no search was made yet.
 pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
     let (store, name) = (repo.store(), repo.name());
     let indexed = store.derived_commits(name, DerivedKind::SearchMark).await?;
@@ -340,10 +352,10 @@ pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
     search(repo, &heads, "a", &options).await.map(drop)
 }
 
-/// Drops the segments that the heads lead to and of which a row cannot be read.
+/// Drops the segments used for the heads that have an unreadable row.
 async fn drop_broken(repo: &Repo, heads: &[CommitId], options: &SearchOptions) -> Result<()> {
     let state = IndexState::read(repo).await?;
-    // Nothing is stored: a search does that once what is broken is gone.
+    // Store nothing here. The search that follows does, once the broken segments are dropped.
     let options = options.clone().store_after(usize::MAX);
     let mut index = Index::new(repo, &options, state);
     let mut wanted = heads.to_vec();
@@ -358,7 +370,7 @@ async fn drop_broken(repo: &Repo, heads: &[CommitId], options: &SearchOptions) -
                 wanted = commits;
                 continue;
             }
-            // A search distinguishes what was collected from what is broken.
+            // The search that follows distinguishes collected commits from damaged rows.
             Err(error) if is_broken(&error) => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -380,12 +392,12 @@ async fn drop_broken(repo: &Repo, heads: &[CommitId], options: &SearchOptions) -
     Ok(())
 }
 
-/// Deletes the search index of a repository, with all words of all messages: the next search
-/// builds it again from the messages that are stored then.
+/// Deletes the search index of a repository, with all words of all messages. The next search
+/// rebuilds it from the messages that are stored then.
 ///
 /// # Behavior
-/// - Deletes all derived rows, those of snapshots and of the turn index too, as a store has no way
-///   to delete one kind: rows that nothing names any more are deleted as well.
+/// - Deletes all derived rows, including those of snapshots and of the turn index, because a store
+///   cannot delete rows of one kind only.
 ///
 /// # Errors
 /// When the store fails.
@@ -393,7 +405,7 @@ pub async fn forget_search_index(repo: &Repo) -> Result<()> {
     Ok(repo.store().drop_derived(repo.name()).await?)
 }
 
-/// Ranks the messages, or fails with the segment of which rows are gone.
+/// Ranks the messages. The inner error names a segment with missing rows.
 async fn ranked(
     index: &mut Index<'_>,
     reach: &Reach,
@@ -436,7 +448,8 @@ async fn ranked(
         SearchReport { added: index.added, entries_read: ranking.read, ..SearchReport::default() };
     let mut contents: HashSet<BlobId> = HashSet::new();
     let mut done = 0;
-    // Equal contents and what a filter leaves out are known only when messages are read.
+    // Duplicates and messages rejected by a filter are recognized only once they are read, so start
+    // with more than `limit`.
     let mut limit = options.limit.saturating_mul(2).max(1);
     while report.hits.len() < options.limit {
         let (best, total) = ranking.best(index, reach, &copies, &filter, limit);
@@ -451,7 +464,7 @@ async fn ranked(
                 Ok(found) => found,
                 Err(gone) => return Ok(Err(gone)),
             };
-            // Equally good messages come in an order that does not depend on the index.
+            // The order of equal scores must not depend on the state of the index.
             found.sort_by_key(|(_, commit)| (Reverse(commit.created_at), commit.id()));
             for (scored, commit) in found {
                 if report.hits.len() >= options.limit {
@@ -464,7 +477,7 @@ async fn ranked(
                 if !is_in || contents.contains(&blob) {
                     continue;
                 }
-                // It was erased since the index was read.
+                // The content was erased after the index was read.
                 let stored = repo.blobs_or_erased(&[blob.into()]).await?;
                 let Some(stored) = stored.into_iter().flatten().next() else { continue };
                 let described = describe(repo, std::slice::from_ref(&commit)).await?;
@@ -498,8 +511,8 @@ async fn ranked(
     Ok(Ok(report))
 }
 
-/// Reads the commits of messages, in the order given; or fails with the segment of which commits are
-/// gone.
+/// Reads the commits of messages, in the given order. The inner error names a segment with missing
+/// commits.
 async fn commits(
     index: &Index<'_>,
     page: &[Scored],

@@ -1,11 +1,12 @@
-//! The fold, backward: which versions the contexts of heads show, newest first.
+//! The backward fold: determines which versions of messages the contexts of heads show, newest
+//! first.
 //!
-//! A later change decides what an earlier one cannot, so that a walk from the heads knows of each
-//! message, when it reaches the commit that added it, whether and in which version it is a row of
-//! the view. Memory is kept for messages alone that a later commit touched, until the commit that
-//! added them is reached: plain messages cost none.
+//! The last change of a message wins. So when a walk from the heads reaches the commit that added a
+//! message, it has seen all changes that matter, and knows whether and in which version the message
+//! is a row of the view. State is kept only for messages that a later commit touched, until the
+//! commit that added them is reached: plain messages take no memory.
 //!
-//! Heads are numbered so that those that lead to a commit over first parents are a range.
+//! Heads are numbered so that those that lead to a commit over first parents form a range.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -13,8 +14,8 @@ use std::ops::Range;
 use tract_compile::{IdMap, appended};
 use tract_core::{Change, Commit, CommitId, CommitRef};
 
-/// A row of a view: its version and its mark, and the heads whose view has it. Commits are named
-/// by `K`, marks by `M`.
+/// A row of a view: its version, its mark, and the heads whose view contains it. `K` identifies
+/// commits, `M` marks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundRow<K = CommitId, M = K> {
     pub(crate) slot: K,
@@ -23,7 +24,7 @@ pub(crate) struct FoundRow<K = CommitId, M = K> {
     pub(crate) heads: Range<u32>,
 }
 
-/// What a change says of the message of a slot, as far as it decides what is shown.
+/// A change of the row of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowChange<K = CommitId, M = K> {
     Add { version: K, mark: Option<M> },
@@ -32,21 +33,20 @@ pub(crate) enum RowChange<K = CommitId, M = K> {
     Mark(Option<M>),
 }
 
-/// What later commits decided about a message.
+/// The fields of a row that later commits have determined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Decided<K, M> {
-    /// Nothing that earlier commits say matters: it was removed, or found.
+    /// Earlier changes have no effect: the row was removed, or reported already.
     #[default]
     All,
-    /// It is a row, of which these fields are known.
+    /// It is a row, with these fields; `None` for a field that no visited commit determines.
     Fields { version: Option<K>, mark: Option<Option<M>> },
 }
 
-/// What is decided about a message, by heads.
+/// The decisions about a message, by range of heads.
 type Decisions<K, M> = Vec<(Range<u32>, Decided<K, M>)>;
 
-/// What is known of the messages that the commits so far touch. The ranges of one message are
-/// disjoint and in order.
+/// A fold from the heads back to the root. The ranges of one message are disjoint and in order.
 #[derive(Debug)]
 pub(crate) struct BackwardFold<K = CommitId, M = K> {
     slots: IdMap<K, Decisions<K, M>>,
@@ -59,8 +59,8 @@ impl<K, M> Default for BackwardFold<K, M> {
 }
 
 impl BackwardFold {
-    /// Goes back over a commit that `heads` lead to, and reports the rows that it adds to their
-    /// views. All commits that continue it come before it.
+    /// Processes a commit that `heads` lead to, and reports the rows that it adds to their views.
+    /// All commits that continue it must have been processed before.
     pub(crate) fn visit(
         &mut self,
         commit: &Commit,
@@ -68,7 +68,7 @@ impl BackwardFold {
         heads: &Range<u32>,
         mut found: impl FnMut(FoundRow),
     ) {
-        // The key of an append is not used here.
+        // The view is used only for the key of an append, which does not matter here.
         let appended = appended(&tract_compile::View::empty(), commit);
         for change in changes.iter().rev().chain(&appended) {
             let id = |this: CommitRef| this.resolve(commit.id());
@@ -86,7 +86,7 @@ impl BackwardFold {
 }
 
 impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
-    /// Goes back over one change of a commit.
+    /// Processes one change of a commit.
     pub(crate) fn change(
         &mut self,
         commit: K,
@@ -97,7 +97,7 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
     ) {
         let mut decide = |heads: Range<u32>, before: Option<Decided<K, M>>| match (change, before) {
             (_, Some(Decided::All)) | (RowChange::Remove, None) => Decided::All,
-            // It was added again by a later commit, or the commits do not fit each other.
+            // A later commit added it again, or the history is inconsistent.
             (RowChange::Remove, Some(Decided::Fields { .. })) => Decided::All,
             (RowChange::Add { version: added, mark: with }, before) => {
                 let (version, mark) = match before {
@@ -117,7 +117,8 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
                 Decided::Fields { version, mark: mark.or(Some(to)) }
             }
         };
-        // Earlier commits cannot name the commit that adds the message.
+        // No earlier commit can refer to a message before the commit that adds it, so its state is
+        // dropped.
         let is_first = slot == commit;
         let Some(known) = self.slots.remove(&slot) else {
             let decided = decide(heads.clone(), None);
@@ -127,7 +128,8 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
             return;
         };
         let mut after: Vec<(Range<u32>, Decided<K, M>)> = Vec::with_capacity(known.len() + 1);
-        // What other branches decided stays apart: not all commits of these heads were visited.
+        // Do not merge with the decisions of other branches: commits of those heads are still to be
+        // processed.
         let mut keep = |range: Range<u32>, decided: Decided<K, M>| match after.last_mut() {
             Some((last, same))
                 if last.end == range.start
@@ -142,7 +144,7 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
         let mut at = heads.start;
         for (range, before) in known {
             if range.end <= heads.start || range.start >= heads.end {
-                // Another branch, which does not lead here.
+                // A branch that does not lead to this commit.
                 if range.start >= heads.end && at < heads.end {
                     let rest = at..heads.end;
                     at = heads.end;
@@ -177,8 +179,8 @@ impl<K: Copy + Eq + Hash, M: Copy + Eq> BackwardFold<K, M> {
         }
     }
 
-    /// Returns the messages that are not yet decided for all heads that were visited, or were
-    /// touched by other commits than the one that added them.
+    /// Returns the messages for which a decision is kept: those that a commit other than the one
+    /// that added them changed, and that were not yet reached for all heads.
     pub(crate) fn touched(&self) -> impl Iterator<Item = K> + '_ {
         self.slots.keys().copied()
     }

@@ -1,4 +1,4 @@
-//! The pattern: a regular expression that is held against lines.
+//! The pattern of a grep: a regular expression that is matched against single lines.
 
 use std::ops::Range;
 
@@ -11,18 +11,19 @@ use unicode_normalization::UnicodeNormalization as _;
 use crate::repo::error::{Error, Result};
 use crate::search::normal::{NormalForm, NormalText};
 
-/// The most memory that a compiled pattern may take, in bytes.
+/// Memory limit of a compiled pattern, in bytes.
 const MAX_COMPILED: usize = 4 << 20;
-/// The most memory that a search may cache for a pattern, in bytes.
+/// Memory limit of the caches of a running match, in bytes.
 const MAX_CACHE: usize = 4 << 20;
 
-/// Needles are looked for one after the other: of so many at most.
+/// Maximum number of needles. They are searched for one after another.
 const MAX_NEEDLES: usize = 8;
-/// Letters that a needle has at least: shorter runs are in numbers that are written otherwise, as `e` is.
+/// Minimum length of a needle in letters. Shorter runs also occur in numbers, which JSON may write
+/// differently, such as `e`.
 const MIN_NEEDLE: usize = 3;
 
-/// What to search for: a regular expression in the syntax of the `regex` crate, held against each
-/// line by itself. Searching takes time linear in the text for any pattern.
+/// A pattern: a regular expression in the syntax of the `regex` crate, matched against each line on
+/// its own. Matching takes time linear in the text for any pattern.
 ///
 /// ```
 /// use tract_engine::GrepPattern;
@@ -34,16 +35,16 @@ const MIN_NEEDLE: usize = 3;
 #[derive(Clone, Debug)]
 pub struct GrepPattern {
     regex: Regex,
-    /// Whether a line that matches by itself also matches inside the text. Only an anchor of the
-    /// whole text (`\A`, `\z`, `^` and `$` under `(?-m)`) can make that false.
+    /// Whether a line that matches on its own also matches as part of a text. False only if the
+    /// pattern has an anchor of the whole text (`\A`, `\z`, or `^` and `$` under `(?-m)`).
     matches_in_text: bool,
-    /// Letters of which each match has some, in one piece; empty where that is not known.
+    /// Runs of letters, one of which is in every match; empty if unknown.
     needles: Vec<Finder<'static>>,
-    /// Whether lines are compared in NFC: the pattern is a text.
+    /// Whether the pattern is plain text, which is compared in NFC.
     is_text: bool,
 }
 
-/// How a [`GrepPattern`] is read.
+/// Options for building a [`GrepPattern`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrepPatternBuilder {
     ignore_case: bool,
@@ -51,7 +52,7 @@ pub struct GrepPatternBuilder {
 }
 
 impl GrepPattern {
-    /// Begins a pattern that distinguishes case and matches anywhere in a line.
+    /// Returns a builder for a pattern that is case-sensitive and matches anywhere in a line.
     #[allow(clippy::new_ret_no_self, reason = "a pattern is built from its text last")]
     pub fn new() -> GrepPatternBuilder {
         GrepPatternBuilder::default()
@@ -69,7 +70,7 @@ impl GrepPattern {
         self.is_text.then(|| NormalText::of(text, NormalForm::Composed)).flatten()
     }
 
-    /// Returns where the first match of a line is, in bytes.
+    /// Returns the byte range of the first match in a line.
     pub(super) fn find(&self, line: &str) -> Option<Range<usize>> {
         match self.normal(line) {
             Some(normal) => {
@@ -79,17 +80,19 @@ impl GrepPattern {
         }
     }
 
-    /// Returns whether a content may match, before it is read: most have not one of the needles.
+    /// Returns whether a stored content may match, before it is parsed. Most contents have none of
+    /// the needles.
     ///
-    /// Only runs of letters are looked for, which no rule of [`text`](super::text) joins or makes, and which JSON
-    /// writes as they are but for `\u` escapes: where there are some, the content has to be read.
+    /// Needles consist of letters only. No rule of [`text`](super::text) joins or creates letters,
+    /// and JSON writes them literally except as `\u` escapes, so contents with such escapes have to
+    /// be parsed.
     pub(super) fn may_match_stored(&self, stored: &[u8]) -> bool {
         self.needles.is_empty()
             || self.needles.iter().any(|needle| needle.find(stored).is_some())
             || memmem::find(stored, br"\u").is_some()
     }
 
-    /// Returns whether a line of a text may match: a quick answer for texts without a match.
+    /// Returns whether a line of a text may match. Quickly rejects texts without a match.
     pub(super) fn may_match(&self, text: &str) -> bool {
         // `$` does not match before the `\r` of a line that ends in `\r\n`.
         !self.matches_in_text
@@ -99,22 +102,22 @@ impl GrepPattern {
 }
 
 impl GrepPatternBuilder {
-    /// Sets whether upper and lower case are the same.
+    /// Sets whether case is ignored.
     #[must_use]
     pub fn ignore_case(self, ignore_case: bool) -> Self {
         Self { ignore_case, ..self }
     }
 
-    /// Sets whether a match must begin and end where a word does.
+    /// Sets whether a match must start and end at word boundaries.
     #[must_use]
     pub fn word(self, word: bool) -> Self {
         Self { word, ..self }
     }
 
-    /// Reads a regular expression.
+    /// Compiles a regular expression.
     ///
     /// # Errors
-    /// [`Error::BadPattern`] when it is not one, or takes too much memory.
+    /// [`Error::BadPattern`] when it is invalid or takes too much memory.
     pub fn regex(self, pattern: &str) -> Result<GrepPattern> {
         let bad = |error: regex::Error| {
             let what = match error {
@@ -125,12 +128,13 @@ impl GrepPatternBuilder {
             };
             Error::BadPattern { text: pattern.to_owned(), what }
         };
-        // Apart first: what is put around it must not close a group for it.
+        // Compile the pattern alone first, so that an unbalanced parenthesis cannot close the group
+        // around it.
         self.compiled(pattern).map_err(bad)?;
         let worded = format!(r"\b{{start-half}}(?:{pattern})\b{{end-half}}");
         let regex = self.compiled(if self.word { &worded } else { pattern }).map_err(bad)?;
         let parsed = self.parsed(pattern);
-        // In every spelling, an anchor of the whole text matches at the ends of a line alone.
+        // However it is written, such an anchor can match only at an end of the line.
         let anchors = |parsed: &Hir| {
             let looks = parsed.properties().look_set();
             looks.contains(Look::Start) || looks.contains(Look::End)
@@ -140,7 +144,8 @@ impl GrepPatternBuilder {
         Ok(GrepPattern { regex, matches_in_text, needles, is_text: false })
     }
 
-    /// Takes a text as it is. It matches however its characters are spelled: both are compared in NFC.
+    /// Builds a pattern that matches a text literally. Unicode spelling does not matter: pattern
+    /// and lines are compared in NFC.
     ///
     /// # Errors
     /// [`Error::BadPattern`] when it is too long.
@@ -149,7 +154,7 @@ impl GrepPatternBuilder {
         Ok(GrepPattern { is_text: true, ..self.regex(&regex::escape(&text))? })
     }
 
-    /// Parses a pattern as the compiled one is.
+    /// Parses a pattern with the same options as `compiled`.
     fn parsed(self, pattern: &str) -> Option<Hir> {
         let mut parser = regex_syntax::ParserBuilder::new();
         parser.case_insensitive(self.ignore_case).multi_line(true).build().parse(pattern).ok()
@@ -165,7 +170,8 @@ impl GrepPatternBuilder {
     }
 }
 
-/// Finds what each match begins with, and of that the longest run of letters.
+/// Returns the needles: the longest run of letters of each prefix that a match can start with.
+/// `None` if a prefix has no such run.
 fn needles(parsed: &Hir) -> Option<Vec<Finder<'static>>> {
     let prefixes = Extractor::new().extract(parsed);
     let prefixes = prefixes.literals().filter(|found| found.len() <= MAX_NEEDLES)?;

@@ -1,4 +1,4 @@
-//! What is searched, in which order, and which heads show it.
+//! Candidates of a grep: the contents to search, their order, and the heads that show them.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -15,33 +15,34 @@ use crate::history::reach::CommitGraph;
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// Heads, by ranges of their numbers.
+/// Heads, as ranges of head numbers.
 type Heads = Vec<Range<u32>>;
 
-/// The number of the head where there is one.
+/// The head's number if there is only one.
 const ONLY_HEAD: Range<u32> = 0..1;
 
-/// A content or a tool definition to be searched.
+/// A content or tool definition to search.
 pub(super) struct Candidate {
-    /// A commit whose content it is, or after which the tool is in force.
+    /// The commit that added the content, or one after which the tool is in force.
     pub(super) commit: Commit,
     pub(super) blob: BlobId,
-    /// Where the blob lies, if the walk knows.
+    /// The location of the blob, if the walk provided it.
     pub(super) hint: Option<LocationHint>,
     pub(super) is_definition: bool,
-    /// The heads that show it; none when it is hidden.
+    /// The heads that show it; empty for a hidden message.
     pub(super) heads: Heads,
 }
 
-/// Gives candidates a page at a time, newest first along each branch.
+/// Produces candidates in pages, newest first along each branch.
 pub(super) enum Source {
-    /// One head, of which nothing has to be known beforehand.
+    /// One head, which is read during the search.
     Line(LineSource),
-    /// Several heads, or hidden messages: what is shown was found out first.
+    /// Several heads, or hidden messages: a first pass has determined the shown contents.
     Graph(Box<GraphSource>),
 }
 
-/// Commits that are read together at first, so that the first hits come soon, and at most.
+/// Number of commits that are read together: at first, so that the first hits arrive soon, and at
+/// most.
 const PAGES: [usize; 2] = [32, 1024];
 
 impl Source {
@@ -56,7 +57,7 @@ impl Source {
         }
     }
 
-    /// Returns the numbers of heads in the order given to [`new`](Self::new).
+    /// Returns the head with a number, as an index into the list given to [`new`](Self::new).
     pub(super) fn head(&self, number: u32) -> usize {
         match self {
             Self::Line(_) => 0,
@@ -64,7 +65,7 @@ impl Source {
         }
     }
 
-    /// Reads the next candidates, perhaps none; `None` at the end.
+    /// Returns the next candidates, possibly none; `None` at the end.
     pub(super) async fn next_page(
         &mut self,
         repo: &Repo,
@@ -77,12 +78,12 @@ impl Source {
     }
 }
 
-/// A walk from one head, whose candidates are the rows of its view.
+/// A walk from one head, with the rows of its view as candidates.
 pub(super) struct LineSource {
     next: Option<CommitId>,
     limit: usize,
     fold: BackwardFold,
-    /// Whether the tools in force were given.
+    /// Whether the tools in force were returned.
     with_tools: bool,
 }
 
@@ -132,30 +133,30 @@ impl LineSource {
     }
 }
 
-/// What shows a content.
+/// The heads that show a content.
 struct ShownContent {
-    /// The newest version with this content that is a row, of equally new ones that with the
-    /// smallest id: the one that a search names too.
+    /// The newest shown version with this content; among equally new ones the one with the smallest
+    /// id, as in a ranked search.
     version: (Reverse<Option<i64>>, CommitId),
     heads: Heads,
 }
 
-/// All that heads lead to, each commit after those that continue it.
+/// All commits that heads lead to, each after the commits that continue it.
 pub(super) struct GraphSource {
-    /// The commits, those to be searched next at the end.
+    /// The remaining commits; the next ones to search are at the end.
     order: Vec<CommitId>,
-    /// The heads by number.
+    /// For each head number, the index of the head in the caller's list.
     numbered: Vec<usize>,
     messages: IdMap<BlobId, ShownContent>,
     definitions: IdMap<BlobId, ShownContent>,
-    /// Contents and definitions that no head shows and that were given already.
+    /// Contents and definitions that were returned already although no head shows them.
     hidden: [IdSet<BlobId>; 2],
     toolsets: IdSet<ToolsetId>,
     limit: usize,
 }
 
 impl GraphSource {
-    /// Reads which commits there are and what they change, but no content.
+    /// Reads all commits and their changes, but no contents.
     async fn new(repo: &Repo, heads: &[CommitId], options: &GrepOptions) -> Result<Self> {
         let mut graph = CommitGraph::of_first_parents();
         for head in heads {
@@ -189,7 +190,7 @@ impl GraphSource {
             at.entry(*head).or_default().push(place);
         }
         let mut fold = BackwardFold::default();
-        // How many heads lead to a commit over the commits that continue it.
+        // The number of heads that lead to a commit through the commits that continue it.
         let mut below: IdMap<CommitId, u32> = IdMap::default();
         for ids in self.order.rchunks(PAGES[1]) {
             let ids: Vec<CommitId> = ids.iter().rev().copied().collect();
@@ -201,7 +202,8 @@ impl GraphSource {
                 count += own.len() as u32;
                 self.numbered.extend(&own);
                 if count == 0 {
-                    // Another parent of a merge: what it shows, the merge says.
+                    // Reachable only as another parent of a merge. The merge commit itself lists
+                    // the rows that it takes from there.
                     continue;
                 }
                 if let Some(parent) = commit.parent() {
@@ -286,7 +288,7 @@ fn add(shown: &mut IdMap<BlobId, ShownContent>, blob: BlobId, commit: &Commit, h
             shown.version = shown.version.min(version);
             let known = &mut shown.heads;
             match known.last_mut() {
-                // Often the same words in one context.
+                // Often the same content occurs several times in one context.
                 Some(last) if last.start >= heads.start && last.end <= heads.end => *last = heads,
                 Some(last) if last.start <= heads.start && last.end >= heads.end => {}
                 Some(_) | None => known.push(heads),
@@ -295,7 +297,7 @@ fn add(shown: &mut IdMap<BlobId, ShownContent>, blob: BlobId, commit: &Commit, h
     }
 }
 
-/// Returns the versions of those rows that are above `Skip`, each with its heads.
+/// Returns the versions of the rows with a priority above `Skip`, each with its heads.
 async fn shown(
     repo: &Repo,
     commits: Vec<Commit>,
@@ -321,7 +323,7 @@ async fn shown(
     Ok(rows.collect())
 }
 
-/// Returns the list of changes of a commit; only a long one is a blob to be read.
+/// Returns the changes of a commit. Only a long list is stored as a blob of its own.
 async fn changes(repo: &Repo, commit: &Commit) -> Result<Arc<[Change]>> {
     match &commit.changes {
         Changes::List(list) => Ok(list.as_slice().into()),

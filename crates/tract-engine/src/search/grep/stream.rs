@@ -1,4 +1,4 @@
-//! A search as a stream.
+//! The hits of a grep as a stream.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::repo::error::Result;
 
 type Page = (Box<Grep>, Result<Option<Vec<GrepHit>>>);
 
-/// The hits of a search, as they are found. It ends after the first error.
+/// A stream of hits. It ends after the first error.
 pub struct GrepStream {
     ready: VecDeque<GrepHit>,
-    /// The search, while it is not running.
+    /// The grep, while no page is being searched.
     idle: Option<Box<Grep>>,
     running: Option<Pin<Box<dyn Future<Output = Page> + Send>>>,
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tract_core::{Content, Kind, Part};
 
-/// A searchable text, and what it is part of.
+/// A searchable text, and the part of the message that it comes from.
 pub(crate) struct SearchText {
     /// `text`, `reasoning`, `arguments` or `definition`.
     pub(crate) part: &'static str,
@@ -16,7 +16,8 @@ impl SearchText {
     }
 }
 
-/// Returns the texts of a message. What cannot be read as its kind is searched as it is stored.
+/// Returns the texts of a message. A content that cannot be parsed as its kind is searched as
+/// stored.
 pub(crate) fn of_message(kind: &Kind, stored: &str) -> Vec<SearchText> {
     let Ok(content) = Content::from_blob(kind, stored) else {
         return vec![SearchText::new("text", stored)];
@@ -54,8 +55,8 @@ fn of_parts(parts: Vec<Part>) -> Vec<SearchText> {
     texts.collect()
 }
 
-/// Writes JSON as lines `path: value`, strings without their escapes, so that a command in an
-/// argument reads as it was run. Text that is no JSON stays as it is.
+/// Flattens JSON to lines `path: value`, with strings unescaped, so that a command in an argument
+/// appears as it was run. Other text is returned unchanged.
 pub(super) fn lines(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     match serde_json::from_str::<Value>(text) {
@@ -65,7 +66,7 @@ pub(super) fn lines(text: &str) -> String {
     out
 }
 
-/// As deep as the parser reads, which limits the recursion.
+/// The recursion is limited by the nesting depth that the parser accepts.
 fn write_value(out: &mut String, path: &mut String, value: &Value) {
     let begun = path.len();
     let mut step = |path: &mut String, key: &str, value: &Value| {

@@ -1,4 +1,4 @@
-//! Makes a segment of commits, in memory.
+//! Builds a segment from commits, in memory.
 
 use std::collections::HashMap;
 
@@ -9,9 +9,9 @@ use super::postings::Postings;
 use super::segment::{Class, Effect, Event, Ref, Run, SPACING, Segment, Terms};
 use super::words::WordCounts;
 
-/// Bytes of words after which a segment is stored, about.
+/// Approximate number of bytes of words after which a segment is stored.
 pub(super) const FULL_BYTES: usize = 24 << 20;
-/// Commits after which a segment is stored.
+/// Number of commits after which a segment is stored.
 pub(super) const FULL_COMMITS: usize = 1 << 16;
 
 /// A segment under construction.
@@ -21,7 +21,7 @@ pub(super) struct Builder {
     terms: HashMap<String, Postings>,
     contents: IdMap<BlobId, u32>,
     bytes: usize,
-    /// The last commit of the run under way, when it is not yet a mark.
+    /// The last commit of the open run, unless it is already a mark.
     tip: Option<(u32, CommitId)>,
 }
 
@@ -48,7 +48,7 @@ impl Builder {
         self.segment.len()
     }
 
-    /// Returns what was added so far.
+    /// Returns the segment built so far.
     pub(super) fn segment(&self) -> &Segment {
         &self.segment
     }
@@ -57,25 +57,25 @@ impl Builder {
         self.bytes >= FULL_BYTES || self.segment.classes.len() >= FULL_COMMITS
     }
 
-    /// Returns whether the segment can name the kind of a commit.
+    /// Returns whether the segment has room for the kind of a commit.
     pub(super) fn takes(&self, kind: Option<&Kind>) -> bool {
         let kinds = &self.segment.kinds;
         kind.is_none_or(|kind| kinds.len() < Class::MAX_KINDS || kinds.contains(kind))
     }
 
-    /// Begins a run of commits whose first has this parent.
+    /// Starts a run. `base` is the parent of its first commit.
     pub(super) fn begin_run(&mut self, base: Option<Ref>) {
         self.end_run();
         self.segment.runs.push(Run { start: self.len(), len: 0, base });
     }
 
-    /// Ends the run under way.
+    /// Ends the open run.
     pub(super) fn end_run(&mut self) {
         self.segment.marks.extend(self.tip.take());
     }
 
-    /// Adds a commit to the run, after its parent. `words` are those of its content, unless they
-    /// are there already.
+    /// Adds a commit to the open run, after its parent. `words` are the words of its content;
+    /// `None` without content, or when it was erased.
     pub(super) fn push(&mut self, commit: &Commit, words: Option<&WordCounts>) -> u32 {
         let position = self.len();
         if let Some(run) = self.segment.runs.last_mut() {
@@ -132,7 +132,7 @@ impl Builder {
         }
     }
 
-    /// Returns the number of a kind in the segment; asked for one that it [`takes`](Self::takes).
+    /// Returns the number of a kind in the segment. Only for kinds that it [`takes`](Self::takes).
     fn kind_number(&mut self, kind: &Kind) -> u8 {
         let kinds = &mut self.segment.kinds;
         let number = kinds.iter().position(|known| known == kind).unwrap_or_else(|| {
@@ -146,7 +146,7 @@ impl Builder {
         self.segment.events.push(Event { position, effect });
     }
 
-    /// Returns the segment, its words sorted.
+    /// Returns the segment, with its words sorted.
     pub(super) fn finish(mut self) -> Segment {
         self.end_run();
         let mut scratch = Vec::new();
@@ -159,12 +159,12 @@ impl Builder {
     }
 }
 
-/// Whether a message of this priority is shown.
+/// Returns whether a message of this priority is shown.
 pub(super) fn is_shown(priority: Priority) -> bool {
     priority > Priority::Skip
 }
 
-/// Returns what a mark says of being shown; `None` when it states no priority.
+/// Returns whether a mark shows its message; `None` when it states no priority.
 pub(super) fn marked(mark: &Commit) -> Option<bool> {
     stated_priority(mark).map(is_shown)
 }
@@ -174,7 +174,8 @@ pub(super) fn hour_of(at_us: i64) -> Option<i32> {
     i32::try_from(at_us.div_euclid(3_600_000_000)).ok()
 }
 
-/// Returns the commits that another one leads to without continuing them.
+/// Returns the commits that a commit links to without continuing them: other parents and reverted
+/// commits.
 pub(super) fn leads_of(commit: &Commit) -> impl Iterator<Item = CommitId> {
     let reverted = match &commit.op {
         Op::Revert { targets, .. } => targets.as_slice(),
@@ -183,7 +184,7 @@ pub(super) fn leads_of(commit: &Commit) -> impl Iterator<Item = CommitId> {
     commit.parents.iter().skip(1).chain(reverted).copied()
 }
 
-/// Returns the commits that a commit names in what it does.
+/// Returns the commits that the operation and the changes of a commit refer to.
 pub(super) fn named_by(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
     let mut named: Vec<CommitId> = leads_of(commit).collect();
     if let Op::Append { slot: Some(slot), .. } = &commit.op {

@@ -1,5 +1,5 @@
-//! The index of a repository, as far as some heads need it: finds where commits are in it, and
-//! adds those that are not.
+//! The loaded part of the search index: locates the commits that some heads need, and indexes those
+//! that are missing.
 
 use std::collections::HashMap;
 
@@ -20,42 +20,42 @@ use crate::repo::error::{Error, Result};
 use crate::repo::wire::Input;
 use crate::search::grep::message_texts;
 
-/// The segment under construction.
+/// Segment number of the segment under construction.
 const BUILDING: u32 = u32::MAX;
-/// Commits that are read together.
+/// Number of commits that are read together.
 const PAGE: usize = 1024;
-/// Commits whose places are remembered because one near them was asked for.
+/// Maximum size of the cache of places near a looked-up commit.
 const MOST_NEAR: usize = 1 << 17;
 
-/// What a walk from a commit comes to.
+/// The result of a walk back from a commit.
 struct Walked {
     /// Commits that are not in the index, newest first.
     commits: Vec<Commit>,
-    /// Where the parent of the last of them is, or the commit itself where there are none.
+    /// The place of the parent of the last of them; of the start itself if there are none.
     reached: Option<SegmentPlace>,
-    /// Where the walk would continue, when it gave up.
+    /// The commit to continue from, if the walk hit its limit.
     next: Option<CommitId>,
 }
 
 pub(super) struct Index<'a> {
     pub(super) repo: &'a Repo,
     pub(super) segments: Vec<Segment>,
-    /// The segments by the commit that describes them; `None` for one that cannot be used.
+    /// The segments by the commit that describes them; `None` for an unusable segment.
     described: HashMap<CommitId, Option<u32>>,
     marks: IdMap<CommitId, SegmentPlace>,
     near: IdMap<CommitId, SegmentPlace>,
     builder: Builder,
     building: IdMap<CommitId, u32>,
-    /// Commits that could not be found or read, so that nothing more is tried.
+    /// Commits that are missing or unreadable, so that they are not looked up again.
     absent: IdSet<CommitId>,
     options: &'a SearchOptions,
-    /// Commits that were read and not found in the index.
+    /// Number of commits that were read because they were not in the index.
     pub(super) added: u64,
-    /// Whether all writes of rows succeeded, since the state was read.
+    /// Whether all writes since the state was read succeeded.
     writable: bool,
-    /// Read before any row and any message.
+    /// Read before any row and any message, so that no write is based on rows newer than it.
     pub(super) state: IndexState,
-    /// Whether rows are read at all.
+    /// Whether index rows are used at all.
     uses_rows: bool,
 }
 
@@ -78,13 +78,13 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Neither reads nor writes rows from now on: all is read from the commits.
+    /// Stops reading and writing rows; from now on everything is read from the commits.
     pub(super) fn without_rows(&mut self) {
         self.clear();
         (self.uses_rows, self.writable) = (false, false);
     }
 
-    /// Returns whether rows are read.
+    /// Returns whether index rows are used.
     pub(super) fn uses_rows(&self) -> bool {
         self.uses_rows
     }
@@ -93,13 +93,14 @@ impl<'a> Index<'a> {
         self.segments.get(number as usize)
     }
 
-    /// Reads what leads from these commits to the root and is not in the index, and stores it
-    /// when it is much. Afterwards [`place`](Self::place) finds all of it.
+    /// Indexes all commits between these heads and the root that the index lacks, and stores them
+    /// if there are enough of them. Afterwards [`place`](Self::place) locates all of them.
     pub(super) async fn add(&mut self, heads: &[CommitId]) -> Result<()> {
         let mut heads: Vec<CommitId> = heads.to_vec();
         heads.reverse();
         self.load_described(&heads).await?;
-        // What heads lead to is read before them, so that it can be named by its place.
+        // Depth first: commits that a commit refers to are indexed before it, so that it can refer
+        // to them by place.
         while let Some(head) = heads.last().copied() {
             if self.known_place(head).is_some() || self.absent.contains(&head) {
                 heads.pop();
@@ -120,7 +121,7 @@ impl<'a> Index<'a> {
             let changes = self.changes(&walked.commits).await?;
             let unknown = self.unknown(&walked.commits, &changes).await?;
             if !unknown.is_empty() {
-                // The oldest is read first.
+                // The oldest comes first.
                 heads.extend(unknown.into_iter().rev());
                 continue;
             }
@@ -136,7 +137,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Reads the segments of commits that have marks, all marks at once.
+    /// Loads the segments of those commits that have marks, in one read.
     async fn load_described(&mut self, heads: &[CommitId]) -> Result<()> {
         if !self.uses_rows {
             return Ok(());
@@ -155,7 +156,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Reads the segment that the row of a commit names.
+    /// Loads the segment that a commit's mark row refers to.
     async fn load_by_mark(&mut self, commit: CommitId, row: &[u8]) -> Result<()> {
         let Some((sort, number, body)) = unframe(commit, row) else { return Ok(()) };
         if sort == Frame::Segment as u8 {
@@ -182,8 +183,8 @@ impl<'a> Index<'a> {
         if self.described.contains_key(&at) {
             return;
         }
-        // Another client may have stored commits that this search has read itself, or joined segments
-        // that are loaded here: each commit counts once.
+        // Another client may have stored commits that this search has read itself, or joined
+        // segments that are loaded here. Loading such a segment would count the commits twice.
         let fits =
             |segment: &Segment| segment.marks.iter().all(|(_, id)| self.known_place(*id).is_none());
         let segment = Segment::decode(at, number, body).filter(fits);
@@ -194,7 +195,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Takes a segment and returns its number.
+    /// Adds a segment and returns its number.
     pub(super) fn take(&mut self, segment: Segment) -> u32 {
         let number = self.segments.len() as u32;
         for (position, id) in &segment.marks {
@@ -204,7 +205,7 @@ impl<'a> Index<'a> {
         number
     }
 
-    /// Takes a segment that is stored.
+    /// Adds a stored segment.
     pub(super) fn take_described(&mut self, segment: Segment) {
         let at = segment.at;
         let number = self.take(segment);
@@ -213,14 +214,14 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Forgets all that was loaded or built.
+    /// Drops all loaded and built segments.
     pub(super) fn clear(&mut self) {
         let fresh = Self::new(self.repo, self.options, self.state.clone());
         let (added, writable, uses_rows) = (self.added, self.writable, self.uses_rows);
         *self = Self { added, writable, uses_rows, ..fresh };
     }
 
-    /// Forgets all that was loaded or built, and reads the state of the index again.
+    /// Drops all loaded and built segments, and reads the position of the index again.
     pub(super) async fn restart(&mut self) -> Result<()> {
         self.clear();
         self.state = IndexState::read(self.repo).await?;
@@ -228,14 +229,12 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Returns whether the rows that were read are still those of the index: what is broken in them
-    /// stays broken.
+    /// Returns whether the index is unchanged since it was read, so that damage is no race.
     pub(super) async fn is_current(&self) -> Result<bool> {
         self.state.is_current(self.repo).await
     }
 
-    /// Drops a segment of which rows are damaged or gone, or commits are. Its commits are indexed
-    /// again.
+    /// Drops a segment with damaged or missing rows or commits, which is indexed again.
     pub(super) async fn refuse(&mut self, (at, number): (CommitId, u64)) -> Result<()> {
         let place = self.segments.iter().position(|s| s.at == Some(at) && s.number == number);
         let segment = place.map(|place| self.segments.swap_remove(place));
@@ -244,24 +243,24 @@ impl<'a> Index<'a> {
             dropped = store::drop_segment(self.repo, &mut self.state, &segment).await;
         }
         self.restart().await?;
-        // Where it cannot be dropped, as in a store that takes no writes, it is passed over.
+        // If it cannot be dropped, for example in a read-only store, ignore it in this search.
         if dropped.is_err_and(|error| !is_conflict(&error)) {
             self.described.insert(at, None);
         }
         Ok(())
     }
 
-    /// Drops all segments that were loaded: together they cannot be used. Their commits are indexed
-    /// again.
+    /// Drops all loaded segments, which are inconsistent; their commits are indexed again.
     pub(super) async fn drop_segments(&mut self) -> Result<()> {
         for segment in std::mem::take(&mut self.segments) {
-            // One that cannot be dropped is met again, and the search does without rows in the end.
+            // If dropping fails, the segment turns up again, and the search finally ignores the
+            // index.
             let _left_away = store::drop_segment(self.repo, &mut self.state, &segment).await;
         }
         self.restart().await
     }
 
-    /// Whether a commit was looked for and is not stored.
+    /// Returns whether a commit was looked up and is not stored.
     pub(super) fn is_absent(&self, commit: CommitId) -> bool {
         self.absent.contains(&commit)
     }
@@ -273,7 +272,7 @@ impl<'a> Index<'a> {
         building.or_else(indexed)
     }
 
-    /// Returns where a commit is; `None` when it is not indexed.
+    /// Returns the place of a commit; `None` when it is not indexed.
     pub(super) async fn place(&mut self, commit: CommitId) -> Result<Option<SegmentPlace>> {
         if let Some(place) = self.known_place(commit) {
             return Ok(Some(place));
@@ -285,7 +284,8 @@ impl<'a> Index<'a> {
         Ok(walked.reached.filter(|_| walked.commits.is_empty()))
     }
 
-    /// Returns the place that a segment names, or the commit that it names where that is not indexed.
+    /// Returns the place that a reference of a segment resolves to, or the commit if that is not
+    /// indexed.
     pub(super) async fn resolve(
         &mut self,
         segment: u32,
@@ -302,7 +302,8 @@ impl<'a> Index<'a> {
             };
             let run = segment.and_then(|segment| segment.runs.get(segment.run_of(place.position)?));
             let position = place.position.checked_sub(before);
-            // Here its run may begin after the commit that is named.
+            // In the segment that has the mark now, the run may start after the commit that is
+            // meant.
             if let Some(position) = position
                 && (before == 0 || run.is_some_and(|run| run.start <= position))
             {
@@ -313,7 +314,7 @@ impl<'a> Index<'a> {
         Ok(self.place(commit).await?.ok_or(commit))
     }
 
-    /// Returns the commit that comes `before` commits before another one.
+    /// Returns the ancestor that is `before` commits before a commit.
     async fn ancestor(&self, commit: CommitId, before: u32) -> Result<CommitId> {
         let (mut next, mut left) = (commit, before as usize);
         while left > 0 {
@@ -331,23 +332,23 @@ impl<'a> Index<'a> {
         Ok(next)
     }
 
-    /// Names a commit so that the segment under construction can keep it.
+    /// Returns a reference to a commit, for the segment under construction.
     fn name(&self, commit: CommitId) -> Ref {
         let place = self.known_place(commit).and_then(|place| self.name_of(place));
         place.unwrap_or(Ref::Elsewhere(commit, 0))
     }
 
-    /// Names a place so that the segment under construction can keep it.
+    /// Returns a reference to a place, for the segment under construction.
     fn name_of(&self, SegmentPlace { segment, position }: SegmentPlace) -> Option<Ref> {
         if segment == BUILDING {
             return Some(Ref::Here(position));
         }
-        // The last commit of a run is a mark.
+        // The last commit of a run is a mark, so a mark always follows.
         let (at, id) = self.segment(segment)?.mark_from(position)?;
         Some(Ref::Elsewhere(id, at - position))
     }
 
-    /// Walks back from a commit to one that is in the index.
+    /// Walks back from a commit to the first one that is in the index.
     async fn walk(&mut self, head: CommitId, most: usize) -> Result<Walked> {
         let mut commits: Vec<Commit> = Vec::new();
         let mut next = Some(head);
@@ -384,7 +385,7 @@ impl<'a> Index<'a> {
                 }
                 next = Some(id);
                 if self.known_place(id).is_none() {
-                    // A row that says nothing of it: the commit is as any other.
+                    // The mark's segment cannot be used: treat the commit as not indexed.
                     let commit = self.repo.store().require_commit(self.repo.name(), id).await?;
                     next = commit.parent();
                     commits.push(commit);
@@ -394,11 +395,11 @@ impl<'a> Index<'a> {
         Ok(Walked { commits, reached: None, next: None })
     }
 
-    /// Leaves out those commits of a walk that are in the run that it came to: after the mark
-    /// come commits whose ids are not kept.
+    /// Removes the commits of a walk that are in the indexed run that it reached. A walk stops at
+    /// marks; the commits between two marks are indexed, but their ids are not kept.
     async fn reached(&mut self, mut commits: Vec<Commit>, at: SegmentPlace) -> Result<Walked> {
         let mut reached = at;
-        // Mostly one block; more of them where rows of marks were lost.
+        // Usually one block. More of them if rows of marks were lost.
         while reached.segment != BUILDING && !commits.is_empty() {
             let block = self.commits_after(reached).await?;
             let whole = block.last().map(|(_, place)| *place);
@@ -416,7 +417,7 @@ impl<'a> Index<'a> {
         Ok(Walked { commits, reached: Some(reached), next: None })
     }
 
-    /// Reads the commits of a run after a place, as far as the next mark, oldest first.
+    /// Returns the commits of a run after a place, up to the next mark, oldest first.
     async fn commits_after(&mut self, at: SegmentPlace) -> Result<Vec<(CommitId, SegmentPlace)>> {
         let Some(segment) = self.segment(at.segment) else { return Ok(Vec::new()) };
         let run = segment.run_of(at.position).and_then(|run| segment.runs.get(run));
@@ -427,7 +428,7 @@ impl<'a> Index<'a> {
         };
         let limit = (to - at.position) as usize;
         let walk = Walk { limit, ..Walk::from(mark) };
-        // The commits of another branch may be deleted.
+        // The commits of another branch may have been deleted.
         let page = match self.repo.store().walk(self.repo.name(), walk).await {
             Ok(page) => page,
             Err(error) if is_missing(&error) => return Ok(Vec::new()),
@@ -454,8 +455,8 @@ impl<'a> Index<'a> {
         Ok(all)
     }
 
-    /// Returns the commits that these name and that are to be read before them: all of them, so
-    /// that a line is not walked again for each of its merges.
+    /// Returns the unindexed commits that these commits refer to and that have to be indexed first.
+    /// All at once, so that a history is not walked again for each of its merges.
     async fn unknown(
         &mut self,
         commits: &[Commit],
@@ -502,7 +503,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Counts the words of those contents that are not yet in the segment.
+    /// Counts the words of the contents of some commits. Erased contents are left out.
     async fn words(&self, commits: &[Commit]) -> Result<IdMap<tract_core::BlobId, WordCounts>> {
         let mut wanted = IdMap::default();
         for commit in commits {
@@ -567,7 +568,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Makes a segment of what was read, and stores it if it is `kept`.
+    /// Turns the commits read so far into a segment, and stores it if `kept`.
     async fn finish_segment(&mut self, kept: bool) -> Result<()> {
         let built = std::mem::replace(&mut self.builder, Builder::new()).finish();
         let positions = std::mem::take(&mut self.building);

@@ -1,7 +1,8 @@
-//! Joins segments, so that there are few of them.
+//! Joins segments of similar size, so that the number of segments stays small.
 //!
-//! The rows of the new segment are kept with other commits than those of the old ones, which are
-//! emptied after it is described.
+//! The rows of the new segment are stored under other commits than those of the old segments, which
+//! are emptied only after the new one is described. A reader of the old segments either finds all
+//! of their rows, or finds an empty one and starts over.
 
 use std::collections::HashMap;
 
@@ -18,15 +19,15 @@ use super::terms::{List, RowCursor};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// Segments of about the same size that are joined into one.
+/// Number of segments of similar size that are joined into one.
 const JOINED: usize = 4;
-/// Commits and bytes of words from which on a segment is not joined any more. What a search writes
-/// on the way is bounded by them, and so is the space that replaced rows leave in the store.
+/// Segments with this many commits or bytes of words are not joined further. This bounds the work
+/// of the search that joins them, and the space that replaced rows leave behind in the store.
 const LARGE_COMMITS: u32 = 4 * FULL_COMMITS as u32;
 const LARGE_BYTES: u64 = 4 * FULL_BYTES as u64;
 
-/// Joins segments of about the same size while there are many of them, so that there are few of
-/// any size. Returns `false` where the store refuses, or another client wrote the index first.
+/// Joins segments of similar size until there are few of each size. Returns `false` if the store
+/// rejects the write, or another client wrote the index first.
 pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
     loop {
         let sizes: Vec<Size> = index.segments.iter().map(Size::of).collect();
@@ -42,18 +43,18 @@ pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
                     index.take_described(segment);
                 }
             }
-            // Others joined them meanwhile; what they did is found next time.
+            // Another client joined them first. The next search finds the result.
             Ok(None) => return Ok(true),
             Err(_left_away) => return Ok(false),
         }
     }
 }
 
-/// How large a segment is.
+/// The size of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     commits: u32,
-    /// Of words.
+    /// Size of the words.
     bytes: u64,
     is_stored: bool,
 }
@@ -72,8 +73,8 @@ impl Size {
     }
 }
 
-/// Returns the segments to join next, by place: several of about the same size, but not more than
-/// make a large one.
+/// Returns the indices of the segments to join next: several of similar size, up to the size of a
+/// large segment.
 fn joined(sizes: &[Size]) -> Option<Vec<usize>> {
     let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
     for (place, size) in sizes.iter().enumerate() {
@@ -98,6 +99,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
     let inputs: Vec<Segment> =
         numbers.iter().filter_map(|number| index.segment(*number)).cloned().collect();
     let Some(segment) = join(index, &numbers, &inputs).await? else { return Ok(None) };
+    // Readers of the inputs still use these rows, so the new segment prefers other commits.
     let mut taken = IdSet::default();
     let mut bytes = 0;
     for input in &inputs {
@@ -141,7 +143,7 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
     Ok(Some(writer.finish(segment, &inputs.iter().collect::<Vec<_>>()).await?))
 }
 
-/// Puts the descriptions of segments together, one after the other.
+/// Concatenates the descriptions of segments.
 async fn join(
     index: &mut Index<'_>,
     joined: &[u32],
@@ -192,6 +194,8 @@ async fn join(
     Ok(Some(out))
 }
 
+/// Translates a reference of an input: to a position of the joined segment if the commit is in one
+/// of the inputs, else it stays as it is.
 async fn moved(
     index: &mut Index<'_>,
     segment: u32,
@@ -259,11 +263,11 @@ struct WordReader<'a> {
     row: Bytes,
     cursor: RowCursor,
     word: Option<String>,
-    /// Where the word's list is in the row.
+    /// The list of the current word, in the row.
     list: ReadList,
 }
 
-/// A list of a row, by place.
+/// A word's list: one position, or bytes shared with the row.
 enum ReadList {
     Single(u32),
     Encoded(Bytes),
@@ -279,7 +283,8 @@ impl<'a> WordReader<'a> {
         Self { number: segment.number, offset, rows, row, cursor, word: None, list }
     }
 
-    /// Goes to the next word, or none at the end; `false` when a row is damaged or gone.
+    /// Advances to the next word; `word` is `None` at the end. Returns `false` if a row is damaged
+    /// or missing.
     async fn advance(&mut self, repo: &Repo) -> Result<bool> {
         if self.cursor.is_at_end(&self.row) {
             let Some(next) = self.rows.next() else {
@@ -304,7 +309,7 @@ impl<'a> WordReader<'a> {
         Ok(true)
     }
 
-    /// Appends the list of the word, moved to its place; `None` when it is damaged.
+    /// Appends the list of the word, shifted by the segment's offset; `None` when it is damaged.
     fn append_to(&self, list: &mut Vec<Posting>) -> Option<()> {
         match &self.list {
             ReadList::Single(position) => {

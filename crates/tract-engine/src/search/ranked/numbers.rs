@@ -1,21 +1,21 @@
-//! Lists of small numbers in few bits: Golomb-Rice codes, so that a list of gaps takes little more
-//! than its entropy.
+//! Compact lists of small numbers: Golomb-Rice codes, so that a list of gaps takes little more than
+//! its entropy.
 //!
-//! Each number is split. Its low bits have a fixed width; what is above them is written as that
-//! many zeros and a one. A list has one width, the one that takes the fewest bytes, and the two
-//! parts are kept apart, so that neither is read bit by bit.
+//! Each number is split. Its low bits have a fixed width; its high bits are written in unary, as
+//! that many zeros and a one. All numbers of a list have the same width, the one that takes the
+//! fewest bytes. The two parts are stored separately, so that neither has to be read bit by bit.
 
 use crate::repo::wire::{Input, put};
 
-/// The most low bits of a number.
+/// Maximum width of the low bits.
 const MOST_BITS: u8 = 30;
-/// Instead of a width: the numbers are bytes of seven bits, because some are much larger than
-/// most.
+/// Special width: the numbers are stored as bytes of seven bits each, because some of them are much
+/// larger than the others.
 const BYTES: u8 = 31;
-/// The bits of a first byte that [`put_numbers`] uses.
+/// The bits of the first byte that contain the width.
 const WIDTH: u8 = 31;
 
-/// Writes numbers. The first byte has the three bits of `flags` above its own five.
+/// Writes numbers. The first byte has the three bits of `flags` above the width.
 pub(super) fn put_numbers(out: &mut Vec<u8>, flags: u8, numbers: &[u32]) {
     let width = width_of(numbers);
     out.push(flags << 5 | width);
@@ -70,7 +70,7 @@ fn width_of(numbers: &[u32]) -> u8 {
     best.map_or(BYTES, |(bytes, width)| if bytes <= plain { width } else { BYTES })
 }
 
-/// Reads `count` numbers into `found`, which is emptied first, and returns the flags; `None` when
+/// Reads `count` numbers into `found`, which is cleared first, and returns the flags; `None` when
 /// they are damaged.
 pub(super) fn read_numbers(
     input: &mut Input<'_>,
@@ -92,7 +92,7 @@ pub(super) fn read_numbers(
         bits: 0,
     };
     let (mask, most) = (low_mask(width), u64::from(u32::MAX >> width));
-    // The number of bits before the word under way, and how many of all are read.
+    // The number of bits before the current word, and the number of bits decoded.
     let (mut before, mut end) = (0u64, 0u64);
     let mut left = input.0;
     while found.len() < count {
@@ -107,7 +107,7 @@ pub(super) fn read_numbers(
                 rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
             }
         };
-        // The last word has bits of what follows the list, too.
+        // The last word may also contain bits of the data after the list.
         while word != 0 && found.len() < count {
             let at = before + u64::from(word.trailing_zeros());
             let above = at - end;
@@ -124,7 +124,7 @@ pub(super) fn read_numbers(
     Some(head >> 5)
 }
 
-/// Reads numbers of a fixed width.
+/// Reads low bits of a fixed width.
 struct LowBits<'a> {
     bytes: &'a [u8],
     held: u64,
@@ -153,8 +153,8 @@ impl LowBits<'_> {
     }
 }
 
-/// Writes numbers of which many are the same as the one before: after two that are equal comes how
-/// many more of them follow.
+/// Writes numbers, run-length encoded: two equal numbers are followed by the number of further
+/// repetitions.
 pub(super) fn put_repeated(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64>) {
     let mut numbers = numbers.peekable();
     let mut before = None;
@@ -171,8 +171,8 @@ pub(super) fn put_repeated(out: &mut Vec<u8>, numbers: impl Iterator<Item = u64>
     }
 }
 
-/// Reads so many numbers that [`put_repeated`] wrote, and calls `found` with each and how often it
-/// comes; `None` when they are damaged.
+/// Reads `count` numbers written by [`put_repeated`], and calls `found` with each number and its
+/// repetitions; `None` when they are damaged.
 pub(super) fn read_repeated(
     input: &mut Input<'_>,
     count: usize,

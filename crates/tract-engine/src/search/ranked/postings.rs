@@ -1,22 +1,22 @@
-//! The lists of the index: in which positions a word is, and how often.
+//! Posting lists: the positions of a word, and its number of occurrences at each.
 //!
-//! A list is a count and blocks of [`BLOCK`] positions. A block has the gap to its first position,
-//! the gaps of the others, and, if there are words that are said more than once, which of the
-//! block's positions those are and how often. Most words are in one position only: such a list is
-//! 0 and the position.
+//! A list is a count and blocks of [`BLOCK`] positions. A block contains the gap before its first
+//! position and the gaps of the others. If a word occurs more than once in some of the positions,
+//! their indices in the block and the occurrences follow. Most words have one position only: such a
+//! list is 0 and the position.
 
 use super::numbers::{put_numbers, read_numbers};
 use crate::repo::wire::{Input, put};
 
-/// Positions that are coded together: the gaps of a block have one width.
+/// Number of positions that are encoded together; the gaps of a block have one width.
 const BLOCK: usize = 512;
-/// The flag of a block in which words are said more than once.
+/// Flag of a block with positions where the word occurs more than once.
 const REPEATED: u8 = 1;
 
-/// A position, and how often a word is there.
+/// A position, and the number of occurrences there.
 pub(super) type Posting = (u32, u32);
 
-/// Encodes a list, positions ascending.
+/// Encodes a list. Positions must be ascending.
 pub(super) fn encode(list: &[Posting]) -> Vec<u8> {
     let mut out = Vec::with_capacity(list.len() + 8);
     if let [(position, 1)] = list {
@@ -56,19 +56,20 @@ pub(super) fn encode(list: &[Posting]) -> Vec<u8> {
     out
 }
 
-/// Encodes the list of a word that is in one position, once.
+/// Encodes the list of a word that occurs once.
 pub(super) fn encode_single(position: u32) -> Vec<u8> {
     let mut out = vec![0];
     put(&mut out, u64::from(position));
     out
 }
 
-/// Returns the position of a word that is in one, once.
+/// Returns the position of a word that occurs once.
 pub(super) fn single(encoded: &[u8]) -> Option<u32> {
     Input(encoded.strip_prefix(&[0])?).small()
 }
 
-/// Appends an encoded list, moved by `offset`; `None` when it is damaged.
+/// Decodes a list, adds `offset` to its positions and appends it to `found`; `None` when it is
+/// damaged.
 pub(super) fn decode(encoded: &[u8], offset: u32, found: &mut Vec<Posting>) -> Option<()> {
     let mut input = Input(encoded);
     let mut left = usize::try_from(input.number()?).ok()?;
@@ -76,7 +77,7 @@ pub(super) fn decode(encoded: &[u8], offset: u32, found: &mut Vec<Posting>) -> O
         found.push((input.small()?.checked_add(offset)?, 1));
         return input.0.is_empty().then_some(());
     }
-    // A position takes a bit at least.
+    // A position takes at least a bit, so a damaged count cannot cause a large allocation.
     if left / 8 > encoded.len() {
         return None;
     }
@@ -91,7 +92,7 @@ pub(super) fn decode(encoded: &[u8], offset: u32, found: &mut Vec<Posting>) -> O
         let flags = read_numbers(&mut input, count - 1, &mut numbers)?;
         let gaps: u64 = numbers.iter().map(|gap| u64::from(*gap) + 1).sum();
         next = first + gaps + 1;
-        // The highest of them fits, and so do the others.
+        // If the highest position fits into 32 bits, all others do.
         let mut position = u32::try_from(first).ok()?;
         u32::try_from(next).ok()?;
         found.push((position, 1));
@@ -117,10 +118,10 @@ pub(super) fn decode(encoded: &[u8], offset: u32, found: &mut Vec<Posting>) -> O
     input.0.is_empty().then_some(())
 }
 
-/// A list under construction, in few bytes.
+/// A posting list under construction, in a compact form.
 #[derive(Debug, Default)]
 pub(super) struct Postings {
-    /// One more than the last position.
+    /// The last position plus one.
     end: u32,
     bytes: Vec<u8>,
 }
@@ -135,7 +136,7 @@ impl Postings {
         self.end = position.saturating_add(1);
     }
 
-    /// Encodes the list; `scratch` is emptied and used.
+    /// Encodes the list. `scratch` is cleared and used as a buffer.
     pub(super) fn encode(&self, scratch: &mut Vec<Posting>) -> Vec<u8> {
         scratch.clear();
         let (mut input, mut next) = (Input(&self.bytes), 0);
@@ -151,7 +152,7 @@ impl Postings {
         encode(scratch)
     }
 
-    /// Returns how many bytes it takes.
+    /// Returns the size in bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len()
     }

@@ -1,4 +1,4 @@
-//! Which messages fit a query best: BM25, with more weight to what is recent.
+//! Ranks messages: BM25, with more weight for recent messages.
 
 use std::cmp::Ordering;
 
@@ -7,28 +7,28 @@ use super::postings::{self, Posting};
 use super::reach::Reach;
 use super::segment::{Segment, SegmentPlace};
 
-/// How soon more occurrences of a word in a message matter less.
+/// Saturation: the lower, the sooner further occurrences of a word stop mattering.
 const K1: f64 = 1.2;
-/// How much the length of a message matters.
+/// Weight of the length of a message.
 const B: f64 = 0.75;
-/// What a message as new as the newest head gains.
+/// Bonus of a message that is as new as the newest head, relative to its score.
 const RECENCY: f64 = 0.5;
-/// After how many hours half of that is left.
+/// Age in hours at which half of the bonus is left.
 const HALF_LIFE_HOURS: f64 = 30.0 * 24.0;
 
-/// How much a word says: the fewer messages have it, the more.
+/// Returns the weight of a word: higher for a word that fewer messages contain.
 pub(super) fn word_weight(messages: u64, with_word: u64) -> f64 {
     let (all, with) = (messages as f64, with_word as f64);
     (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
 }
 
-/// What a word's occurrences in a message are worth.
+/// Returns the weight of a word's occurrences in one message.
 pub(super) fn occurrence_weight(occurrences: u32, length: u32, average: f64) -> f64 {
     let (times, length) = (f64::from(occurrences), f64::from(length));
     times * (K1 + 1.0) / (times + K1 * (1.0 - B + B * length / average.max(1.0)))
 }
 
-/// [`occurrence_weight`] of the usual counts and lengths, computed once for a search.
+/// Precomputed [`occurrence_weight`] for common counts and lengths.
 struct OccurrenceWeights {
     average: f64,
     /// By length, for each count of occurrences.
@@ -54,7 +54,7 @@ impl OccurrenceWeights {
     }
 }
 
-/// What the score of a message is multiplied by for its age against the newest head.
+/// Returns the factor for the age of a message relative to the newest head.
 pub(super) fn recency(newest: Option<i32>, hour: Option<i32>) -> f64 {
     let age = newest.zip(hour).map(|(newest, hour)| f64::from(newest.saturating_sub(hour).max(0)));
     age.map_or(1.0, |age| 1.0 + RECENCY * (-age / HALF_LIFE_HOURS).exp2())
@@ -76,18 +76,18 @@ impl PartialOrd for Scored {
 }
 
 /// By score, and by place where scores are equal. The place depends on the state of the index, so
-/// equal scores are ordered again by what the commits say.
+/// `search` sorts equal scores again by data of the commits.
 impl Ord for Scored {
     fn cmp(&self, other: &Self) -> Ordering {
         self.score.total_cmp(&other.score).then(self.place.cmp(&other.place))
     }
 }
 
-/// Which messages are ranked.
+/// The messages to rank.
 pub(super) struct Filter {
-    /// Of these kinds, or of any when it is empty.
+    /// Messages of these kinds, or of any if empty.
     pub(super) kinds: Vec<tract_core::Kind>,
-    /// From this hour to that one; a message without a time is left out when either is given.
+    /// First and last hour. If either is given, messages without a time are left out.
     pub(super) hours: [Option<i32>; 2],
 }
 
@@ -104,18 +104,18 @@ impl Filter {
     }
 }
 
-/// What is known of a query before messages are ranked.
+/// A query's words with their lists and weights.
 pub(super) struct Ranking {
-    /// Per segment and word: the positions and occurrences.
+    /// Per segment and word, the positions and occurrences.
     lists: Vec<Vec<Vec<Posting>>>,
     weights: Vec<f64>,
     average: f64,
     newest: Option<i32>,
-    /// Entries of all lists.
+    /// Number of entries of all lists.
     pub(super) read: u64,
 }
 
-/// Returns the other positions of a content.
+/// Returns the other positions with the same content.
 fn copies_of(copies: &[(u32, u32)], position: u32) -> &[(u32, u32)] {
     let start = copies.partition_point(|(_, of)| *of < position);
     let end = copies.partition_point(|(_, of)| *of <= position);
@@ -123,7 +123,7 @@ fn copies_of(copies: &[(u32, u32)], position: u32) -> &[(u32, u32)] {
 }
 
 impl Ranking {
-    /// Weighs the words of a query, given their encoded lists; `None` when one is damaged.
+    /// Decodes the words' lists and computes the weights; `None` when a list is damaged.
     pub(super) fn new(
         index: &Index<'_>,
         reach: &Reach,
@@ -167,9 +167,9 @@ impl Ranking {
         Some(Self { lists, weights, average, newest, read })
     }
 
-    /// Returns the best messages, the best first, and how many match in all. There are at least
-    /// `limit` messages, and all that score as the last of them; of one content in a segment those of
-    /// the newest hour are listed alone.
+    /// Returns the best messages, the best first, and the number of all matches. Returns at least
+    /// `limit` messages if that many match, and all messages with the same score as the last one.
+    /// Among equal contents in a segment, only those of the newest hour are listed.
     pub(super) fn best(
         &self,
         index: &Index<'_>,

@@ -1,8 +1,14 @@
-//! Which messages of the index heads show.
+//! Computes which messages of the index each head shows.
 //!
-//! Plain messages are shown unless a later commit says otherwise. Only commits that say something
-//! about other messages are looked at, from the heads back, so that the time does not depend on
-//! how long the histories are.
+//! A plain message is shown unless a later commit changes it. Only commits that change other
+//! messages (the events of a segment) are visited, from the heads back, so that the time does not
+//! depend on the length of the histories.
+//!
+//! The history of a head is a path of runs. The runs of all heads form a forest: a child is a run,
+//! or a head, that continues a run after one of its positions. Heads are numbered in depth-first
+//! order, and the children of a run from the highest fork position to the lowest. The heads that
+//! lead to a position are then always one range of numbers, and a row stores one range instead of a
+//! list of heads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,62 +22,64 @@ use crate::history::reach::BitSet;
 use crate::repo::error::{Error, Result};
 use crate::search::grep::{BackwardFold, RowChange};
 
-/// What continues a run that heads lead to.
+/// The next hop from a reachable run: another run, or a head.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Run(usize),
     Head(usize),
 }
 
-/// A run that heads lead to.
+/// A run that at least one head leads to.
 #[derive(Debug)]
 struct ReachedRun {
     segment: u32,
     start: u32,
-    /// What continues it, and after which position; in the end the highest first.
+    /// The continuations and the positions after which they start; sorted by position, the highest
+    /// first, once the heads are numbered.
     next: Vec<(u32, Next)>,
-    /// The first number of its heads, and how many they are up to each of `next`.
+    /// The number of its first head, and for each entry of `next` the number of heads up to it.
     first: u32,
     counts: Vec<u32>,
 }
 
 impl ReachedRun {
-    /// Returns the numbers of the heads that lead to a position.
+    /// Returns the numbers of the heads that lead to a position of this run.
     fn heads(&self, position: u32) -> Range<u32> {
         let leading = self.next.partition_point(|(at, _)| *at >= position);
         let count = leading.checked_sub(1).and_then(|at| self.counts.get(at));
         self.first..self.first + count.copied().unwrap_or_default()
     }
 
-    /// Returns one more than the last position that heads lead to.
+    /// Returns the exclusive end of the reachable range.
     fn end(&self) -> u32 {
         self.next.first().map_or(self.start, |(at, _)| at + 1)
     }
 }
 
-/// What heads show, by place.
+/// The messages that some heads show, by place in the index.
 pub(super) struct Reach {
     runs: Vec<ReachedRun>,
     by_run: HashMap<(u32, usize), usize>,
-    /// The heads by number.
+    /// For each head number, the index of the head in the caller's list.
     numbered: Vec<usize>,
-    /// The rows that commits other than the one that added the message speak of.
+    /// Rows changed by a commit other than the one that added them, with the heads that show them.
     spoken: IdMap<SegmentPlace, Vec<Range<u32>>>,
-    /// By segment: what is shown.
+    /// Per segment, the shown messages.
     pub(super) shown: Vec<BitSet>,
-    /// By segment: what is searched.
+    /// Per segment, the messages to search.
     pub(super) searched: Vec<BitSet>,
 }
 
-/// What is known of the reach of heads.
+/// The result of [`Reach::read`].
 pub(super) enum Reached {
     Known(Box<Reach>),
-    /// These are to be indexed first.
+    /// These commits have to be indexed first.
     Lacks(Vec<CommitId>),
 }
 
 impl Reach {
-    /// Finds out what heads show; with `hidden`, all that they lead to is searched.
+    /// Computes the messages that the heads show. With `hidden`, all messages that the heads lead
+    /// to are searched.
     pub(super) async fn read(
         index: &mut Index<'_>,
         heads: &[CommitId],
@@ -106,7 +114,7 @@ impl Reach {
         Ok(Reached::Known(Box::new(reach)))
     }
 
-    /// Adds the runs from a place to the root. Fails with a commit that is not indexed.
+    /// Adds the runs from a place back to the root. Fails with a commit that is not indexed.
     async fn add(
         &mut self,
         index: &mut Index<'_>,
@@ -154,8 +162,8 @@ impl Reach {
         Ok(Ok(()))
     }
 
-    /// Numbers the heads so that those that lead to a commit are a range, and returns the runs,
-    /// each after those that continue it.
+    /// Numbers the heads so that those that lead to a commit form a range. Returns the runs so that
+    /// each comes after the runs that continue it.
     fn number_heads(&mut self) -> Vec<usize> {
         let mut is_root = vec![true; self.runs.len()];
         for run in &mut self.runs {
@@ -195,7 +203,7 @@ impl Reach {
         order
     }
 
-    /// Finds the rows that are shown. Returns commits that have to be indexed first.
+    /// Computes the shown rows. Returns commits that have to be indexed first.
     async fn find_shown(
         &mut self,
         index: &mut Index<'_>,
@@ -256,9 +264,10 @@ impl Reach {
                 fold.change(place, slot, change, &heads, &mut |row| rows.push(row));
             }
         }
-        // Messages that are named may be in segments that were read only now.
+        // Resolving a reference may have loaded more segments.
         make_room(&mut self.shown, index);
-        // Plain messages that others speak of.
+        // Plain messages are added without an event. For those that other commits change, fold the
+        // row that they add, last: the fold runs backward.
         let touched: Vec<SegmentPlace> = fold.touched().collect();
         for slot in touched {
             let Some(segment) = index.segment(slot.segment) else { continue };
@@ -288,7 +297,7 @@ impl Reach {
         Ok(lacks)
     }
 
-    /// Adds all messages that the heads lead to: over all parents, and what was reverted.
+    /// Adds all messages that the heads lead to: through all parents, and through reverted commits.
     async fn add_hidden(&mut self, index: &mut Index<'_>) -> Result<Option<CommitId>> {
         let mut done: IdMap<SegmentPlace, u32> = IdMap::default();
         let mut seen: IdSet<SegmentPlace> = IdSet::default();
@@ -364,14 +373,15 @@ impl Reach {
     }
 }
 
-/// Adds the sets of segments that were read meanwhile.
+/// Adds sets for the segments that were loaded since the last call.
 fn make_room(sets: &mut Vec<BitSet>, index: &Index<'_>) {
     for segment in index.segments.get(sets.len()..).unwrap_or_default() {
         sets.push(BitSet::new(segment.len() as usize));
     }
 }
 
-/// Returns the place of a message. One that is not indexed has a name of its own.
+/// Returns the place of a message. A message that is not indexed gets a placeholder place derived
+/// from its id, so that changes of it still meet in the fold.
 async fn named(index: &mut Index<'_>, segment: u32, slot: Ref) -> Result<SegmentPlace> {
     Ok(index.resolve(segment, slot).await?.unwrap_or_else(|commit| {
         let first = commit.as_bytes().first_chunk::<4>();

@@ -1,10 +1,11 @@
-//! A segment of the index: some commits, each with a position, and what they say.
+//! A segment of the index: a set of commits with a position each, and the words of their messages.
 //!
-//! Its description is one row, read whole; the words are rows of their own, each with a range of
-//! the sorted words. Positions are by run: commits of one line without a gap, oldest first. Every
-//! run has marks: its first commit, its last, and one at least every [`SPACING`] in between. Only
-//! the ids of those are kept, and each of them has a row that names the segment, so that a walk
-//! from any commit finds soon whether and where it is indexed.
+//! The description is one row that is read as a whole. The words are in rows of their own, each
+//! with a range of the sorted words. Positions are assigned run by run; a run is a gapless part of
+//! a history, oldest commit first. Every run has marks: its first commit, its last, and at least
+//! one every [`SPACING`] commits in between. Only the ids of marks are kept, and each of them has a
+//! row that refers to the segment, so that a walk from any commit soon finds out whether and where
+//! it is indexed.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,10 +15,10 @@ use super::numbers::{put_repeated, read_repeated};
 use super::wire::{unzigzag, zigzag};
 use crate::repo::wire::{Input, put, put_bytes};
 
-/// Commits from one mark of a run to the next, at most.
+/// Maximum distance between two marks of a run, in commits.
 pub(super) const SPACING: u32 = 256;
 
-/// Where a commit is in the loaded index.
+/// A commit's position in the loaded index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SegmentPlace {
     pub(super) segment: u32,
@@ -31,18 +32,18 @@ impl Hash for SegmentPlace {
     }
 }
 
-/// A commit named by another commit of the index.
+/// A reference to another commit of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ref {
-    /// A position of the same segment.
+    /// A position in the same segment.
     Here(u32),
-    /// The commit that comes some commits before a mark of another segment's run, which is the same
-    /// commit in every segment: several may continue one commit, and each continues one only. A
-    /// commit that was not indexed is named by itself.
+    /// The commit that is a number of commits before a mark in another segment. That commit is the
+    /// same in every segment, as each commit continues only one other. A commit that was not
+    /// indexed is referred to by itself, with distance 0.
     Elsewhere(CommitId, u32),
 }
 
-/// Commits of one line without a gap.
+/// A gapless part of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) start: u32,
@@ -57,10 +58,10 @@ impl Run {
     }
 }
 
-/// What a commit does to a message, or what it merges.
+/// A change that a commit makes to another message, or an additional link to another commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Adds the row: the version, and what its mark says of being shown.
+    /// Adds a row: its version, and whether its mark states that it is shown.
     Add {
         slot: Ref,
         version: Ref,
@@ -77,7 +78,7 @@ pub(super) enum Effect {
         slot: Ref,
         shown: Option<bool>,
     },
-    /// Has another parent, or reverts a commit that is perhaps elsewhere.
+    /// A link to another parent, or to a reverted commit.
     Leads {
         to: Ref,
     },
@@ -90,20 +91,20 @@ pub(super) struct Event {
     pub(super) effect: Effect,
 }
 
-/// What is known of a commit's message, in a byte.
+/// The properties of a commit's message, packed into a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Class(pub(super) u8);
 
 impl Class {
-    /// Kinds that a segment may name.
+    /// Maximum number of kinds in a segment.
     pub(super) const MAX_KINDS: usize = 31;
-    /// A commit without a content.
+    /// A commit without content.
     pub(super) const NONE: Self = Self(31);
     const PLAIN: u8 = 1 << 5;
     const STATED: u8 = 1 << 6;
     const STATED_SHOWN: u8 = 1 << 7;
 
-    /// `plain` is a message that is a row of its own, with the priority that it states.
+    /// `plain` is a message that is its own row, with the priority that it states.
     pub(super) fn new(kind: u8, plain: bool, shown: Option<bool>) -> Self {
         let stated = match shown {
             None => 0,
@@ -117,13 +118,13 @@ impl Class {
         Some(usize::from(self.0 & 31)).filter(|kind| *kind < Self::MAX_KINDS)
     }
 
-    /// The same of another numbering of kinds.
+    /// Translates the kind to another numbering of kinds.
     pub(super) fn with_kind(self, kinds: &[usize]) -> Self {
         let kind = self.kind().and_then(|kind| kinds.get(kind));
         kind.map_or(self, |kind| Self(self.0 & !31 | (*kind as u8 & 31)))
     }
 
-    /// The same without a priority of its own.
+    /// Removes the stated priority.
     pub(super) fn unstated(self) -> Self {
         Self(self.0 & !(Self::STATED | Self::STATED_SHOWN))
     }
@@ -137,46 +138,46 @@ impl Class {
     }
 }
 
-/// A row of words, and the first of them.
+/// A row of words: the commit that it is stored under, and its first word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TermsRow {
     pub(super) at: CommitId,
     pub(super) first: String,
 }
 
-/// Where the words of a segment are.
+/// The words of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Terms {
     Stored {
         rows: Vec<TermsRow>,
         bytes: u64,
     },
-    /// Sorted.
+    /// Sorted by word.
     Memory(Vec<(String, Vec<u8>)>),
 }
 
-/// A segment without its words.
+/// A segment's description. The words may be in memory or in rows of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Tells its rows from those of others.
+    /// Distinguishes its rows from those of other segments.
     pub(super) number: u64,
-    /// The commit with whose mark it is described; `None` in memory.
+    /// The commit under which the description is stored; `None` in memory.
     pub(super) at: Option<CommitId>,
     /// Ascending, without gaps.
     pub(super) runs: Vec<Run>,
     /// Ascending.
     pub(super) marks: Vec<(u32, CommitId)>,
-    /// Ascending by position; those of one commit as it states them.
+    /// Ascending by position; events of one commit in the order in which it states them.
     pub(super) events: Vec<Event>,
-    /// Positions whose content is that of an earlier position, ascending, with that position: its
-    /// words are indexed there alone.
+    /// Positions whose content equals that of an earlier position, ascending, with the earlier
+    /// position. The words are indexed at the earlier one only.
     pub(super) copies: Vec<(u32, u32)>,
     pub(super) kinds: Vec<Kind>,
-    /// By position, as the two below.
+    /// By position, as are the two lists below.
     pub(super) classes: Vec<Class>,
-    /// How many words a message has.
+    /// Number of words of a message.
     pub(super) lengths: Vec<u32>,
-    /// When it was made, in hours since 1970.
+    /// Creation time, in hours since 1970.
     pub(super) hours: Vec<Option<i32>>,
     pub(super) terms: Terms,
 }
@@ -186,13 +187,13 @@ impl Segment {
         self.classes.len() as u32
     }
 
-    /// Returns the number of the run that has a position.
+    /// Returns the number of the run that contains a position.
     pub(super) fn run_of(&self, position: u32) -> Option<usize> {
         let after = self.runs.partition_point(|run| run.start <= position);
         after.checked_sub(1).filter(|run| self.runs.get(*run).is_some_and(|r| position < r.end()))
     }
 
-    /// Returns the first mark at a position or after it.
+    /// Returns the first mark at or after a position.
     pub(super) fn mark_from(&self, position: u32) -> Option<(u32, CommitId)> {
         self.marks.get(self.marks.partition_point(|(at, _)| *at < position)).copied()
     }
@@ -201,21 +202,21 @@ impl Segment {
         self.classes.get(position as usize).copied().unwrap_or(Class::NONE)
     }
 
-    /// Returns whether a message is shown unless something is said about it.
+    /// Returns whether a message is shown unless a commit changes that.
     pub(super) fn is_shown(&self, class: Class) -> bool {
         let default = |kind: &Kind| kind.default_priority() > Priority::Skip;
         let kind = class.kind().and_then(|kind| self.kinds.get(kind));
         kind.is_some_and(|kind| class.stated().unwrap_or_else(|| default(kind)))
     }
 
-    /// Returns the events of commits from one position to another, which is not included.
+    /// Returns the events of the positions `from..to`.
     pub(super) fn events_between(&self, from: u32, to: u32) -> &[Event] {
         let start = self.events.partition_point(|event| event.position < from);
         let end = self.events.partition_point(|event| event.position < to);
         self.events.get(start..end).unwrap_or_default()
     }
 
-    /// Writes the description.
+    /// Encodes the description.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.classes.len() * 4);
         put(&mut out, self.classes.len() as u64);
@@ -275,7 +276,7 @@ impl Segment {
         out
     }
 
-    /// Reads the description of a stored segment; `None` when it is damaged.
+    /// Decodes the description of a stored segment; `None` when it is damaged.
     pub(super) fn decode(at: CommitId, number: u64, bytes: &[u8]) -> Option<Self> {
         let mut input = Input(bytes);
         let len = input.count()?;
@@ -310,7 +311,8 @@ impl Segment {
             let at = copies.last().map_or(0, |(at, _)| *at).checked_add(input.small()?)?;
             copies.push((at, at.checked_sub(input.small()?)?));
         }
-        // Each takes a byte at least, so that `len` is not too much to make room for.
+        // Each length takes at least a byte, so a damaged `len` cannot cause a large allocation
+        // below.
         let lengths = (0..len).map(|_| input.small()).collect::<Option<Vec<u32>>>()?;
         let mut classes = Vec::with_capacity(len);
         read_repeated(&mut input, len, |class, times| {
@@ -322,7 +324,7 @@ impl Segment {
         read_repeated(&mut input, len, |coded, times| {
             match coded.checked_sub(1).map(unzigzag) {
                 None => hours.resize(hours.len() + times, None),
-                // The difference to the hour before, so many times.
+                // The difference to the previous hour, repeated.
                 Some(later) => {
                     for _ in 0..times {
                         hour = hour.checked_add(later)?;
@@ -409,7 +411,7 @@ fn read_effect(input: &mut Input<'_>, position: u32) -> Option<Effect> {
     })
 }
 
-/// Commits that are named are mostly near, so that the difference is written.
+/// References are usually to nearby commits, so the difference is small.
 fn put_ref(out: &mut Vec<u8>, position: u32, named: Ref) {
     match named {
         Ref::Here(at) => put(out, zigzag(i64::from(position) - i64::from(at)) + 1),

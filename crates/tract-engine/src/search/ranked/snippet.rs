@@ -1,33 +1,33 @@
-//! The part of a message that says most of the words.
+//! Snippets: the part of a message with the most words of the query.
 
 use std::ops::Range;
 
 use super::words::{MAX_TEXT, beginning, words};
 use crate::search::grep::SearchText;
 
-/// A piece of a message, on one line, with the words that were looked for.
+/// An excerpt of a message on one line, with the matched words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SearchSnippet {
-    /// What it is part of: `text`, `reasoning` or `arguments`.
+    /// The part of the message: `text`, `reasoning` or `arguments`.
     pub part: &'static str,
-    /// The number of the line at which it begins, from 1.
+    /// The line number at which it starts, from 1.
     pub line: usize,
-    /// The text, with single spaces for white space.
+    /// The text, with white space collapsed to single spaces.
     pub text: String,
-    /// Whether the message says something before it, and after it.
+    /// Whether the message has more text before and after the excerpt.
     pub cut: [bool; 2],
-    /// Where the words are in the text, in bytes, in order and disjoint.
+    /// The byte ranges of the matched words in `text`, in order and disjoint.
     pub matched: Vec<Range<usize>>,
 }
 
-/// Bytes of a message that a snippet is made of, about.
+/// Approximate length of a snippet in bytes.
 const WIDTH: usize = 240;
-/// Bytes before the first word.
+/// Number of bytes before the first word.
 const BEFORE: usize = 40;
 
 impl SearchSnippet {
-    /// Chooses the first piece with the most different words.
+    /// Chooses the first excerpt with the most different words.
     pub(super) fn of(texts: &[SearchText], wanted: &[String]) -> Self {
         let mut best: Option<(usize, usize, usize)> = None;
         let mut left = MAX_TEXT;
@@ -63,7 +63,7 @@ impl SearchSnippet {
     fn around(text: &SearchText, start: usize, wanted: &[String]) -> Self {
         let whole = text.text.as_str();
         let from = start.saturating_sub(BEFORE);
-        // Begins where a word does.
+        // Start at the beginning of a word.
         let from = match from {
             0 => 0,
             from => {
@@ -75,7 +75,7 @@ impl SearchSnippet {
         };
         let rest = whole.get(from..).unwrap_or_default();
         let piece = beginning(rest, WIDTH);
-        // The spaces at which it begins may hold line breaks.
+        // The leading white space may contain line breaks.
         let skipped = rest.len() - rest.trim_start().len();
         let before = whole.get(..from + skipped).unwrap_or_default();
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
@@ -98,7 +98,7 @@ impl SearchSnippet {
     }
 }
 
-/// Returns where the words are, and which of them.
+/// Returns the byte range of each word in the text, with the word's index in `wanted`.
 fn matches(text: &str, wanted: &[String]) -> Vec<(Range<usize>, usize)> {
     let mut found = Vec::new();
     words(text, |word, range| {

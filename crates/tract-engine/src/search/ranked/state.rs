@@ -1,4 +1,4 @@
-//! The position of the search index, and writes that are made only while it has not moved.
+//! The position of the search index, and conditional writes that require it to be unchanged.
 
 use tract_core::{
     Applied, Blob, BlobId, DerivedRow, Expect, RefEdit, RefName, RefTarget, StoreExt as _,
@@ -9,13 +9,14 @@ use crate::repo::batch::{apply_to_store_once, derived_batch};
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 
-/// The state of the index that a search has read. Every write of the index moves the ref
-/// `indexes/search` from the position that was read, in the same batch: of two clients that read one
-/// position, one writes and the other gets a conflict. So rows are only replaced by a client that
+/// The position of the index that a search has read. Every write of the index moves the ref
+/// `indexes/search` from that position in the same batch: of two clients that read the same
+/// position, one writes and the other gets a conflict. So rows are replaced only by a client that
 /// has read them, and rows that are written in several batches belong together.
 #[derive(Clone, Debug)]
 pub(super) struct IndexState {
-    /// Read before the messages that words are taken from.
+    /// Read before the messages that the words are taken from. If a message is erased afterwards,
+    /// the write is rejected, so that its words do not return to the index.
     erasures: ErasureMark,
     position: Option<RefTarget>,
 }
@@ -29,13 +30,13 @@ impl IndexState {
         Ok(Self { erasures, position: found.next().flatten() })
     }
 
-    /// Returns whether no other client has written the index since.
+    /// Returns whether no other client has written the index since it was read.
     pub(super) async fn is_current(&self, repo: &Repo) -> Result<bool> {
         let position = repo.store().ref_target(repo.name(), &RefName::search_index()).await?;
         Ok(position == self.position)
     }
 
-    /// Returns the bytes that a segment number is made of, so that numbers of different writes differ.
+    /// Returns the bytes that make the segment numbers of different writes differ.
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.position.as_ref().map(RefTarget::encode).unwrap_or_default()
     }
@@ -43,14 +44,14 @@ impl IndexState {
     /// Stores rows and moves the position.
     ///
     /// # Errors
-    /// [`Error::Conflict`] when another client wrote the index since, or something was erased;
-    /// nothing is written then. When the store fails.
+    /// [`Error::Conflict`] when another client has written the index since it was read, or
+    /// something was erased; nothing is written then. When the store fails.
     pub(super) async fn store(&mut self, repo: &Repo, rows: Vec<DerivedRow>) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
         let mut batch = derived_batch(repo, &self.erasures, rows)?;
-        // Any value that no write before had.
+        // The value only has to differ from all earlier ones.
         let document = Blob::seal(format!("{{\"batch\":\"{}\"}}", batch.id));
         let id: BlobId = document.id();
         let expect = self.position.clone().map_or(Expect::Absent, Expect::Is);

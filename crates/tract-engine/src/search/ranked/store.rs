@@ -1,10 +1,11 @@
-//! Stores segments as derived rows, and reads their words.
+//! Writes segments as derived rows, and reads their words.
 //!
-//! A segment's rows are kept with commits of its own: its description with a mark, rows of words
-//! with others. A large segment is written in several batches, the description last, so that what
-//! a reader finds is complete or not found at all. Each batch requires that no other client has
-//! written the index since this one read it ([`IndexState`]). Rows that a joined segment no longer
-//! needs are emptied after it is described; a reader that still wants one finds out, and starts over.
+//! The rows of a segment are stored under commits of the segment itself: the description under a
+//! mark, the rows of words under others. A large segment is written in several batches, the
+//! description last, so that a reader sees either a complete segment or none. Each batch requires
+//! that no other client has written the index since this one read it ([`IndexState`]). Rows that a
+//! joined segment no longer needs are emptied after it is described. A reader that still needs one
+//! notices, and starts over.
 
 use bytes::Bytes;
 use tract_compile::IdSet;
@@ -17,16 +18,16 @@ use super::wire::{Frame, frame, unframe};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// Bytes of a row of words, about.
+/// Approximate size of a row of words, in bytes.
 const ROW_BYTES: usize = 48 << 10;
-/// Bytes that are written together, about.
+/// Approximate size of a batch, in bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// How often rows of a segment that was replaced are emptied again after another client wrote first.
+/// Number of attempts to empty the rows of a replaced segment when other clients write at the same
+/// time.
 const TRIES: usize = 8;
 
-/// Stores a segment that was built in memory. Where the store refuses, because it is read-only or
-/// full, or where another client has written the index since it was read, the segment comes back
-/// as it was, and `false`.
+/// Stores a segment that was built in memory. Returns the segment unchanged and `false` if the
+/// store is read-only or full, or if another client has written the index since it was read.
 pub(super) async fn store(
     repo: &Repo,
     state: &mut IndexState,
@@ -47,8 +48,8 @@ pub(super) async fn store(
     }
 }
 
-/// Returns the commits with which rows of a segment can be kept: marks, those of long runs first,
-/// as a branch with much history is less likely to be deleted.
+/// Returns the commits under which rows of a segment can be stored: its marks, those of long runs
+/// first, because a branch with a long history is less likely to be deleted.
 fn keys(segment: &Segment, taken: &IdSet<CommitId>) -> Vec<CommitId> {
     let mut keys: Vec<(u32, CommitId)> = segment
         .marks
@@ -77,13 +78,13 @@ pub(super) struct Writer<'a> {
     pending_bytes: usize,
     rows: Vec<TermsRow>,
     bytes: u64,
-    /// Commits that are not stored any more.
+    /// Commits that are no longer stored.
     gone: IdSet<CommitId>,
 }
 
 impl<'a> Writer<'a> {
-    /// `taken` are commits with which rows of words are kept that others read meanwhile, and
-    /// `gone` those that are not stored any more.
+    /// `taken` are commits whose rows belong to segments that readers still use. `gone` are commits
+    /// that are no longer stored.
     pub(super) fn new(
         repo: &'a Repo,
         state: &'a mut IndexState,
@@ -94,7 +95,8 @@ impl<'a> Writer<'a> {
     ) -> Self {
         let mut keys = keys(segment, &gone);
         let free = keys.iter().filter(|id| !taken.contains(*id)).count();
-        // With fewer commits than rows of the usual size, rows are larger, and written at once.
+        // Rows written before the description must not overwrite rows that readers still use. With
+        // too few free commits, the rows are larger and are written together with the description.
         let early = free >= 2 * (2 + bytes as usize / ROW_BYTES);
         match early {
             true => keys.retain(|id| !taken.contains(id)),
@@ -118,7 +120,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds the next word, in order.
+    /// Adds the next word. Words must be added in sorted order.
     pub(super) async fn add(&mut self, word: &str, list: &[u8]) -> Result<()> {
         let is_last_key = self.keys.len() == 1;
         if self.row.len() >= self.row_bytes && !is_last_key {
@@ -133,7 +135,7 @@ impl<'a> Writer<'a> {
         if row.is_empty() {
             return Ok(());
         }
-        // There are marks in every segment, and the last of them is used for all that is left.
+        // Every segment has marks, and the last one takes all remaining words.
         let Some(at) = self.keys.next() else { return Err(unusable()) };
         self.bytes += row.len() as u64;
         self.rows.push(TermsRow { at, first });
@@ -151,7 +153,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the description and the marks, and empties rows of segments that this one replaces.
+    /// Writes the description and the marks, then empties the rows of the segments that this one
+    /// replaces.
     pub(super) async fn finish(
         mut self,
         mut segment: Segment,
@@ -185,11 +188,12 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Drops a segment that cannot be used: its description, and then its words, which no reader looks for
-/// any more.
+/// Drops an unusable segment: its description first, then its words, which no reader looks for
+/// after that.
 ///
 /// # Errors
-/// As [`IndexState::store`]. The segment is then found unusable again, or another client dropped it.
+/// Those of [`IndexState::store`]. The segment is then found unusable again, or another client
+/// dropped it.
 pub(super) async fn drop_segment(
     repo: &Repo,
     state: &mut IndexState,
@@ -206,8 +210,8 @@ pub(super) async fn drop_segment(
     empty_terms(repo, state, segment, &IdSet::default()).await
 }
 
-/// Empties the rows of words of a segment that is not used any more, but those that are `used` or
-/// that another client has given to another segment since.
+/// Empties the rows of words of a segment that is no longer used, except those that are `used` by
+/// the new segment or that another client has given to another segment in the meantime.
 async fn empty_terms(
     repo: &Repo,
     state: &mut IndexState,
@@ -219,8 +223,9 @@ async fn empty_terms(
         rows.iter().map(|row| row.at).filter(|at| !used.contains(at)).collect();
     let kind = DerivedKind::SearchTerms;
     for commits in unused.chunks(64) {
-        // After a conflict the position is read again for this write alone: `state` stays what the
-        // segments were read at.
+        // After a conflict the position is read again for this write alone. `state` keeps the
+        // position at which the segments were read, so that a later write of the segments still
+        // detects the other client.
         let mut newer = None;
         for tries_left in (0..TRIES).rev() {
             let state = newer.as_mut().unwrap_or(&mut *state);
@@ -250,8 +255,9 @@ fn unusable() -> Error {
     Error::Damaged { object: None, what: "a segment of the search index has no marks".to_owned() }
 }
 
-/// Returns the number of a segment, by its commits and the position of the index at which it is
-/// written: no two segments that were ever stored have the same.
+/// Returns the number of a segment: a hash of its marks and of the position of the index at which
+/// it is written. No two stored segments have the same number, so a row left over from an earlier
+/// segment is never mistaken for a row of this one.
 fn number_of(segment: &Segment, state: &IndexState) -> u64 {
     let mut bytes = state.bytes();
     for (at, id) in &segment.marks {
@@ -262,14 +268,14 @@ fn number_of(segment: &Segment, state: &IndexState) -> u64 {
     id.as_bytes().first_chunk::<8>().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
-/// Returns the words in a row, if it is of this segment.
+/// Returns the words in a row, if the row belongs to this segment.
 pub(super) fn terms_of(at: CommitId, number: u64, row: &[u8]) -> Option<&[u8]> {
     let (sort, of, body) = unframe(at, row)?;
     (sort == Frame::Terms as u8 && of == number).then_some(body)
 }
 
-/// Reads the encoded list of each word, empty where the segment has none, all rows of the segment
-/// together; `None` when a row is damaged or gone.
+/// Reads the encoded list of each word, all rows in one read. The list is empty for a word that the
+/// segment lacks. `None` when a row is damaged or missing.
 pub(super) async fn word_lists(
     repo: &Repo,
     segment: &Segment,

@@ -1,8 +1,9 @@
-//! A row of words, sorted: each without what it shares with the word before, and its list.
+//! A row of sorted words: each is stored without the prefix it shares with the previous word,
+//! followed by its list.
 //!
-//! The first byte of a word says how many bytes are shared and how many follow, and whether the
-//! word is in one position only. Such a position is written as the difference to the one before:
-//! ids and numbers that come after each other mostly do so in the messages, too.
+//! The first byte of a word has the number of shared bytes, the number of own bytes, and a flag for
+//! a word that occurs once. The position of such a word is stored as the difference to the previous
+//! one: consecutive ids and numbers are usually consecutive in the messages, too.
 
 use std::cmp::Ordering;
 
@@ -10,20 +11,20 @@ use super::postings;
 use super::wire::{unzigzag, zigzag};
 use crate::repo::wire::{Input, put, put_bytes};
 
-/// The word is in one position, once.
+/// Flag of a word that occurs once.
 const SINGLE: u8 = 1 << 7;
-/// Shared bytes from which on their number follows.
+/// Number of shared bytes from which on the rest of the number follows.
 const MOST_SHARED: usize = 15;
-/// Own bytes from which on their number follows.
+/// Number of own bytes from which on the rest of the number follows.
 const MOST_OWN: usize = 7;
 
-/// Writes a row.
+/// Encodes a row.
 #[derive(Debug, Default)]
 pub(super) struct RowWriter {
     bytes: Vec<u8>,
     first: String,
     last: String,
-    /// The position of the last word that is in one.
+    /// The position of the last word that occurs once.
     position: u32,
 }
 
@@ -32,7 +33,7 @@ impl RowWriter {
         self.bytes.len()
     }
 
-    /// Adds the next word, in order.
+    /// Adds the next word. Words must be added in sorted order.
     pub(super) fn add(&mut self, word: &str, list: &[u8]) {
         if self.bytes.is_empty() {
             word.clone_into(&mut self.first);
@@ -60,7 +61,7 @@ impl RowWriter {
         word.clone_into(&mut self.last);
     }
 
-    /// Returns the first word and the row, and begins another one.
+    /// Returns the first word and the row, and starts a new row.
     pub(super) fn finish(&mut self) -> (String, Vec<u8>) {
         let Self { bytes, first, .. } = std::mem::take(self);
         (first, bytes)
@@ -70,9 +71,9 @@ impl RowWriter {
 /// The list of a word in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List<'a> {
-    /// Once, in this position.
+    /// The word occurs once, at this position.
     Single(u32),
-    /// As [`postings::encode`] writes it.
+    /// Encoded by [`postings::encode`].
     Encoded(&'a [u8]),
 }
 
@@ -85,7 +86,7 @@ impl List<'_> {
     }
 }
 
-/// Where a reader of a row is.
+/// A read position in a row.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RowCursor {
     read: usize,
@@ -98,8 +99,8 @@ impl RowCursor {
         self.read >= row.len()
     }
 
-    /// Reads the next word into `word`, and returns its list; `None` when the row is damaged or at
-    /// its end.
+    /// Reads the next word into `word` and returns its list; `None` at the end of the row, or when
+    /// it is damaged.
     pub(super) fn next<'a>(&mut self, row: &'a [u8]) -> Option<List<'a>> {
         let mut input = Input(row.get(self.read..)?);
         let head = input.byte()?;
@@ -129,7 +130,7 @@ impl RowCursor {
     }
 }
 
-/// Returns the list of a word, empty where the row has none; `None` when it is damaged.
+/// Returns the list of a word, empty if the row lacks it; `None` when the row is damaged.
 pub(super) fn find(row: &[u8], word: &str) -> Option<Vec<u8>> {
     let mut cursor = RowCursor::default();
     while !cursor.is_at_end(row) {

@@ -1,26 +1,27 @@
-//! Differences and frames of the rows of the search index.
+//! Zigzag numbers and checksummed frames of index rows.
 
 use tract_core::CommitId;
 
 use crate::repo::wire::Input;
 
-/// The version of the format, and of what is a word: rows of another one are built again.
+/// Version of the row format and of the rules for splitting words. Rows of another version are
+/// rebuilt.
 const VERSION: u8 = 5;
 
-/// Makes a small number of a difference.
+/// Maps a signed difference to a small unsigned number.
 pub(super) fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Returns the difference that [`zigzag`] made small.
+/// Reverses [`zigzag`].
 pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// What a row of the index is.
+/// The type of an index row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// A commit is in the segment whose description is kept with another commit.
+    /// Refers to the commit that has the description of this commit's segment.
     Mark = 1,
     /// The description of a segment.
     Segment = 2,
@@ -28,7 +29,7 @@ pub(super) enum Frame {
     Terms = 3,
 }
 
-/// Puts a row together: version, sort, the segment's number, the bytes and a checksum.
+/// Encodes a row: version, type, segment number, body and checksum.
 pub(super) fn frame(sort: Frame, at: CommitId, segment: u64, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len() + 14);
     out.extend([VERSION, sort as u8]);
@@ -39,7 +40,7 @@ pub(super) fn frame(sort: Frame, at: CommitId, segment: u64, body: &[u8]) -> Vec
     out
 }
 
-/// Takes a row apart; `None` when it is damaged, empty, of another version or of another commit.
+/// Decodes a row; `None` when it is damaged, empty, of another version or of another commit.
 pub(super) fn unframe(at: CommitId, bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
     let (framed, sum) = bytes.split_last_chunk::<4>()?;
     if checksum(at, framed) != *sum {

@@ -1,21 +1,22 @@
-//! The words of a text: what is indexed, and what a query is split into.
+//! Splits texts and queries into words.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::search::normal::{NormalForm, NormalText};
 
-/// Characters of a run of letters and digits beyond which it is no word: encoded data.
+/// Maximum length of a word in characters. Longer runs of letters and digits are encoded data and
+/// are skipped.
 const MAX_RUN: usize = 100;
-/// Bytes of a message that are searched; the words after them are not.
+/// Number of bytes of a message that are indexed.
 pub(super) const MAX_TEXT: usize = 64 << 10;
 
-/// Calls `found` with each word of a text, in lower case, and where it is.
+/// Calls `found` with each word of a text, in lower case, and its byte range.
 ///
 /// A word is a run of letters, digits and `_`. An identifier of several parts (`parse_json`,
-/// `parseJson`) is a word, and so is each part. Scripts that put no space between words give each
-/// pair of adjacent characters. Spellings of one text give the same words: they are in NFKC, without
-/// marks.
+/// `parseJson`) counts as a word, and so does each part. In scripts without spaces between words,
+/// each pair of adjacent characters is a word. Different spellings of one text give the same words:
+/// the text is normalized to NFKC without marks.
 pub(super) fn words(text: &str, mut found: impl FnMut(&str, Range<usize>)) {
     match NormalText::of(text, NormalForm::Folded) {
         Some(normal) => {
@@ -51,7 +52,7 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// Whether a character is of a script that is written without spaces.
+/// Returns whether a character belongs to a script that is written without spaces.
 fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x3040..=0x30FF | 0x3400..=0x4DBF
@@ -112,10 +113,10 @@ fn parts(run: &str, start: usize, word: &mut String, found: &mut impl FnMut(&str
     }
 }
 
-/// The words of a message, with how often each occurs.
+/// The words of a message, with the number of occurrences of each.
 #[derive(Debug, Default)]
 pub(super) struct WordCounts {
-    /// All occurrences together.
+    /// Total number of occurrences.
     pub(super) length: u32,
     pub(super) words: HashMap<String, u32>,
 }
@@ -127,7 +128,7 @@ impl WordCounts {
         let mut left = MAX_TEXT;
         for text in texts {
             let kept = beginning(text, left);
-            // A text that was cut is the last one: what still fits of the next would begin mid-word.
+            // Stop after a text that was cut: the remainder would start in the middle of a word.
             left = if kept.len() < text.len() { 0 } else { left - kept.len() };
             words(kept, |word, _| {
                 counts.length += 1;
@@ -143,13 +144,13 @@ impl WordCounts {
     }
 }
 
-/// Returns as many whole characters as fit.
+/// Returns the longest prefix of whole characters with at most `bytes` bytes.
 pub(super) fn beginning(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text.get(..end.unwrap_or_default()).unwrap_or_default()
 }
 
-/// Returns the different words of a query, in order.
+/// Returns the distinct words of a query, in order.
 pub(super) fn query_words(query: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     words(query, |word, _| {
@@ -160,7 +161,7 @@ pub(super) fn query_words(query: &str) -> Vec<String> {
     found
 }
 
-/// Words of a query that are looked for.
+/// Maximum number of words of a query.
 const MAX_QUERY: usize = 64;
 
 #[cfg(test)]
