@@ -17,40 +17,40 @@ use crate::repo::error::Result;
 use crate::write::lease;
 use crate::write::races::Attempts;
 
-/// How far a garbage collection has come.
+/// Progress of a garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GcProgress {
-    /// So many objects were found to be needed.
+    /// Number of objects found to be needed so far.
     Marking(u64),
-    /// So many objects were compared with those.
+    /// Number of stored objects compared with the needed ones so far.
     Listing(u64),
-    /// So many of the unneeded objects were deleted.
+    /// Unneeded objects are being deleted.
     Sweeping {
-        /// Deleted so far.
+        /// Number of objects deleted so far.
         done: u64,
-        /// To be deleted.
+        /// Number of objects to delete.
         of: u64,
     },
-    /// All is deleted, and the store gives the space back.
+    /// Everything is deleted, and the store releases the free space.
     Releasing,
 }
 
 /// Receives the progress of a garbage collection.
 pub type OnGc = Arc<dyn Fn(GcProgress) + Send + Sync>;
 
-/// How [`gc`] works.
+/// Options of [`gc`].
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct GcOptions {
-    /// Keeps what entries of the ref log younger than this lead to; 30 days by default.
+    /// Keeps everything that ref log entries younger than this lead to; 30 days by default.
     pub keep: Duration,
-    /// Counts and deletes nothing.
+    /// Only counts; deletes nothing.
     pub dry_run: bool,
-    /// Gives free space back to the file system afterwards; true by default. redb keeps all others
-    /// waiting while it moves its pages.
+    /// Returns free space to the file system afterwards; true by default. redb blocks all other
+    /// users of the store while it moves its pages.
     pub release_space: bool,
-    /// Receives the progress.
+    /// Receives progress reports.
     pub progress: Option<OnGc>,
 }
 
@@ -61,37 +61,37 @@ impl Default for GcOptions {
 }
 
 impl GcOptions {
-    /// For how long what the ref log names is kept unless set: 30 days.
+    /// The default of `keep`: 30 days.
     pub const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-    /// Starts from the defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets for how long what entries of the ref log lead to is kept.
+    /// Sets the age up to which ref log entries keep what they lead to.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Sets whether it only counts.
+    /// Sets whether objects are only counted.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// Sets whether free space is given back to the file system afterwards. Without that the store uses
-    /// it again, and no writer waits longer than for a small transaction.
+    /// Sets whether free space is returned to the file system afterwards. Without that, the store
+    /// reuses it, and no writer waits for longer than a small transaction.
     #[must_use]
     pub fn release_space(mut self, release_space: bool) -> Self {
         self.release_space = release_space;
         self
     }
 
-    /// Sets who receives the progress.
+    /// Sets the receiver of progress reports.
     #[must_use]
     pub fn progress(mut self, progress: OnGc) -> Self {
         self.progress = Some(progress);
@@ -109,12 +109,12 @@ impl fmt::Debug for GcOptions {
     }
 }
 
-/// A number of objects and of their bytes.
+/// A number of objects and their size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectCount {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Their bytes, without what the engine adds.
+    /// Their size in bytes, without the overhead of the engine.
     pub bytes: u64,
 }
 
@@ -125,40 +125,40 @@ impl ObjectCount {
     }
 }
 
-/// Why an object is kept: the first of these that leads to it.
+/// The reason for keeping an object: the first of these that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeptBy {
     /// A branch or a tag.
     History,
-    /// A document: pending approvals, decisions, pins, effects, imports, settings.
+    /// A document: pending approvals, decisions, pins, effects, imports or settings.
     Document,
-    /// An entry of the ref log that is younger than the limit: what `undo` may need.
+    /// A ref log entry that is younger than the limit, which `undo` may need.
     RefLog,
-    /// A write that came in while garbage was collected, or that is under way: a stream, an import or
-    /// a transfer stores objects before a ref leads to them.
+    /// A write made during the collection, or one in progress: a stream, an import or a transfer
+    /// stores objects before a ref leads to them.
     Written,
 }
 
-/// What [`gc`] did, or would do.
+/// The result of [`gc`], or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GcReport {
-    /// Objects kept, by reason.
+    /// Number of kept objects, by reason.
     pub kept: BTreeMap<KeptBy, ObjectCount>,
-    /// Commits deleted.
+    /// Deleted commits.
     pub commits: ObjectCount,
-    /// Lists of tools deleted.
+    /// Deleted toolsets.
     pub toolsets: ObjectCount,
-    /// Contents deleted: messages, documents, schemas.
+    /// Deleted blobs: messages, documents and schemas.
     pub blobs: ObjectCount,
-    /// Tools of the index that only deleted commits had in force.
+    /// Number of tools removed from the index because only deleted commits used them.
     pub tools: u64,
-    /// What was given back to the file system; `None` when nothing was deleted, or in a dry run.
+    /// The space returned to the file system; `None` when nothing was deleted, or in a dry run.
     pub released: Option<SpaceRelease>,
 }
 
 impl GcReport {
-    /// Returns how much was deleted in all.
+    /// Returns the total of deleted objects.
     pub fn deleted(&self) -> ObjectCount {
         let counts = [self.commits, self.toolsets, self.blobs];
         ObjectCount {
@@ -177,30 +177,31 @@ impl GcReport {
     }
 }
 
-/// Objects that one sweep deletes at most, and bytes, so that writers wait for milliseconds.
+/// Limits of one sweep, in objects and bytes, so that writers wait only milliseconds.
 const SWEEP_OBJECTS: usize = 512;
 const SWEEP_BYTES: u64 = 8 << 20;
-/// Objects that are listed together.
+/// Number of objects that are listed together.
 const LIST_OBJECTS: usize = 4096;
 
 /// Deletes the unreachable objects of a repository.
 ///
 /// # Behavior
-/// - Keeps what refs lead to, what entries of the ref log younger than `keep` lead to, and every
-///   object whose id is written in a document: approvals, decisions, pins.
-/// - Writers continue meanwhile. What they link to is kept, and what they need and is deleted already
-///   is refused with `Missing`, as if it had never been stored.
-/// - Streams, imports and transfers that store objects before a ref leads to them hold a lease: what
-///   they stored is kept until they end, their process ends, or they are silent for ten minutes.
-/// - Deletes commits before what they link to, in small transactions: cut short at any moment, the
-///   store is whole, and the next collection continues.
+/// - Keeps everything that refs and ref log entries younger than `keep` lead to, and every object
+///   whose id appears in a document: approvals, decisions, pins.
+/// - Writers continue during the collection. Objects that they link to are kept. A write that needs
+///   an already deleted object fails with `Missing`, as if it had never been stored.
+/// - Streams, imports and transfers that store objects before a ref leads to them hold a lease:
+///   their objects are kept until the writer or its process ends, or until it has not renewed the
+///   lease for ten minutes.
+/// - Deletes commits before the objects that they link to, in small transactions. If it is
+///   interrupted, the store is consistent, and the next collection continues.
 /// - A dry run counts the same and deletes nothing.
-/// - The ref log stays: entries older than `keep` may name what is gone, and `undo` cannot go back
-///   there.
+/// - The ref log stays: entries older than `keep` may name deleted objects, and `undo` cannot go
+///   back to them.
 ///
 /// # Errors
 /// `Unsupported` when the store cannot collect garbage; [`Error::Damaged`](crate::Error::Damaged)
-/// when something that is needed is damaged or missing, before anything is deleted;
+/// when a needed object is damaged or missing, before anything is deleted;
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when others keep writing objects without a ref,
 /// as a copy does.
 pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
@@ -219,19 +220,24 @@ pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
                 return Ok(collected);
             }
             Ok(false) => races.lose().await?,
-            // A ref that this collection has read may be gone since, and another collection may
-            // have deleted what it led to.
+            // A ref that this attempt has read may have been deleted since, and another collection
+            // may have deleted what it led to.
             Err(error) => attempts.again(error).await?,
         }
     }
 }
 
-/// Makes one attempt; returns whether it came to the end.
+/// Makes one attempt. Returns `false` if it has to be restarted.
 async fn collect(repo: &Repo, options: &GcOptions, collected: &mut GcReport) -> Result<bool> {
     Collection::begin(repo, options).await?.run(collected).await
 }
 
-/// One attempt: marks, lists, sweeps.
+/// One attempt of mark and sweep.
+/// //
+/// Every sweep is conditional on the write position up to which everything is marked: the store
+/// deletes only if nothing was written since. Otherwise the new ref log entries are marked, and the
+/// sweep is retried without the objects that are needed now. So no object is deleted that a
+/// concurrent write has linked to.
 struct Collection<'a> {
     repo: &'a Repo,
     options: &'a GcOptions,
@@ -247,7 +253,7 @@ impl<'a> Collection<'a> {
         } else {
             lease::delete_expired(repo).await?;
         }
-        // The position is read before the refs: what moves afterwards is seen as a move.
+        // Read the position before the refs, so that every ref that moves afterwards is noticed.
         let position = repo.store().write_position(repo.name()).await?;
         let keep = i64::try_from(options.keep.as_micros()).unwrap_or(i64::MAX);
         let since = repo.now_us().saturating_sub(keep);
@@ -256,7 +262,7 @@ impl<'a> Collection<'a> {
         Ok(Self { repo, options, position, marks })
     }
 
-    /// Deletes what is not marked; says whether it came to the end.
+    /// Deletes the unmarked objects. Returns `false` if the attempt has to be restarted.
     async fn run(mut self, report: &mut GcReport) -> Result<bool> {
         let mut kept = BTreeMap::new();
         let mut commits = self.unmarked(ListKind::Commits, &mut kept).await?;
@@ -274,8 +280,8 @@ impl<'a> Collection<'a> {
         }
         order::children_first(self.repo, &mut commits).await?;
         let of = (commits.len() + toolsets.len() + blobs.len()) as u64;
-        // Nothing that is stored ever links to what is gone: commits, then lists of tools, then
-        // contents. The tool index names no schema that is gone either.
+        // Delete commits, then toolsets, then blobs, so that no stored object ever links to a
+        // deleted one. The tool index is cleaned before the schemas that it names are deleted.
         if !self.sweep(&commits, of, report).await? || !self.sweep_tools(&tools, report).await? {
             return Ok(false);
         }
@@ -313,7 +319,7 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// Lists the tools with a row of the index that names something unmarked.
+    /// Returns the tools with an index row that names an unmarked object.
     async fn unmarked_tools(&self) -> Result<Vec<ToolId>> {
         let (store, name) = (self.repo.store(), self.repo.name());
         let mut found = Vec::new();
@@ -367,7 +373,7 @@ impl<'a> Collection<'a> {
         Ok(true)
     }
 
-    /// Gives the tool index the rows that kept commits call for.
+    /// Replaces the index rows of tools by the rows that kept commits require.
     async fn sweep_tools(&mut self, tools: &[ToolId], report: &mut GcReport) -> Result<bool> {
         for chunk in tools.chunks(SWEEP_OBJECTS) {
             loop {
@@ -399,7 +405,8 @@ impl<'a> Collection<'a> {
         let sweep = Sweep { position: self.position, objects, tools };
         match self.repo.store().sweep(self.repo.name(), sweep).await? {
             SweepAnswer::Done => Ok(Deletion::Done),
-            // Objects in no ref's reach may link to anything: what is needed is found again.
+            // New objects without a ref may link to any object, and no log entry names them, so the
+            // marks are worthless. Start over.
             SweepAnswer::Moved(now) if now.unlogged != self.position.unlogged => {
                 Ok(Deletion::Restart)
             }
@@ -414,7 +421,8 @@ impl<'a> Collection<'a> {
 
 enum Deletion {
     Done,
-    /// Others wrote, and what they link to is marked now.
+    /// Others wrote; the objects that they link to are marked now.
+    /// Objects were written without a ref: mark again from the start.
     Again,
     Restart,
 }

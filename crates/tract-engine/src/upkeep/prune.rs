@@ -1,4 +1,4 @@
-//! Pruning: deletes branches that were not written to for a long time.
+//! Pruning: deletes branches that were not updated for a long time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -12,40 +12,40 @@ use crate::repo::error::Result;
 use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Heads that are read together.
+/// Number of heads that are read together.
 const CHUNK: usize = 512;
-/// Commits of a page when a head has no time of its own.
+/// Page size of the walk from a head without a time.
 const PAGE: usize = 256;
-/// The names of what imports remember.
+/// Prefix of the refs of import documents.
 const IMPORTS: &str = "imports/";
 
-/// What [`prune`] deletes.
+/// Options of [`prune`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PruneOptions {
-    /// Branches whose head was made longer ago than this are deleted.
+    /// Minimum age of the heads of deleted branches.
     pub older_than: Duration,
-    /// Keeps branches whose head a tag names.
+    /// Keeps branches whose head has a tag.
     pub keep_tagged: bool,
-    /// Lists and deletes nothing.
+    /// Only lists; deletes nothing.
     pub dry_run: bool,
 }
 
 impl PruneOptions {
-    /// Starts with the age of a branch from which it is deleted.
+    /// Returns options that delete branches of at least this age.
     pub fn new(older_than: Duration) -> Self {
         Self { older_than, keep_tagged: false, dry_run: false }
     }
 
-    /// Sets whether branches whose head a tag names are kept. Without it the tag keeps their
-    /// commits, and only the branch goes.
+    /// Sets whether branches whose head has a tag are kept. Otherwise only the branch is deleted;
+    /// the tag keeps its commits.
     #[must_use]
     pub fn keep_tagged(mut self, keep: bool) -> Self {
         self.keep_tagged = keep;
         self
     }
 
-    /// Sets whether it only lists.
+    /// Sets whether branches are only listed.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -61,46 +61,47 @@ pub struct PrunedBranch {
     pub name: String,
     /// Its head.
     pub head: CommitId,
-    /// When the head was made: microseconds since 1970, UTC; 0 where no commit has a time.
+    /// Creation time of the head: microseconds since 1970, UTC; 0 if no commit of its history has a
+    /// time.
     pub created_at_us: i64,
 }
 
-/// Why an old branch was kept: the first of these that holds.
+/// The reason for keeping an old branch: the first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PruneKept {
     /// `HEAD` points to it.
     CheckedOut,
-    /// A pending approval is carried out on it.
+    /// A pending approval refers to it.
     Pending,
-    /// A tag names its head.
+    /// Its head has a tag.
     Tagged,
 }
 
-/// What [`prune`] did, or would do.
+/// The result of [`prune`], or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PruneReport {
     /// The branches that were deleted, sorted by name.
     pub branches: Vec<PrunedBranch>,
-    /// The names of documents of imports that were deleted, sorted.
+    /// The names of the deleted import documents, sorted.
     pub documents: Vec<RefName>,
-    /// Branches that are old enough and were kept, counted by reason.
+    /// Number of branches that are old enough but were kept, by reason.
     pub kept: BTreeMap<PruneKept, u64>,
 }
 
-/// Deletes branches whose head was made long ago, in one write.
+/// Deletes branches whose head is old, in one write.
 ///
 /// # Behavior
-/// - Never deletes the branch that `HEAD` points to, nor one that a pending approval names; tags and
-///   pins stay, and so do all commits that they lead to.
-/// - Deletes what imports remember of such branches as well, and of branches that are gone: importing
-///   the same again makes them again.
-/// - A commit without a time counts as its parent's, and 0 at a root: an import whose recordings have
-///   no times is old.
-/// - Commits stay until [`gc`](crate::gc()) finds them unreachable; until then undo brings
-///   the branches back, all of them.
-/// - A branch that moves meanwhile is looked at again.
+/// - Never deletes the branch that `HEAD` points to, nor one that a pending approval names. Tags
+///   and pins stay, and so do all commits that they lead to.
+/// - Also deletes the import documents of such branches, and of branches that no longer exist, so
+///   that the same recording can be imported again.
+/// - A commit without a time counts as its parent's, and as 0 at a root: an import whose recordings
+///   have no times counts as old.
+/// - Commits stay until [`gc`](crate::gc()) finds them unreachable; until then one undo restores
+///   all branches.
+/// - A branch that moves during the call is checked again.
 ///
 /// # Errors
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when refs keep moving; when the store fails.
@@ -110,7 +111,7 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
     loop {
         let plan = match Plan::make(repo, options).await {
             Ok(plan) => plan,
-            // A branch that was read may be deleted since, and its commits collected.
+            // A branch that was read may have been deleted since, and its commits collected.
             Err(error) => {
                 attempts.again(error).await?;
                 continue;
@@ -131,14 +132,14 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
 }
 
 struct Plan {
-    /// Where `HEAD` points.
+    /// The target of `HEAD`.
     head: Option<RefTarget>,
-    /// The refs that go, and where they point.
+    /// The refs to delete, with their targets.
     deleted: Vec<(RefName, RefTarget)>,
     report: PruneReport,
 }
 
-/// What the documents of imports say of their history.
+/// The part of an import document that names its history.
 #[derive(Deserialize)]
 struct ImportDocument {
     head: String,
@@ -214,19 +215,19 @@ impl Plan {
     }
 }
 
-/// Returns the commit that a document of an import names as the newest.
+/// Returns the newest commit that an import document names; `None` if it is not stored.
 async fn head_of(repo: &Repo, document: BlobId) -> Result<Option<CommitId>> {
     let blob = repo.require_blob(document).await?;
     let document: Option<ImportDocument> = serde_json::from_slice(blob.bytes()).ok();
     let head: Option<CommitId> = document.and_then(|document| document.head.parse().ok());
-    // It may be gone already, and then nothing says how old it was.
+    // It may already be deleted; then its age is unknown.
     match head {
         Some(head) => Ok(repo.commit(head).await?.map(|commit| commit.id())),
         None => Ok(None),
     }
 }
 
-/// When commits were made.
+/// A cache of the times of commits.
 struct Times<'a> {
     repo: &'a Repo,
     known: HashMap<CommitId, i64>,
@@ -237,7 +238,7 @@ impl<'a> Times<'a> {
         Self { repo, known: HashMap::new() }
     }
 
-    /// Reads the times of commits that have one, many at once.
+    /// Reads the times of those commits that have one, in bulk.
     async fn read(&mut self, commits: impl Iterator<Item = CommitId>) -> Result<()> {
         let ids: Vec<CommitId> = commits.collect();
         for chunk in ids.chunks(CHUNK) {
@@ -248,7 +249,8 @@ impl<'a> Times<'a> {
         Ok(())
     }
 
-    /// Returns the time of a commit; of one without, that of the nearest first parent with one.
+    /// Returns the time of a commit; for a commit without one, that of the nearest first parent
+    /// with a time.
     async fn of(&mut self, commit: CommitId) -> Result<i64> {
         let mut without = Vec::new();
         let mut next = Some(commit);
@@ -271,7 +273,7 @@ impl<'a> Times<'a> {
             }
             next = page.next;
         }
-        // Each is read once, however many branches share it.
+        // Cached for all of them, so that each commit is read once, however many branches share it.
         self.known.extend(without.into_iter().chain([commit]).map(|id| (id, time)));
         Ok(time)
     }

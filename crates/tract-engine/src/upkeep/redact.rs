@@ -1,4 +1,4 @@
-//! Contents without their secrets.
+//! Redaction: contents without their secrets.
 
 mod content;
 

@@ -1,4 +1,4 @@
-//! Writing what is stored again, so that it takes less room.
+//! Repacking: rewrites stored blobs so that they take less space.
 
 use std::sync::Arc;
 
@@ -7,58 +7,58 @@ use tract_core::store::RepackStep;
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// What a repack is doing.
+/// The current phase of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepackProgress {
     /// A dictionary is trained on a sample of the blobs.
     Training,
-    /// Blobs are written again: so many were looked at, of so many.
+    /// Blobs are being rewritten.
     Writing {
-        /// Blobs that were looked at.
+        /// Number of blobs processed.
         done: u64,
-        /// All blobs of the repository.
+        /// Number of blobs in the repository.
         of: u64,
     },
-    /// The store's files are written again without the space that became free.
+    /// The store's files are rewritten without free space.
     Shrinking,
 }
 
-/// Takes the progress of a repack.
+/// Receives the progress of a repack.
 pub type OnRepack = Arc<dyn Fn(RepackProgress) + Send + Sync>;
 
-/// What [`repack`] did.
+/// The result of [`repack`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepackReport {
-    /// How many blobs the repository has.
+    /// Number of blobs in the repository.
     pub blobs: u64,
-    /// How many of them were written again.
+    /// Number of blobs that were rewritten.
     pub written: u64,
-    /// The bytes that its blobs took before.
+    /// Size of the blobs before, in bytes.
     pub before: u64,
-    /// The bytes that they take now.
+    /// Size of the blobs after, in bytes.
     pub after: u64,
-    /// How many could not be read; `verify` names them.
+    /// Number of blobs that could not be read; `verify` lists them.
     pub unreadable: u64,
-    /// Bytes of the whole store on disk before.
+    /// Size of the whole store on disk before, in bytes.
     pub disk_before: u64,
-    /// Bytes of the whole store on disk now.
+    /// Size of the whole store on disk after, in bytes.
     pub disk_after: u64,
-    /// What the store has to say to a person.
+    /// A message of the store for the user.
     pub note: Option<String>,
 }
 
-/// Writes the blobs of a repository again, so that they take less room: compressed with a dictionary that
-/// is trained on them.
+/// Rewrites the blobs of a repository so that they take less space: compressed with a dictionary
+/// that is trained on them.
 ///
 /// # Behavior
-/// - No object, ref or entry of the ref log changes, and nothing has to be undone.
-/// - Others can write meanwhile, but for the end, where the store's files are written again.
-/// - Cut short at any moment, the store is whole, and the next repack begins again.
+/// - No object, ref or ref log entry changes, so there is nothing to undo.
+/// - Others can write during the repack, except at the end, when the store's files are rewritten.
+/// - If it is interrupted, the store is consistent, and the next repack starts over.
 ///
 /// # Errors
-/// `Unsupported` when the store does not compress what it keeps.
+/// `Unsupported` when the store does not compress blobs.
 pub async fn repack(repo: &Repo, progress: Option<&OnRepack>) -> Result<RepackReport> {
     let store = repo.store();
     let stats = store.stats(repo.name()).await?;

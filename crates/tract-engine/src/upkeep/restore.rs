@@ -1,4 +1,4 @@
-//! Sound copies of damaged and missing objects, from another repository.
+//! Restores damaged and missing objects from another repository.
 
 use std::collections::HashSet;
 
@@ -11,36 +11,36 @@ use crate::history::reach::{CommitGraph, each};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// Commits that are compared together.
+/// Number of commits that are compared together.
 pub(crate) const COMMITS: usize = 256;
-/// Bytes of blobs that are compared together, about.
+/// Approximate number of bytes of blobs that are compared together.
 const BYTES: usize = 8 << 20;
-/// The most blobs that are compared together.
+/// Maximum number of blobs that are compared together.
 const BLOBS: usize = 1024;
 
-/// What of the objects of a repository is replaced.
+/// The objects to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replace {
-    /// What is damaged, and what is missing.
+    /// Damaged and missing objects.
     Lacking,
-    /// What is damaged. What is missing is new, and is stored in another way.
+    /// Damaged objects. Missing ones are new, and are stored by another path.
     Damaged,
 }
 
-/// Returns whether an error says that an object is stored and damaged.
+/// Returns whether an error reports a stored but damaged object.
 pub(crate) fn is_corrupt(error: &Error) -> bool {
     let Error::Store(error) = error else { return false };
     matches!(error.kind, StoreErrorKind::Corrupt { object: Some(_) })
 }
 
-/// What was read of some objects, in their order, and which of them are damaged.
+/// Objects in the requested order, and the ids of damaged ones.
 struct ReadObjects<K, T> {
     found: Vec<Option<T>>,
     damaged: HashSet<K>,
 }
 
 impl<K: Copy + Eq + std::hash::Hash, T> ReadObjects<K, T> {
-    /// Reads objects; one that is damaged is not found.
+    /// Reads objects; a damaged one counts as not found.
     async fn read<F>(ids: &[K], read: impl Fn(Vec<K>) -> F) -> StoreResult<Self>
     where
         F: Future<Output = StoreResult<Vec<Option<T>>>>,
@@ -58,7 +58,7 @@ impl<K: Copy + Eq + std::hash::Hash, T> ReadObjects<K, T> {
         Ok(Self { found, damaged })
     }
 
-    /// Returns the ids of what is to be replaced.
+    /// Returns the ids of the objects to replace.
     fn replaced(&self, ids: &[K], replace: Replace) -> Vec<K> {
         let lacking = ids.iter().zip(&self.found).filter(|(_, found)| found.is_none());
         let is_meant = |id: &K| replace == Replace::Lacking || self.damaged.contains(id);
@@ -85,27 +85,27 @@ async fn toolsets(repo: &Repo, ids: &[ToolsetId]) -> StoreResult<ReadObjects<Too
     ReadObjects::read(ids, |ids| async move { store.toolsets(name, &ids).await }).await
 }
 
-/// Compares objects of a repository with those of another one, and replaces what does not read
-/// whole.
+/// Compares objects of a repository with those of another one, and replaces those that cannot be
+/// read.
 pub(crate) struct Restorer<'a> {
     from: &'a Repo,
     to: &'a Repo,
-    /// What was compared: many commits share these.
+    /// Objects that were compared already, because many commits share them.
     blobs: HashSet<BlobId>,
     toolsets: HashSet<ToolsetId>,
-    /// What was erased here, once that was asked for: it is not brought back.
+    /// The blobs erased from the target, read on first use: they must not be restored.
     erased: Option<HashSet<BlobId>>,
-    /// How many blobs are compared together next.
+    /// Number of blobs that are compared together next.
     together: usize,
-    /// How many objects were replaced.
+    /// Number of objects that were replaced.
     pub(crate) restored: usize,
-    /// Whether a commit that was lost was stored again in another place.
+    /// Whether a lost commit was stored again at another location.
     pub(crate) is_moved: bool,
 }
 
 impl<'a> Restorer<'a> {
-    /// Replaces some objects, what the commits among them lead to in the other repository, and what
-    /// these link to.
+    /// Replaces objects, the history of the commits among them as in the source, and everything
+    /// that these link to.
     pub(crate) async fn objects(&mut self, objects: &[ObjectId]) -> Result<()> {
         let (commits, blobs, toolsets) = by_kind(objects.iter().copied());
         let mut reached = CommitGraph::default();
@@ -122,7 +122,7 @@ impl<'a> Restorer<'a> {
         Self { from, to, blobs, toolsets, erased: None, together: 64, restored: 0, is_moved: false }
     }
 
-    /// Compares commits, parents first, with all that they link to besides other commits.
+    /// Compares commits, parents first, and everything that they link to except other commits.
     pub(crate) async fn commits(&mut self, ids: &[CommitId], replace: Replace) -> Result<()> {
         if !self.to.store().capabilities().restores {
             return Ok(());
@@ -136,7 +136,7 @@ impl<'a> Restorer<'a> {
                 found.iter().flat_map(|commit| commit.linked_blobs()).collect();
             let lacking = commits(self.to, ids).await?.replaced(ids, replace);
             let lacking: HashSet<CommitId> = lacking.into_iter().collect();
-            // Blobs before commits: a store keeps where a commit's content lies.
+            // Blobs before commits: a store remembers the location of a commit's content.
             self.blobs(&links, replace).await?;
             self.toolsets(&sets, replace).await?;
             let missing = found.into_iter().filter(|commit| lacking.contains(&commit.id()));
@@ -146,7 +146,7 @@ impl<'a> Restorer<'a> {
         Ok(())
     }
 
-    /// Compares toolsets, and the schemas that they list.
+    /// Compares toolsets and the schemas that they list.
     pub(crate) async fn toolsets(&mut self, ids: &[ToolsetId], replace: Replace) -> Result<()> {
         if ids.is_empty() || !self.to.store().capabilities().restores {
             return Ok(());
@@ -188,7 +188,8 @@ impl<'a> Restorer<'a> {
             };
             lacking.retain(|id| !erased.contains(id));
             self.erased = Some(erased);
-            // The bytes of damaged ones are as many as those of others, as far as is known.
+            // Limited by the average size of the readable blobs, as the size of the damaged ones is
+            // unknown.
             for ids in lacking.chunks(self.together.min(64)) {
                 let found = blobs(self.from, ids).await?.found.into_iter().flatten();
                 let copies = ObjectCopies { blobs: found.collect(), ..ObjectCopies::default() };
@@ -206,21 +207,21 @@ impl<'a> Restorer<'a> {
         Ok(())
     }
 
-    /// Brings derived data up to date after something was replaced: where it lies may be new.
+    /// Updates derived data after objects were replaced, because their locations may have changed.
     pub(crate) async fn finish(&self) {
         settle(self.to, self.restored > 0 || self.is_moved).await;
     }
 }
 
-/// Brings derived data up to date after objects were replaced.
+/// Updates derived data after objects were replaced.
 pub(crate) async fn settle(repo: &Repo, is_changed: bool) {
     if is_changed {
-        // The objects are there; what is not up to date, `verify` says.
+        // The objects are restored in any case; `verify` reports what is still not up to date.
         let _checked = repo.store().check(repo.name(), true).await;
     }
 }
 
-/// Reads commits that can be read, and says which are damaged.
+/// Reads commits, and returns the ids of damaged ones.
 pub(crate) async fn readable_commits(
     repo: &Repo,
     ids: &[CommitId],
@@ -229,7 +230,7 @@ pub(crate) async fn readable_commits(
     Ok((found, damaged))
 }
 
-/// Returns those of some commits that a repository does not read whole.
+/// Returns the commits that are damaged or missing in a repository.
 pub(crate) async fn lacking_commits(repo: &Repo, ids: &[CommitId]) -> StoreResult<Vec<CommitId>> {
     let mut lacking = Vec::new();
     for ids in ids.chunks(COMMITS) {
@@ -238,7 +239,7 @@ pub(crate) async fn lacking_commits(repo: &Repo, ids: &[CommitId]) -> StoreResul
     Ok(lacking)
 }
 
-/// Returns those of some blobs that a repository does not read whole.
+/// Returns the blobs that are damaged or missing in a repository.
 pub(crate) async fn lacking_blobs(repo: &Repo, ids: &[BlobId]) -> StoreResult<Vec<BlobId>> {
     let mut lacking = Vec::new();
     for ids in ids.chunks(64) {
@@ -247,7 +248,7 @@ pub(crate) async fn lacking_blobs(repo: &Repo, ids: &[BlobId]) -> StoreResult<Ve
     Ok(lacking)
 }
 
-/// Returns those of some toolsets that a repository does not read whole.
+/// Returns the toolsets that are damaged or missing in a repository.
 pub(crate) async fn lacking_toolsets(
     repo: &Repo,
     ids: &[ToolsetId],
@@ -255,7 +256,7 @@ pub(crate) async fn lacking_toolsets(
     Ok(toolsets(repo, ids).await?.replaced(ids, Replace::Lacking))
 }
 
-/// Returns the error of a store that cannot replace objects.
+/// Fails if the store cannot replace objects.
 pub(crate) fn require_restores(repo: &Repo) -> Result<()> {
     let store = repo.store();
     if store.capabilities().restores {
@@ -266,7 +267,7 @@ pub(crate) fn require_restores(repo: &Repo) -> Result<()> {
     Err(StoreError::new(kind, store.backend(), "restore", message).into())
 }
 
-/// Counts objects by what they are.
+/// Splits object ids by type.
 pub(crate) fn by_kind(
     objects: impl IntoIterator<Item = ObjectId>,
 ) -> (Vec<CommitId>, Vec<BlobId>, Vec<ToolsetId>) {

@@ -1,4 +1,5 @@
-//! Re-hashes, replays and folds everything, and says what is damaged.
+//! Verification: re-hashes all objects, replays the ref log and folds every history, and reports
+//! damage.
 
 mod blobs;
 mod facts;
@@ -25,16 +26,16 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::upkeep::restore::{Restorer, require_restores};
 
-/// How far a verification has come.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyProgress {
-    /// Commits checked so far: one whose objects were hashed and which is yet to be folded counts
-    /// for half.
+    /// Commits checked so far. A commit whose objects were hashed and that is not yet folded counts
+    /// as half.
     pub commits_done: usize,
-    /// Commits to check. Before all were reached, how many the store holds.
+    /// Commits to check. Until all have been reached, the number of commits in the store.
     pub commits: usize,
-    /// How long the rest takes at the speed so far, without the store's own check; `None` at the
+    /// Estimated remaining time at the current speed, without the store's own check; `None` at the
     /// start.
     pub time_left: Option<Duration>,
 }
@@ -42,19 +43,19 @@ pub struct VerifyProgress {
 /// Called every few hundred commits with the progress of a verification.
 pub type OnVerify = Arc<dyn Fn(VerifyProgress) + Send + Sync>;
 
-/// How [`verify`] goes about it.
+/// Options of [`verify`].
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    /// Rebuilds what is derived and damaged. Objects stay as they are, except where
-    /// [`verify_from`] replaces them.
+    /// Rebuilds damaged derived data. Objects are not changed, unless [`verify_from`] replaces
+    /// them.
     pub repair: bool,
     /// Called with the progress.
     pub progress: Option<OnVerify>,
 }
 
 impl VerifyOptions {
-    /// Starts from the defaults: look, change nothing.
+    /// Returns the defaults: check only, change nothing.
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,7 +67,7 @@ impl VerifyOptions {
         self
     }
 
-    /// Sets what is called with the progress.
+    /// Sets the progress callback.
     #[must_use]
     pub fn progress(mut self, progress: OnVerify) -> Self {
         self.progress = Some(progress);
@@ -80,34 +81,34 @@ impl fmt::Debug for VerifyOptions {
     }
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Whether nothing is damaged (any more, after a repair).
+    /// Whether nothing is damaged, or no longer after a repair.
     pub clean: bool,
-    /// Commits re-hashed and folded.
+    /// Number of commits re-hashed and folded.
     pub commits: usize,
-    /// Blobs re-hashed.
+    /// Number of blobs re-hashed.
     pub blobs: usize,
-    /// Tool definitions compared with the index.
+    /// Number of tool definitions compared with the index.
     pub tools: usize,
-    /// Toolsets re-hashed.
+    /// Number of toolsets re-hashed.
     pub toolsets: usize,
-    /// Entries of the ref log replayed.
+    /// Number of ref log entries replayed.
     pub ref_moves: usize,
-    /// What was erased, sorted: commits that name it are no damage.
+    /// The erased blobs, sorted. Commits that refer to them are not damaged.
     pub erased: Vec<BlobId>,
-    /// What is damaged, objects first.
+    /// The damage found, objects first.
     pub damage: Vec<Damage>,
-    /// What was damaged and is no more: it was derived and was rebuilt, or it was replaced.
+    /// Repaired damage: derived data that was rebuilt, and objects that were replaced.
     pub repaired: Vec<Damage>,
-    /// How many objects were replaced by sound copies.
+    /// Number of objects replaced by intact copies.
     pub restored: usize,
 }
 
 impl VerifyReport {
-    /// Returns how many objects were re-hashed: commits, blobs and toolsets.
+    /// Returns the number of re-hashed objects: commits, blobs and toolsets.
     pub fn objects(&self) -> usize {
         self.commits + self.blobs + self.toolsets
     }
@@ -116,22 +117,23 @@ impl VerifyReport {
 /// Checks everything that refs and the ref log lead to.
 ///
 /// # Behavior
-/// - Every reachable commit, blob and toolset is read and hashed; a damaged one is named, also
-///   where a read in bulk fails.
-/// - Every link leads to something stored: parents, contents, kept blobs, toolsets, schemas,
+/// - Reads and hashes every reachable commit, blob and toolset. A damaged one is named even if a
+///   bulk read fails.
+/// - Every link must lead to a stored object: parents, contents, kept blobs, toolsets, schemas,
 ///   versions and marks.
-/// - Every commit changes what its operation may change, and folds onto its parent's view; every
-///   content is what its kind says, every schema hashes to its tool's identity.
-/// - Range walks equal parent walks; snapshots equal the view folded from the root; rows of the
-///   turn index say what their lines say; the tool index knows every tool of every toolset.
-/// - The ref log, replayed from nothing, gives the refs.
-/// - Others may write, erase and collect garbage meanwhile: what seems damaged is checked again, and
-///   reported when it is found each time.
-/// - With `repair`, snapshots, places, the turn index and the tool index are rebuilt where
-///   something of them is damaged, and so are unusable parts of the search index.
+/// - Every commit may change only what its operation allows, and must fold onto its parent's view.
+///   Every content must be valid for its kind, and every schema must hash to its tool's identity.
+/// - Range walks must equal parent walks; snapshots must equal the view folded from the root; rows
+///   of the turn index must match their histories; the tool index must contain every tool of every
+///   toolset.
+/// - Replaying the ref log from the start must result in the current refs.
+/// - Others may write, erase and collect garbage during the check: apparent damage is checked
+///   again, and reported only if every check finds it.
+/// - With `repair`, rebuilds snapshots, places, the turn index and the tool index if any part of
+///   them is damaged, and unusable parts of the search index.
 ///
 /// # Errors
-/// When the store fails in a way that is not damage of one object.
+/// When the store fails for a reason other than damage of one object.
 pub async fn verify(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let mut report = confirmed(repo, options).await?;
     if options.repair {
@@ -142,17 +144,17 @@ pub async fn verify(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport
     Ok(report)
 }
 
-/// Checks as [`verify`] does, rebuilds what is derived, and replaces objects that are damaged or missing
-/// by those of another repository.
+/// Checks like [`verify`], rebuilds derived data, and replaces damaged and missing objects with
+/// those of another repository.
 ///
 /// # Behavior
-/// - An object that is damaged or missing is replaced where the other repository has it, and so is all
-///   that a damaged commit leads to there and that is damaged or missing here.
-/// - What was erased here stays erased. No ref moves, and objects that are whole stay as they are.
-/// - The report says what is damaged still.
+/// - Replaces a damaged or missing object if the other repository has it, and everything that a
+///   damaged commit leads to there and that is damaged or missing here.
+/// - Erased blobs stay erased. No ref moves, and intact objects are not touched.
+/// - The report lists the remaining damage.
 ///
 /// # Errors
-/// As [`verify`]; `Unsupported` when the store cannot replace objects; those of the other store.
+/// Those of [`verify`] and of the other store; `Unsupported` when the store cannot replace objects.
 pub async fn verify_from(
     repo: &Repo,
     from: &Repo,
@@ -166,7 +168,8 @@ pub async fn verify_from(
     .await
 }
 
-/// How often objects are replaced: what one of them leads to is known once it is there.
+/// Maximum number of rounds of replacing: the links of a replaced object are known only once it is
+/// there.
 const ROUNDS: usize = 8;
 
 pub(crate) async fn replaced(
@@ -177,7 +180,7 @@ pub(crate) async fn replaced(
     require_restores(repo)?;
     let mut report = confirmed(repo, options).await?;
     let found = report.damage.clone();
-    // An object that an index lacks is whole.
+    // First, because an object that is only missing in an index is intact.
     rebuild(repo, options, &mut report).await?;
     let mut restored = 0;
     for _ in 0..ROUNDS {
@@ -199,11 +202,11 @@ pub(crate) async fn replaced(
     Ok(report)
 }
 
-/// Rebuilds what is derived, where something of it is damaged, and checks again.
+/// Rebuilds derived data if any of it is damaged, and checks again.
 async fn rebuild(repo: &Repo, options: &VerifyOptions, report: &mut VerifyReport) -> Result<()> {
     if report.damage.iter().any(|damage| damage.derived) {
-        // Snapshots are cheap to do without and come again as commits are made; the rows of the
-        // turn index are not: a query would read the whole history.
+        // Snapshots are created again as commits are made, and reading works without them. The rows
+        // of the turn index are rebuilt here, because without them a query reads the whole history.
         repo.store().drop_derived(repo.name()).await?;
         repo.store().check(repo.name(), true).await?;
         crate::history::turns::rebuild_all(repo).await?;
@@ -212,15 +215,15 @@ async fn rebuild(repo: &Repo, options: &VerifyOptions, report: &mut VerifyReport
     Ok(())
 }
 
-/// Completes the report of a repair, given what was damaged before.
+/// Completes the report of a repair. `found` is the damage before the repair.
 async fn repaired(repo: &Repo, report: &mut VerifyReport, found: Vec<Damage>) {
     let left: HashSet<_> = report.damage.iter().map(name_of).collect();
     report.repaired = found.into_iter().filter(|damage| !left.contains(&name_of(damage))).collect();
-    // Where it cannot be repaired, a search reads the commits instead.
+    // If it cannot be repaired, a search reads the commits instead.
     let _without = crate::search::ranked::repair_index(repo).await;
 }
 
-/// What tells one damage from another.
+/// Returns what identifies a damage across checks.
 fn name_of(damage: &Damage) -> (Option<ObjectId>, Option<String>) {
     match damage.object {
         Some(object) => (Some(object), None),
@@ -228,11 +231,12 @@ fn name_of(damage: &Damage) -> (Option<ObjectId>, Option<String>) {
     }
 }
 
-/// How often everything is checked when something seems damaged each time.
+/// Number of checks if each finds damage.
 const CHECKS: usize = 3;
 
-/// Checks everything, and again where something seems damaged: what others erased, collected or moved
-/// in the middle of one check is not what they do in the middle of the next. Damage is found by each.
+/// Checks everything, and repeats the check if something seems damaged. Objects that others erase,
+/// collect or move during one check are not the ones that they change during the next, so only
+/// damage that every check finds is reported.
 async fn confirmed(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let mut report = once(repo, options).await?;
     for _ in 1..CHECKS {
@@ -262,8 +266,8 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     let erased = store.list_refs(name, RefName::erasures()).await?;
     report.erased = erased.iter().filter_map(|(name, _)| name.erased_blob()).collect();
 
-    // First every object is hashed as it is reached, in the order of the file as far as a history
-    // is stored in order, and what later steps need of a commit is noted.
+    // First pass: hash every object as it is reached. A history that is stored in order is read in
+    // the order of the file. Facts for the second pass are noted for each commit.
     let mut reach = CommitGraph::of_first_parents();
     let mut facts = Facts::default();
     let mut objects = Objects::new(store, name);
@@ -282,7 +286,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     (report.blobs, report.tools, report.toolsets) = objects.counts();
     objects.blobs.forget();
 
-    // Then every line is folded from its root, mostly from what was noted.
+    // Second pass: fold every history from its root, mostly from the noted facts.
     let mut lines = Lines::new(repo, &reach, &facts, &mut objects.damage).await?;
     progress.fold(lines.count());
     let mut folded = 0;
@@ -291,7 +295,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
         progress.folded(folded);
     }
     report.damage.append(&mut objects.damage);
-    // The store checks with memory of its own: what was kept of each commit goes before.
+    // The store's check needs memory of its own, so free the data about commits first.
     drop((lines, objects));
     drop((facts, reach));
     if let Some(found) = refs::readable(store.check(name, false).await, &mut report)? {
@@ -304,7 +308,7 @@ async fn once(repo: &Repo, options: &VerifyOptions) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// Reads and hashes all that a commit leads to and that was not reached before.
+/// Reads and hashes everything that a commit leads to and that was not reached before.
 async fn hash(
     repo: &Repo,
     root: CommitId,
@@ -324,7 +328,7 @@ async fn hash(
         for ReachedCommit { number, commit, .. } in &reached {
             let has_text_only = commit.content.is_some_and(|id| objects.blobs.is_one_text(id));
             facts.note(reach, *number, commit, has_text_only)?;
-            // The others are read again when they are folded.
+            // Other commits are read again when they are folded.
             if facts.is_append(*number)
                 && let Some(what) = own_fault(commit, &[])
             {
@@ -335,8 +339,8 @@ async fn hash(
     }
 }
 
-/// Returns those of the commits that log entries name which are stored and were not reached. What
-/// no ref holds any more may be gone; what is still there has to be whole.
+/// Returns those commits of log entries that are stored and were not reached. A commit that no ref
+/// leads to may have been deleted; if it is stored, it must be intact.
 async fn stored(
     store: &dyn Store,
     repo: &RepoName,
@@ -345,7 +349,7 @@ async fn stored(
     let mut found = Vec::new();
     for chunk in logged.chunks(CHUNK) {
         let read = |ids: Vec<CommitId>| async move { store.commits(repo, &ids).await };
-        // One that is damaged is named when it is reached.
+        // A damaged commit is reported when it is reached.
         let failed = |id: &CommitId, _| {
             found.push(*id);
             Ok(())
@@ -356,10 +360,10 @@ async fn stored(
     Ok(found)
 }
 
-/// Commits that are read, folded and compared together.
+/// Number of commits that are read, folded and compared together.
 const CHUNK: usize = 512;
 
-/// Damage of something derived from an object.
+/// Creates a damage of data derived from an object.
 fn derived(object: ObjectId, what: impl Into<String>) -> Damage {
     Damage { derived: true, ..damage(object, what) }
 }

@@ -1,11 +1,11 @@
 //! Leases of writers that store objects before a ref leads to them: long imports, atomic streams,
 //! bundles, transfers.
 //!
-//! A lease is a document under `leases/` that names what such a writer stored and nothing else links
-//! to. It moves in the batch that stores the objects, so at no moment are they stored and unnamed, and
-//! garbage collection keeps what it leads to as it does for every document. It ends when the writer
-//! releases it, when it was not renewed for some minutes, or when the collector sees that the process
-//! which holds it is gone.
+//! A lease is a document under `leases/` with the ids of those stored objects that no other object
+//! links to. It is updated in the same batch that stores the objects, so they are never stored
+//! without it, and garbage collection keeps everything that it leads to, as for any document. A
+//! lease ends when the writer releases it, when it was not renewed for ten minutes, or when the
+//! collector finds that the process that holds it has ended.
 
 mod process;
 
@@ -27,44 +27,45 @@ use crate::repo::batch::apply_to_store_once;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
 
-/// How long a lease holds without being renewed. Clocks of two machines may differ by some of it.
+/// Time for which a lease is valid without being renewed. Longer than the clocks of two machines
+/// usually differ.
 const LEASE: Duration = Duration::from_secs(10 * 60);
-/// How often a writer that waits for its input renews its lease.
+/// Interval at which the lease of a writer that waits for its input is renewed.
 const RENEW: Duration = Duration::from_secs(2 * 60);
-/// How many objects one document names before the next one is begun.
+/// Maximum number of objects in one lease document; then another one is started.
 const NAMES: usize = 512;
 
 /// The document of a lease.
 #[derive(Deserialize, Serialize)]
 struct Document {
-    /// Who holds it, where that can be told.
+    /// The process that holds it, if the system can identify it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     process: Option<Process>,
-    /// The ids of what it keeps.
+    /// The ids of the objects that it keeps.
     #[serde(default)]
     objects: Vec<String>,
-    /// When it ends unless it is renewed: microseconds since 1970, UTC.
+    /// Expiry time unless it is renewed: microseconds since 1970, UTC.
     until: i64,
 }
 
 /// One ref of a lease.
 struct LeaseRef {
     name: RefName,
-    /// What nothing else links to.
+    /// The objects that no other object links to.
     tips: HashSet<ObjectId>,
-    /// The document that was written last.
+    /// The document written last; `None` until the first covered batch is stored.
     at: Option<RefTarget>,
 }
 
 #[derive(Default)]
 struct State {
-    /// All but the last one are full.
+    /// All refs except the last one are full.
     refs: Vec<LeaseRef>,
-    /// Whether a thread renews it.
+    /// Whether a thread renews the lease.
     is_renewed: bool,
 }
 
-/// Ends the thread that renews a lease.
+/// Stops the thread that renews a lease.
 #[derive(Default)]
 struct Stop {
     is_over: Mutex<bool>,
@@ -73,9 +74,9 @@ struct Stop {
 
 struct Inner {
     repo: Repo,
-    /// Names the refs.
+    /// Part of the names of the refs.
     id: String,
-    /// Whether the writer may wait for longer than a lease holds: for a slow stream.
+    /// Whether the writer may wait for longer than a lease is valid, for example for a slow stream.
     waits: bool,
     state: Mutex<State>,
     stop: Arc<Stop>,
@@ -89,11 +90,11 @@ impl Drop for Inner {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks panics half way through a change.
+    // No code panics while it holds these locks, so the state is never left half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lease of one writer. Nothing is written before it covers a batch. Clones are the same lease.
+/// The lease of one writer. It writes nothing until it covers a batch. Clones share the lease.
 #[derive(Clone)]
 pub(crate) struct Lease(Arc<Inner>);
 
@@ -103,23 +104,24 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// What a lease covers once a batch is stored.
+/// The state of a lease after a batch is stored.
 pub(crate) struct Cover {
     tips: HashSet<ObjectId>,
     at: RefTarget,
 }
 
 impl Lease {
-    /// Makes a lease for a writer to the repository; with `waits`, a thread renews it while the writer
-    /// waits for its input.
+    /// Creates a lease for a writer to the repository. With `waits`, a thread renews it while the
+    /// writer waits for its input.
     pub(crate) fn new(repo: &Repo, waits: bool) -> Result<Self> {
         let id = Operation::begin()?.id().to_hex();
         let (state, stop) = Default::default();
         Ok(Self(Arc::new(Inner { repo: repo.clone(), id, waits, state, stop })))
     }
 
-    /// Names in a batch, for the lease, what the batch brings and no other object of it links to, and
-    /// `others`. Its success is reported with [`covered`](Self::covered).
+    /// Adds the lease's document to a batch. It names `others` and the objects of the batch that no
+    /// other object of the batch links to. After the batch is stored, the caller calls
+    /// [`covered`](Self::covered).
     pub(crate) fn cover(&self, batch: &mut Batch, others: &[ObjectId]) -> Cover {
         let mut state = lock(&self.0.state);
         let last = state.refs.last().filter(|last| last.tips.len() < NAMES);
@@ -148,7 +150,7 @@ impl Lease {
         Cover { tips, at }
     }
 
-    /// Notes that a covered batch is stored.
+    /// Records that a covered batch is stored.
     pub(crate) fn covered(&self, cover: Cover) {
         let mut state = lock(&self.0.state);
         if let Some(last) = state.refs.last_mut() {
@@ -161,7 +163,7 @@ impl Lease {
         }
     }
 
-    /// Stores a batch whose objects no ref leads to yet, and what the lease covers with it.
+    /// Stores a batch of objects that no ref leads to yet, covered by the lease.
     pub(crate) async fn store(
         &self,
         operation: &Operation,
@@ -178,8 +180,8 @@ impl Lease {
         Ok(applied)
     }
 
-    /// Ends the lease, once refs lead to what it covers or the writer gave up. Where that cannot be
-    /// written, it ends by its time.
+    /// Ends the lease, once refs lead to the covered objects or the writer gave up. If the write
+    /// fails, the lease expires.
     pub(crate) async fn release(&self) {
         let refs = std::mem::take(&mut lock(&self.0.state).refs);
         let names = refs.into_iter().filter(|one| one.at.is_some()).map(|one| one.name);
@@ -208,11 +210,13 @@ impl Lease {
         Ok(!matches!(applied, Applied::Conflict(_)))
     }
 
-    /// Makes the lease hold on from now.
+    /// Renews the lease from now on.
     async fn renew(&self) {
         let (mut edits, mut blobs) = (Vec::new(), Vec::new());
         for one in &lock(&self.0.state).refs {
-            // A batch of the writer that is under way is newer, and stays.
+            // Skip a ref that a batch in progress creates. For the others the write is conditional:
+            // if the writer has stored a newer document, that one is renewed already and must not
+            // be replaced.
             let Some(at) = &one.at else { continue };
             let document = self.document(&one.tips);
             let to = Some(RefTarget::Blob(document.id()));
@@ -234,7 +238,8 @@ impl Lease {
         }
     }
 
-    /// Renews the lease on a thread of its own: the writer's may be blocked by a stream that pauses.
+    /// Renews the lease on a separate thread, because the writer's thread may be blocked by a slow
+    /// stream.
     fn renew_meanwhile(&self) {
         let (stop, lease) = (Arc::clone(&self.0.stop), Arc::downgrade(&self.0));
         let renewal = move || {
@@ -246,17 +251,18 @@ impl Lease {
                     return;
                 }
                 drop(is_over);
+                // Weak, so that the thread does not keep a dropped lease alive.
                 let Some(inner) = Weak::upgrade(&lease) else { return };
                 block_on(Lease(inner).renew());
                 is_over = lock(&stop.is_over);
             }
         };
-        // Without the thread the lease holds for its time after the last batch.
+        // If no thread can be started, the lease expires ten minutes after the last batch.
         let _ = std::thread::Builder::new().name("tract-lease".to_owned()).spawn(renewal);
     }
 }
 
-/// Returns the leases that have ended.
+/// Returns the expired leases.
 pub(crate) async fn expired(repo: &Repo) -> Result<Vec<(RefName, RefTarget)>> {
     let leases = repo.store().list_refs(repo.name(), RefName::leases()).await?;
     let keys: Vec<BlobKey> =
@@ -272,7 +278,7 @@ pub(crate) async fn expired(repo: &Repo) -> Result<Vec<(RefName, RefTarget)>> {
             Some(Ok(document)) => {
                 document.until > now && !document.process.is_some_and(|holder| holder.is_gone())
             }
-            // One of a later version: what it says is not known here, so it holds.
+            // A document of a later version cannot be judged here, so the lease is valid.
             Some(Err(_)) => true,
             None => false,
         };
@@ -283,7 +289,7 @@ pub(crate) async fn expired(repo: &Repo) -> Result<Vec<(RefName, RefTarget)>> {
     Ok(expired)
 }
 
-/// Deletes the leases that have ended; one that is renewed meanwhile stays.
+/// Deletes the expired leases. One that is renewed at the same time stays.
 pub(crate) async fn delete_expired(repo: &Repo) -> Result<()> {
     let operation = Operation::begin()?;
     for (name, target) in expired(repo).await? {

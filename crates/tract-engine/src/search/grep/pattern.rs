@@ -80,8 +80,8 @@ impl GrepPattern {
         }
     }
 
-    /// Returns whether a stored content may match, before it is parsed. Most contents have none of
-    /// the needles.
+    /// Returns whether a stored content may match, before it is parsed. Most contents contain no
+    /// needle.
     ///
     /// Needles consist of letters only. No rule of [`text`](super::text) joins or creates letters,
     /// and JSON writes them literally except as `\u` escapes, so contents with such escapes have to

@@ -229,7 +229,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Returns whether the index is unchanged since it was read, so that damage is no race.
+    /// Returns whether the index is unchanged since it was read, so that damage is not a race.
     pub(super) async fn is_current(&self) -> Result<bool> {
         self.state.is_current(self.repo).await
     }

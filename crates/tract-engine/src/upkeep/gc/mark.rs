@@ -1,4 +1,4 @@
-//! What is needed: everything that refs, documents and young entries of the ref log lead to.
+//! The mark phase: finds everything that refs, documents and young ref log entries lead to.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -17,18 +17,18 @@ use crate::history::reach::{changes_of, links};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// Entries of the log that are read together.
+/// Number of log entries that are read together.
 const LOG_PAGE: usize = 4096;
-/// Entries that are read first where few are expected, while others write.
+/// Number of entries read first when few are expected, during the sweep.
 const NEW_ENTRIES: usize = 32;
-/// Commits asked for in one page of a walk: few at first, for the many short forks.
+/// Number of commits in a page of a walk: few at first, because many forks are short.
 const PAGES: [usize; 2] = [32, 4096];
-/// Documents that are read together.
+/// Number of documents that are read together.
 const DOCUMENTS: usize = 64;
-/// Progress is reported after so many commits.
+/// Number of commits between progress reports.
 const REPORT: u64 = 4096;
 
-/// What is needed so far. An object takes 32 bytes: half of its id, and the reason.
+/// The objects known to be needed. Each takes about 32 bytes: half of its id, and the reason.
 pub(super) struct Marks<'a> {
     repo: &'a Repo,
     progress: Option<OnGc>,
@@ -36,18 +36,19 @@ pub(super) struct Marks<'a> {
     toolsets: HashMap<ToolsetId, FirstSight>,
     /// Toolsets whose schemas are marked.
     read: HashSet<ToolsetId>,
-    /// Each tool and schema that a needed commit has in force, and the first such commit.
+    /// For each tool, the schemas that needed commits use, with the first such commit.
     tools: HashMap<ToolId, Vec<(BlobId, FirstSight)>>,
     commits: u64,
-    /// Leases that hold no more.
+    /// Expired leases, which keep nothing.
     expired: HashSet<RefName>,
 }
 
-/// The first commit that has a list of tools in force, and when it was made; `None` where the list
-/// is only the active part of one.
+/// Creation time and id of the first commit that has a toolset in force; `None` if it is only used
+/// as the active part of another one.
 type FirstSight = Option<(i64, CommitId)>;
 
-/// Half of an id: two objects that begin alike are not found in practice.
+/// Returns the first half of an id. 128 bits are enough to tell objects apart: a collision takes
+/// about 2^64 objects.
 fn key(id: &[u8; 32]) -> u128 {
     let (half, _) = id.split_first_chunk::<16>().expect("an id has 32 bytes");
     u128::from_be_bytes(*half)
@@ -67,12 +68,12 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Leaves out leases that hold no more.
+    /// Ignores expired leases.
     pub(super) fn pass_over(&mut self, leases: Vec<(RefName, RefTarget)>) {
         self.expired.extend(leases.into_iter().map(|(name, _)| name));
     }
 
-    /// Returns why an object is needed; `None` when it is not.
+    /// Returns why an object is needed; `None` if it is not marked.
     pub(super) fn reason(&self, object: &ObjectId) -> Option<KeptBy> {
         self.marked.get(&key(object.as_bytes())).copied()
     }
@@ -87,7 +88,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks what refs lead to: branches and tags, then documents.
+    /// Marks everything that refs lead to: branches and tags, then documents.
     pub(super) async fn refs(&mut self) -> Result<()> {
         let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
         let (mut heads, mut pinned, mut documents) = (Vec::new(), Vec::new(), Vec::new());
@@ -117,7 +118,8 @@ impl<'a> Marks<'a> {
         self.schemas(KeptBy::Written).await
     }
 
-    /// Marks what entries of the log since a time lead to. What an older entry led to may be gone.
+    /// Marks everything that log entries since a time lead to. Objects of older entries may already
+    /// be deleted.
     pub(super) async fn log(&mut self, since: i64) -> Result<()> {
         let mut before = None;
         loop {
@@ -125,10 +127,10 @@ impl<'a> Marks<'a> {
             let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
             let is_last = page.len() < LOG_PAGE;
             before = page.last().map(|entry| entry.seq);
-            // Clocks of several machines differ: an entry may be younger than the one after it.
+            // Clocks of different machines differ, so an entry may be younger than a later one.
+            // Stop only after a page without any young entry.
             let any = page.iter().any(|entry| entry.note.at >= since);
-            // What a lease kept is not needed once it has ended, and neither are earlier positions of
-            // the search index.
+            // Objects of an ended lease and earlier positions of the search index are not needed.
             let is_needed = |entry: &LogEntry| {
                 let is_passing = entry.name.is_lease() || entry.name.is_search_index();
                 entry.note.at >= since && !is_passing
@@ -141,8 +143,8 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks what entries after one lead to, which was the newest before. Costs what they wrote, and
-    /// no more: others write meanwhile, and what they write then has to be marked again.
+    /// Marks everything that log entries after `after` lead to. The cost depends only on those
+    /// entries, so that the collection keeps up with concurrent writers.
     pub(super) async fn moves(&mut self, after: u64) -> Result<()> {
         let (mut before, mut limit) = (None, NEW_ENTRIES);
         loop {
@@ -159,8 +161,9 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks what entries lead to, the oldest first: each commit that was appended continues a marked
-    /// one, so all of them are read together.
+    /// Marks everything that entries lead to, the oldest first: an appended commit usually
+    /// continues a marked one, so its history is not walked, and all such commits are read
+    /// together.
     async fn entries(
         &mut self,
         entries: impl Iterator<Item = LogEntry>,
@@ -201,7 +204,7 @@ impl<'a> Marks<'a> {
         self.documents(&documents, reason).await
     }
 
-    /// Marks documents and all whose ids are written in them.
+    /// Marks documents and all objects whose ids appear in them.
     async fn documents(&mut self, ids: &[BlobId], reason: KeptBy) -> Result<()> {
         let new: Vec<BlobKey> = ids
             .iter()
@@ -211,7 +214,7 @@ impl<'a> Marks<'a> {
         for chunk in new.chunks(DOCUMENTS) {
             let found = self.repo.store().blobs(self.repo.name(), chunk).await?;
             let named = found.iter().flatten().flat_map(|blob| ids_in(blob.bytes()));
-            // In an order of their own: equal stores are read by equal calls.
+            // Sorted, so that equal stores are read by equal calls.
             let named: BTreeSet<[u8; 32]> = named.collect();
             let commits: Vec<CommitId> = named.iter().copied().map(CommitId::from_bytes).collect();
             let commits = self.repo.store().commits(self.repo.name(), &commits).await?;
@@ -226,8 +229,8 @@ impl<'a> Marks<'a> {
         Ok(())
     }
 
-    /// Marks a commit and all that it leads to. What lies before a commit on its line, `until`, is
-    /// marked already and not read.
+    /// Marks a commit and everything that it leads to. The history up to `until`, an ancestor, is
+    /// already marked and not read.
     async fn history(
         &mut self,
         id: CommitId,
@@ -256,7 +259,8 @@ impl<'a> Marks<'a> {
         Ok(())
     }
 
-    /// Marks what a commit links to; gives the commits among it that are not marked, its parent apart.
+    /// Marks everything that a commit links to. Returns its unmarked linked commits except its
+    /// parent.
     async fn needs(&mut self, commit: &Commit, reason: KeptBy) -> Result<Vec<CommitId>> {
         self.commit(commit, reason);
         let (store, name) = (self.repo.store(), self.repo.name());
@@ -294,7 +298,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks the toolsets met so far and their schemas.
+    /// Marks the toolsets found so far and their schemas.
     async fn schemas(&mut self, reason: KeptBy) -> Result<()> {
         let new: Vec<(ToolsetId, FirstSight)> = self
             .toolsets
@@ -307,7 +311,7 @@ impl<'a> Marks<'a> {
             let found = self.repo.store().toolsets(self.repo.name(), &ids).await?;
             for ((id, first), toolset) in chunk.iter().zip(found) {
                 self.read.insert(*id);
-                // A document's id may be of something else.
+                // The id may come from a document and belong to another type of object.
                 let Some(toolset) = toolset else { continue };
                 self.mark(id.as_bytes(), reason);
                 for entry in toolset.entries() {
@@ -329,7 +333,7 @@ impl<'a> Marks<'a> {
         self.tools.get(&tool).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns the rows of the tool index that needed commits call for.
+    /// Returns the rows that the tool index must have for the needed commits.
     pub(super) async fn tool_rows(&self, tool: ToolId) -> Result<Vec<ToolRow>> {
         let mut rows = Vec::new();
         for (schema, first) in self.rows_of(tool) {
@@ -347,7 +351,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Turns the lack of something that is needed into damage: nothing may be deleted then.
+/// Converts a missing object into damage: it is needed, so nothing may be deleted.
 fn needed(error: tract_core::StoreError) -> Error {
     match &error.kind {
         StoreErrorKind::Missing { object } => Error::Damaged {

@@ -7,10 +7,10 @@ use crate::history::reach::{changes_of, commit_id, links};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// Commits that are read together.
+/// Number of commits that are read together.
 const CHUNK: usize = 512;
 
-/// Sorts commits so that each comes before all that it links to.
+/// Sorts commits so that each comes before everything that it links to.
 pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64)>) -> Result<()> {
     let (store, name) = (repo.store().as_ref(), repo.name());
     let ids: Vec<CommitId> = commits.iter().filter_map(|(object, _)| commit_id(*object)).collect();
@@ -19,7 +19,7 @@ pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64
     for (number, id) in (0u32..).zip(&ids) {
         numbers.insert(*id, number);
     }
-    // What each links to, one after another, and where the links of each end.
+    // The links of all commits, concatenated, and for each commit the end of its links.
     let mut targets: Vec<u32> = Vec::with_capacity(ids.len());
     let mut ends: Vec<usize> = Vec::with_capacity(ids.len());
     let mut children: Vec<u32> = vec![0; ids.len()];
@@ -61,7 +61,7 @@ pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64
             }
         }
     }
-    // Ids are hashes of what they link to, so no commit is left in a circle.
+    // Ids are hashes of linked ids, so links cannot form a cycle, and every commit was ordered.
     *commits = ordered;
     Ok(())
 }

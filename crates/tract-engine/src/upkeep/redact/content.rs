@@ -1,27 +1,26 @@
-//! What a message says, with marks in the place of its secrets.
+//! Replaces the secrets of a message with marks.
 
 use tract_core::{Content, ImageSource, JsonText, Part};
 use tract_secrets::{Scanner, SecretKind};
 
 use crate::plan::json_string;
 
-/// A content without its secrets.
+/// A content with its secrets replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedactedContent {
-    /// The content, with a mark in the place of each secret.
+    /// The content, with a mark in place of each secret.
     pub content: Content,
     /// The kinds of the secrets that were replaced, in order.
     pub kinds: Vec<SecretKind>,
 }
 
-/// Replaces the secrets of a content; `None` when it has none.
+/// Replaces the secrets of a content; `None` if it contains no secrets.
 ///
 /// # Behavior
-/// - Texts, reasoning, arguments of calls, results, artifacts, notes and addresses of pictures are
-///   searched.
-/// - Names and ids of calls, pictures that are carried, signatures and encrypted content stay as they
-///   are. Reasoning whose text changes loses its signature, which would no longer be valid.
+/// - Searches texts, reasoning, arguments of calls, results, artifacts, notes and URLs of images.
+/// - Leaves names and ids of calls, embedded images, signatures and encrypted content unchanged.
+///   Reasoning whose text changes loses its signature, which would be invalid.
 ///
 /// ```
 /// use tract_core::Content;
@@ -43,10 +42,11 @@ pub fn redact_content(content: &Content, scanner: &Scanner) -> Option<RedactedCo
     Some(RedactedContent { content, kinds })
 }
 
-/// Replaces texts of a content by what `replace` makes of them; `None` when it changes nothing.
-/// `replace` receives each text and whether it is JSON, and returns what replaces it.
+/// Replaces texts of a content; `None` if nothing changes. `replace` receives each text and whether
+/// it is JSON, and returns the new text, or `None` to leave it.
 ///
-/// A note that is no JSON after the replacement becomes a JSON text of what was left.
+/// If a note is not valid JSON after the replacement, it is stored as a JSON string of the new
+/// text.
 pub fn redact_with(
     content: &Content,
     replace: &mut dyn FnMut(&str, bool) -> Option<String>,

@@ -1,27 +1,28 @@
-//! The process that holds a lease, so that a collector on the same machine sees when it is gone.
+//! Identifies the process that holds a lease, so that a collector on the same machine notices its
+//! end.
 
 use serde::{Deserialize, Serialize};
 
-/// A process. Ids of processes are given out again, and containers count by themselves, so it is
-/// known by its start and by the namespace that its id belongs to as well.
+/// A process. Process ids are reused, and containers number their processes separately, so it is
+/// identified by its start time and its id namespace as well.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Process {
-    /// The machine since its start, the namespace of its processes, and the user.
+    /// Boot id of the machine, process namespace and user.
     space: String,
     id: u32,
-    /// When it was started, as the system counts.
+    /// Start time in the unit of the system.
     started: u64,
 }
 
 impl Process {
-    /// Returns this process; `None` where the system does not tell others about it.
+    /// Returns the current process; `None` if the system does not provide the information.
     pub(super) fn of_this() -> Option<Self> {
         let id = std::process::id();
         Some(Self { space: system::space()?, id, started: system::started(id)? })
     }
 
-    /// Whether the process is known to have ended. Of another machine, container or user nothing is
-    /// known.
+    /// Returns whether the process is known to have ended. Nothing is known about processes of
+    /// another machine, container or user, so they count as running.
     pub(super) fn is_gone(&self) -> bool {
         system::space().is_some_and(|space| space == self.space)
             && system::started(self.id) != Some(self.started)
@@ -36,7 +37,7 @@ mod system {
     pub(super) fn space() -> Option<String> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-        // Processes of other users may be hidden.
+        // Processes of other users may be hidden, and would look as if they had ended.
         let user = fs::metadata("/proc/self").ok()?.uid();
         Some(format!("{} {} {user}", boot.trim(), namespace.display()))
     }
@@ -44,7 +45,7 @@ mod system {
     /// Returns when a process was started; `None` when it has ended.
     pub(super) fn started(id: u32) -> Option<u64> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name, in parentheses, may contain anything.
+        // The process name, in parentheses, may contain any character.
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         let has_ended = matches!(fields.next()?, "Z" | "X");
