@@ -1,40 +1,40 @@
-//! What a commit says of the answer of a model that it is, or is a part of: tokens, ids, model.
+//! Facts about a model's answer that a commit carries: tokens, ids, model.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use tract_core::{BlobId, Commit, CommitId, JsonText};
 
-/// What a commit says next to its message: members of its metadata that imports, recordings and runs
-/// write, and the model of its generation config.
+/// Facts in the metadata of a commit, which imports, recordings and runs write, and the model of
+/// its generation config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AnswerFacts {
-    /// The model that the generation config names, else the metadata.
+    /// The model named by the generation config, else by the metadata.
     pub model: Option<String>,
-    /// The provider's id of the API message. Several commits may be parts of one.
+    /// The provider's id of the API message. Several commits can be parts of the same message.
     pub message_id: Option<String>,
     /// The provider's id of the request.
     pub request_id: Option<String>,
-    /// Why the answer ended, in the provider's word.
+    /// The provider's stop reason.
     pub stop_reason: Option<String>,
-    /// Its tokens, as far as they are known.
+    /// Tokens of the request and the answer, as far as they are known.
     pub usage: Option<AnswerTokens>,
-    /// What put a user's message into the conversation, where the user did not type it.
+    /// The source of a user message that the user did not type.
     pub injected: Option<String>,
-    /// Whether it repeats a message of before a compaction.
+    /// Whether it repeats a message from before a compaction.
     pub is_copied_context: bool,
 }
 
-/// Tokens of one request and its answer; absent where the provider did not report them.
+/// Tokens of one request and its answer; `None` if the provider did not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct AnswerTokens {
-    /// All of the request, what a cache had included.
+    /// Tokens of the whole request, cached ones included.
     #[serde(rename = "input_tokens")]
     pub input: Option<u64>,
-    /// The answer.
+    /// Tokens of the answer.
     #[serde(rename = "output_tokens")]
     pub output: Option<u64>,
     /// Tokens of the request that were read from a cache.
@@ -43,13 +43,13 @@ pub struct AnswerTokens {
     /// Tokens of the request that were written to a cache.
     #[serde(rename = "cache_write_tokens")]
     pub cache_write: Option<u64>,
-    /// Tokens of `cache_write` that were written for an hour; the others are for five minutes.
+    /// Tokens of `cache_write` with a lifetime of one hour; the others have five minutes.
     #[serde(rename = "cache_write_1h_tokens")]
     pub cache_write_1h: Option<u64>,
 }
 
 impl AnswerTokens {
-    /// Returns the tokens of the request that no cache had and none got.
+    /// Returns the tokens of the request that were neither read from nor written to a cache.
     pub fn uncached(&self) -> Option<u64> {
         let cached = self.cache_read.unwrap_or_default();
         let written = self.cache_write.unwrap_or_default();
@@ -57,12 +57,11 @@ impl AnswerTokens {
     }
 }
 
-/// The answers that were met, to recognize an answer that several conversations have: a fork or a
-/// session that was continued in another file repeats the commits of its beginning, under other times
-/// and ids.
+/// Recognizes answers that occur in several conversations. A fork, or a session that was continued
+/// in another file, repeats the commits of its beginning with other times and ids.
 ///
-/// Two commits are of one answer when they have the same provider's id of the message and are in one
-/// conversation, or have the same content and tokens. The id alone does not prove it between
+/// Two commits belong to one answer if they have the same message id of the provider, and are in
+/// one conversation or have the same content and tokens. The id alone is not enough between
 /// conversations: some servers number their answers from 1.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerIds {
@@ -71,8 +70,8 @@ pub struct AnswerIds {
 }
 
 impl AnswerIds {
-    /// Returns the number under which the answer was filed that a commit is a part or a copy of. `root`
-    /// is the first commit of the conversation, `content` that of the commit.
+    /// Returns the number of the answer that a commit is part or a copy of. `root` is the first
+    /// commit of the conversation, `content` the content of the commit.
     pub fn find(
         &self,
         root: CommitId,
@@ -86,7 +85,7 @@ impl AnswerIds {
         number.copied()
     }
 
-    /// Files a commit as a part of the answer with this number.
+    /// Records a commit as part of the answer with this number.
     pub fn add(
         &mut self,
         root: CommitId,
@@ -115,7 +114,7 @@ struct Metadata {
 }
 
 impl AnswerFacts {
-    /// Reads what a commit says. Metadata in another shape says nothing.
+    /// Returns the facts of a commit. Metadata of another shape is ignored.
     pub fn of(commit: &Commit) -> Self {
         #[derive(Deserialize)]
         struct Config {

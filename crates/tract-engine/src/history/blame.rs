@@ -1,4 +1,4 @@
-//! Blame: which commits made each message of a context what it is.
+//! Blame: the commits that made each message of a context what it is.
 
 use tract_compile::{IdMap, IdSet, appended, resolved};
 use tract_core::store::Walk;
@@ -14,7 +14,7 @@ use crate::repo::error::Result;
 pub struct BlameEntry {
     /// The message's number in the context, from 1: the `n` of `#n` in a revision.
     pub number: usize,
-    /// The message's slot: its lasting name.
+    /// The message's slot, its permanent name.
     pub slot: CommitId,
     /// The commit whose content is shown.
     pub version: CommitId,
@@ -30,19 +30,19 @@ pub struct BlameEntry {
 pub struct BlameCommit {
     /// The commit; its origin names the author.
     pub commit: Commit,
-    /// Its action.
+    /// Its effect on the message.
     pub action: BlameAction,
 }
 
-/// The action of a commit on a message.
+/// The effect of a commit on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BlameAction {
-    /// It recorded the message.
+    /// It added the message.
     Added,
-    /// It replaced what the message says.
+    /// It replaced the content of the message.
     Edited,
-    /// It set how much the message matters.
+    /// It set the priority of the message.
     Marked,
     /// It wrote the message as a summary, or hid it under one.
     Summarized,
@@ -50,12 +50,12 @@ pub enum BlameAction {
     Reverted,
     /// It merged what another branch did to the message.
     Merged,
-    /// Something that a later version of tract knows.
+    /// An action of a later version of tract.
     Other,
 }
 
 impl BlameAction {
-    /// Returns the stable code.
+    /// Returns the stable code of the action.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -81,9 +81,9 @@ impl BlameAction {
     }
 }
 
-/// Finds the commits that made each message of a context what it is: those along first parents
-/// that concern it, and of a message that a merge brought, the commits that added and last edited
-/// and marked it on the other branch.
+/// Returns the commits that made each message of a context what it is: the commits along first
+/// parents that change it and, for a message that a merge took over, the commits that added, last
+/// edited and last marked it on the other branch.
 ///
 /// # Errors
 /// When a commit is not stored, or the store fails.
@@ -123,7 +123,7 @@ pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
         let mut seen: IdSet<CommitId> = commits.iter().map(|known| known.commit.id()).collect();
         named.retain(|id| seen.insert(*id));
         if !named.is_empty() {
-            // A slot is a name: its commit need not be stored.
+            // The commit of a slot is only a name and may not be stored.
             let elsewhere = repo.store().commits(repo.name(), &named).await?;
             let elsewhere = elsewhere.into_iter().flatten().map(|commit| {
                 let action = BlameAction::of(&commit);
@@ -142,10 +142,11 @@ pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
     Ok(entries)
 }
 
-/// Returns the lasting name of the message that a commit added, edited or wrote as a summary.
+/// Returns the slot of the message that a commit added, edited or wrote as a summary.
 ///
 /// # Errors
-/// [`Refusal::NoMessage`] when it did none of these; when it is not stored, or the store fails.
+/// [`Refusal::NoMessage`] when it did none of these; when the commit is not stored, or the store
+/// fails.
 pub async fn slot_of(repo: &Repo, version: CommitId) -> Result<CommitId> {
     let commit = repo.require_commit(version).await?;
     own_slot(version, &changes(repo, &commit).await?).ok_or_else(|| {
@@ -153,7 +154,7 @@ pub async fn slot_of(repo: &Repo, version: CommitId) -> Result<CommitId> {
     })
 }
 
-/// Returns whether a commit changes something about a message.
+/// Returns whether a commit changes a message.
 ///
 /// # Errors
 /// When its list of changes cannot be read.
@@ -161,7 +162,7 @@ pub async fn concerns(repo: &Repo, commit: &Commit, slot: CommitId) -> Result<bo
     Ok(slots(repo, commit).await?.contains(&slot))
 }
 
-/// Returns the messages that a commit changes, each once.
+/// Returns the messages that a commit changes, without duplicates.
 async fn slots(repo: &Repo, commit: &Commit) -> Result<Vec<CommitId>> {
     let changes = changes(repo, commit).await?;
     let mut seen = IdSet::default();
@@ -169,9 +170,9 @@ async fn slots(repo: &Repo, commit: &Commit) -> Result<Vec<CommitId>> {
     Ok(slots.filter(|slot| seen.insert(*slot)).collect())
 }
 
-/// Returns what a commit changes, with its own id for `.`; an append adds a row.
+/// Returns the changes of a commit, with its own id in place of `.`. An append adds a row.
 async fn changes(repo: &Repo, commit: &Commit) -> Result<Vec<Change>> {
-    // Where the row is does not matter here.
+    // The position of the row does not matter here.
     let mut changes: Vec<Change> =
         appended(&tract_compile::View::empty(), commit).into_iter().collect();
     changes.extend(repo.changes(commit).await?);

@@ -1,28 +1,28 @@
-//! The graph next to a log: which line each commit is on, drawn with `*`, `|`, `/`, `\` and `_`.
+//! The graph next to a log: shows the branch of each commit with `*`, `|`, `/`, `\` and `_`.
 //!
-//! Pure layout over ids and parents; color and text are the terminal's business.
+//! Pure layout of ids and parents. Colors and text are left to the terminal code.
 
 use std::collections::{HashMap, HashSet};
 
 use tract_core::CommitId;
 
-/// One character of a graph, and its line.
+/// One character of a graph, and the line it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Glyph {
     /// `*`, `|`, `/`, `\`, `_` or a space.
     pub symbol: char,
-    /// The number of the line, for its color: lines are numbered as they first appear, from 0.
+    /// The number of the line, for its color. Lines are numbered from 0 in order of appearance.
     pub line: usize,
 }
 
 const SPACE: Glyph = Glyph { symbol: ' ', line: 0 };
 
-/// One row of the graph: a commit's own, or one that leads from a commit to the next.
+/// One row of the graph: the row of a commit, or one that connects two commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphRow {
     /// The characters from the left, without trailing spaces.
     pub glyphs: Vec<Glyph>,
-    /// The commit that the row is of: its place in what was laid out.
+    /// The commit of this row, as an index into the laid out commits.
     pub commit: Option<usize>,
 }
 
@@ -33,26 +33,26 @@ impl GraphRow {
     }
 }
 
-/// One line going down the page: the commit that it comes to next.
+/// A line going down the page, and the commit that it reaches next.
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     next: CommitId,
     line: usize,
 }
 
-/// A graph under way: takes one commit after the other and gives the rows of each, so that memory
-/// holds the lines that are open, not the history.
+/// An incremental layout: takes one commit at a time and returns its rows. Keeps only the open
+/// lines in memory, not the history.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     lanes: Vec<Option<Lane>>,
     lines: usize,
 }
 
-/// Takes the rows of a commit, one after the other.
+/// Receives the rows of a commit one at a time.
 type OnRow<'a> = dyn FnMut(GraphRow) + 'a;
 
 /// Lays out commits, given newest first with their parents; no commit may precede one of its
-/// children. Parents that are not given run off the lower end.
+/// children. Lines to parents that are not given run off the lower end.
 ///
 /// ```
 /// use tract_core::CommitId;
@@ -64,7 +64,7 @@ type OnRow<'a> = dyn FnMut(GraphRow) + 'a;
 /// ```
 ///
 /// # Complexity
-/// Linear in the commits times the lines that are drawn next to each other.
+/// Linear in the commits times the number of parallel lines.
 pub fn layout(commits: &[(CommitId, Vec<CommitId>)]) -> Vec<GraphRow> {
     let mut layout = Layout::default();
     let mut rows = Vec::new();
@@ -75,20 +75,20 @@ pub fn layout(commits: &[(CommitId, Vec<CommitId>)]) -> Vec<GraphRow> {
 }
 
 impl Layout {
-    /// Begins with no lines.
+    /// Returns a layout without lines.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next commit, under the number `place`, and gives its rows.
+    /// Adds the next commit, numbered `place`, and returns its rows.
     pub fn add(&mut self, place: usize, id: CommitId, parents: &[CommitId]) -> Vec<GraphRow> {
         let mut rows = Vec::new();
         self.draw(place, id, parents, &mut |row| rows.push(row));
         rows
     }
 
-    /// Takes the next commit, under the number `place`, and gives its rows one at a time: where
-    /// thousands of lines meet, they are too many and too wide to be held together.
+    /// Adds the next commit, numbered `place`, and passes its rows on one at a time. Where
+    /// thousands of lines meet, the rows are too many and too wide to be kept in memory together.
     pub fn draw(&mut self, place: usize, id: CommitId, parents: &[CommitId], each: &mut OnRow<'_>) {
         let lanes = self.lanes.iter().enumerate();
         let coming = lanes.filter(|(_, at)| at.is_some_and(|at| at.next == id));
@@ -114,7 +114,7 @@ impl Layout {
         push(row, Some(place), each);
 
         let line = self.lanes[own].map_or(0, |lane| lane.line);
-        // Edges to further parents are drawn while the own lane still continues from the commit.
+        // Draw the edges to further parents while the commit's own lane still continues below it.
         self.lanes[own] = parents.first().map(|parent| Lane { next: *parent, line });
         for parent in parents.iter().skip(1) {
             let there =
@@ -143,7 +143,7 @@ impl Layout {
         self.lines - 1
     }
 
-    /// Returns the first free lane from `from` on, making one at the end when all are taken.
+    /// Returns the first free lane at or after `from`, appending one if all are taken.
     fn free(&mut self, from: usize) -> usize {
         let found = (from..self.lanes.len()).find(|lane| self.lanes[*lane].is_none());
         found.unwrap_or_else(|| {
@@ -152,14 +152,14 @@ impl Layout {
         })
     }
 
-    /// Returns a row in which every lane goes straight on.
+    /// Returns a row in which every lane continues straight down.
     fn bars(&self) -> Vec<Glyph> {
         let bar = |at: &Option<Lane>| at.map_or(SPACE, |at| Glyph { symbol: '|', line: at.line });
         self.lanes.iter().flat_map(|at| [bar(at), SPACE]).collect()
     }
 
-    /// Leads from lane `from` to lane `to`, which is left of it: one row for neighbors, two for any
-    /// other distance.
+    /// Draws an edge from lane `from` to lane `to` on its left: one row for neighbors, two
+    /// otherwise.
     fn slant_left(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 - 1, '/', line);
@@ -174,7 +174,7 @@ impl Layout {
         push(row, None, each);
     }
 
-    /// Leads from the commit in lane `from` to lane `to`, which is right of it.
+    /// Draws an edge from the commit in lane `from` to lane `to` on its right.
     fn edge_right(&self, from: usize, to: usize, line: usize, each: &mut OnRow<'_>) {
         let mut row = self.bars();
         set(&mut row, from * 2 + 1, '\\', line);
@@ -204,10 +204,10 @@ fn set(row: &mut Vec<Glyph>, column: usize, symbol: char, line: usize) {
     row[column] = Glyph { symbol, line };
 }
 
-/// Orders commits so that every child precedes its parents and a line is followed as far as
-/// it goes before another one is begun; `heads` come in the order given.
+/// Orders commits so that every child precedes its parents, and a line is followed as far as
+/// possible before the next one starts. `heads` keep their order.
 ///
-/// What a head leads to but `commits` does not hold is left out.
+/// Ancestors of the heads that are not in `commits` are left out.
 ///
 /// # Complexity
 /// Linear in the commits.

@@ -26,8 +26,8 @@ use crate::repo::error::Result;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct GrepOptions {
-    /// Only messages of these kinds; all when empty. A tool definition has no kind and is left out
-    /// if there are any.
+    /// Only messages of these kinds; all when empty. Tool definitions are left out if a kind is
+    /// given.
     pub kinds: Vec<Kind>,
     /// Only calls of this tool, its results, and its definition.
     pub tool: Option<String>,

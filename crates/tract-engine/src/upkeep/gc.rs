@@ -69,7 +69,7 @@ impl GcOptions {
         Self::default()
     }
 
-    /// Sets the age up to which ref log entries keep what they lead to.
+    /// Sets the age up to which ref log entries keep the objects that they lead to.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;

@@ -97,8 +97,8 @@ pub struct PruneReport {
 ///   and pins stay, and so do all commits that they lead to.
 /// - Also deletes the import documents of such branches, and of branches that no longer exist, so
 ///   that the same recording can be imported again.
-/// - A commit without a time counts as its parent's, and as 0 at a root: an import whose recordings
-///   have no times counts as old.
+/// - A commit without a time counts as its parent's, and as 0 at a root, so an import whose
+///   recordings lack times counts as old.
 /// - Commits stay until [`gc`](crate::gc()) finds them unreachable; until then one undo restores
 ///   all branches.
 /// - A branch that moves during the call is checked again.

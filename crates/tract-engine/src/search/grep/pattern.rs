@@ -171,7 +171,7 @@ impl GrepPatternBuilder {
 }
 
 /// Returns the needles: the longest run of letters of each prefix that a match can start with.
-/// `None` if a prefix has no such run.
+/// `None` if a prefix lacks such a run.
 fn needles(parsed: &Hir) -> Option<Vec<Finder<'static>>> {
     let prefixes = Extractor::new().extract(parsed);
     let prefixes = prefixes.literals().filter(|found| found.len() <= MAX_NEEDLES)?;

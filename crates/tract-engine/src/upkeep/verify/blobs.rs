@@ -1,25 +1,25 @@
-//! Which blobs were checked, in a few bytes for each of millions.
+//! The set of checked blobs, in a few bytes per blob, for millions of blobs.
 
 use std::collections::{HashMap, HashSet};
 
 use hashbrown::HashTable;
 use tract_core::{BlobId, Kind};
 
-/// Set in the number of a kind when the blob is one text.
+/// Flag in a kind number: the content is a single text.
 const ONE_TEXT: u32 = 1 << 31;
-/// The blob was read, but as content of no kind.
+/// Kind number of a blob that was read, but not as content.
 const NO_KIND: u32 = ONE_TEXT - 1;
 
 /// The blobs that were read, each with the kind that it was first read as content of.
 ///
-/// Half of an id tells blobs apart: to make two that begin alike takes 2^64 hashes, and all that it
-/// would bring about is that the second one is only hashed by the store's own check.
+/// Blobs are told apart by half of their id. It takes 2^64 hashes to construct two with the same
+/// half, and then the second one is only hashed by the store's own check.
 #[derive(Debug, Default)]
 pub(super) struct CheckedBlobs {
     places: HashTable<u32>,
     heads: Vec<[u8; 16]>,
     kinds: Vec<u32>,
-    /// The blobs that were read as content of a further kind.
+    /// The blobs that were read again as content of another kind.
     read_again: HashSet<(u32, u32)>,
     /// The number of each kind.
     numbers: HashMap<Kind, u32>,
@@ -35,7 +35,7 @@ fn hash(head: &[u8; 16]) -> u64 {
 }
 
 impl CheckedBlobs {
-    /// Returns how many different blobs there were.
+    /// Returns the number of different blobs.
     pub(super) fn count(&self) -> usize {
         self.forgotten + self.heads.len()
     }
@@ -45,13 +45,13 @@ impl CheckedBlobs {
         self.places.find(hash(head), is_it).copied()
     }
 
-    /// Takes down that a blob is read, as content of a kind or for itself; returns whether it was
-    /// not yet.
+    /// Records that a blob is read, as content of a kind or on its own. Returns whether it was not
+    /// read as that before.
     pub(super) fn is_new(&mut self, id: BlobId, kind: Option<&Kind>) -> bool {
         let number = kind.map(|kind| self.number(kind));
         let head = head(id);
         let Some(place) = self.find(&head) else {
-            // Beyond so many blobs each is read as often as it is linked to.
+            // Beyond 2^32 blobs, each is read every time it is linked to.
             let Ok(place) = u32::try_from(self.heads.len()) else { return true };
             self.heads.push(head);
             self.kinds.push(number.unwrap_or(NO_KIND));
@@ -93,7 +93,7 @@ impl CheckedBlobs {
         kind.is_some_and(|kind| kind & ONE_TEXT != 0)
     }
 
-    /// Forgets the blobs, except how many there were.
+    /// Drops the blobs but keeps their number.
     pub(super) fn forget(&mut self) {
         *self = Self { forgotten: self.count(), ..Self::default() };
     }

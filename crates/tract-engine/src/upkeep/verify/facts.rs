@@ -1,4 +1,4 @@
-//! What checking needs to know of each commit once its record was read: a few bytes instead.
+//! The facts about each commit that later checks need, in a few bytes instead of the whole record.
 
 use std::collections::HashMap;
 
@@ -10,37 +10,37 @@ use crate::history::counts::{count_append, is_shown_alone};
 use crate::history::reach::CommitGraph;
 use crate::history::turns::has_no_entries;
 
-/// It appends one row under its own name and changes nothing else: its record is not needed again
-/// to fold it.
+/// The commit appends one row under its own name and changes nothing else, so its record is not
+/// needed again to fold it.
 const APPEND: u8 = 1;
 /// An append that states a priority.
 const MARKED: u8 = 1 << 1;
 /// An append that answers a call.
 const ANSWERS: u8 = 1 << 2;
-/// It may say something of tool turns.
+/// The commit may have entries for the turn index.
 const TURNS: u8 = 1 << 3;
 /// An append whose row is shown.
 const SHOWN: u8 = 1 << 4;
-/// An append with tools of its own, next to those that were set to stay.
+/// An append with active tools of its own, in addition to those set permanently.
 const ACTIVE: u8 = 1 << 5;
 
-/// What a plain append says of its row.
+/// The row of a plain append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlainAppend {
     pub(super) is_marked: bool,
     pub(super) answers: Option<CallRef>,
 }
 
-/// What was noted of each commit, by number.
+/// The facts about each commit, by its number.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     flags: Vec<u8>,
-    /// The calls that plain appends answer: the number of the message, and which of its calls.
+    /// The calls that plain appends answer: the number of the message, and the index of the call.
     calls: HashMap<u32, (u32, u32)>,
 }
 
 impl Facts {
-    /// Takes down a commit that was read. `has_text_only` says that its content is one text.
+    /// Records the facts about a commit. `has_text_only` means that its content is a single text.
     pub(super) fn note(
         &mut self,
         graph: &mut CommitGraph,
@@ -89,7 +89,7 @@ impl Facts {
         self.flags(number) & APPEND != 0
     }
 
-    /// Returns what a commit says of its row, if it is a plain append.
+    /// Returns the row that a commit adds, if it is a plain append.
     pub(super) fn append(&self, graph: &CommitGraph, number: u32) -> Option<PlainAppend> {
         let flags = self.flags(number);
         if flags & APPEND == 0 {
@@ -106,7 +106,7 @@ impl Facts {
         Some(PlainAppend { is_marked: flags & MARKED != 0, answers })
     }
 
-    /// Adds a plain append to the counts of its line.
+    /// Adds a plain append to the counts of its history.
     pub(super) fn count(&self, number: u32, counts: &mut LineCounts) {
         let flags = self.flags(number);
         count_append(counts, flags & SHOWN != 0);

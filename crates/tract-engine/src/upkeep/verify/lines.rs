@@ -1,4 +1,4 @@
-//! The lines: shapes, folds, snapshots, rows of the turn index.
+//! Checks histories: shapes of commits, folds, snapshots, rows of the turn index.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use crate::history::reach::{BitSet, CommitGraph, FoldOrder, changes_of, damage, 
 use crate::history::turns::{self, TurnEntry, TurnsSinceRow};
 use crate::repo::Repo;
 
-/// Folds every line once, from its root on, and compares what is derived of it on the way.
+/// Folds every history once, starting from its root, and compares its derived data on the way.
 pub(super) struct Lines<'a> {
     repo: &'a Repo,
     reach: &'a CommitGraph,
     facts: &'a Facts,
     order: FoldOrder,
     rows: LineRows<'a>,
-    /// Where in the order the line began whose rows are those that are there.
+    /// Index in the order at which the history started whose rows are loaded.
     begun: usize,
     compiler: Compiler,
     snapshots: Stored,
     turn_rows: Stored,
-    /// What is known at commits that others continue, until the last of those is folded: only
-    /// where a derived row is still to come.
+    /// The states at commits with further continuations, until the last of them is folded. Only
+    /// kept while a derived row is still to come.
     ends: HashMap<u32, LineEnd>,
 }
 
-/// What is known of a line at its end; a part that damage keeps from being known is `None`.
+/// The state at the end of a history; `None` for a part that damage makes unknown.
 #[derive(Clone, Default)]
 struct LineEnd {
-    /// With what the rows show: only kept while a snapshot is still to come.
+    /// Including the contents of the rows. Only kept while a snapshot is still to come.
     folded: Option<FoldedLine>,
     /// Only kept while a row of the turn index is still to come.
     turns: Option<TurnsSinceRow>,
@@ -48,7 +48,7 @@ impl LineEnd {
     }
 }
 
-/// The derived rows of a kind: which commits have one, and which lead there.
+/// The derived rows of a kind: the commits that have one, and the commits that lead to one.
 struct Stored {
     kind: DerivedKind,
     commits: HashSet<u32>,
@@ -64,7 +64,7 @@ impl Stored {
         found: &mut Vec<Damage>,
     ) -> StoreResult<Self> {
         let listed = match repo.store().derived_commits(repo.name(), kind).await {
-            // Where the list is damaged, each commit is asked, and what is damaged is named.
+            // The list is damaged: look up each commit, so that damaged rows are named.
             Err(StoreError { kind: StoreErrorKind::Corrupt { .. }, .. }) => None,
             listed => listed?,
         };
@@ -91,7 +91,7 @@ impl Stored {
         Ok(Self { kind, commits, leading })
     }
 
-    /// Reads the row of a commit; `None` where it has none, or none any more.
+    /// Reads the row of a commit; `None` if it never had one or it was deleted.
     async fn row(&self, repo: &Repo, number: u32, commit: CommitId) -> StoreResult<Option<Bytes>> {
         if !self.commits.contains(&number) {
             return Ok(None);
@@ -112,7 +112,7 @@ impl<'a> Lines<'a> {
         let (snapshot, turn) = (DerivedKind::Snapshot, DerivedKind::Turn);
         let snapshots = Stored::find(repo, reach, &order, snapshot, found).await?;
         let turn_rows = Stored::find(repo, reach, &order, turn, found).await?;
-        // Without a cache, which could answer from what the write path remembered.
+        // No cache: it could return what the write path remembered instead of what is stored.
         let (store, counter) = (Arc::clone(repo.store()), Arc::new(ApproxCounter));
         let compiler = Compiler::with_cache(store, repo.name().clone(), counter, 0);
         let rows = LineRows::new(reach, facts);
@@ -120,19 +120,19 @@ impl<'a> Lines<'a> {
         Ok(Self { repo, reach, facts, order, rows, begun, compiler, snapshots, turn_rows, ends })
     }
 
-    /// Returns how many commits there are to fold.
+    /// Returns the number of commits to fold.
     pub(super) fn count(&self) -> usize {
         self.order.numbers.len()
     }
 
-    /// Folds the commits from this place of the order on; returns how many.
+    /// Folds the next commits in the order, from `start`; returns their number.
     pub(super) async fn fold(
         &mut self,
         start: usize,
         objects: &mut Objects<'_>,
     ) -> StoreResult<usize> {
         let chunk: Vec<u32> = self.order.numbers.iter().skip(start).take(CHUNK).copied().collect();
-        // Of most commits all that counts was noted when they were hashed.
+        // The facts noted during hashing are enough for most commits; read only the others.
         let again = chunk.iter().copied().filter(|number| self.is_read_again(*number));
         let ids: Vec<CommitId> = again.filter_map(|number| self.reach.id(number)).collect();
         let read = if ids.is_empty() { Vec::new() } else { objects.commits(&ids).await? };
@@ -161,8 +161,8 @@ impl<'a> Lines<'a> {
         self.turn_rows.leading.contains(number) && self.facts.may_say_of_turns(number)
     }
 
-    /// Returns how many of these commits follow one another with nothing to compare and no branch
-    /// in between.
+    /// Returns the length of the stretch at the beginning of `numbers`: consecutive commits without
+    /// a branch or a derived row in between.
     fn stretch(&self, numbers: &[u32]) -> usize {
         let mut count = 1;
         for (number, next) in numbers.iter().zip(numbers.iter().skip(1)) {
@@ -177,7 +177,7 @@ impl<'a> Lines<'a> {
         count
     }
 
-    /// Reads what those of the commits say of tool turns that lead to a row of their index.
+    /// Reads the turn entries of those commits that lead to a row of the turn index.
     async fn turn_entries(
         &self,
         numbers: &[u32],
@@ -189,7 +189,8 @@ impl<'a> Lines<'a> {
         let mut stored = HashMap::new();
         match turns::entries_of(self.repo, &wanted).await {
             Ok(all) => stored.extend(numbers.into_iter().zip(all)),
-            // What cannot be read is named where that lies; which commit it is, one by one tells.
+            // Something unreadable, which is reported by another check. Retry commit by commit to
+            // find out which ones are affected.
             Err(_) => {
                 for (number, commit) in numbers.iter().zip(&wanted) {
                     if let Ok(one) =
@@ -219,7 +220,7 @@ impl<'a> Lines<'a> {
         let last = numbers.last().copied().unwrap_or(*first);
         let Some(id) = self.reach.id(last) else { return Ok(()) };
         let line = end.folded.filter(|_| self.snapshots.leading.contains(last));
-        // One that cannot be read any more was named when that was tried.
+        // A commit that is no longer readable was reported when it was read.
         let read = || -> Option<Vec<Commit>> {
             numbers.iter().map(|number| commits.get(number).cloned()).collect()
         };
@@ -241,7 +242,7 @@ impl<'a> Lines<'a> {
                         self.facts.count(*number, counts);
                     }
                     (Some(commit), Some(_)) => turns.count(self.repo, commit).await,
-                    // It cannot be read, which was named.
+                    // It is unreadable, which was reported.
                     (None, Some(_)) => turns.lose_counts(),
                 }
             }
@@ -263,7 +264,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Returns what is known of the line that a commit continues, and makes the rows those of it.
+    /// Returns the state at a commit's parent, and makes `rows` the rows at the parent.
     fn before(&mut self, place: usize, number: u32) -> LineEnd {
         let parent = self.reach.parent(number);
         let read = parent.filter(|parent| self.reach.is_read(*parent));
@@ -292,7 +293,7 @@ impl<'a> Lines<'a> {
             self.rows.append(number)
         } else if let Some(commit) = commits.get(&number) {
             let changes = changes_of(self.repo.store().as_ref(), self.repo.name(), commit).await?;
-            // A damaged list of changes was named when it was reached.
+            // A damaged list of changes was reported when it was reached.
             let Ok(changes) = changes else {
                 self.rows.lose();
                 return Ok(());
@@ -311,7 +312,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Compares the snapshot at a commit with its line.
+    /// Compares the snapshot at a commit with its history.
     async fn snapshot(
         &self,
         number: u32,
@@ -330,14 +331,14 @@ impl<'a> Lines<'a> {
             SnapshotCheck::Damaged => "its snapshot is damaged",
             _ => "its snapshot differs from the view folded from the root",
         };
-        // Another process may have dropped or replaced the snapshots meanwhile.
+        // Another process may have dropped or replaced the snapshot in the meantime.
         if self.snapshots.row(self.repo, number, id).await? == Some(bytes) {
             found.push(derived(ObjectId::Commit(id), what));
         }
         Ok(())
     }
 
-    /// Compares the row of the turn index at a commit with its line.
+    /// Compares the row of the turn index at a commit with its history.
     async fn turn_row(
         &self,
         number: u32,
@@ -346,7 +347,7 @@ impl<'a> Lines<'a> {
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
         let Some(bytes) = self.turn_rows.row(self.repo, number, id).await? else { return Ok(()) };
-        // A line that cannot be read was named where that lies.
+        // A history that cannot be read was reported elsewhere.
         if let Ok(false) = turns::is_sound(self.repo, id, &bytes, &mut end.turns).await
             && self.turn_rows.row(self.repo, number, id).await? == Some(bytes)
         {
@@ -369,11 +370,11 @@ impl<'a> Lines<'a> {
         let store = self.repo.store().as_ref();
         let mut reverted = Vec::with_capacity(targets.len());
         for target in targets {
-            // Targets are names, not links; on this line they are ancestors all the same.
+            // Targets are names, not links, but on a history they must be ancestors.
             if !self.reach.holds(*target) {
                 return Ok(Some(format!("it reverts commit {target}, which is no ancestor")));
             }
-            // One that cannot be read was named when it was reached.
+            // An unreadable target was reported when it was reached.
             let target = match store.commits(self.repo.name(), &[*target]).await {
                 Ok(target) => target,
                 Err(error) => {
@@ -394,8 +395,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A line that does not fold, or lacks something, was named where that lies; other errors of the
-/// store stay errors.
+/// Ignores an error of folding, because the damage is reported where it is located; other errors of
+/// the store are returned.
 fn unfolded<T>(commit: CommitId, error: CompileError) -> StoreResult<Option<T>> {
     match error {
         CompileError::Store(error) => harm(ObjectId::Commit(commit), error).map(|_| None),
@@ -403,13 +404,13 @@ fn unfolded<T>(commit: CommitId, error: CompileError) -> StoreResult<Option<T>> 
     }
 }
 
-/// What is wrong with a commit that reverts nothing, by its record alone.
+/// Returns the fault of a commit that reverts nothing, judged by its record alone.
 pub(super) fn own_fault(commit: &Commit, changes: &[Change]) -> Option<String> {
     let shaped = || shape(Changed { commit, changes }, &[]).err().map(|bad| bad.what.to_owned());
     record_fault(commit, changes).map(str::to_owned).or_else(shaped)
 }
 
-/// What a commit must have for its row to be compiled.
+/// Returns the fault of a commit whose record lacks a field that compiling its row requires.
 fn record_fault(commit: &Commit, changes: &[Change]) -> Option<&'static str> {
     let shows = |change: &Change| match change {
         Change::Add { row, .. } => row.version == CommitRef::This,

@@ -1,4 +1,4 @@
-//! The objects: hashes, links, contents, tools.
+//! Checks objects: hashes, links, contents and tools.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,14 +13,14 @@ use super::derived;
 use crate::history::reach::{ReachedCommit, blob, damage, each, harm, one};
 use crate::history::turns;
 
-/// Blobs that are read together when nothing is known of their size.
+/// Number of blobs that are read together at first, while their size is unknown.
 const BLOBS: usize = 128;
-/// The most blobs that are read together, when they are small.
+/// Maximum number of blobs that are read together if they are small.
 const MOST_BLOBS: usize = 4096;
-/// How many bytes the blobs that are read together have, if they are like those before them.
+/// Target size of the blobs that are read together, estimated from the blobs before them.
 const BLOB_BYTES: usize = 4 << 20;
 
-/// What a tool is called and under which texts it was given.
+/// The name of a tool, and the schemas under which it was declared.
 #[derive(Default)]
 struct KnownTool {
     name: String,
@@ -31,11 +31,11 @@ pub(super) struct Objects<'a> {
     store: &'a dyn Store,
     repo: &'a RepoName,
     pub(super) blobs: CheckedBlobs,
-    /// How many blobs are read together next.
+    /// Number of blobs that are read together next.
     together: usize,
     toolsets: HashSet<ToolsetId>,
     tools: BTreeMap<ToolId, KnownTool>,
-    /// What was erased, and is not read.
+    /// The erased blobs, which are not read.
     erased: HashSet<BlobId>,
     pub(super) damage: Vec<Damage>,
 }
@@ -54,7 +54,7 @@ impl<'a> Objects<'a> {
         }
     }
 
-    /// Takes what was erased, and checks that none of it is stored.
+    /// Sets the erased blobs, and checks that none of them is stored.
     pub(super) async fn erased(&mut self, ids: &[BlobId]) -> StoreResult<()> {
         for chunk in ids.chunks(BLOBS) {
             let keys: Vec<BlobKey> = chunk.iter().map(|id| (*id).into()).collect();
@@ -66,12 +66,12 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    /// Returns how many blobs, tools and toolsets were read.
+    /// Returns the number of blobs, tools and toolsets that were read.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         (self.blobs.count(), self.tools.len(), self.toolsets.len())
     }
 
-    /// Reads commits by their ids; what cannot be read is named and left out.
+    /// Reads commits. Reports and leaves out those that cannot be read.
     pub(super) async fn commits(&mut self, ids: &[CommitId]) -> StoreResult<Vec<Commit>> {
         if let Ok(found) = self.store.commits(self.repo, ids).await
             && found
@@ -123,7 +123,7 @@ impl<'a> Objects<'a> {
         self.read(&wanted).await
     }
 
-    /// Checks the blobs that refs point at.
+    /// Checks the blobs that refs point to.
     pub(super) async fn documents(&mut self, ids: &[BlobId]) -> StoreResult<()> {
         let stored = ids.iter().filter(|id| !self.erased.contains(*id));
         let new = stored.filter(|id| self.blobs.is_new(**id, None));
@@ -157,7 +157,7 @@ impl<'a> Objects<'a> {
         Ok(())
     }
 
-    /// Reads blobs; what cannot be read is named.
+    /// Reads blobs. Reports those that cannot be read.
     async fn blobs(&mut self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         if let Ok(found) = self.store.blobs(self.repo, keys).await
             && found
@@ -182,7 +182,7 @@ impl<'a> Objects<'a> {
         Ok(read.map_err(|wrong| self.damage.push(wrong)).ok())
     }
 
-    /// Checks that the schemas of a toolset are stored and hash to the identities it states.
+    /// Checks that the schemas of a toolset are stored and hash to the stated identities.
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
         let entries: Vec<_> =
             toolset.entries().iter().filter(|entry| !self.erased.contains(&entry.schema)).collect();
@@ -244,7 +244,7 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// What is wrong with a blob as content of a kind.
+/// Returns the fault of a blob as content of a kind.
 fn content_fault(blob: &Blob, kind: &Kind) -> Option<String> {
     let Some(text) = blob.text() else { return Some("it is not UTF-8".to_owned()) };
     match Content::from_blob(kind, text).map(|content| content.to_blob()) {

@@ -1,4 +1,4 @@
-//! How far a verification has come.
+//! Progress and estimated time of a verification.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tract_core::store::StoreResult;
 use super::{VerifyOptions, VerifyProgress};
 use crate::repo::Repo;
 
-/// Counts the commits that were hashed, then those that were folded.
+/// Counts the commits that were hashed, then the commits that were folded.
 pub(super) struct Progress<'a> {
     options: &'a VerifyOptions,
     started: Instant,
@@ -17,10 +17,10 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Starts, and counts what there is to do where progress is reported.
+    /// Starts the clock. Counts the commits if progress is reported.
     pub(super) async fn start(repo: &Repo, options: &'a VerifyOptions) -> StoreResult<Self> {
         let commits = match &options.progress {
-            // A damaged store may not be able to count; that is no reason not to check it.
+            // A damaged store may be unable to count; check it anyway.
             Some(_) => repo.store().stats(repo.name()).await.map_or(0, |stats| stats.commits),
             None => 0,
         };
@@ -38,7 +38,7 @@ impl<'a> Progress<'a> {
         self.tell();
     }
 
-    /// Begins to count those that are folded.
+    /// Starts the second phase, which folds the commits.
     pub(super) fn fold(&mut self, commits: usize) {
         (self.hashed, self.commits) = (commits, commits);
     }

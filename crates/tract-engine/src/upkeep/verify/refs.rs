@@ -1,4 +1,4 @@
-//! The refs: where they lead, and whether their log leads to them.
+//! Checks refs: their targets, and whether their log leads to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use tract_core::{
 
 use super::VerifyReport;
 
-/// What refs point at, and what is needed to compare them with their log.
+/// The targets of the refs, and the state for comparing them with their log.
 pub(super) struct ReadRefs {
     pub(super) commits: Vec<CommitId>,
     pub(super) blobs: Vec<BlobId>,
@@ -17,10 +17,10 @@ pub(super) struct ReadRefs {
     replay: Option<Replay>,
 }
 
-/// Entries of the log that are read together.
+/// Number of log entries that are read together.
 const PAGE: usize = 4096;
 
-/// How often refs that do not fit their log are read again while others move them.
+/// Number of attempts to read a ref that others move at the same time.
 const LOOKS: usize = 4;
 
 /// Reads the refs.
@@ -40,7 +40,7 @@ pub(super) async fn read(
         match target {
             RefTarget::Commit(id) => _ = commits.insert(*id),
             RefTarget::Blob(id) => _ = blobs.insert(*id),
-            // A branch that HEAD names need not have a commit yet.
+            // The branch that HEAD names may be without commits.
             RefTarget::Ref(_) => {}
         }
     }
@@ -51,8 +51,8 @@ pub(super) async fn read(
     })
 }
 
-/// Compares the refs that were read with their log, and returns the commits that only log entries
-/// name: those for which `is_reached` says no.
+/// Compares the refs with their log, and returns the commits that only log entries name, that is,
+/// those for which `is_reached` returns false.
 pub(super) async fn check_log(
     store: &dyn Store,
     repo: &RepoName,
@@ -80,8 +80,8 @@ pub(super) async fn check_log(
     Ok(logged.into_iter().collect())
 }
 
-/// Looks at one ref and its log again: a store that cannot show both as of one moment may have
-/// shown a move in one of them only.
+/// Reads one ref and its log again. A store without consistent snapshots may have shown a move in
+/// only one of them.
 async fn again(
     store: &dyn Store,
     repo: &RepoName,
@@ -102,7 +102,7 @@ async fn again(
     Ok(found)
 }
 
-/// Takes down what cannot be read because it is damaged: what is left is checked all the same.
+/// Records damage instead of failing, so that everything else is still checked.
 pub(super) fn readable<T>(
     read: StoreResult<T>,
     report: &mut VerifyReport,
@@ -120,13 +120,13 @@ pub(super) fn readable<T>(
     }
 }
 
-/// Returns the number of the newest entry; 0 when there is none.
+/// Returns the number of the newest entry; 0 for an empty log.
 async fn newest(store: &dyn Store, repo: &RepoName, name: Option<&RefName>) -> StoreResult<u64> {
     let query = LogQuery { name: name.cloned(), limit: 1, ..LogQuery::default() };
     Ok(store.ref_log(repo, &query).await?.first().map_or(0, |entry| entry.seq))
 }
 
-/// Reads the log, newest first, a page at a time.
+/// Reads the log page by page, newest entry first.
 async fn each_entry(
     store: &dyn Store,
     repo: &RepoName,
@@ -146,25 +146,25 @@ async fn each_entry(
     }
 }
 
-/// Follows a log backwards from the refs to no refs at all.
+/// Follows the log backward, from the current refs to an empty repository.
 ///
-/// The refs were read while the log was at `settled` or later, and the log after them. So a ref is
-/// as an entry after `settled` left it, or as it was at `settled`: moves by others meanwhile are no
-/// damage.
+/// The refs were read while the log was at `settled` or later, and the log after them. So a ref
+/// must have the value after an entry later than `settled`, or the value that it had at `settled`.
+/// Concurrent moves are therefore not reported as damage.
 struct Replay {
     settled: u64,
     newest: u64,
     traces: BTreeMap<RefName, Trace>,
 }
 
-/// What is known of one ref, as far back as the log was followed.
+/// The state of one ref, as far back as the log was followed.
 #[derive(Default)]
 struct Trace {
-    /// Where the ref points.
+    /// The target of the ref as stored.
     stored: Option<RefTarget>,
-    /// Whether the log has led there.
+    /// Whether the log has led to that target.
     reached: bool,
-    /// The entry met last, which is the next newer one, and what it says of the time before.
+    /// The number of the next newer entry, and the target that it moved the ref from.
     later: Option<(u64, Option<RefTarget>)>,
     damage: Vec<Damage>,
 }
@@ -178,7 +178,7 @@ impl Trace {
         self.damage.push(Damage { object: None, what, derived: false });
     }
 
-    /// Goes back to a moment at which the ref was at a target, the log says.
+    /// Goes back to a time at which the ref had this target according to the log.
     fn was_at(&mut self, name: &RefName, target: Option<&RefTarget>, is_settled: bool) {
         let later = self.later.take();
         if let Some((seq, before)) = later
@@ -216,7 +216,7 @@ impl Replay {
         trace.later = Some((entry.seq, entry.before));
     }
 
-    /// Returns what is wrong, by ref: before its first entry, every ref was at nothing.
+    /// Returns the damage by ref. Before its first entry, every ref must have been absent.
     fn finish(self) -> BTreeMap<RefName, Vec<Damage>> {
         let found = self.traces.into_iter().map(|(name, mut trace)| {
             trace.was_at(&name, None, true);

@@ -1,4 +1,4 @@
-//! The rows of one line at a time, in a few bytes each.
+//! The rows of one history at a time, in a few bytes each.
 
 use std::collections::HashMap;
 
@@ -8,40 +8,41 @@ use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, RowFields};
 use super::facts::Facts;
 use crate::history::reach::{BitSet, CommitGraph};
 
-/// No number.
+/// The absent number.
 const NONE: u32 = u32::MAX;
 
-/// Folds the commits of a history one after the other in its fold order, on one set of rows.
+/// Folds the commits of all histories in fold order, on a single set of rows.
 ///
-/// A row that is as its append made it is one bit and a key: the rest is in the facts of that
-/// commit. Only rows that were changed since, or added in another way, have a record. Where a line
-/// branches, what later commits change is written down and undone before the next branch, so that
-/// no copy is ever made.
+/// An unchanged row of an append takes one bit and a key; its other fields are in the facts of its
+/// commit. Only rows that were changed since, or added in another way, have a record. At a
+/// branching, changes of the first branch are logged and undone before the next branch is folded,
+/// so that rows are never copied.
 pub(super) struct LineRows<'a> {
     graph: &'a CommitGraph,
     facts: &'a Facts,
-    /// The rows that are as appended, by the number of their commit.
+    /// The unchanged rows of appends, by commit number.
     appended: BitSet,
-    /// The keys of those; nothing where there is none.
+    /// The keys of those rows; unset for other numbers.
     keys: Vec<u32>,
     other: HashMap<u32, OtherRow>,
-    /// The numbers of rows that became as appended again, perhaps by a commit of another line.
+    /// The numbers of rows that became unchanged again, perhaps through a commit of another
+    /// history.
     restored: Vec<u32>,
-    /// Numbers beyond those of the graph, for names that are no commit of it.
+    /// Numbers above those of the graph, for ids that are not commits of it.
     names: HashMap<CommitId, u32>,
     named: Vec<CommitId>,
     next: u64,
-    /// Whether the rows are known: not after damage.
+    /// Whether the rows are known. After damage they are not.
     is_known: bool,
     last: Option<u32>,
     /// The plain append that is being folded.
     folding: Option<u32>,
-    /// What changed since the oldest of the branchings, oldest first.
+    /// The undo log since the oldest branching, oldest change first.
     undo: Vec<(u32, PriorRow)>,
     branchings: Vec<Branching>,
 }
 
-/// A row that is not as an append of its commit made it.
+/// A row that differs from what an append of its commit adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OtherRow {
     key: u64,
@@ -58,7 +59,7 @@ enum PriorRow {
     Other(OtherRow),
 }
 
-/// A commit that several continue, some of which are still to come.
+/// A commit with several continuations, some of which are still to be folded.
 #[derive(Debug)]
 struct Branching {
     commit: u32,
@@ -87,12 +88,12 @@ impl<'a> LineRows<'a> {
         }
     }
 
-    /// Begins with a commit that continues none that could be read. The rows that are there are
-    /// those of `before`, the commits that were folded since the last such one.
+    /// Starts at a commit whose parent does not exist or is unreadable. The loaded rows are those
+    /// of `before`, the commits that were folded since the last such start.
     pub(super) fn begin(&mut self, is_root: bool, before: &[u32]) {
         let restored = std::mem::take(&mut self.restored);
         before.iter().chain(&restored).for_each(|number| self.appended.remove(*number));
-        // Rows of branches that are over were undone, but for the last.
+        // Rows of finished branches were undone, except for those of the last branch.
         self.other.clear();
         self.names.clear();
         self.named.clear();
@@ -101,12 +102,13 @@ impl<'a> LineRows<'a> {
         (self.next, self.is_known) = (0, is_root);
     }
 
-    /// Goes back to where a commit was folded, which the next one continues; `is_last` says that no
-    /// other will.
+    /// Restores the rows at a folded commit, which the next commit continues. `is_last` means that
+    /// no further commit continues it.
     pub(super) fn resume(&mut self, commit: u32, is_last: bool) {
         let at = self.branchings.last().filter(|branching| branching.commit == commit);
         let Some(&Branching { undo, next, is_known, .. }) = at else {
-            // In the fold order only a commit that several continue is not the last one.
+            // In fold order, only a commit with several continuations can be followed by an
+            // unrelated commit.
             self.is_known &= self.last == Some(commit);
             return;
         };
@@ -158,12 +160,12 @@ impl<'a> LineRows<'a> {
         folded
     }
 
-    /// From here on the rows are not known, up to the next branch.
+    /// Marks the rows as unknown until the next branch.
     pub(super) fn lose(&mut self) {
         self.is_known = false;
     }
 
-    /// Says that a commit was folded which so many others continue.
+    /// Records a folded commit and its number of children.
     pub(super) fn folded(&mut self, commit: u32, continuations: u32) {
         self.last = Some(commit);
         if continuations > 1 {
@@ -182,7 +184,7 @@ impl<'a> LineRows<'a> {
         if let Some(number) = self.find(id) {
             return number;
         }
-        // As many names and commits as there are numbers do not fit into memory.
+        // More names than numbers would not fit into memory.
         let number = u32::try_from(self.graph.named() + self.named.len()).unwrap_or(NONE);
         self.names.insert(id, number);
         self.named.push(id);
@@ -224,7 +226,7 @@ impl<'a> LineRows<'a> {
         self.set(number, row);
     }
 
-    /// Returns the key of a row that is as its append made it.
+    /// Returns the key of a row that is unchanged since its append.
     fn appended_key(&self, number: u32, row: &Row) -> Option<u32> {
         let facts = self.facts.append(self.graph, number)?;
         let is_so = row.version == row.slot
