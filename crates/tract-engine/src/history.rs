@@ -1,4 +1,4 @@
-//! Reading history: walks over commits, and what is computed from them.
+//! Reading history: walks over commits, and data computed from them.
 //!
 //! The log, diffs, blame, tool turns, cache use and reachability. Nothing here moves a ref; the only
 //! writes are the rows of the turn index, which are derived.

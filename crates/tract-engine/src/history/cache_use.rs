@@ -1,5 +1,5 @@
-//! What the requests of a conversation read from the provider's prompt cache, what was sent again, and
-//! why.
+//! Prompt cache use: the tokens that the requests of a conversation read from the provider's cache,
+//! the tokens that were sent again, and the cause.
 
 mod answers;
 mod compare;
@@ -24,54 +24,55 @@ pub use self::rank::{RankedCause, rank_misses};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// What one request of a model read from the prompt cache, and what was sent again.
+/// The cache use of one request of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheUse {
-    /// The branch that the answer is on; of several, the first one that was asked for.
+    /// The branch of the answer; if it is on several, the first one given.
     pub branch: String,
     /// The first commit of the answer.
     pub answer: CommitId,
     /// The commit whose context was sent.
     pub request: CommitId,
-    /// The answer whose request this one is compared with; `None` for the first of a conversation.
+    /// The answer whose request this one is compared with; `None` for the first request of a
+    /// conversation.
     pub before: Option<CommitId>,
-    /// The model, where the commit names it.
+    /// The model, if the commit names it.
     pub model: Option<String>,
-    /// When it was answered: microseconds since 1970, UTC.
+    /// Time of the answer: microseconds since 1970, UTC.
     pub at: Option<i64>,
-    /// Whether the tokens are those that the provider reported. If not, they are counted, and
-    /// what was sent before is taken to be in the cache.
+    /// Whether the token counts were reported by the provider. Otherwise they are estimated, and
+    /// everything that was sent before counts as cached.
     pub is_recorded: bool,
     /// Tokens of the whole request.
     pub prompt: u64,
     /// Tokens that were read from the cache.
     pub read: u64,
-    /// Tokens that were written to the cache, where the provider reports them.
+    /// Tokens that were written to the cache, if the provider reports them.
     pub written: Option<u64>,
-    /// Tokens of `written` that were written for an hour; the others are for five minutes.
+    /// Tokens of `written` with a lifetime of one hour; the others have five minutes.
     pub written_1h: u64,
-    /// Tokens that the request before had as well, and that were not read from the cache.
+    /// Tokens that the previous request also contained and that were not read from the cache.
     pub again: u64,
-    /// Why; `None` when nothing was sent again.
+    /// The cause; `None` when nothing was sent again.
     pub miss: Option<CacheMiss>,
 }
 
-/// Why a part of a request was not read from the prompt cache.
+/// A cache miss: a part of a request that was not read from the prompt cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheMiss {
     /// The cause.
     pub cause: MissCause,
-    /// The first block that differs; `None` where none of the recorded ones does.
+    /// The first block that differs; `None` if none of the recorded blocks differs.
     pub block: Option<RequestBlock>,
-    /// What the request before has there: the differing part of a text, a model, an order.
+    /// The previous request at this place: the differing part of a text, a model or an order.
     pub before: Option<String>,
-    /// What this request has there.
+    /// This request at the same place.
     pub after: Option<String>,
 }
 
-/// A block of a request, in the order of a prompt cache: tools, then messages.
+/// A block of a request, in the order in which a prompt cache compares them: tools, then messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestBlock {
@@ -84,7 +85,7 @@ pub enum RequestBlock {
     Message {
         /// Its number in the context, from 1.
         number: usize,
-        /// The commit that is shown.
+        /// The commit whose content is shown.
         commit: CommitId,
         /// Its kind.
         kind: Kind,
@@ -115,9 +116,9 @@ impl fmt::Display for RequestBlock {
 pub enum MissCause {
     /// A date or a time in the system prompt or in another message that was sent before.
     Clock,
-    /// The system prompt says something else.
+    /// The system prompt changed.
     SystemPrompt,
-    /// The same tools came in another order.
+    /// The same tools were sent in another order.
     ToolOrder,
     /// The definition of a tool changed.
     ToolSchema,
@@ -125,22 +126,24 @@ pub enum MissCause {
     ToolAdded,
     /// A tool was removed.
     ToolRemoved,
-    /// System prompt and tools changed together, or a setting such as reasoning or the tool choice.
+    /// System prompt and tools changed together, or a setting such as reasoning or the tool choice
+    /// changed.
     ModeSwitch,
-    /// Another model was asked. Each model has a cache of its own.
+    /// The request went to another model. Each model has its own cache.
     ModelSwitch,
     /// Messages were replaced by a summary.
     Compaction,
-    /// A message that was sent before says something else.
+    /// A message that was sent before was edited.
     Edit,
-    /// A message that was sent before is left out.
+    /// A message that was sent before was left out.
     Removal,
-    /// A message came in front of others that were sent before.
+    /// A message was inserted before others that were sent before.
     Insertion,
-    /// Nothing differs, and the cache was not used for as long as it lives: five minutes, or the hour
-    /// that it was written for.
+    /// Nothing differs, and the cache was unused for longer than its lifetime: five minutes, or one
+    /// hour if it was written for that long.
     Expired,
-    /// Nothing that was recorded differs: the difference was not recorded, or the provider dropped it.
+    /// No recorded block differs: the difference was not recorded, or the provider dropped the
+    /// cache entry.
     NotRecorded,
 }
 
@@ -187,21 +190,24 @@ impl fmt::Display for MissCause {
     }
 }
 
-/// Compares each request of a conversation with the one before it, as a prompt cache does.
+/// Compares each request of a conversation with the previous one, as a prompt cache does.
 ///
-/// The heads are branches by name, or other commits under any name. Several of them are compared
-/// as one: an answer that they share, or that is repeated under its provider's id, is listed once,
-/// under the first. The answers of a head come oldest first.
+/// The heads are branches by name, or other commits under any name. Several heads are treated as
+/// one set: an answer that they share, or that occurs again with the same provider's id, is listed
+/// once, under the first head. The answers of a head are listed oldest first.
 ///
 /// # Behavior
-/// - A request is what an answer's parent compiles to. The commits of one answer are one request.
-/// - Tokens are those of the answer's metadata (`usage`), where this answer and the one before it
-///   have them. Else they are counted, and what the request before had is taken to be cached.
-/// - Providers keep prefixes in steps of up to 128 tokens, so that less than that is no miss.
-/// - Requests that need an erased message are compared by their usage alone.
+/// - The request of an answer is the compiled context of its parent. All commits of an answer share
+///   one request.
+/// - Token counts are taken from the metadata (`usage`) of this answer and the one before it, if
+///   both have them. Otherwise they are estimated, and everything that the previous request
+///   contained counts as cached.
+/// - Providers cache prefixes in steps of up to 128 tokens, so fewer tokens than that do not count
+///   as a miss.
+/// - Requests that need an erased message are compared by their reported usage only.
 ///
 /// # Errors
-/// When something is damaged, or the store fails.
+/// When stored data is damaged, or the store fails.
 ///
 /// # Complexity
 /// Linear in the commits, and in the messages that follow the first difference of each miss.
@@ -213,10 +219,11 @@ pub async fn cache_use(repo: &Repo, heads: &[(String, CommitId)]) -> Result<Vec<
     Ok(conversations.requests())
 }
 
-/// Commits that are remembered at a time, so that compiling them reads none.
+/// Number of commits that are handed to the compiler's cache at a time, so that compiling reads
+/// none of them again.
 const CHUNK: usize = 512;
 
-/// The conversations that were followed so far.
+/// The conversations processed so far.
 #[derive(Default)]
 struct Conversations {
     answers: Answers,
@@ -224,7 +231,7 @@ struct Conversations {
     known: HashMap<CommitId, KnownCommit>,
 }
 
-/// What is known of a commit that was passed.
+/// The state at a commit that was already processed.
 #[derive(Clone, Copy)]
 struct KnownCommit {
     /// The first commit of its conversation.
@@ -233,7 +240,7 @@ struct KnownCommit {
     answer: Option<usize>,
 }
 
-/// A request, parallel to its answer.
+/// A request. Its index is the index of its answer.
 struct ComparedRequest {
     branch: String,
     before: Option<usize>,
@@ -242,7 +249,7 @@ struct ComparedRequest {
 }
 
 impl Conversations {
-    /// Follows a head from where it leaves what is known already.
+    /// Processes the commits of a head that are not known yet.
     async fn follow(&mut self, repo: &Repo, branch: &str, head: CommitId) -> Result<()> {
         let (base, mut commits) = self.new_commits(repo, head).await?;
         let Some(first) = commits.last() else { return Ok(()) };
@@ -252,7 +259,7 @@ impl Conversations {
             Some(answer) => compiled(repo, answer.request).await?.map(SentRequest::new),
             None => None,
         };
-        // What the other branch did since its last answer is not known, so it is looked for.
+        // The changes of the other branch since its last answer are unknown, so compare in full.
         let mut changes = ChangesBetween { are_appends: false, ..ChangesBetween::default() };
         let mut is_adjacent = false;
         while !commits.is_empty() {
@@ -292,7 +299,8 @@ impl Conversations {
         Ok(())
     }
 
-    /// Reads the commits of a head that are new, newest first, and the known one that they follow.
+    /// Returns the commits of a head that are not known yet, newest first, and the known commit
+    /// before them.
     async fn new_commits(
         &self,
         repo: &Repo,
@@ -318,7 +326,7 @@ impl Conversations {
 
     fn requests(self) -> Vec<CacheUse> {
         let of = |place: usize| self.answers.get(place);
-        // What a request had in the cache, of which later ones may have read without writing.
+        // The cached tokens after each request. Later requests may read them without writing any.
         let mut lifetimes: Vec<CachedTokens> = Vec::with_capacity(self.requests.len());
         let requests = self.requests.iter().enumerate();
         let uses = requests.filter_map(|(place, request)| {
@@ -334,7 +342,7 @@ impl Conversations {
     }
 }
 
-/// Compiles what a request sent; `None` when that was erased since.
+/// Compiles the context of a request; `None` if it contains a message erased since.
 async fn compiled(repo: &Repo, head: CommitId) -> Result<Option<Compiled>> {
     match repo.compile(Some(head)).await {
         Ok(compiled) => Ok(Some(compiled)),

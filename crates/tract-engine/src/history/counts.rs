@@ -1,5 +1,6 @@
-//! What a line has, without a look at its rows: from the nearest row of the turn index, which keeps
-//! counts, and the commits since. So verbs that touch few rows cost the same on a line of any length.
+//! Counts of a history without reading its rows: taken from the nearest row of the turn index,
+//! which stores counts, and the commits after it. So the cost of verbs that touch few rows does not
+//! depend on the length of the history.
 
 use std::collections::HashMap;
 
@@ -12,35 +13,35 @@ use crate::plan::{BranchTip, Line};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// How many commits are read at most to come to a row that has counts: rows are some 1,024 commits
-/// apart. A line without them, as older versions wrote, is folded.
+/// Maximum number of commits to read until a row with counts is found. Rows are about 1,024 commits
+/// apart. A history without them, written by an older version, is folded instead.
 const NEAR: usize = 16 << 10;
-/// Commits at the end of a line whose messages are found, numbered and changed without the rest.
+/// Number of newest commits whose messages can be numbered and changed without the older ones.
 const END: usize = 1024;
-/// Commits that are walked rather than leapt over.
+/// Maximum distance that is walked instead of skipped with the help of stored counts.
 const STEPS: u64 = 4096;
 
-/// The newest commits of a line, and what it has before and after them.
+/// The newest commits of a history, with the counts before and after them.
 pub(crate) struct RecentCommits {
-    /// Oldest first; the last is the head.
+    /// Oldest first; the last one is the head.
     pub(crate) commits: Vec<Commit>,
-    /// What the line has before the first of them.
+    /// The counts before the first of them.
     pub(crate) before: LineCounts,
-    /// What it has at the head.
+    /// The counts at the head.
     pub(crate) counts: LineCounts,
-    /// The commit before the first of them, with the row that has the counts.
+    /// The commit before the first of them, which has the row with the counts.
     pub(crate) row: Option<CommitId>,
 }
 
 impl Repo {
-    /// Returns how much a line has at a commit: how many commits, rows and messages.
+    /// Returns the counts of a history at a commit: commits, rows and messages.
     ///
     /// # Errors
-    /// As [`line`](Self::line).
+    /// Those of [`line`](Self::line).
     ///
     /// # Complexity
-    /// Some thousand commits at most are read, except where the line has no rows of the turn index
-    /// that keep counts, as older versions wrote it: then it is folded.
+    /// Reads at most a few thousand commits, unless the history has no turn index rows with counts
+    /// because an older version wrote it: then it is folded.
     pub async fn counts(&self, head: Option<CommitId>) -> Result<LineCounts> {
         let Some(head) = head else { return Ok(LineCounts::default()) };
         if let Some(line) = self.compiler().cached_line(head) {
@@ -52,22 +53,22 @@ impl Repo {
         }
     }
 
-    /// Returns which messages of the context the newest commits of a line say: the numbers, from 1, by
-    /// the commit whose content is shown. Empty where that would take a look at older rows.
+    /// Returns the message numbers, from 1, of the messages in the newest commits of a history, by
+    /// the commit whose content is shown. Empty if that requires reading older rows.
     ///
     /// # Errors
-    /// As [`counts`](Self::counts).
+    /// Those of [`counts`](Self::counts).
     pub async fn recent_numbers(&self, head: CommitId) -> Result<HashMap<CommitId, u64>> {
         let Some(recent) = self.recent_commits(head, END).await? else { return Ok(HashMap::new()) };
         let newest = self.recent_view(&recent).await?;
-        // Rows before the newest commits are as they were, so what follows them is counted on.
+        // Rows before the newest commits are unchanged, so numbering continues after them.
         let numbers = recent.before.shown + 1..;
         let shown = newest.into_iter().flat_map(|newest| newest.shown);
         Ok(shown.map(|row| row.version).zip(numbers).collect())
     }
 
-    /// Finds the row of the n-th message shown at a head among the newest rows; `None` where it is
-    /// not among them.
+    /// Returns the row of the n-th message shown at a head; `None` if it is not among the newest
+    /// rows.
     pub(crate) async fn recent_row(&self, head: CommitId, n: u64) -> Result<Option<(View, Row)>> {
         let Some(recent) = self.recent_commits(head, END).await? else { return Ok(None) };
         let Some(place) = n.checked_sub(recent.before.shown + 1) else { return Ok(None) };
@@ -76,7 +77,7 @@ impl Repo {
         Ok(row.map(|row| (newest.view, row)))
     }
 
-    /// Returns what a plan for the end of a line has to know of it.
+    /// Returns the data about a history that a plan at its end needs.
     pub(crate) async fn tip_of(&self, head: CommitId) -> Result<BranchTip> {
         if let Some(line) = self.compiler().cached_line(head) {
             return Ok(BranchTip::from(&line));
@@ -99,8 +100,8 @@ impl Repo {
         Ok(BranchTip::from(&self.line(Some(head)).await?))
     }
 
-    /// Returns a line of which only the newest rows are known; `None` where they cannot be told from the
-    /// newest commits, or where a snapshot may be due.
+    /// Returns a history of which only the newest rows are loaded; `None` if they depend on older
+    /// rows, or if a snapshot may be due.
     pub(crate) async fn recent_line(&self, head: CommitId) -> Result<Option<Line>> {
         match self.recent_commits(head, END).await? {
             Some(recent) => self.fold_recent(recent).await,
@@ -108,8 +109,8 @@ impl Repo {
         }
     }
 
-    /// As [`recent_line`](Self::recent_line), of a commit and of heads that continue it. All of them
-    /// lack the same rows.
+    /// Like [`recent_line`](Self::recent_line), for a commit and for heads that continue it. The
+    /// same rows are missing from all of them.
     pub(crate) async fn recent_lines<const N: usize>(
         &self,
         base: CommitId,
@@ -145,8 +146,8 @@ impl Repo {
         Ok(last.map(|last| Line::recent(last, view.view, recent.before.next, recent.counts)))
     }
 
-    /// Finds the commit `back` commits before a head, by the rows that keep counts; the number that
-    /// are left to go from there.
+    /// Returns an ancestor at most `back` commits before a head, found through the rows with
+    /// counts, and the number of commits that remain to be walked from there.
     pub(crate) async fn leap_back(&self, head: CommitId, back: u64) -> Result<(CommitId, u64)> {
         let mut at = (head, back);
         if back <= STEPS {
@@ -166,15 +167,15 @@ impl Repo {
         Ok(at)
     }
 
-    /// Reads the newest commits of a line, `at_least` so many where there are, back to a row with
-    /// counts; `None` where there is none near.
+    /// Reads the newest commits of a history, back to a row with counts: at least `at_least` if
+    /// there are as many. `None` if there is no such row nearby.
     async fn recent_commits(
         &self,
         head: CommitId,
         at_least: usize,
     ) -> Result<Option<RecentCommits>> {
         let mut commits = Vec::new();
-        // The rows come to, each with how many commits are newer.
+        // The row found so far, with the number of newer commits.
         let mut found: Option<(usize, CommitId, LineCounts)> = None;
         let mut next = Some(head);
         while let Some(at) = next {
@@ -187,7 +188,7 @@ impl Repo {
             commits.extend(page.steps.into_iter().map(|step| step.commit));
             next = page.next;
             if let Some((id, _)) = page.stopped {
-                // The head is wanted even where it has a row.
+                // The head itself is always read, even if it has a row.
                 if !commits.is_empty() {
                     let Some(row) = counted_row(self, id).await? else { break };
                     found = Some((commits.len(), id, row.counts));
@@ -214,7 +215,7 @@ impl Repo {
         Ok(counts.map(|counts| RecentCommits { commits, before, counts, row }))
     }
 
-    /// Folds the newest commits on their own; `None` where one of them concerns an older row.
+    /// Folds the newest commits alone; `None` if one of them changes an older row.
     async fn recent_view(&self, recent: &RecentCommits) -> Result<Option<RecentView>> {
         let before = recent.before;
         let mut view = View::from_parts([], None, before.next);
@@ -246,21 +247,21 @@ impl Repo {
     }
 }
 
-/// The newest rows of a line.
+/// The newest rows of a history.
 struct RecentView {
     view: View,
-    /// Those that are shown, in order.
+    /// The shown rows, in order.
     shown: Vec<Row>,
 }
 
-/// The records that say whether rows are shown.
+/// The records that determine whether rows are shown.
 struct Records<'a> {
     at_hand: HashMap<CommitId, &'a Commit>,
     read: HashMap<CommitId, Commit>,
 }
 
 impl<'a> Records<'a> {
-    /// Reads records; `None` where one is not stored.
+    /// Reads records; `None` if one of them is not stored.
     async fn read(
         repo: &Repo,
         commits: &'a [Commit],
@@ -289,7 +290,7 @@ impl<'a> Records<'a> {
         self.get(id)?.kind.as_ref()
     }
 
-    /// Whether a row with this version and mark is shown; `None` where a record is missing.
+    /// Returns whether a row with this version and mark is shown; `None` if a record is missing.
     fn is_shown(&self, version: CommitId, mark: Option<CommitId>) -> Option<bool> {
         let kind = self.get(version)?.kind.as_ref();
         let marked = match mark {
@@ -301,8 +302,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Adds to the counts of a line what commits change that follow it, oldest first. `None` where that
-/// cannot be told from their records.
+/// Adds the changes of the following commits, oldest first, to the counts of a history. `None` if
+/// their records are not sufficient.
 pub(crate) async fn advance(
     repo: &Repo,
     mut counts: LineCounts,
@@ -350,7 +351,7 @@ pub(crate) async fn advance(
                 }
             }
         }
-        // Tools that a merge brings in were set to stay on the other side.
+        // Tools taken over by a merge were set permanently on the other branch.
         if !counts.tools_set && matches!(commit.op, Op::Merge { .. }) {
             let before = match (active, commit.parent()) {
                 (Some(before), _) => before,
@@ -365,7 +366,7 @@ pub(crate) async fn advance(
     Ok(Some(counts))
 }
 
-/// Whether a message that was added and not changed since is shown.
+/// Returns whether a message is shown if it was not changed since it was added.
 pub(crate) fn is_shown_alone(message: &Commit) -> bool {
     let by_kind = message.kind.as_ref().map_or(Priority::Skip, Kind::default_priority);
     stated_priority(message).unwrap_or(by_kind) > Priority::Skip
@@ -403,14 +404,14 @@ fn count_change(
             counts.shown = counts.shown.checked_sub(shown)?;
         }
         Change::Version { from, to, .. } => {
-            // The row's mark is not known here: it matters only where the kind changes.
+            // The mark of the row is not known here. It only matters if the kind changes.
             let (from, to) = (from.resolve(id), to.resolve(id));
             if is_default_shown(from) != is_default_shown(to) {
                 return None;
             }
         }
         Change::Mark { slot, from, to } => {
-            // Versions of one message are of one kind.
+            // All versions of a message have the same kind, so the slot's kind can be used.
             let slot = slot.resolve(id);
             let before = u64::from(records.is_shown(slot, from.map(|mark| mark.resolve(id)))?);
             let after = u64::from(records.is_shown(slot, to.map(|mark| mark.resolve(id)))?);

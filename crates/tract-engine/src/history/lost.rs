@@ -1,4 +1,5 @@
-//! What summaries lost: what they hid and the context says nowhere else.
+//! Details lost in summaries: details of hidden messages that the context does not contain
+//! elsewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,17 +10,17 @@ use tract_core::{Change, Commit, CommitId, Content, Kind, Op, Part, Priority};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// A summary in a context, and the details that it lost.
+/// A summary in a context, and the details lost in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostEntry {
-    /// The summary's place in the context, from 1: what `#n` in a revision means.
+    /// The number of the summary in the context, from 1: the `n` of `#n` in a revision.
     pub number: usize,
-    /// The commit that summarized.
+    /// The commit of the summary.
     pub summary: CommitId,
-    /// How many messages it hides, those under summaries that it hides included.
+    /// Number of hidden messages, including those under summaries that it hides.
     pub hidden: usize,
-    /// What was lost: by kind, what was said most often first.
+    /// The lost details, by kind, the most frequent first.
     pub items: Vec<LostItem>,
 }
 
@@ -31,7 +32,7 @@ pub struct LostItem {
     pub kind: LostKind,
     /// The sentence, command or name.
     pub text: String,
-    /// The first hidden message that says it, in the version that was summarized.
+    /// The first hidden message that contains it, in the version that was summarized.
     pub commit: CommitId,
     /// The number of times that hidden messages contain it.
     pub count: usize,
@@ -41,9 +42,9 @@ pub struct LostItem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LostKind {
-    /// A sentence of a person, the model or the instructions.
+    /// A sentence of a user, the model or the instructions.
     Text,
-    /// A command that a tool was called with.
+    /// A command passed to a tool.
     Command,
     /// A path, an identifier, a version or an address.
     Name,
@@ -60,22 +61,22 @@ impl LostKind {
     }
 }
 
-/// Finds what the summaries of a context lost. Where `head` summarizes itself, its own summary is
-/// looked at alone.
+/// Returns the details that the summaries of a context lost. If `head` is a summary itself, only
+/// that one is checked.
 ///
 /// # Behavior
-/// The context *says* a word when one of its messages (the summaries themselves, what they left,
-/// and what came later) has it in a text or in the arguments of a call. Of each hidden message
-/// that was not skipped:
-/// - A **text** is a sentence of an instruction, a person or the model with at least three
-///   different words of four letters or more. It is lost when the context says fewer than half of
-///   these words, in any case.
-/// - A **command** is what a call has under the argument `command`, `cmd` or `script`, white space
-///   as one space. It is lost when the context does not say every one of its words.
-/// - A **name** is a word of at least three characters with a letter in it that no dictionary has:
-///   with `/`, `_`, `@`, `::` or a dot inside it, a digit, or a capital letter after a small one.
-///   What follows a single colon, such as the number of a line, is not part of it. It is lost when
-///   the context does not say it. Names in results count.
+/// A word is in the context if one of its messages (summaries, remaining and later messages)
+/// contains it in a text or in the arguments of a call. Of each hidden message that was not
+/// skipped:
+/// - A **text** is a sentence of the instructions, a user or the model with at least three
+///   different words of four or more letters. It is lost if the context contains fewer than half of
+///   these words, ignoring case.
+/// - A **command** is the value of the argument `command`, `cmd` or `script` of a call, with white
+///   space collapsed. It is lost if the context lacks any of its words.
+/// - A **name** is a word of at least three characters with at least one letter that is not an
+///   ordinary word: it contains `/`, `_`, `@`, `::` or an inner dot, a digit, or an upper-case
+///   letter after a lower-case one. Text after a single colon, such as a line number, is not part
+///   of it. It is lost if the context does not contain it. Names in results count.
 ///
 /// # Errors
 /// When a message is not stored, or the store fails.
@@ -122,7 +123,8 @@ pub async fn lost(repo: &Repo, head: CommitId) -> Result<Vec<LostEntry>> {
     Ok(entries)
 }
 
-/// Reads the messages under a summary, under those under it too; none that was skipped.
+/// Reads the messages hidden by a summary, including those under nested summaries, except skipped
+/// ones.
 async fn hidden(repo: &Repo, summary: &Commit) -> Result<Vec<(CommitId, Content)>> {
     let mut found = Vec::new();
     let mut open = vec![summary.clone()];
@@ -164,7 +166,7 @@ async fn hidden(repo: &Repo, summary: &Commit) -> Result<Vec<(CommitId, Content)
     Ok(found)
 }
 
-/// Reads those commits that are stored: a slot is a name.
+/// Reads the commits that are stored; a slot is only a name and may be missing.
 async fn read(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Commit>> {
     let mut commits = Vec::with_capacity(ids.len());
     for ids in ids.chunks(1024) {
@@ -173,12 +175,12 @@ async fn read(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Commit>> {
     Ok(commits)
 }
 
-/// What a context says, as words.
+/// The words of a context.
 #[derive(Default)]
 struct SaidWords {
     /// Words of texts, in lower case.
     words: HashSet<String>,
-    /// Words of commands, and names.
+    /// Words of commands and names, as written.
     exact: HashSet<String>,
 }
 
@@ -208,7 +210,8 @@ impl SaidWords {
     }
 }
 
-/// What hidden messages say: where first, and how often.
+/// The details of hidden messages, with the order and commit of the first occurrence and their
+/// number.
 #[derive(Default)]
 struct Collected {
     items: HashMap<(LostKind, String), (usize, CommitId, usize)>,
@@ -256,15 +259,15 @@ impl Collected {
     }
 }
 
-/// The words that tell sentences apart: of four letters or more, in lower case.
+/// Returns the words that distinguish sentences: those of four or more letters, in lower case.
 fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| word.chars().nth(3).is_some())
         .map(str::to_lowercase)
 }
 
-/// The sentences of a text: its lines, cut after a full stop, a question or an exclamation mark
-/// that white space follows: the one in `main.rs` ends nothing.
+/// Splits a text into sentences: at line breaks, and after `.`, `!` or `?` followed by white space,
+/// so that the dot in `main.rs` does not end a sentence.
 fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -281,7 +284,7 @@ fn sentences(text: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|sentence| !sentence.is_empty()).collect()
 }
 
-/// The words of a command: without quotes and what ends a sentence.
+/// Returns the words of a command, without quotes and punctuation around them.
 fn command_words(text: &str) -> impl Iterator<Item = &str> {
     let around =
         |c: char| matches!(c, '`' | '"' | '\'' | ',' | ';' | '(' | ')' | '.' | ':' | '!' | '?');
@@ -296,7 +299,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !inside(c)).map(without_colon).filter(|word| is_name(word))
 }
 
-/// Cuts what follows a single colon, unless it is a url, and the signs around a word.
+/// Cuts the text after a single colon, unless the word is a URL, and the punctuation around the
+/// word.
 fn without_colon(word: &str) -> &str {
     let single = word.char_indices().find(|(place, c)| {
         let (before, after) = word.split_at(*place);
@@ -323,7 +327,8 @@ fn is_name(word: &str) -> bool {
     word.chars().nth(2).is_some() && letter && (digit || hump || sign)
 }
 
-/// The strings in the arguments of a call, each under its nearest key; what is no JSON is one.
+/// Returns the strings in the arguments of a call, each with its nearest key. Arguments that are
+/// not JSON are returned as one string.
 fn strings(arguments: &str) -> Vec<(String, String)> {
     fn collect(key: &str, value: Value, out: &mut Vec<(String, String)>) {
         match value {

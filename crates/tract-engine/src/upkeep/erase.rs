@@ -1,4 +1,5 @@
-//! Erase and redact: bytes that are deleted for good, and messages that say so in their place.
+//! Erase and redact: delete bytes permanently, and replace the affected messages with an erasure
+//! mark or a redacted text.
 
 mod arrive;
 mod edits;
@@ -34,35 +35,35 @@ use crate::write::erasures::{EditNote, mend};
 use crate::write::races::{Attempts, is_gone};
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Erases: deletes the bytes of messages for good.
+/// Deletes the bytes of messages permanently.
 ///
 /// # Behavior
-/// - A message is erased with all its versions, on every branch, and with what summaries quote of
-///   it. Bytes that another message has too stay: [`EraseReport::shared`] has them, and
-///   [`EraseReport::others`] lists those messages. [`EraseRequest::everywhere`] erases the text in
-///   all of them. With [`EraseRequest::dry_run`] the report is all.
-/// - In one write: each branch that shows such a message gets an edit of it, tools in force are
-///   replaced, documents are rewritten, the bytes are deleted, and `erasures/<blob>` says when, by
-///   whom and why. Commits stay as they are, with their ids.
-/// - From then on a context that needs the bytes is an error that names the erasure. A branch that is
-///   moved to such a context, by `undo`, `reset`, a revert, a merge or a transfer, gets the edits of the
-///   erasure again. Another message may store the same bytes again, unless the request
+/// - A message is erased with all its versions on every branch, and with the passages that
+///   summaries quote from it. Bytes that another message shares stay: [`EraseReport::shared`]
+///   contains them, and [`EraseReport::others`] lists those messages. [`EraseRequest::everywhere`]
+///   erases the text in all of them. With [`EraseRequest::dry_run`] only the report is made.
+/// - In one write, each branch that shows such a message gets an edit of it, tools in force are
+///   replaced, documents are rewritten, the bytes are deleted, and `erasures/<blob>` records the
+///   time, the user and the reason. Existing commits and their ids do not change.
+/// - From then on, a context that needs the bytes is an error that names the erasure. A branch that
+///   is moved to such a context, by `undo`, `reset`, a revert, a merge or a transfer, gets the
+///   edits of the erasure again. Another message may store the same bytes again, unless the request
 ///   [bans](EraseRequest::ban) them.
-/// - Afterwards derived data is dropped and the store is wiped ([`finish_erasures`]).
-/// - Nothing is written when nothing is found.
+/// - Afterwards derived data is dropped and the files of the store are wiped ([`finish_erasures`]).
+/// - Nothing is written if nothing is found.
 ///
 /// # Errors
-/// `Unsupported` when the store cannot erase; [`Error::BadErase`] when something was asked for that
-/// cannot be erased; [`Error::Erased`] when nothing is left of it; [`Error::Collected`] when a named
-/// commit is not stored, because garbage collection deleted it; [`Error::KeptMoving`] when others kept
-/// moving the branches.
+/// `Unsupported` when the store cannot erase; [`Error::BadErase`] when the request names something
+/// that cannot be erased; [`Error::Erased`] when it is completely erased already;
+/// [`Error::Collected`] when a named commit was deleted by garbage collection;
+/// [`Error::KeptMoving`] when others kept moving the branches.
 pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     require_erasing(repo)?;
     request.check()?;
     let mut attempts = Attempts::new(repo);
     loop {
         let error = match erase_all(repo, request).await {
-            // Another erasure was first.
+            // Another erasure deleted it first.
             Err(Error::Missing(ObjectId::Blob(blob)))
             | Err(Error::Store(StoreError {
                 kind: StoreErrorKind::Missing { object: ObjectId::Blob(blob) },
@@ -73,7 +74,7 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         };
         match error {
             Error::Erased(_) => return Err(error),
-            // Something that was found was collected as garbage since.
+            // An object found by the scan was garbage-collected in the meantime.
             error => {
                 if is_gone(&error) {
                     repo.require_uncollected(&request.commits()).await?;
@@ -84,7 +85,7 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     }
 }
 
-/// Refuses a store that cannot erase.
+/// Fails if the store cannot erase.
 fn require_erasing(repo: &Repo) -> Result<()> {
     let capabilities = repo.store().capabilities();
     if capabilities.erases && capabilities.collects_garbage {
@@ -95,7 +96,8 @@ fn require_erasing(repo: &Repo) -> Result<()> {
 }
 
 async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
-    // No handler is asked: one that refuses would keep the bytes, and one that keeps a copy too.
+    // Run no hooks: a handler that refuses would keep the bytes, and so would a handler that stores
+    // a copy.
     let bare = repo.with_hooks(Hooks::default());
     let mut races = repo.races();
     let mut contents = HashMap::new();
@@ -105,7 +107,8 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         if request.dry_run || scan.is_empty() {
             return Ok(report);
         }
-        // Looking for all of it takes long, following the branches does not.
+        // The scan takes long; following branches that moved does not. Retry with the same scan
+        // first.
         loop {
             if !scan.follow().await? {
                 races.lose().await?;
@@ -118,8 +121,8 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
             };
             match write(&bare, &scan, request, &note, &mut contents, &mut report).await? {
                 Applied::Done | Applied::Already => {
-                    // Branches that were made between the look at the branches and the write, which
-                    // could not hold them, must not show what is erased.
+                    // Branches that were created after the branches were listed are not held by the
+                    // write, and must not show the erased messages either.
                     report.edits += mend(&bare, &branches(&bare).await?).await?;
                     if !report.blobs.is_empty() {
                         report.wiped = finish_erasures(repo).await;
@@ -128,7 +131,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
                 }
                 Applied::Conflict(conflict) => {
                     races.lose().await?;
-                    // Another erasure, or another document.
+                    // Another erasure or a changed document: the scan is outdated.
                     if conflict.name.branch_name().is_none() {
                         break;
                     }
@@ -138,7 +141,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     }
 }
 
-/// Writes the edits, the documents, the deletion and what says so, all or none.
+/// Writes the edits, the documents, the deletion and the erasure records atomically.
 async fn write(
     repo: &Repo,
     scan: &Scan<'_>,
@@ -181,16 +184,16 @@ async fn write(
     txn.apply(request.verb(), &options).await
 }
 
-/// Moves the mark with a write that erases.
+/// Moves the erasure mark in the same write.
 async fn advance_mark(txn: &mut Txn<'_>) -> Result<()> {
-    // Any value that no write before had.
+    // The value only has to differ from all earlier ones.
     let document = Blob::seal(format!("{{\"batch\":\"{}\"}}", txn.id()));
     let target: BlobId = document.id();
     txn.move_ref(&RefName::newest_erasure(), Some(RefTarget::Blob(target))).await?;
     txn.blob(document)
 }
 
-/// Makes a ref that says what an erasure did.
+/// Creates the ref that records an erasure.
 fn record(txn: &mut Txn<'_>, name: &RefName, document: &Erasure) -> Result<()> {
     let document = document.to_blob();
     let target = RefTarget::Blob(document.id());
@@ -205,17 +208,17 @@ async fn branches(repo: &Repo) -> Result<Vec<RefName>> {
     Ok(refs.into_iter().map(|(name, _)| name).collect())
 }
 
-/// Does what is left of earlier erasures: drops derived data and wipes the files of the store. It
-/// does no harm when nothing is left, and can be done again.
+/// Completes earlier erasures: drops derived data and wipes the files of the store. Can be repeated
+/// safely.
 ///
 /// # Errors
-/// `Unsupported` when the store cannot erase; `Busy` when others use it, `ReadOnly` when this user may
-/// not wipe it: the bytes may still be in its files then.
+/// `Unsupported` when the store cannot erase; `Busy` when others use it; `ReadOnly` when the user
+/// may not wipe it. The files may still contain the bytes then.
 pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     repo.compiler().forget();
     repo.store().drop_derived(repo.name()).await?;
     let wiped = repo.store().wipe().await;
-    // Rows are derived: where they cannot be made again, queries do without.
+    // The rows are derived data: if they cannot be rebuilt, queries work without them.
     let _without = crate::history::turns::rebuild_all(repo).await;
     Ok(wiped?)
 }

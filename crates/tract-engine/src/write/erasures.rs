@@ -49,7 +49,7 @@ impl EditNote {
 /// Lists what was erased in a repository, by blob.
 ///
 /// # Errors
-/// What the store says; a document that cannot be read is left out of the reasons, not of the list.
+/// Those of the store. An unreadable document does not fail: the blob is listed without its reason.
 pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
     let mut found = BTreeMap::new();
     for (name, document) in repo.documents(RefName::erasures()).await? {

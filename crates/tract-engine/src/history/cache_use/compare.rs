@@ -1,4 +1,4 @@
-//! Where a request leaves the one before it, and why.
+//! Finds the first difference between a request and the previous one, and its cause.
 
 use tract_compile::Compiled;
 use tract_core::{ActiveTool, Commit, CommitId, Content, Message, Op};
@@ -6,12 +6,12 @@ use tract_core::{ActiveTool, Commit, CommitId, Content, Message, Op};
 use super::difference::{differing, is_clock};
 use super::{CacheMiss, MissCause, RequestBlock};
 
-/// What the commits between two requests do.
+/// The kinds of changes in the commits between two requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChangesBetween {
-    /// Whether they do nothing but append messages.
+    /// Whether all of them only append messages.
     pub(super) are_appends: bool,
-    /// Whether one of them summarizes.
+    /// Whether one of them is a summary.
     pub(super) summarize: bool,
 }
 
@@ -33,22 +33,23 @@ impl ChangesBetween {
     }
 }
 
-/// How a request differs from the one before it. Tokens are counted, not recorded.
+/// The difference between a request and the previous one. Tokens are estimated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
     /// Tokens of the whole request.
     pub(super) prompt: u64,
-    /// Tokens that it has in common with the request before, from the beginning.
+    /// Tokens of the common prefix of both requests.
     pub(super) same: u64,
-    /// Tokens of the request before.
+    /// Tokens of the previous request.
     pub(super) before: u64,
-    /// The first difference; `None` when one request is the beginning of the other.
+    /// The first difference; `None` when one request is a prefix of the other.
     pub(super) miss: Option<CacheMiss>,
-    /// A system message that was added after others. Some providers move it to the beginning.
+    /// A system message that was added after other messages. Some providers move it to the
+    /// beginning.
     pub(super) late_system: Option<RequestBlock>,
 }
 
-/// A request, with what it takes to compare the next one.
+/// A request, with the data needed to compare the next one with it.
 pub(super) struct SentRequest {
     compiled: Compiled,
     messages: Vec<SentMessage>,
@@ -59,7 +60,7 @@ pub(super) struct SentRequest {
 struct SentMessage {
     slot: CommitId,
     version: CommitId,
-    /// Of all messages up to this one.
+    /// Total of all messages up to this one.
     tokens: u64,
 }
 
@@ -71,7 +72,7 @@ impl SentRequest {
         sent
     }
 
-    /// The comparison of a request with none.
+    /// Returns the comparison for a request without a predecessor.
     pub(super) fn alone(&self) -> Comparison {
         Comparison { prompt: self.tokens(), same: 0, before: 0, miss: None, late_system: None }
     }
@@ -80,24 +81,24 @@ impl SentRequest {
         self.tool_tokens + self.message_tokens(self.messages.len())
     }
 
-    /// Returns the tokens of the first messages.
+    /// Returns the total tokens of the first `count` messages.
     fn message_tokens(&self, count: usize) -> u64 {
         count.checked_sub(1).and_then(|last| self.messages.get(last)).map_or(0, |sent| sent.tokens)
     }
 
-    /// Counts what the context has in addition to its messages.
+    /// Counts the tokens of the context other than its messages.
     fn count_tools(&mut self) {
         let all = self.compiled.token_count().count;
         let tools = if self.compiled.tools().is_empty() { 0 } else { all };
         self.tool_tokens = tools.saturating_sub(self.message_tokens(self.messages.len()));
     }
 
-    /// Takes the messages of the context from this place on.
+    /// Adds the messages of the context from index `from` on.
     fn add(&mut self, from: usize) {
         self.messages.truncate(from);
         let mut tokens = self.message_tokens(from);
         let new = self.compiled.message_count().saturating_sub(from);
-        // From the end, so that what was there before costs nothing.
+        // From the end, so that the cost does not depend on the earlier messages.
         let mut added: Vec<_> = self.compiled.messages().rev().take(new).map(named).collect();
         for message in added.iter_mut().rev() {
             tokens += message.tokens;
@@ -106,7 +107,7 @@ impl SentRequest {
         self.messages.extend(added.into_iter().rev());
     }
 
-    /// Compares with the request that followed, and takes its place.
+    /// Compares this request with the following one, and replaces it with that.
     pub(super) fn follow(&mut self, next: Compiled, changes: &ChangesBetween) -> Comparison {
         let before = self.tokens();
         let known = self.messages.len();
@@ -132,7 +133,7 @@ impl SentRequest {
         self.add(same);
         self.count_tools();
         let miss = match (tools, message) {
-            // A mode of an agent has its own instructions and its own tools.
+            // Each mode of an agent has its own instructions and its own tools.
             (Some(tools), Some(message)) if message.cause == MissCause::SystemPrompt => {
                 Some(CacheMiss { cause: MissCause::ModeSwitch, ..tools.miss })
             }
@@ -142,8 +143,8 @@ impl SentRequest {
         Comparison { prompt: self.tokens(), same: same_tokens, before, miss, late_system }
     }
 
-    /// Whether the next context has all messages of this one at its beginning, when nothing but
-    /// its end can differ.
+    /// Returns whether the next context starts with all messages of this one. Only valid if the
+    /// changes between them only append, so that comparing the last message is enough.
     fn begins(&self, next: &Compiled) -> bool {
         let Some(last) = self.messages.last() else { return true };
         let new = next.message_count().checked_sub(self.messages.len());
@@ -151,7 +152,7 @@ impl SentRequest {
         there.is_some_and(|there| last.is(there))
     }
 
-    /// Returns how many messages both contexts begin with.
+    /// Returns the number of equal messages at the beginning of both contexts.
     fn common(&self, next: &Compiled) -> usize {
         let pairs = self.messages.iter().zip(next.messages());
         pairs.take_while(|(sent, message)| sent.is(message)).count()
@@ -206,7 +207,7 @@ fn is_system(message: &Message) -> bool {
     matches!(message.content, Content::System(_)) || message.role.as_str() == "system"
 }
 
-/// Finds a system message among the new ones that follows another kind of message.
+/// Returns a system message among the new messages that follows other messages.
 fn late_system(next: &Compiled, known: usize) -> Option<RequestBlock> {
     let count = next.message_count();
     let new = next.messages().rev().take(count.saturating_sub(known)).enumerate();
@@ -219,10 +220,10 @@ fn late_system(next: &Compiled, known: usize) -> Option<RequestBlock> {
     })
 }
 
-/// How two lists of tools differ.
+/// The difference between two lists of tools.
 struct ToolDifference {
     miss: CacheMiss,
-    /// Of the definitions before the first difference.
+    /// Size of the definitions before the first difference.
     same_bytes: usize,
     bytes: usize,
 }

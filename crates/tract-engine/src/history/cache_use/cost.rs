@@ -1,19 +1,19 @@
-//! How many tokens were sent again, by what was recorded or else by what was counted.
+//! Computes the tokens that were sent again, from reported usage or else from estimates.
 
 use super::answers::{Answer, RecordedUsage};
 use super::compare::Comparison;
 use super::{CacheMiss, CacheUse, MissCause};
 
-/// Providers that cache by themselves keep prefixes in steps of so many tokens.
+/// Granularity of prefixes at providers that cache automatically, in tokens.
 const STEP: u64 = 128;
-/// Such providers cache nothing shorter.
+/// Minimum length of a prefix that such providers cache, in tokens.
 const LEAST: u64 = 1024;
-/// How long a cache lives after its last use, unless more was paid for: 5 minutes, in microseconds.
+/// Default lifetime of a cache entry after its last use: 5 minutes, in microseconds.
 const LIFETIME_US: i64 = 5 * 60 * 1_000_000;
-/// How long a cache lives that was written for an hour.
+/// Lifetime of a cache entry that was written for one hour, in microseconds.
 const LONG_LIFETIME_US: i64 = 60 * 60 * 1_000_000;
 
-/// Tokens of a conversation that the provider keeps, by how long they live after their last use.
+/// The cached tokens of a conversation, by their lifetime after the last use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CachedTokens {
     minutes: u64,
@@ -21,8 +21,8 @@ pub(super) struct CachedTokens {
 }
 
 impl CachedTokens {
-    /// The tokens that are kept after a request: those that it read, and those that it wrote. A
-    /// request reads from the start, where the tokens for an hour are.
+    /// Returns the cached tokens after a request: those that it read, and those that it wrote. A
+    /// request reads from the start, where the tokens with the long lifetime are.
     pub(super) fn after(self, answer: &Answer) -> Self {
         let Some(usage) = answer.usage else { return self };
         let hour = self.hour.min(usage.read);
@@ -33,7 +33,7 @@ impl CachedTokens {
         }
     }
 
-    /// Returns whether a pause explains that this number of tokens was sent again.
+    /// Returns whether a pause of this length explains that `again` tokens were sent again.
     fn is_expired(self, again: u64, pause: i64) -> bool {
         pause >= LONG_LIFETIME_US
             || (pause >= LIFETIME_US
@@ -41,7 +41,7 @@ impl CachedTokens {
     }
 }
 
-/// Puts together what is known of a request and of the one before it.
+/// Combines the recorded data and the comparison of a request.
 pub(super) fn cache_use(
     branch: &str,
     answer: &Answer,
@@ -74,7 +74,7 @@ pub(super) fn cache_use(
     let switch = model_switch(before, answer);
     if let Some((usage, earlier)) = recorded {
         result.again = cached(earlier, before).min(usage.prompt).saturating_sub(usage.read);
-        // Less than a step is the end of a prefix that was not kept.
+        // Fewer tokens than one step are the remainder of a prefix that is not cached.
         if result.again < STEP {
             result.again = 0;
             return result;
@@ -99,8 +99,8 @@ pub(super) fn cache_use(
     result
 }
 
-/// Returns the tokens of a request that the provider kept for the next one: as far as the request
-/// asked for it, or, where the provider caches by itself, whole steps.
+/// Returns the tokens of a request that the provider kept for the next one: as many as the request
+/// asked for or, at providers that cache automatically, whole steps.
 fn cached(usage: RecordedUsage, answer: &Answer) -> u64 {
     let written = usage.written.unwrap_or_default();
     let asks = written > 0 || answer.model.as_ref().is_some_and(|model| model.contains("claude"));
@@ -121,7 +121,7 @@ fn model_switch(before: &Answer, answer: &Answer) -> Option<CacheMiss> {
     })
 }
 
-/// Names the cause when no block that was recorded differs.
+/// Returns the cause of a miss if no recorded block differs.
 fn unseen(
     before: &Answer,
     answer: &Answer,

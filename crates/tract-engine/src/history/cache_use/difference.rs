@@ -1,20 +1,19 @@
-//! In which part two texts differ, and whether that part is a date or a time.
+//! Finds the differing part of two texts, and whether it is a date or a time.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use tract_core::text::beginning;
 
-/// Characters of a differing part that are kept.
+/// Maximum number of characters of a differing part.
 const MOST: usize = 80;
 
-/// Returns the parts in which two texts differ, from and to the ends of words, cut after 80
-/// characters.
+/// Returns the differing parts of two texts, extended to whole words and cut after 80 characters.
 pub(super) fn differing(before: &str, after: &str) -> (String, String) {
     let same = |(a, b): &(char, char)| a == b;
     let pairs = before.chars().zip(after.chars());
     let start: usize = pairs.take_while(same).map(|(c, _)| c.len_utf8()).sum();
-    // A word is shown whole.
+    // Extend to the beginning of the word.
     let start = before.get(..start).map_or(0, |same| {
         same.char_indices()
             .rev()
@@ -38,7 +37,7 @@ pub(super) fn differing(before: &str, after: &str) -> (String, String) {
     (part(&before), part(&after))
 }
 
-/// A word that is a time, a date, or seconds since 1970.
+/// Matches a word that is a time, a date, or seconds since 1970.
 static MOMENT: LazyLock<Regex> = LazyLock::new(|| {
     let moment = r"(?x)
         (?: ^ | [^0-9] ) [0-9]{1,2} : [0-9]{2} (?: [^0-9] | $ )
@@ -54,13 +53,13 @@ const NAMES: [&str; 19] = [
     "tue", "wed", "thu", "fri", "sat", "sun",
 ];
 
-/// What follows one of the names in the whole name, or in its other abbreviation.
+/// The endings that complete a name to its full form or to another abbreviation.
 const ENDINGS: [&str; 20] = [
     "", "uary", "ruary", "ch", "il", "e", "y", "ust", "t", "tember", "ober", "ember", "day", "s",
     "sday", "nesday", "rs", "rsday", "urday", "r",
 ];
 
-/// Whether two texts differ in dates and times alone.
+/// Returns whether two texts differ only in dates and times.
 pub(super) fn is_clock(before: &str, after: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let (before, after) = (words(before), words(after));
@@ -78,7 +77,8 @@ pub(super) fn is_clock(before: &str, after: &str) -> bool {
     let of_a_clock = |at: usize| {
         word(at).is_some_and(|(a, b)| [a, b].iter().all(|word| is_moment(word) || is_part(word)))
     };
-    // `January 5` becomes `January 6`: the word that says what the number is does not differ.
+    // In `January 5` and `January 6`, the month is equal in both texts but shows that the number is
+    // a date.
     let is_near_a_moment = |at: usize| {
         (at.saturating_sub(2)..=at + 2).filter_map(word).any(|(a, b)| is_moment(a) && is_moment(b))
     };
@@ -91,14 +91,14 @@ fn is_moment(word: &str) -> bool {
     MOMENT.is_match(word) || is_name(word)
 }
 
-/// Whether it is the name of a month or of a day.
+/// Returns whether a word is the name of a month or of a day.
 fn is_name(word: &str) -> bool {
     let word = word.trim_matches(|c: char| !c.is_ascii_alphabetic()).to_ascii_lowercase();
     let Some((head, tail)) = word.split_at_checked(3) else { return false };
     NAMES.contains(&head) && ENDINGS.contains(&tail)
 }
 
-/// Whether it may be a part of a date: a short number, or what goes with one.
+/// Returns whether a word can be part of a date: a short number, possibly with a suffix.
 fn is_part(word: &str) -> bool {
     let word = word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());

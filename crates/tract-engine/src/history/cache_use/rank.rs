@@ -1,4 +1,4 @@
-//! The causes of cache misses, the most expensive first.
+//! Ranks the causes of cache misses by cost.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,20 @@ use super::{CacheUse, MissCause};
 pub struct RankedCause {
     /// The cause.
     pub cause: MissCause,
-    /// Requests that missed the cache for it.
+    /// Number of requests that missed the cache for this cause.
     pub requests: usize,
-    /// Tokens that they sent again.
+    /// Number of tokens that they sent again.
     pub again: u64,
-    /// What these tokens cost more than from the cache, of requests with a price.
+    /// Additional cost of these tokens compared with reading them from the cache, for requests with
+    /// a price.
     pub cost: f64,
-    /// Requests without a price.
+    /// Number of requests without a price.
     pub unpriced: usize,
-    /// The place of the largest one in the list that was ranked.
+    /// Index of the largest miss in the ranked list.
     pub largest: usize,
 }
 
-/// Sums up misses by cause: those with the most tokens come first. `cost` is asked for each miss.
+/// Sums up misses by cause, those with the most tokens first. `cost` is called for each miss.
 pub fn rank_misses(
     requests: &[CacheUse],
     cost: impl Fn(&CacheUse) -> Option<f64>,

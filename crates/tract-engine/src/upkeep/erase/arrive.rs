@@ -1,8 +1,9 @@
 //! Erasures that arrive from another store, by push, pull, copy, bundle or stream.
 //!
-//! An erasure names messages. Where it arrives, the same messages get the same edits, and bytes go
-//! that no other message has. Bytes of other messages stay, and the erasure is offered for
-//! confirmation: the history of other users does not change because one of them erased the same words.
+//! An erasure names messages. In the receiving store, the same messages get the same edits, and
+//! bytes that no other message has are deleted. If other messages have the bytes, they stay and the
+//! erasure waits for confirmation: the history of other users must not change because one user
+//! erased the same text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,35 +22,35 @@ use crate::repo::error::Result;
 use crate::write::erasures::{EditNote, erasures, mend};
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Blobs that are looked for together.
+/// Number of blobs that are looked up together.
 const KEYS: usize = 64;
 
-/// The erasures that came with history from elsewhere.
+/// The outcome of erasures that arrived together with history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CarriedErasures {
-    /// How many blobs were deleted here, because they were erased there.
+    /// Number of blobs that were deleted here because they were erased there.
     pub blobs: usize,
-    /// How many wait for confirmation, because other messages here have the same bytes:
-    /// [`pending_erasures`](super::pending_erasures) lists them.
+    /// Number of erasures that wait for confirmation because other messages here have the same
+    /// bytes; [`pending_erasures`](super::pending_erasures) lists them.
     pub pending: usize,
-    /// Why the files of the store may still have the bytes: [`finish_erasures`] is to be done
-    /// again. `None` when they have not.
+    /// Why the files of the store may still contain the bytes, so that [`finish_erasures`] must be
+    /// repeated; `None` if they do not.
     pub not_wiped: Option<String>,
 }
 
-/// Reads the erasures of a repository, as they go to another: bans stay where they were made.
+/// Reads the erasures of a repository for sending them. Bans are local and are not sent.
 pub(crate) async fn sent_erasures(from: &Repo) -> Result<Vec<Erasure>> {
     let all = erasures(from).await?.into_values();
     Ok(all.map(|erasure| Erasure { ban: false, ..erasure }).collect())
 }
 
-/// Applies erasures that arrived. `from` is the repository they come from, where it can be read.
+/// Applies erasures that arrived. `from` is the source repository, if it can be read.
 ///
 /// # Errors
-/// `Unsupported` when the store cannot erase and has some of the bytes;
-/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving the branches. What arrived
-/// with the erasures is stored already; arriving again continues.
+/// `Unsupported` when the store contains some of the bytes and cannot erase;
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving the branches. The
+/// objects that arrived with the erasures are already stored; repeating the transfer continues.
 pub(crate) async fn arrive(
     to: &Repo,
     from: Option<&Repo>,
@@ -76,7 +77,7 @@ pub(crate) async fn arrive(
         carried.blobs += blobs;
         carried.pending += pending;
     }
-    // Branches that were made meanwhile could not be held.
+    // Branches that were created in the meantime are not held by the write.
     mend(&bare, &branches(&bare).await?).await?;
     if carried.blobs > 0 {
         let wiped = finish_erasures(to).await;
@@ -85,7 +86,7 @@ pub(crate) async fn arrive(
     Ok(carried)
 }
 
-/// Leaves out what is erased here already or waits for confirmation, and orders the rest by time.
+/// Removes erasures that are already applied or pending here, and sorts the others by time.
 async fn unknown(to: &Repo, arrived: Vec<Erasure>) -> Result<Vec<Erasure>> {
     if arrived.is_empty() {
         return Ok(arrived);
@@ -104,7 +105,7 @@ async fn unknown(to: &Repo, arrived: Vec<Erasure>) -> Result<Vec<Erasure>> {
     Ok(arrived)
 }
 
-/// Applies erasures of one call; returns how many blobs were deleted, and how many wait.
+/// Applies the erasures of one command. Returns the numbers of deleted and of pending blobs.
 async fn arrive_together(
     to: &Repo,
     from: Option<&Repo>,
@@ -121,7 +122,7 @@ async fn arrive_together(
         let (here, absent): (Vec<&Erasure>, Vec<&Erasure>) =
             erasures.iter().partition(|erasure| stored.contains(&erasure.blob));
         let mut txn = Txn::new(to)?;
-        // Nothing here links to these. Their record is kept, so that copies carry it.
+        // The blobs are not stored here. Record the erasures anyway, so that copies transmit them.
         if to.store().capabilities().erases {
             for erasure in &absent {
                 record(&mut txn, &RefName::erasure(erasure.blob), erasure)?;
@@ -152,7 +153,7 @@ async fn arrive_together(
         match txn.apply(&note.verb, &options).await? {
             Applied::Done | Applied::Already => return Ok((deleted, waiting)),
             Applied::Conflict(conflict) => {
-                // Another transfer was first.
+                // Another transfer applied them first.
                 let is_known = conflict.name.erased_blob().is_some()
                     || conflict.name.pending_erasure_blob().is_some();
                 if is_known && unknown(to, erasures.clone()).await?.is_empty() {
@@ -178,7 +179,7 @@ fn scope<'a>(erasures: &[&Erasure], from: Option<&'a Repo>) -> Scope<'a> {
     scope
 }
 
-/// Reads the erasure in a document that a ref of another repository points to.
+/// Parses the erasure document that a ref of another repository points to.
 pub(crate) fn read_sent(name: &RefName, document: &tract_core::Blob) -> Option<Erasure> {
     let erasure = Erasure::read(name.erased_blob()?, document);
     Some(Erasure { ban: false, ..erasure })

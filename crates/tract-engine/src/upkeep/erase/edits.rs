@@ -1,4 +1,4 @@
-//! The edits that an erasure writes in place of the deleted contents.
+//! The edits that an erasure writes in place of deleted contents.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,14 @@ use crate::write::txn::Txn;
 /// The planned edits.
 #[derive(Debug, Default)]
 pub(super) struct PlannedEdits {
-    /// How many edits there are.
+    /// Number of edits.
     pub(super) edits: usize,
-    /// The contents that replace others, where something of them is left.
+    /// The replacement of each content that was not deleted completely.
     pub(super) replaced_by: HashMap<BlobId, BlobId>,
 }
 
-/// Plans the edits of all branches and documents. `contents` caches the replacement of each version,
-/// for branches that are found after the bytes are deleted.
+/// Plans the edits of all branches and documents. `contents` caches the replacement of each
+/// version, for branches that are found after the bytes were deleted.
 pub(super) async fn plan(
     txn: &mut Txn<'_>,
     scan: &Scan<'_>,
@@ -32,7 +32,8 @@ pub(super) async fn plan(
     contents: &mut HashMap<CommitId, Content>,
 ) -> Result<PlannedEdits> {
     let mut planned = PlannedEdits::default();
-    // A concurrent commit may have the bytes too, so all edits are planned again if a branch moves.
+    // Hold every branch, because a concurrent commit may link to the bytes too. If a branch moves,
+    // all edits are planned again.
     for branch in &scan.branches {
         txn.hold(&branch.name, Some(RefTarget::Commit(branch.head)));
     }
@@ -72,7 +73,8 @@ pub(super) async fn plan(
     Ok(planned)
 }
 
-/// Stores the replacements of versions that no branch shows, for branches that go back to one.
+/// Stores the replacements of versions that no branch shows, for branches that return to one of
+/// them.
 pub(super) async fn plan_hidden(
     txn: &mut Txn<'_>,
     scan: &Scan<'_>,
@@ -105,7 +107,7 @@ pub(super) async fn plan_hidden(
     Ok(())
 }
 
-/// Returns the replacement of a version; `None` when its content is gone.
+/// Returns the replacement of a version; `None` if its content is gone.
 async fn replacement(
     scan: &Scan<'_>,
     commit: &Commit,
@@ -124,12 +126,12 @@ async fn replacement(
             None => emptied(&old, &note.mark()),
         },
         ErasureExtent::Part => scan.scope.search.content(&old).unwrap_or(old),
-        // The same message, without the provider's bytes.
+        // The same content, without the provider's bytes.
         ErasureExtent::Verbatim => old,
     }))
 }
 
-/// Reads the replacement of a content from the store that its erasure arrived from.
+/// Reads the replacement of a content from the source of its erasure.
 async fn sent(
     scan: &Scan<'_>,
     commit: &Commit,
@@ -145,7 +147,7 @@ async fn sent(
     Ok(text.and_then(|text| Content::from_blob(kind, text).ok()))
 }
 
-/// Replaces the tools in force on a branch where a definition is erased.
+/// Replaces the tools in force on a branch if a definition is erased.
 async fn tools(
     txn: &mut Txn<'_>,
     scan: &Scan<'_>,
@@ -168,7 +170,7 @@ async fn tools(
         let blob = scan.repo.require_blob(entry.schema).await?;
         let Some(text) = blob.text() else { continue };
         if scan.has(entry.schema) {
-            // A text that is not a definition any more is no longer in force.
+            // If the remaining text is not a valid definition, the tool is removed.
             let tool = scan.tool(entry.schema, text);
             replaced_by.extend(tool.as_ref().map(|tool| (entry.schema, tool.blob().id())));
             tools.extend(tool);

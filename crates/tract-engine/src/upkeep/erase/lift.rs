@@ -1,4 +1,4 @@
-//! Erased bytes that are stored again: allowed unless they are banned, and bans that are lifted.
+//! Storing erased bytes again, which is allowed unless they are banned, and lifting bans.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::repo::error::Result;
 use crate::write::erasures::erasures;
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Lists the blobs that may not be stored again.
+/// Returns the banned blobs with their erasures.
 pub(crate) async fn banned(repo: &Repo) -> Result<HashMap<BlobId, Erasure>> {
     let erasures = erasures(repo).await?;
     Ok(erasures.into_iter().filter(|(_, erasure)| erasure.ban).collect())
@@ -18,7 +18,7 @@ pub(crate) async fn banned(repo: &Repo) -> Result<HashMap<BlobId, Erasure>> {
 
 /// Lists the erasures that arrived from other stores and wait for confirmation, by blob: messages
 /// here that the erasure does not name have the same bytes. [`erase`](super::erase) of the blob
-/// confirms one, [`lift_erasure`] discards it.
+/// confirms an erasure, [`lift_erasure`] discards it.
 ///
 /// # Errors
 /// When the store fails.
@@ -32,13 +32,13 @@ pub async fn pending_erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> 
     let keys: Vec<_> = pending.keys().map(|id| (*id).into()).collect();
     let stored = repo.store().blobs(repo.name(), &keys).await?;
     let stored: HashSet<BlobId> = stored.iter().flatten().map(|blob| blob.id()).collect();
-    // Collected or erased since.
+    // Remove blobs that were collected or erased since.
     pending.retain(|id, _| stored.contains(id));
     Ok(pending)
 }
 
-/// Lets banned bytes be stored again, and discards the pending erasure of a blob. Returns whether
-/// there was either. The erasure itself stays recorded, and no message gets its bytes back.
+/// Lifts the ban of a blob, and discards its pending erasure. Returns whether there was either. The
+/// erasure stays recorded, and messages do not get their bytes back.
 ///
 /// # Errors
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when others keep changing it; when the store
@@ -48,7 +48,7 @@ pub async fn lift_erasure(repo: &Repo, blob: BlobId) -> Result<bool> {
     let mut races = repo.races();
     loop {
         let mut txn = Txn::new(repo)?;
-        // The ref is looked at before the document, so that the write is refused if it changes.
+        // Read the ref before the document, so that the write fails if it changes in between.
         txn.target(&name).await?;
         let erasure = repo.erasure_of(blob).await?.filter(|erasure| erasure.ban);
         if let Some(erasure) = erasure {

@@ -1,4 +1,4 @@
-//! The message that a commit belongs to.
+//! Finds the message that a commit belongs to.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use tract_core::{Change, Commit, CommitId, Op};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// Returns the slot of the message that a commit adds or gives another content, given its changes.
-/// A commit that does neither counts as a message of its own.
+/// Returns the slot of the message that a commit adds or edits, given its changes. A commit that
+/// does neither counts as its own message.
 pub(crate) fn slot_in(commit: &Commit, changes: &[Change]) -> CommitId {
     let id = commit.id();
     if let Op::Append { slot, .. } = &commit.op {

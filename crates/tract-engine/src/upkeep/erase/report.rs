@@ -6,42 +6,42 @@ use tract_secrets::SecretKind;
 
 use crate::repo::error::Result;
 
-/// A blob that is erased.
+/// An erased blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErasedBlob {
     /// The blob.
     pub id: BlobId,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The kinds of the secrets in it, in order; empty when it was not searched for secrets.
+    /// The kinds of its secrets, in order; empty if it was not scanned for secrets.
     pub kinds: Vec<SecretKind>,
 }
 
-/// The kind of a place that has the bytes.
+/// The kind of a location of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ErasePlaceKind {
     /// The content of a message.
     Message,
-    /// A summary that quotes it.
+    /// A summary that quotes a message.
     Summary,
-    /// The provider's bytes of a message.
+    /// The provider's original bytes of a message.
     Verbatim,
-    /// An original that a commit keeps, such as what a hook replaced.
+    /// An original that a commit keeps, such as a content that a hook replaced.
     Original,
     /// A tool's definition.
     Tool,
-    /// A document: a pending approval, a decision, an effect, an import, a pin.
+    /// A document: a pending approval, a decision, an effect, an import or a pin.
     Document,
-    /// A field of a commit's record, which is part of its id and stays.
+    /// A field of a commit's record. It is part of the commit id and cannot be erased.
     Record,
-    /// An entry of the ref log, which stays.
+    /// An entry of the ref log, which cannot be erased.
     Log,
 }
 
 impl ErasePlaceKind {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",
@@ -55,25 +55,25 @@ impl ErasePlaceKind {
         }
     }
 
-    /// Returns whether an erasure leaves the bytes there.
+    /// Returns whether an erasure cannot remove the bytes there.
     pub const fn stays(self) -> bool {
         matches!(self, Self::Record | Self::Log)
     }
 }
 
-/// A place that has the bytes.
+/// A location of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct ErasePlace {
     /// Its kind.
     pub kind: ErasePlaceKind,
-    /// The commit, where it is one's.
+    /// The commit, if it belongs to one.
     pub commit: Option<CommitId>,
-    /// The document, the tool, the field of the record, or the number of the log's entry.
+    /// The name of the document, the tool or the record field, or the number of the log entry.
     pub name: Option<String>,
     /// The branches that show it, sorted.
     pub branches: Vec<String>,
-    /// Whether it belongs to another message than the named ones: its bytes stay unless the erasure
+    /// Whether it belongs to a message other than the named ones. Its bytes stay unless the erasure
     /// applies [everywhere](super::EraseRequest::everywhere).
     pub other: bool,
 }
@@ -93,32 +93,31 @@ impl ErasePlace {
     }
 }
 
-/// What [`erase`](super::erase) did, or would do.
+/// The result of [`erase`](super::erase), or of its dry run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct EraseReport {
-    /// The blobs that are deleted.
+    /// The deleted blobs.
     pub blobs: Vec<ErasedBlob>,
-    /// The blobs of the named messages that stay, because other messages have them too. The named
-    /// messages are edited all the same.
+    /// The blobs of the named messages that stay because other messages share them. The named
+    /// messages are edited anyway.
     pub shared: Vec<ErasedBlob>,
-    /// Every place that has the bytes.
+    /// All locations of the bytes.
     pub places: Vec<ErasePlace>,
-    /// How many edits were written, or would be.
+    /// Number of edits.
     pub edits: usize,
-    /// The outcome of the wipe. After an error the files may still hold the bytes, and the wipe has
-    /// to be repeated; a dry run wipes nothing.
+    /// The outcome of the wipe. After an error the files may still contain the bytes, and the wipe
+    /// has to be repeated. A dry run wipes nothing.
     pub wiped: Result<WipeReport>,
 }
 
 impl EraseReport {
-    /// Lists the places where the bytes stay: nothing can be taken out of a commit's record or of the
-    /// ref log.
+    /// Returns the locations where the bytes cannot be removed: records of commits and the ref log.
     pub fn remaining(&self) -> impl Iterator<Item = &ErasePlace> {
         self.places.iter().filter(|place| place.kind.stays())
     }
 
-    /// Lists the places of other messages, where the bytes stay.
+    /// Returns the locations in other messages, where the bytes stay.
     pub fn others(&self) -> impl Iterator<Item = &ErasePlace> {
         self.places.iter().filter(|place| place.other)
     }

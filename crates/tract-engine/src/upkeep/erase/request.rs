@@ -1,24 +1,24 @@
-//! The request of an erasure.
+//! Erase requests.
 
 use tract_core::{BlobId, CommitId};
 use tract_secrets::Scanner;
 
 use crate::repo::error::{Error, Result};
 
-/// The most bytes that a reason may have.
+/// Maximum length of a reason in bytes.
 const REASON_BYTES: usize = 500;
 
-/// Something to erase.
+/// A target of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EraseTarget {
     /// The message that a commit adds or edits: all its versions, their originals, and the
-    /// provider's bytes of them.
+    /// provider's bytes.
     Commit(CommitId),
-    /// These stored bytes.
+    /// A stored blob.
     Blob(BlobId),
 }
 
-/// The bytes that [`erase`](super::erase) deletes, and the reason.
+/// The bytes to [`erase`](super::erase), and the reason.
 #[derive(Clone, Debug)]
 pub struct EraseRequest {
     pub(super) what: EraseWhat,
@@ -35,17 +35,17 @@ pub(super) enum EraseWhat {
 }
 
 impl EraseRequest {
-    /// Asks for messages, with all their versions, or stored bytes to be erased. Summaries of a
-    /// message that quote a whole text of it lose that text, which becomes `[erased: REASON]`.
+    /// Creates a request to erase messages, with all their versions, or blobs. A summary that
+    /// quotes a whole text of a message gets `[erased: REASON]` in place of that text.
     ///
-    /// Bytes that other messages have too stay, and the report lists those messages;
+    /// Bytes that other messages share stay, and the report lists those messages;
     /// [`everywhere`](Self::everywhere) erases them as well.
     pub fn targets(targets: Vec<EraseTarget>, reason: impl Into<String>) -> Self {
         let what = EraseWhat::Targets(targets);
         Self { what, reason: reason.into(), dry_run: false, everywhere: false, ban: false }
     }
 
-    /// Asks for everything that a scanner finds to be redacted: the text stays, with a mark in the
+    /// Creates a request to redact everything that a scanner finds: the text stays, with a mark in
     /// place of each secret.
     pub fn secrets(scanner: Scanner) -> Self {
         let what = EraseWhat::Secrets(Box::new(scanner));
@@ -53,30 +53,30 @@ impl EraseRequest {
         Self { what, reason, dry_run: false, everywhere: true, ban: false }
     }
 
-    /// Sets whether the text is erased in every message that has or quotes it, instead of the
-    /// named ones alone. A request for secrets always applies everywhere.
+    /// Sets whether the text is erased in every message that contains or quotes it, instead of only
+    /// in the named ones. A request for secrets always applies everywhere.
     #[must_use]
     pub fn everywhere(mut self, everywhere: bool) -> Self {
         self.everywhere = everywhere || matches!(self.what, EraseWhat::Secrets(_));
         self
     }
 
-    /// Sets whether the erased bytes are refused when they are stored again, until
-    /// [`lift_erasure`](super::lift_erasure).
+    /// Sets whether storing the erased bytes again is refused, until
+    /// [`lift_erasure`](super::lift_erasure) is called.
     #[must_use]
     pub fn ban(mut self, ban: bool) -> Self {
         self.ban = ban;
         self
     }
 
-    /// Sets the reason that the erasure records.
+    /// Sets the reason to record.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// Sets whether it only reports the places, and erases nothing.
+    /// Sets whether the locations are only reported, and nothing is erased.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -90,7 +90,7 @@ impl EraseRequest {
         }
     }
 
-    /// Returns the commits that are named.
+    /// Returns the named commits.
     pub(super) fn commits(&self) -> Vec<CommitId> {
         let EraseWhat::Targets(targets) = &self.what else { return Vec::new() };
         let commit = |target: &EraseTarget| match target {

@@ -1,4 +1,9 @@
-//! Finding every place that has the bytes.
+//! Scans the repository for every location of the erased bytes.
+//! //
+//! The scan reads everything that is stored, which takes long, while others continue to write.
+//! Before each write [`Scan::follow`] searches the commits added since. The write itself holds
+//! every branch at the scanned head, so a commit that arrives later makes it a conflict, and its
+//! branch is followed again.
 
 mod effects;
 mod shared;
@@ -20,29 +25,29 @@ use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 
-/// Objects that are listed together.
+/// Number of objects that are listed together.
 const LISTED: usize = 1024;
-/// Bytes that are read together, unless one blob alone has more.
+/// Number of bytes that are read together, unless a single blob is larger.
 const READ_BYTES: u64 = 4 << 20;
-/// New commits of concurrent writers that are read together.
+/// Number of new commits of concurrent writers that are read together.
 const FOLLOWED: usize = 64;
-/// Blobs that arrived as erased and are read together.
+/// Number of blobs with an arrived erasure that are read together.
 const ARRIVED: usize = 64;
-/// Entries of the log that are read together.
+/// Number of log entries that are read together.
 const LOG_PAGE: usize = 4096;
 
 /// The part of a commit that is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErasureExtent {
-    /// Its content was asked for: nothing is left of it.
+    /// The content is a target: all of it is erased.
     Whole,
-    /// Its content has the bytes somewhere.
+    /// The content contains the bytes.
     Part,
-    /// Only the provider's bytes have them.
+    /// Only the provider's bytes contain them.
     Verbatim,
 }
 
-/// A branch, as it was found.
+/// A branch as it was scanned.
 pub(super) struct ScannedBranch {
     pub(super) name: RefName,
     pub(super) head: CommitId,
@@ -57,36 +62,36 @@ pub(super) struct Scope<'a> {
     pub(super) search: Search,
     /// The blobs that were named.
     pub(super) targets: HashSet<BlobId>,
-    /// The messages that lose them, by slot; all where none are given.
+    /// The messages that lose them, by slot; `None` for all messages.
     pub(super) messages: Option<HashSet<CommitId>>,
-    /// Summaries of these messages, which lose what they quote.
+    /// Summaries of these messages, which lose the quoted passages.
     pub(super) summaries: HashSet<CommitId>,
-    /// The erasures of another store, and that store where it can be read.
+    /// The erasures that arrived from another store; `from` is that store, if it can be read.
     pub(super) arrived: HashMap<BlobId, Erasure>,
     pub(super) from: Option<&'a Repo>,
 }
 
-/// Everything that has the bytes.
+/// All locations of the erased bytes.
 pub(super) struct Scan<'a> {
     pub(super) repo: &'a Repo,
     pub(super) scope: Scope<'a>,
     /// The blobs that are deleted.
     blobs: BTreeMap<BlobId, ErasedBlob>,
-    /// The blobs that stay, because other messages have them too.
+    /// The blobs that stay because other messages share them.
     shared: BTreeMap<BlobId, Option<ErasedBlob>>,
     /// The messages that have each blob.
     pub(super) holders: HashMap<BlobId, BTreeSet<CommitId>>,
     /// Toolsets with a definition that arrived as erased.
     toolsets: HashMap<ToolsetId, Vec<BlobId>>,
-    /// The commits whose message has to be edited where it is shown.
+    /// The commits whose message must be edited wherever it is shown.
     pub(super) commits: HashMap<CommitId, ErasureExtent>,
-    /// The commits of other messages that have the same bytes, and keep them.
+    /// The commits of other messages that keep the same bytes.
     others: HashSet<CommitId>,
     /// Branches, sorted by name.
     pub(super) branches: Vec<ScannedBranch>,
-    /// The heads of branches before anything was looked for: what they lead to was found.
+    /// The heads of branches before the scan; their histories are searched.
     searched: HashSet<CommitId>,
-    /// Documents to be rewritten, with their new text.
+    /// Documents to rewrite, with their new text.
     pub(super) documents: Vec<(RefName, BlobId, String)>,
     /// Documents of effects whose answer is erased, with their new text.
     answers: HashMap<RefName, String>,
@@ -129,8 +134,8 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// Finds the branches again that others made or moved since. `false` when something that came
-    /// with them has the bytes: all has to be looked for again.
+    /// Reads branches that were created or moved since. Returns `false` if their new commits
+    /// contain the bytes: then the scan must be repeated.
     pub(super) async fn follow(&mut self) -> Result<bool> {
         let now = self.heads().await?;
         let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
@@ -168,7 +173,7 @@ impl<'a> Scan<'a> {
         self.blobs.is_empty() && self.shown().next().is_none()
     }
 
-    /// Lists what branches show of it, once for each branch.
+    /// Returns the affected versions that branches show, once per branch.
     pub(super) fn shown(&self) -> impl Iterator<Item = CommitId> + '_ {
         self.branches.iter().flat_map(|branch| branch.shown.iter().copied())
     }
@@ -178,7 +183,7 @@ impl<'a> Scan<'a> {
         self.blobs.contains_key(&blob)
     }
 
-    /// Lists what arrived and is not deleted, since other messages have it.
+    /// Returns the blobs that are kept because other messages share them.
     pub(super) fn shared(&self) -> impl Iterator<Item = BlobId> + '_ {
         self.shared.keys().copied()
     }
@@ -193,12 +198,12 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Searches all that is stored, some megabytes at a time.
+    /// Searches all stored blobs, a few megabytes at a time.
     async fn stored(&mut self) -> Result<()> {
         let store = self.repo.store();
         let documents = store.list_refs(self.repo.name(), RefName::erasures()).await?;
         let index = store.ref_target(self.repo.name(), &RefName::search_index()).await?;
-        // They contain ids alone, which a pattern may match.
+        // These documents contain only ids, which a pattern might match by accident.
         let erasures: HashSet<BlobId> = documents
             .into_iter()
             .map(|(_, to)| to)
@@ -250,9 +255,9 @@ impl<'a> Scan<'a> {
         self.blobs.insert(id, ErasedBlob { id, bytes, kinds });
     }
 
-    /// Reads all commits: which of them link to what was found, and what their records say.
+    /// Reads all commits: their links to the blobs found, and the texts in their records.
     async fn records(&mut self) -> Result<()> {
-        // Contents in which nothing but a signature or the like matches, which is not touched.
+        // Contents in which only a signature or similar matches; these are not edited.
         let mut spared: HashMap<BlobId, bool> = HashMap::new();
         let mut linked: HashSet<BlobId> = HashSet::new();
         let mut after = 0;
@@ -273,7 +278,7 @@ impl<'a> Scan<'a> {
             }
         }
         for (blob, is_spared) in spared {
-            // A blob that something else links to for other reasons goes all the same.
+            // A blob that is also linked to as something else is deleted anyway.
             if is_spared && !linked.contains(&blob) {
                 self.blobs.remove(&blob);
             }
@@ -281,7 +286,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns whether nothing but a signature or the like matches in a content.
+    /// Returns whether only a signature or similar matches in a content.
     async fn is_spared(
         &self,
         commit: &Commit,
@@ -335,7 +340,8 @@ impl<'a> Scan<'a> {
                 }));
             }
             if let Some(id) = commit.verbatim {
-                // What the content says, the provider's bytes say too, however they are written.
+                // The provider's bytes contain the same text in any encoding, so they are erased
+                // with the content.
                 if !self.has(id)
                     && let Some(blob) = self.repo.store().blob(self.repo.name(), id).await?
                 {
@@ -362,7 +368,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Finds what branches show of it.
+    /// Reads the branches and the affected versions that they show.
     pub(super) async fn heads(&self) -> Result<Vec<ScannedBranch>> {
         let mut branches = Vec::new();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
@@ -381,7 +387,7 @@ impl<'a> Scan<'a> {
         Ok(branches)
     }
 
-    /// Says of each place which branches show it.
+    /// Adds to each location the branches that show it.
     fn name_branches(&mut self) {
         let mut shown: HashMap<CommitId, Vec<String>> = HashMap::new();
         for branch in &self.branches {
@@ -396,13 +402,13 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Returns whether other messages have or quote what the named ones say.
+    /// Returns whether other messages contain or quote the same text.
     fn has_others(&self) -> bool {
         self.places.iter().any(|place| place.other)
     }
 
-    /// Finds documents, and says what they are without it. Where other messages have the text,
-    /// documents may have it from them, and stay.
+    /// Finds affected documents and their new text. If other messages have the text, a document may
+    /// contain it on their behalf, and is kept.
     async fn refs(&mut self) -> Result<()> {
         let stay = self.has_others() && self.scope.arrived.is_empty();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "").await? {
@@ -430,7 +436,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns the text of a document without what is erased.
+    /// Returns the text of a document without the erased passages.
     async fn rewritten(&self, name: &RefName, id: BlobId) -> Result<String> {
         let refused = |what: &str| Error::BadErase { what: format!("document {name}: {what}") };
         if self.scope.targets.contains(&id) {
@@ -442,7 +448,7 @@ impl<'a> Scan<'a> {
         text.ok_or_else(|| refused("the text cannot be taken out of it"))
     }
 
-    /// Searches what the ref log says of writes.
+    /// Searches the notes in the ref log.
     async fn log(&mut self) -> Result<()> {
         let mut before = None;
         loop {
@@ -465,7 +471,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Finds the tools whose definition has it.
+    /// Finds the tools whose definition contains the bytes.
     async fn tools(&mut self) -> Result<()> {
         let other = self.has_others() && self.scope.arrived.is_empty();
         let store = self.repo.store();
@@ -486,7 +492,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Returns a definition without it; `None` when it cannot be one any more.
+    /// Returns a definition without the bytes; `None` if the remaining text is not a valid
+    /// definition.
     pub(super) fn tool(&self, schema: BlobId, text: &str) -> Option<ToolSchema> {
         if self.scope.targets.contains(&schema) {
             return None;
@@ -502,7 +509,7 @@ async fn heads_of(repo: &Repo) -> Result<HashSet<CommitId>> {
     Ok(refs.iter().filter_map(|(_, target)| target.commit()).collect())
 }
 
-/// Returns the fields of a record that are texts of the caller's, by their names.
+/// Returns the fields of a record with texts of the caller, by name.
 fn texts_of(commit: &Commit) -> Vec<(&'static str, String)> {
     let json =
         |json: &Option<tract_core::JsonText>| json.as_ref().map(|json| json.as_str().to_owned());

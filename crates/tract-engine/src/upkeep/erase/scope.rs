@@ -1,4 +1,4 @@
-//! The messages that an erasure names: all versions of each, and the summaries that cover it.
+//! The scope of an erasure: the named messages with all their versions, and the summaries of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,15 +13,15 @@ use crate::history::reach::commit_id;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// Commits that are read together.
+/// Number of commits that are read together.
 const LISTED: usize = 1024;
 
 impl<'a> Scope<'a> {
-    /// Finds what a request names.
+    /// Determines the scope of a request.
     ///
     /// # Errors
-    /// [`Error::Erased`] when nothing is left of it; [`Error::BadErase`] when it names nothing that
-    /// could be erased, or bytes of several messages.
+    /// [`Error::Erased`] when the targets are completely erased already; [`Error::BadErase`] when
+    /// they name nothing that can be erased, or bytes that several messages share.
     pub(super) async fn of(repo: &Repo, request: &EraseRequest) -> Result<Scope<'a>> {
         let targets = match &request.what {
             EraseWhat::Secrets(scanner) => {
@@ -38,7 +38,7 @@ impl<'a> Scope<'a> {
         }
         named.read_versions(repo).await?;
         if named.blobs.is_empty() {
-            // A named commit was collected after it was read.
+            // A named commit was garbage-collected after it was read.
             repo.require_uncollected(&request.commits()).await?;
         }
         let Named { messages, mut summaries, blobs, contents, of_blobs, .. } = named;
@@ -82,16 +82,16 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The messages and blobs that targets name.
+/// The messages and blobs that the targets name.
 #[derive(Default)]
 struct Named {
     messages: HashSet<CommitId>,
     summaries: HashSet<CommitId>,
     blobs: HashSet<BlobId>,
     contents: Vec<Content>,
-    /// Blobs that were named by their ids, with the messages that have them.
+    /// Blobs that were named by id, with the messages that contain them.
     of_blobs: HashMap<BlobId, HashSet<CommitId>>,
-    /// A content of a named commit that was erased before.
+    /// A content of a named commit that was erased earlier.
     gone: Option<BlobId>,
 }
 
@@ -117,7 +117,7 @@ impl Named {
         Ok(())
     }
 
-    /// Reads all versions of the messages, from every branch and none, and finds their summaries.
+    /// Reads all versions of the messages, reachable or not, and finds their summaries.
     async fn read_versions(&mut self, repo: &Repo) -> Result<()> {
         let mut is_first = true;
         loop {
@@ -137,7 +137,7 @@ impl Named {
                     None => break,
                 }
             }
-            // A summary of a summary may be listed before it.
+            // Repeat, because a summary of a summary may be listed before that one.
             if self.summaries.len() == before {
                 break;
             }
@@ -172,7 +172,7 @@ impl Named {
         Ok(())
     }
 
-    /// Adds the content of a version, the provider's bytes of it, and its originals.
+    /// Adds the content of a version, its provider's bytes, and its originals.
     async fn version(&mut self, repo: &Repo, commit: &Commit) -> Result<()> {
         let Some(kind) = &commit.kind else { return Ok(()) };
         let originals = commit.keeps.iter().chain(&commit.verbatim);
@@ -192,7 +192,7 @@ impl Named {
                 false if commit.keeps.contains(id) => text.and_then(any_content),
                 false => None,
             };
-            // An earlier erasure left this.
+            // The content is the mark of an earlier erasure.
             if is_content && content.as_ref().is_some_and(is_erased) {
                 self.gone.get_or_insert(*id);
                 return Ok(());
@@ -204,13 +204,13 @@ impl Named {
     }
 }
 
-/// Returns whether a content is what an erasure leaves of a message.
+/// Returns whether a content is the mark of an erasure.
 pub fn is_erased(content: &Content) -> bool {
     let text = content.text();
     text.starts_with("[erased: ") && text.ends_with(']')
 }
 
-/// Reads stored bytes as a message of the kind that they may be of.
+/// Parses stored bytes as content of each kind that they may have.
 fn any_content(text: &str) -> Option<Content> {
     [Kind::User, Kind::ToolResult, Kind::Artifact]
         .iter()

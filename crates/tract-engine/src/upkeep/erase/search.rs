@@ -1,4 +1,4 @@
-//! Whether a text has what is to be erased, and the text without it.
+//! Searches texts for the erased passages, and removes them.
 
 use std::ops::Range;
 
@@ -8,11 +8,12 @@ use tract_secrets::{Scanner, SecretKind, find_through_escapes};
 use crate::plan::json_string;
 use crate::upkeep::redact::{redact_content, redact_with};
 
-/// Shorter texts are found in too much that has nothing to do with them.
+/// Minimum length in bytes of a text that is searched for elsewhere. Shorter texts also occur in
+/// unrelated messages.
 const SHORTEST: usize = 16;
 
 pub(super) enum Search {
-    /// Whole texts of the erased messages, and their replacement.
+    /// Whole texts of the erased messages, and the mark that replaces them.
     Texts {
         texts: Vec<String>,
         mark: String,
@@ -36,7 +37,7 @@ impl Hit {
 }
 
 impl Search {
-    /// Searches for the texts of contents. Short texts are erased where they are, and not elsewhere.
+    /// Searches for the texts of contents. Short texts are erased in the named messages only.
     pub(super) fn texts(contents: &[Content], mark: String) -> Self {
         let mut texts: Vec<String> = contents
             .iter()
@@ -44,13 +45,14 @@ impl Search {
             .map(|text| text.trim().to_owned())
             .filter(|text| text.len() >= SHORTEST)
             .collect();
-        // The longest first, so that none is left of which a part was replaced.
+        // The longest first, so that replacing a part of a text cannot keep the whole from being
+        // found.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         texts.dedup();
         Self::Texts { texts, mark }
     }
 
-    /// Returns the replacement of an erased text.
+    /// Returns the replacement of erased text.
     pub(super) fn mark(&self) -> String {
         match self {
             Self::Texts { mark, .. } => mark.clone(),
@@ -58,7 +60,7 @@ impl Search {
         }
     }
 
-    /// Searches a text, also behind escapes.
+    /// Searches a text, including passages that are escaped in it.
     pub(super) fn in_text(&self, text: &str) -> Option<Hit> {
         match self {
             Self::Texts { texts, .. } => (!places(texts, text).is_empty()).then_some(Hit::Text),
@@ -66,7 +68,7 @@ impl Search {
         }
     }
 
-    /// Searches stored bytes: JSON, as a rule, in which texts have escapes.
+    /// Searches stored bytes, usually JSON, in which texts are escaped.
     pub(super) fn in_bytes(&self, bytes: &[u8]) -> Option<Hit> {
         match self {
             Self::Texts { texts, .. } if texts.is_empty() => None,
@@ -77,7 +79,7 @@ impl Search {
         }
     }
 
-    /// Returns a content without the text; `None` when the text is not in it.
+    /// Returns a content without the text; `None` if the text does not occur in it.
     pub(super) fn content(&self, content: &Content) -> Option<Content> {
         match self {
             Self::Texts { .. } => redact_with(content, &mut |text, is_json| {
@@ -87,8 +89,8 @@ impl Search {
         }
     }
 
-    /// Returns a text without it, with all else as it was. In JSON, and behind escapes, the mark has
-    /// no character that would need escapes of its own.
+    /// Returns a text with the passages replaced and everything else unchanged. In JSON and in
+    /// escaped passages, a mark without characters that need escaping is used.
     fn replaced(&self, text: &str, is_json: bool) -> Option<String> {
         let Self::Texts { texts, mark } = self else { return None };
         let found = places(texts, text);
@@ -106,7 +108,8 @@ impl Search {
         (!found.is_empty()).then_some(out)
     }
 
-    /// Returns a JSON text without it, with all else as it was; `None` when it is not in it.
+    /// Returns a JSON text with the passages replaced and everything else unchanged; `None` if
+    /// there are none.
     pub(super) fn json(&self, json: &str) -> Option<String> {
         match self {
             Self::Texts { .. } => self.replaced(json, true),
@@ -114,8 +117,8 @@ impl Search {
         }
     }
 
-    /// Returns the arguments of a call without it. Where it is written in an unusual way, nothing of
-    /// them is left.
+    /// Returns the arguments of a call with the passages replaced. If one remains because it is
+    /// encoded in an unusual way, all arguments are removed.
     fn arguments(&self, json: &str) -> Option<String> {
         let replaced = self.json(json);
         let left = replaced.as_deref().unwrap_or(json);
@@ -126,8 +129,9 @@ impl Search {
     }
 }
 
-/// Finds texts in another one and behind its escapes: where they are written, in order and without
-/// overlap, and how many levels of escapes they are behind. Of two that begin together, the longer.
+/// Finds texts in another text, including escaped occurrences. Returns their ranges, in order and
+/// without overlap, and the number of escape levels. Of two matches with the same start, the longer
+/// one is returned.
 fn places(texts: &[String], text: &str) -> Vec<(Range<usize>, usize)> {
     let mut found = find_through_escapes(text, |level, text| {
         let found = texts.iter().flat_map(|searched| text.match_indices(searched.as_str()));
@@ -143,7 +147,7 @@ fn places(texts: &[String], text: &str) -> Vec<(Range<usize>, usize)> {
     found
 }
 
-/// Returns a mark that is written the same at every level of escapes.
+/// Returns the mark without characters that need escaping, so that it is the same at every level.
 fn plain(mark: &str) -> String {
     let plain = |character| match character {
         '"' => '\'',
@@ -171,7 +175,7 @@ fn texts_of(content: &Content) -> Vec<String> {
     texts
 }
 
-/// Returns a content whose texts are replaced by the mark; calls and their ids stay.
+/// Returns a content with all texts replaced by the mark; calls and their ids stay.
 pub(super) fn emptied(content: &Content, mark: &str) -> Content {
     let mut content = content.clone();
     if let Some(parts) = content.parts_mut() {

@@ -112,7 +112,8 @@ impl<'a> Lines<'a> {
         let (snapshot, turn) = (DerivedKind::Snapshot, DerivedKind::Turn);
         let snapshots = Stored::find(repo, reach, &order, snapshot, found).await?;
         let turn_rows = Stored::find(repo, reach, &order, turn, found).await?;
-        // No cache: it could return what the write path remembered instead of what is stored.
+        // No cache, because it may contain state of the write path that differs from the stored
+        // data.
         let (store, counter) = (Arc::clone(repo.store()), Arc::new(ApproxCounter));
         let compiler = Compiler::with_cache(store, repo.name().clone(), counter, 0);
         let rows = LineRows::new(reach, facts);

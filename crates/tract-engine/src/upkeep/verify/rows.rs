@@ -42,7 +42,7 @@ pub(super) struct LineRows<'a> {
     branchings: Vec<Branching>,
 }
 
-/// A row that differs from what an append of its commit adds.
+/// A row that differs from the one that an append of its commit adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OtherRow {
     key: u64,
@@ -347,7 +347,7 @@ mod tests {
     ) -> GeneratedCommit {
         let view = parent.map_or(Some(View::empty()), |(_, _, view)| view.clone());
         let here = view.clone().unwrap_or_default();
-        // What is there, mostly; else any commit, whose row is not, or no commit at all.
+        // Usually an existing row; otherwise a commit without a row, or an unknown id.
         let row = |at: &Index| here.rows().nth(at.index(here.len().max(1))).copied();
         let any = |at: &Index| match made {
             [] => CommitId::from_bytes([number as u8; 32]),

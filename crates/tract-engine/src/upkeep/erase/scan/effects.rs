@@ -1,5 +1,5 @@
-//! The answers of tools that are kept as documents of their effects: each belongs to the message that
-//! gives the answer on a branch, also where a handler changed it there.
+//! Answers of tools in the documents of their effects. Each belongs to the message with the answer
+//! on a branch, even if a handler changed the answer there.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{ErasureExtent, Scan};
 use crate::repo::error::Result;
 
 impl Scan<'_> {
-    /// Finds the documents with the answers of erased results, and what they are without them.
+    /// Finds the documents with answers of erased results, and their new text.
     pub(super) async fn effects(&mut self) -> Result<()> {
         let whole = self.commits.iter().filter(|(_, extent)| **extent == ErasureExtent::Whole);
         let versions: BTreeSet<CommitId> = whole.map(|(id, _)| *id).collect();
@@ -27,7 +27,8 @@ impl Scan<'_> {
             else {
                 continue;
             };
-            // Written by runs of agents: the message that asks for the call, and the call's place in it.
+            // Written by agent runs. The name consists of the calling message and the index of the
+            // call.
             let Ok(name) = RefName::new(format!("effects/{}/{}", call.slot, call.index)) else {
                 continue;
             };
@@ -49,7 +50,8 @@ impl Scan<'_> {
     }
 }
 
-/// Returns the document of an effect with a mark in place of the answer; `None` where it has none.
+/// Returns the document of an effect with a mark in place of the answer; `None` if it has no
+/// answer.
 fn without_answer(text: &str, mark: &str) -> Option<String> {
     let mut document: Value = serde_json::from_str(text).ok()?;
     let answered = document.get_mut("state")?.get_mut("answered")?.as_object_mut()?;

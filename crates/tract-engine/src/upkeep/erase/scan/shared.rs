@@ -1,4 +1,4 @@
-//! Blobs that several messages have, and the messages that an erasure from another store names.
+//! Blobs that several messages share, and the messages named by an erasure from another store.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use crate::repo::erasure::MAX_MESSAGES;
 use crate::repo::error::Result;
 
 impl Scan<'_> {
-    /// Reads the blobs that were erased elsewhere, and finds the toolsets that have them.
+    /// Reads the blobs that were erased elsewhere, and finds the toolsets that contain them.
     pub(super) async fn arrived(&mut self) -> Result<()> {
         let keys: Vec<BlobKey> = self.scope.targets.iter().map(|id| BlobKey::from(*id)).collect();
         for keys in keys.chunks(ARRIVED) {
@@ -49,8 +49,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Returns which of these commits the store has that erasures arrived from: their message was
-    /// erased there, since the bytes are gone from that store.
+    /// Returns the commits that exist in the source of the erasures. Their messages were erased
+    /// there, because the bytes are gone from that store.
     pub(super) async fn known_to_sender(&self, commits: &[Commit]) -> Result<HashSet<CommitId>> {
         let Some(from) = self.scope.from else { return Ok(HashSet::new()) };
         let has_some = |commit: &&Commit| {
@@ -66,14 +66,14 @@ impl Scan<'_> {
         Ok(found.iter().flatten().map(Commit::id).collect())
     }
 
-    /// Returns whether a commit's message loses a blob.
+    /// Returns whether the message of a commit loses a blob.
     fn loses(&self, commit: &Commit, slot: CommitId, blob: BlobId, there: bool) -> bool {
         match (self.scope.arrived.get(&blob), &self.scope.messages) {
             (Some(erasure), _) => there || erasure.messages.contains(&slot),
             (None, Some(messages)) => {
                 messages.contains(&slot)
                     || self.scope.summaries.contains(&slot)
-                    // The provider's message that it is a part of.
+                    // The provider's message that the commit is part of.
                     || (commit.verbatim == Some(blob)
                         && commit.joins.is_some_and(|joined| messages.contains(&joined)))
             }
@@ -81,7 +81,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Notes blobs of a commit that stay, because another message than those named has them.
+    /// Records the blobs of a commit that stay because a message other than the named ones has
+    /// them.
     pub(super) async fn keep_shared(
         &mut self,
         commit: &Commit,
@@ -117,7 +118,7 @@ impl Scan<'_> {
         if hits.is_empty() {
             return Ok(kept);
         }
-        // The provider's bytes contain the same text.
+        // The provider's bytes contain the same text, so they stay too.
         kept.extend(hits.iter().copied().chain(commit.verbatim));
         let kind = match () {
             () if matches!(commit.op, Op::Compress { .. }) => ErasePlaceKind::Summary,
@@ -135,7 +136,7 @@ impl Scan<'_> {
         Ok(kept)
     }
 
-    /// Returns the text that a document has in the store that the erasure arrived from.
+    /// Returns the text of a document in the source of the erasure.
     pub(super) async fn as_sent(&self, name: &RefName, id: BlobId) -> Result<Option<String>> {
         let Some(from) = self.scope.from else { return Ok(None) };
         let Some(RefTarget::Blob(now)) = from.ref_target(name).await? else { return Ok(None) };
