@@ -2,45 +2,63 @@
 
 use std::fmt::Write as _;
 
-use clap::{Command, CommandFactory};
+use clap::builder::StyledStr;
+use clap::{Args as _, Command, CommandFactory};
 
-use crate::args::Cli;
+use crate::args::{Cli, Global};
 use crate::style::{self, HEADING, Styled};
-
-/// The verbs, each in one group. A verb that was left out of the build is left out of the help.
-const GROUPS: [(&str, &[&str]); 12] = [
-    ("Start", &["demo", "init", "import", "record", "status", "completions"]),
-    ("Record", &["commit", "apply", "branch", "checkout", "tag"]),
-    ("Change", &["edit", "annotate", "compress", "revert", "merge", "undo"]),
-    ("History", &["cherry-pick", "rebase", "drop", "insert", "reset"]),
-    ("Clean up", &["prune", "gc", "repack", "erase", "redact"]),
-    ("Look", &["log", "cat", "show", "diff", "view", "ui"]),
-    ("Search", &["search", "grep", "blame", "lost", "expand"]),
-    ("Compile", &["compile", "why-miss", "usage", "compress-tool-calls", "summarization"]),
-    ("Tools", &["tools", "mcp", "select", "hydrate", "turns"]),
-    ("Agents", &["chat", "generate", "run", "replay", "pending"]),
-    ("Move", &["remote", "fetch", "pull", "push", "bundle"]),
-    ("Stores", &["repos", "stats", "copy", "export", "verify", "conformance"]),
-];
+use crate::verb::GROUPS;
 
 /// The order of the help: clap lists subcommands in one block, so the groups take its place.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}\
                         {options}\n\n{after-help}";
 
+/// The help of a verb: the options of every command are in one place, and not below each verb.
+const VERB_TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}\n\n\
+                             Every command takes --store, --json and more: tract help options\
+                             {after-help}";
+
 /// Returns the command line, with the verbs grouped in its help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
-    let verbs = groups(&command);
-    command.before_help(verbs).help_template(TEMPLATE)
+    let mut before = groups(&command);
+    let _ = write!(before, "{}\n{}", Styled(HEADING, "Options:"), global_options().ansi());
+    let names: Vec<String> =
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    let command =
+        names.iter().fold(command, |command, name| command.mut_subcommand(name, verb_help));
+    let command = command.mut_subcommand("options", |options| {
+        options.help_template("{about-with-newline}{after-help}").after_help(global_options())
+    });
+    command.before_help(before).help_template(TEMPLATE)
+}
+
+/// Sets the help of a verb and of its own verbs.
+fn verb_help(verb: Command) -> Command {
+    let names: Vec<String> =
+        verb.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    let verb = names.iter().fold(verb, |verb, name| verb.mut_subcommand(name, verb_help));
+    verb.help_template(VERB_TEMPLATE)
+}
+
+/// Returns the options that every command takes, each with its text.
+pub(crate) fn global_options() -> StyledStr {
+    let shown = |argument: clap::Arg| argument.hide_short_help(false).hide_long_help(false);
+    let options = Global::augment_args(Command::new("tract"))
+        .disable_help_flag(true)
+        .help_template("{options}")
+        .max_term_width(100)
+        .mut_args(shown);
+    options.clone().render_help()
 }
 
 fn groups(command: &Command) -> String {
     let width = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()).map(|verb| verb.len()).max();
     let width = width.unwrap_or(0);
     let mut out = String::new();
-    for (title, verbs) in GROUPS {
+    for (title, verbs) in GROUPS.iter().filter(|(title, _)| !title.is_empty()) {
         let _ = writeln!(out, "{}", Styled(HEADING, format!("{title}:")));
-        for verb in verbs {
+        for verb in *verbs {
             if let Some(about) = command.find_subcommand(verb).and_then(Command::get_about) {
                 let name = Styled(style::BOLD, format!("{verb:width$}"));
                 let _ = writeln!(out, "  {name}  {about}");
@@ -48,7 +66,6 @@ fn groups(command: &Command) -> String {
         }
         out.push('\n');
     }
-    let _ = write!(out, "{}", Styled(HEADING, "Options:"));
     out
 }
 

@@ -3,6 +3,7 @@
 //! `memory:` is always there; every other scheme comes with the feature that names its engine.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::Error;
@@ -10,15 +11,122 @@ use crate::error::Result;
 pub use crate::password::{hide_anywhere, hide_passwords};
 pub use tract_core::store::*;
 
-/// The schemes that urls may have, each with its feature and whether this build has it.
-const SCHEMES: [(&str, &str, bool); 6] = [
-    ("memory", "", true),
-    ("redb", "redb", cfg!(feature = "redb")),
-    ("sled", "sled", cfg!(feature = "sled")),
-    ("postgres", "postgres", cfg!(feature = "postgres")),
-    ("postgresql", "postgres", false),
-    ("sqlite", "sqlite", cfg!(feature = "sqlite")),
+/// A store engine: the schemes of its URLs, and the function that opens them.
+///
+/// To add an engine, add its crate, a feature with its name and a row to [`ENGINES`].
+struct Engine {
+    /// The schemes of its URLs. The first one is its name.
+    schemes: &'static [&'static str],
+    /// The feature that brings it; empty for the one that is always there.
+    feature: &'static str,
+    location: Location,
+    /// Opens the store of a URL; `None` if this build has no such engine.
+    open: Option<fn(StoreUrl, &StoreOptions) -> Opening>,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>>;
+
+/// The part of a URL after its scheme.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Location {
+    /// Nothing.
+    Memory,
+    /// A path.
+    File,
+    /// Two slashes, a host and a database.
+    Server,
+}
+
+/// A URL whose engine this build has.
+struct StoreUrl {
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "for engines with a server"))]
+    url: String,
+    /// The file or folder; empty if the store is neither.
+    path: PathBuf,
+}
+
+const ENGINES: &[Engine] = &[
+    Engine {
+        schemes: &["memory"],
+        feature: "",
+        location: Location::Memory,
+        open: Some(|_, _| Box::pin(async { Ok(Arc::new(tract_kv::memory()) as Arc<dyn Store>) })),
+    },
+    Engine {
+        schemes: &["redb"],
+        feature: "redb",
+        location: Location::File,
+        #[cfg(feature = "redb")]
+        open: Some(|at, options| {
+            let redb = tract_store_redb::RedbOptions::new();
+            let redb = redb.create(options.create).write_mode(options.write_mode);
+            open_off_thread("redb", move || tract_store_redb::open(at.path, &redb))
+        }),
+        #[cfg(not(feature = "redb"))]
+        open: None,
+    },
+    Engine {
+        schemes: &["sled"],
+        feature: "sled",
+        location: Location::File,
+        #[cfg(feature = "sled")]
+        open: Some(|at, options| {
+            let sled = tract_store_sled::SledOptions::new();
+            let sled = sled.create(options.create).write_mode(options.write_mode);
+            open_off_thread("sled", move || tract_store_sled::open(at.path, &sled))
+        }),
+        #[cfg(not(feature = "sled"))]
+        open: None,
+    },
+    Engine {
+        schemes: &["postgres", "postgresql"],
+        feature: "postgres",
+        location: Location::Server,
+        #[cfg(feature = "postgres")]
+        open: Some(|at, options| {
+            let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
+            Box::pin(async move {
+                let store = tract_store_postgres::open(&at.url, &postgres).await?;
+                Ok(Arc::new(store) as Arc<dyn Store>)
+            })
+        }),
+        #[cfg(not(feature = "postgres"))]
+        open: None,
+    },
+    Engine {
+        schemes: &["sqlite"],
+        feature: "sqlite",
+        location: Location::File,
+        #[cfg(feature = "sqlite")]
+        open: Some(|at, options| {
+            let sqlite = tract_store_sqlite::SqliteOptions::new();
+            let sqlite = sqlite.create(options.create).write_mode(options.write_mode);
+            open_off_thread("sqlite", move || tract_store_sqlite::open(at.path, &sqlite))
+        }),
+        #[cfg(not(feature = "sqlite"))]
+        open: None,
+    },
 ];
+
+impl Engine {
+    /// Returns the engine of a scheme, whether this build has it or not.
+    fn of(scheme: &str) -> Option<&'static Self> {
+        ENGINES.iter().find(|engine| engine.schemes.contains(&scheme))
+    }
+
+    fn name(&self) -> &'static str {
+        self.schemes.first().copied().unwrap_or_default()
+    }
+}
+
+/// Opens a store on a thread of its own, since opening may wait for another process.
+#[cfg(any(feature = "redb", feature = "sled", feature = "sqlite"))]
+fn open_off_thread<S: Store + 'static>(
+    name: &'static str,
+    open: impl FnOnce() -> std::result::Result<S, StoreError> + Send + 'static,
+) -> Opening {
+    Box::pin(async move { Ok(Arc::new(off_thread(name, "open", open).await?) as Arc<dyn Store>) })
+}
 
 /// Options for opening a store.
 ///
@@ -91,36 +199,9 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 ///
 /// # Errors
 /// As [`open`]; with `create(false)` also when there is no store.
-#[allow(unused_variables, reason = "a store in memory takes no options")]
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
-    let &StoreOptions { create, write_mode } = options;
-    match place(url)? {
-        #[cfg(feature = "redb")]
-        ("redb", path) => {
-            let redb = tract_store_redb::RedbOptions::new().create(create).write_mode(write_mode);
-            let open = move || tract_store_redb::open(path, &redb);
-            Ok(Arc::new(off_thread("redb", "open", open).await?))
-        }
-        #[cfg(feature = "sled")]
-        ("sled", path) => {
-            let sled = tract_store_sled::SledOptions::new().create(create).write_mode(write_mode);
-            let open = move || tract_store_sled::open(path, &sled);
-            Ok(Arc::new(off_thread("sled", "open", open).await?))
-        }
-        #[cfg(feature = "postgres")]
-        ("postgres" | "postgresql", _) => {
-            let postgres = tract_store_postgres::PostgresOptions::new().create(create);
-            Ok(Arc::new(tract_store_postgres::open(url, &postgres).await?))
-        }
-        #[cfg(feature = "sqlite")]
-        ("sqlite", path) => {
-            let sqlite =
-                tract_store_sqlite::SqliteOptions::new().create(create).write_mode(write_mode);
-            let open = move || tract_store_sqlite::open(path, &sqlite);
-            Ok(Arc::new(off_thread("sqlite", "open", open).await?))
-        }
-        _ => Ok(Arc::new(tract_kv::memory())),
-    }
+    let (open, path) = locate(url)?;
+    open(StoreUrl { url: url.to_owned(), path }, options).await
 }
 
 /// Returns the file or folder that a url names; `None` when its store is neither.
@@ -128,44 +209,48 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// # Errors
 /// [`Error::NoSuchStore`] when this build has no engine for the url.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
-    let (_, path) = place(url)?;
+    let (_, path) = locate(url)?;
     Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
-/// Returns the scheme of a url whose engine this build has, and the path that it names; the path is
-/// empty when its store is neither a file nor a folder.
-fn place(url: &str) -> Result<(&str, PathBuf)> {
+/// Returns the function that opens a URL, and the path in the URL; the path is empty if the store is
+/// neither a file nor a folder.
+fn locate(url: &str) -> Result<(fn(StoreUrl, &StoreOptions) -> Opening, PathBuf)> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
-    let built = SCHEMES.iter().any(|(name, _, built)| *name == scheme && *built);
-    match scheme {
-        "memory" if path.is_empty() => Ok((scheme, PathBuf::new())),
-        "redb" | "sled" | "sqlite" if built && !path.is_empty() => Ok((scheme, path.into())),
-        "postgres" | "postgresql" if cfg!(feature = "postgres") && rest.starts_with("//") => {
-            Ok((scheme, PathBuf::new()))
-        }
-        _ => Err(no_such_store(url, scheme)),
-    }
+    let engine = Engine::of(scheme).ok_or_else(|| no_such_store(url, scheme))?;
+    let is_complete = match engine.location {
+        Location::Memory => path.is_empty(),
+        Location::File => !path.is_empty(),
+        Location::Server => rest.starts_with("//"),
+    };
+    let open = engine.open.filter(|_| is_complete).ok_or_else(|| no_such_store(url, scheme))?;
+    let path = if engine.location == Location::File { path.into() } else { PathBuf::new() };
+    Ok((open, path))
 }
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
     // A url may hold a password, and errors end up in logs.
     let url = hide_anywhere(url);
-    let built = SCHEMES.iter().filter(|(_, _, built)| *built);
-    let built: Vec<&str> = built.map(|(name, ..)| *name).collect();
+    let built = ENGINES.iter().filter(|engine| engine.open.is_some());
+    let built: Vec<&str> = built.map(Engine::name).collect();
     let has = match built.split_last() {
         Some((last, others)) if !others.is_empty() => {
             format!("it has {} and {last}", others.join(", "))
         }
         _ => format!("it has {}", built.join(", ")),
     };
-    let note = match SCHEMES.iter().find(|(name, ..)| *name == scheme) {
-        Some((_, "postgres", _)) if cfg!(feature = "postgres") => {
-            "name the database: postgres://USER@HOST/DATABASE".to_owned()
+    let note = match Engine::of(scheme) {
+        Some(engine) if engine.open.is_none() => {
+            format!("{has}; add features = [{:?}]", engine.feature)
         }
-        Some((_, feature, false)) => format!("{has}; add features = [{feature:?}]"),
-        Some(("memory", ..)) => "write memory: and nothing after it".to_owned(),
-        Some((name, ..)) => format!("name the file: {name}:PATH"),
+        Some(engine) => match engine.location {
+            Location::Memory => "write memory: and nothing after it".to_owned(),
+            Location::File => format!("name the file: {}:PATH", engine.name()),
+            Location::Server => {
+                format!("name the database: {}://USER@HOST/DATABASE", engine.name())
+            }
+        },
         None if scheme.is_empty() || scheme.len() == 1 => {
             format!("{has}; a url begins with its scheme: sqlite:{url}")
         }
@@ -180,7 +265,7 @@ mod tests {
 
     #[track_caller]
     fn refused(url: &str, note: &str) {
-        let error = place(url).expect_err(url);
+        let error = file_of(url).expect_err(url);
         assert_eq!(error.code(), "no_such_store", "{url}");
         assert!(error.notes().iter().any(|found| found.contains(note)), "{url}: {error:?}");
     }

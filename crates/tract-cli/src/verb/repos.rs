@@ -1,5 +1,6 @@
 //! `tract repos`
 
+use clap::Args;
 use serde_json::json;
 use tract::RepoName;
 
@@ -8,7 +9,15 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::style::{REF, Styled};
 
-pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
+/// List the repositories of the store.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract repos
+  tract --store postgres://ada@db.example.com/agents repos")]
+pub(crate) struct Repos {}
+
+pub(crate) async fn run(context: &mut Context<'_>, _args: Repos) -> Outcome<()> {
     let store = context.open_named_store().await?;
     let current = RepoName::new(&context.global.repo).map_err(tract::Error::from)?;
     for repo in store.repos().await? {

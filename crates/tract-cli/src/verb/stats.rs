@@ -1,5 +1,6 @@
 //! `tract stats`
 
+use clap::Args;
 use serde_json::json;
 
 use crate::context::Context;
@@ -7,7 +8,15 @@ use crate::failure::Outcome;
 use crate::render::{bytes, number};
 use crate::style::{DIM, Styled};
 
-pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
+/// Count the objects and bytes of the repository.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract stats
+  tract --repo customer-42 stats --json")]
+pub(crate) struct Stats {}
+
+pub(crate) async fn run(context: &mut Context<'_>, _args: Stats) -> Outcome<()> {
     let tract = context.open().await?;
     let stats = tract.store().stats(tract.repo().name()).await?;
     if context.out.is_json() {

@@ -1,5 +1,6 @@
 //! `tract status`
 
+use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use tract::engine::{AheadBehind, Pending};
@@ -53,7 +54,15 @@ impl RemoteLine {
 /// Commits of a branch that is compiled to tell its tokens and open calls.
 const COUNTED: u64 = 10_000;
 
-pub(crate) async fn run(context: &mut Context<'_>) -> Outcome<()> {
+/// Show the branch, its head, messages, tools, open calls.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tract status
+  tract status --json | jq .head")]
+pub(crate) struct Status {}
+
+pub(crate) async fn run(context: &mut Context<'_>, _args: Status) -> Outcome<()> {
     let tract = context.open().await?;
     let head = tract.head().await?;
     let counts = tract.repo().counts(head).await?;
