@@ -368,6 +368,7 @@ fn every_exit_writes_the_log_back() {
     }
 }
 
+#[cfg(feature = "postgres")]
 #[test]
 fn the_password_of_a_removed_remote_is_in_no_file_after_gc() {
     for engine in FILES {
