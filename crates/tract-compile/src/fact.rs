@@ -10,7 +10,6 @@ use crate::view::Row;
 
 /// What a row shows, as far as records tell: everything but the content itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RowFact {
     /// The content of its version.
     pub content: Option<BlobId>,

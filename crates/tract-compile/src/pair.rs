@@ -154,7 +154,6 @@ impl RepairKind {
 
 /// One step by which what is sent differs from what is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Repair {
     /// What sort of step.
     pub kind: RepairKind,

@@ -15,7 +15,6 @@ use crate::view::RowKey;
 
 /// A message, or the tools in force, that cannot be read.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Unreadable {
     /// The message's slot; `None` for the tools.
     pub slot: Option<CommitId>,

@@ -14,7 +14,6 @@ use crate::view::View;
 
 /// What became of a snapshot that was looked into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum SnapshotCheck {
     /// There is none at this commit.
     Absent,

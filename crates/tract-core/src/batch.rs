@@ -34,7 +34,6 @@ impl ToolRow {
 
 /// The kinds of derived rows: they can be rebuilt, are never hashed and never exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum DerivedKind {
     /// The view at a commit.
     Snapshot,

@@ -53,7 +53,6 @@ impl ReplyDelta {
 /// assert!(!partial.is_empty());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PartialReply {
     /// The text so far.
     pub text: String,
@@ -73,7 +72,6 @@ pub struct PartialReply {
 
 /// A call in an interrupted answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PartialCall {
     /// The call, with the arguments received so far.
     pub call: ToolCall,

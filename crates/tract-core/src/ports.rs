@@ -106,7 +106,6 @@ impl TokenCounter for ApproxCounter {
 
 /// A request to a model, in the neutral form. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct ModelRequest {
     /// The context, in order.
     pub messages: Arc<[Message]>,
@@ -194,7 +193,6 @@ pub trait ChatModel: Send + Sync {
 
 /// A text to summarize, with instructions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SummaryRequest {
     /// The text.
     pub text: String,
@@ -254,7 +252,6 @@ impl SummaryRequest {
 
 /// A summary of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Summary {
     /// The text.
     pub text: String,

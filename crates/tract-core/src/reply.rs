@@ -49,7 +49,6 @@ impl fmt::Display for StopReason {
 
 /// Token usage, as counted by the provider; `None` for counts that it did not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
-#[non_exhaustive]
 pub struct Usage {
     /// Tokens of the request, including cached ones.
     pub input_tokens: Option<u64>,
@@ -107,7 +106,6 @@ impl Usage {
 /// assert_eq!(reply.calls().next().map(|call| call.name.as_str()), Some("get_weather"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Reply {
     /// Its content: text, calls and reasoning.
     pub content: Content,

@@ -8,7 +8,6 @@ use crate::id::ToolId;
 
 /// A tool as sent in a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RequestTool {
     /// The name in the request.
     pub sent_name: String,

@@ -89,7 +89,6 @@ const OPS: [(&str, AcceptedFields, &str); 19] = [
 /// # Ok::<(), tract_core::step::StreamOpError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StreamOp {
     /// The name by which later lines refer to the new commit, as `:name`.
     pub mark: Option<String>,
@@ -103,7 +102,6 @@ pub struct StreamOp {
 
 /// The shared fields, which describe the commit that an operation creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StreamOpFields {
     /// A log line.
     pub message: Option<String>,
@@ -123,7 +121,6 @@ pub struct StreamOpFields {
 
 /// A stream operation. Revisions are text and may be marks of earlier lines: `:name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum StreamOpKind {
     /// Adds instructions.
     System {

@@ -125,7 +125,6 @@ pub struct LogQuery {
 
 /// Optional capabilities of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Capabilities {
     /// An acknowledged write survives a crash of the process and a power failure.
     pub durable: bool,
@@ -187,7 +186,6 @@ impl Capabilities {
 
 /// Counts and sizes of one repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StoreStats {
     /// Commits.
     pub commits: u64,

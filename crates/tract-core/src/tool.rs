@@ -56,7 +56,6 @@ impl ToolParams for NoParams {
 /// Declared effects of a tool. For foreign tools they are hints, not facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
 pub struct ToolTraits {
     /// It changes nothing. Only such tools may run in parallel.
     pub read_only: bool,
@@ -187,7 +186,6 @@ pub trait Tool: Send + Sync + 'static {
 
 /// The advertised definition of a tool, and facts for its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolSpec {
     /// The name by which models call it.
     pub name: String,
@@ -205,7 +203,6 @@ pub struct ToolSpec {
 
 /// The origin of a foreign tool. Approvals are bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolOrigin {
     /// The label of the MCP server.
     pub server: String,

@@ -4,7 +4,6 @@ use tract_core::{Content, Part};
 
 /// The meaning of an action for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ActionKind<'a> {
     /// No opinion. The next handler is called.
     Pass,
@@ -53,7 +52,6 @@ pub trait Action: Clone + Send + Sync + 'static {
 /// assert!(hooks.has_handler::<ToolResultReceived>());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum AnyAction {
     /// No opinion.
     Pass,
@@ -172,7 +170,6 @@ actions! {
 
 /// The answer to [`BeforeCommit`](crate::BeforeCommit).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CommitAction {
     /// No opinion.
     Pass,
@@ -188,7 +185,6 @@ pub enum CommitAction {
 
 /// The answer to [`ToolResultReceived`](crate::ToolResultReceived).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ToolResultAction {
     /// No opinion.
     Pass,
@@ -214,7 +210,6 @@ impl ToolResultAction {
 /// Instructions for summarizing a result. They are data; the [`Summarizer`](tract_core::Summarizer)
 /// port carries them out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Summarize {
     /// Target length of the summary, in tokens.
     pub target_tokens: Option<u64>,
@@ -267,7 +262,6 @@ impl From<Summarize> for ToolResultAction {
 
 /// The answer to [`BeforeDispatch`](crate::BeforeDispatch).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum DispatchAction {
     /// No opinion.
     Pass,
@@ -283,7 +277,6 @@ pub enum DispatchAction {
 
 /// The answer to [`BeforeCompile`](crate::BeforeCompile). It cannot change the compiled context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CompileAction {
     /// No opinion.
     Pass,
@@ -295,7 +288,6 @@ pub enum CompileAction {
 
 /// The answer to [`BeforeCompress`](crate::BeforeCompress).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CompressAction {
     /// No opinion.
     Pass,
@@ -311,7 +303,6 @@ pub enum CompressAction {
 
 /// The answer to [`BeforeMerge`](crate::BeforeMerge).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum MergeAction {
     /// No opinion.
     Pass,
@@ -325,7 +316,6 @@ pub enum MergeAction {
 
 /// The answer to [`RefMoved`](crate::RefMoved), which cannot be rejected: the ref has moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RefMovedAction {
     /// Acknowledged.
     Pass,

@@ -55,7 +55,6 @@ pub struct Hooks {
 
 /// The treatment of an event if a handler fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum OnFailure {
     /// The event is refused, with the failure as the reason.
     #[default]

@@ -21,7 +21,6 @@ use crate::action::Summarize;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
 pub struct ToolSummarization {
     /// Instructions to the summarizer by tool name, such as the facts to keep.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

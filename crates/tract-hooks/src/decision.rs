@@ -18,7 +18,6 @@ pub struct Decision<A> {
 /// A handler that failed, and so did not decide.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("handler {handler:?} {kind}")]
-#[non_exhaustive]
 pub struct HandlerFailure {
     /// The handler's name.
     pub handler: String,

@@ -26,7 +26,6 @@ pub trait Event: Stored + Clone + Send + Sync + 'static {
 
 /// A message is about to be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BeforeCommit {
     /// The branch.
     pub branch: RefName,
@@ -61,7 +60,6 @@ impl BeforeCommit {
 
 /// A tool's result was received and is about to be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolResultReceived {
     /// The branch.
     pub branch: RefName,
@@ -124,7 +122,6 @@ impl ToolResultReceived {
 
 /// A tool is about to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BeforeDispatch {
     /// The call: id, name and arguments.
     pub call: ToolCall,
@@ -160,7 +157,6 @@ impl BeforeDispatch {
 
 /// A context is about to be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BeforeCompile {
     /// The branch, if the caller named one.
     pub branch: Option<RefName>,
@@ -184,7 +180,6 @@ impl BeforeCompile {
 
 /// A summary is about to replace messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BeforeCompress {
     /// The branch.
     pub branch: RefName,
@@ -224,7 +219,6 @@ impl BeforeCompress {
 
 /// Other heads are about to be merged into a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BeforeMerge {
     /// The branch.
     pub branch: RefName,
@@ -259,7 +253,6 @@ impl BeforeMerge {
 
 /// A ref has moved, and the write is durable. The answer is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RefMoved {
     /// The entry of the move in the ref log.
     pub entry: LogEntry,
@@ -274,7 +267,6 @@ impl RefMoved {
 
 /// An event to decide on, as catch-all handlers receive it.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub enum AnyEvent<'a> {
     /// A message is about to be committed.
     BeforeCommit(&'a BeforeCommit),

@@ -39,7 +39,6 @@ line what it was and that it has no bearing. Answer with that alone.";
 
 /// The prompts of a [`ModelSummarizer`](crate::ModelSummarizer).
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Prompts {
     /// For text of any origin.
     pub neutral: String,

@@ -6,7 +6,6 @@ use tract_core::{BlobId, JsonText};
 /// A decision, stored with the commit that it led to, or by itself if there was no commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[non_exhaustive]
 pub struct DecisionRecord {
     /// The name of the event.
     pub event: String,

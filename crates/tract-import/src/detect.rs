@@ -23,7 +23,6 @@ const LINES: usize = 20;
 
 /// The kind of a file, by its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum FileKind {
     /// A file of this tool.
     Source(Source),

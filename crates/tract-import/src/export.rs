@@ -24,7 +24,6 @@ use crate::error::damaged;
 
 /// A format for exported conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum SessionFormat {
     /// A session of Claude Code: JSONL.
     ClaudeCode,
@@ -77,7 +76,6 @@ impl FromStr for SessionFormat {
 
 /// A conversation in the format of another tool.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ExportedSession {
     /// The file's lines, without line ends.
     pub lines: Vec<String>,

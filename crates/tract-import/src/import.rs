@@ -44,7 +44,6 @@ pub(crate) trait LineReader {
 
 /// Options of an import of files.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct RecordingOptions {
     /// Whether secrets are replaced by marks; default: true.
     pub redact: bool,

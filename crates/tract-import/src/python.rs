@@ -26,7 +26,6 @@ use crate::writer::write_document;
 
 /// The result for one branch of the original.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Branch {
     /// The conversation and the branch, such as `trip/main`.
     pub id: String,
@@ -36,7 +35,6 @@ pub struct Branch {
 
 /// An imported branch.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct ImportedBranch {
     /// The name of the branch here.
     pub branch: String,

@@ -93,7 +93,6 @@ impl fmt::Display for AnomalyKind {
 
 /// One anomaly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct RecordingAnomaly {
     /// The line of the file, from 1.
     pub line: usize,
@@ -108,7 +107,6 @@ const LISTED: usize = 200;
 
 /// The anomalies of a file: all are counted, and the first ones listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Anomalies {
     /// The number of each kind.
     pub counts: BTreeMap<AnomalyKind, usize>,
@@ -133,7 +131,6 @@ impl Anomalies {
 /// Tokens of a model's messages, each message counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
 pub struct TokenTotals {
     /// Tokens of requests that were not read from a cache.
     pub input: u64,
@@ -189,7 +186,6 @@ impl TokenTotals {
 
 /// The result for one branch of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RecordedBranch {
     /// Its name.
     pub branch: String,
@@ -207,7 +203,6 @@ pub struct RecordedBranch {
 
 /// The contents of one file, and the result of its import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SessionReport {
     /// The session's name in the recording.
     pub session: String,

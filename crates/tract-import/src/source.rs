@@ -124,7 +124,6 @@ impl SessionFile {
 
 /// Selects sessions.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct SessionFilter {
     /// Only those modified at this time or later.
     pub since: Option<SystemTime>,

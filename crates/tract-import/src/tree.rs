@@ -61,7 +61,6 @@ impl TreeEvent {
 
 /// The start of a branch of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BranchStart {
     /// The conversation itself.
     #[default]

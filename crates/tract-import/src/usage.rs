@@ -12,7 +12,6 @@ use crate::report::TokenTotals;
 
 /// Tokens of one answer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AnswerUsage {
     /// Its branch; if it is on several, the first by name.
     pub branch: String,

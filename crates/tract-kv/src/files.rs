@@ -9,7 +9,6 @@ use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
 /// How a store in files is opened.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 #[allow(missing_docs, reason = "the method of the same name says what each is")]
 pub struct FileOptions {
     pub create: bool,

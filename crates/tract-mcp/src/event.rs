@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 /// What a server did unasked, or did wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum McpEvent {
     /// Its tools changed: list them again.
     ToolsChanged,

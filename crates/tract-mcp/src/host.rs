@@ -24,7 +24,6 @@ use crate::served::ServedLines;
 
 /// A document that clients may read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HostDocument {
     /// Its URI.
     pub uri: String,
@@ -47,7 +46,6 @@ impl HostDocument {
 
 /// Some of the documents of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HostPage {
     /// The documents.
     pub documents: Vec<HostDocument>,

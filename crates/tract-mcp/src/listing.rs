@@ -11,7 +11,6 @@ use crate::tool::McpTool;
 
 /// The tools that a server listed.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct Listing {
     /// The tools, in the server's order.
     pub tools: Vec<McpTool>,

@@ -90,7 +90,6 @@ pub(crate) fn names() -> String {
 
 /// How a context is compiled to a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FormOptions {
     /// What to do with calls and results that do not pair. Absent: `repair`, but `keep` for the
     /// forms `openai` and `messages`, which repair never.
@@ -319,7 +318,6 @@ fn tools(
                     }
                     Lowered::Tool { text, name, .. } => Ok((text, sent(name))),
                     Lowered::LeftOut { name, reason, .. } => Err((name, reason)),
-                    _ => continue,
                 }
             }
         };

@@ -20,7 +20,6 @@ use crate::raw::{self, Fields, Node};
 
 /// Something that a strict reader of a recording would stumble over. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Anomaly {
     /// Where, such as `messages[3].tool_calls[0]`.
     pub at: String,
@@ -36,7 +35,6 @@ impl fmt::Display for Anomaly {
 
 /// What a request says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Imported {
     /// The messages, in order: one draft for each tool result, one for each rest of a message.
     pub drafts: Vec<Draft>,
@@ -50,7 +48,6 @@ pub struct Imported {
 
 /// A conversation of a file: a request, and what else the line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ProviderConversation {
     /// The line's own `id`.
     pub id: Option<String>,
@@ -101,7 +98,6 @@ impl ProviderConversation {
 /// A conversation of a file whose messages are read one after the other: memory holds the text and
 /// one message, however many there are. Else as [`ProviderConversation`].
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct ConversationReader<'a> {
     /// The line's own `id`.
     pub id: Option<String>,

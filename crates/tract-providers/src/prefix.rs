@@ -45,7 +45,6 @@ impl fmt::Debug for PrefixHash {
 
 /// Where a block of a request comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PrefixSource {
     /// The tool at this place, with this name.
     Tool {
@@ -92,7 +91,6 @@ impl Blocks {
 
 /// Where a second request stops being what a prompt cache holds of a first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Miss {
     /// How many blocks are the same.
     pub same_blocks: usize,

@@ -29,7 +29,6 @@ impl SeparateMessage<'_> {
 
 /// The messages of a context, and how they differ from what is recorded.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct SeparateMessages<'a> {
     /// The messages, in order.
     pub messages: Vec<SeparateMessage<'a>>,

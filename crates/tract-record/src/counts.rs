@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 /// Why an exchange is not recorded as a turn, in the order in which the reasons are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Reason {
     /// The copy did not fit into the memory for copies.
     OverBudget,

@@ -31,7 +31,6 @@ type OutgoingBody = Either<CopiedBody<Incoming>, Full<Bytes>>;
 
 /// How a proxy listens.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ProxyOptions {
     /// The address to listen on; port 0 takes a free one.
     pub address: SocketAddr,

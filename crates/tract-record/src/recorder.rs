@@ -20,7 +20,6 @@ use crate::write::{Writer, WrittenTurn};
 
 /// How exchanges are recorded.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct RecorderOptions {
     /// Whether secrets are replaced by marks; on unless told otherwise.
     pub redact: bool,

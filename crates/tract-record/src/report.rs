@@ -25,7 +25,6 @@ pub struct WrittenBranch {
 
 /// Something unusual about what was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RecordAnomaly {
     /// The branch that has it.
     pub branch: String,
@@ -37,7 +36,6 @@ pub struct RecordAnomaly {
 
 /// What was recorded, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct RecordReport {
     /// When the recording ended: microseconds since 1970, UTC.
     #[serde(default)]

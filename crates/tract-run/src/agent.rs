@@ -23,7 +23,6 @@ use crate::turn::TurnDone;
 
 /// The treatment of calls that had not started when a process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum OnResume {
     /// They are answered as not executed; the model decides whether to ask again.
     #[default]

@@ -7,7 +7,6 @@ use crate::turn::AnsweredCall;
 
 /// The reason why a run stopped. The branch can always be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Stop {
     /// The model has said all.
     Answered,

@@ -19,7 +19,6 @@ use crate::session::Stored;
 
 /// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ReplayReport {
     /// The number of messages in the recording.
     pub messages: usize,
@@ -33,7 +32,6 @@ pub struct ReplayReport {
 
 /// A place where two conversations differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Difference {
     /// Which message, from 1.
     pub message: usize,

@@ -20,7 +20,6 @@ use crate::turn::{TurnDone, TurnEnd};
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Report {
     /// Why it stopped.
     pub stop: Stop,

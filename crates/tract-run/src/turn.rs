@@ -11,7 +11,6 @@ use crate::journal::OtherBranches;
 
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AnsweredCall {
     /// The provider's id of the call.
     pub call_id: String,
@@ -33,7 +32,6 @@ pub struct AnsweredCall {
 
 /// The outcome of a turn.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum TurnEnd {
     /// The model asked for nothing: it has said all.
     Said,
@@ -49,7 +47,6 @@ pub enum TurnEnd {
 
 /// The outcome of a turn. All of it is committed.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct TurnDone {
     /// The commit of the model's reply; absent when calls of an earlier one were answered.
     pub reply: Option<CommitId>,

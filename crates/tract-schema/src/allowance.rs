@@ -10,7 +10,6 @@ const MOST_UNIONS_ANTHROPIC: usize = 16;
 
 /// What a schema takes of what one request may have in strict mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StrictCost {
     /// Properties that may be absent, at any level.
     pub optional: usize,

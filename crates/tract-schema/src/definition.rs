@@ -40,7 +40,6 @@ struct Read {
 
 /// How a definition writes its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ParametersForm {
     /// Not at all.
     Absent,
@@ -54,7 +53,6 @@ pub enum ParametersForm {
 /// Why there is no definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{kind}", tool_prefix(.name))]
-#[non_exhaustive]
 pub struct DefinitionError {
     /// The tool's name, where it has one.
     pub name: String,

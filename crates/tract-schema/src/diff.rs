@@ -20,7 +20,6 @@ pub enum ChangeKind {
 
 /// One difference between two schemas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Change {
     /// What happened.
     pub kind: ChangeKind,

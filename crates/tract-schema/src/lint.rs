@@ -38,7 +38,6 @@ impl Level {
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
@@ -61,7 +60,6 @@ impl fmt::Display for Finding {
 
 /// Which rules apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LintOptions {
     /// Names are lower case with underscores, descriptions have at most 200 characters: the rules
     /// for tools of one's own.

@@ -10,10 +10,8 @@ use crate::tree::{Members, Node};
 
 /// A tool as it goes to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Lowered {
     /// The tool's text.
-    #[non_exhaustive]
     Tool {
         /// What is sent.
         text: String,
@@ -25,7 +23,6 @@ pub enum Lowered {
         strict: bool,
     },
     /// The provider does not know this tool.
-    #[non_exhaustive]
     LeftOut {
         /// The tool's name or type.
         name: String,

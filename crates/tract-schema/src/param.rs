@@ -10,7 +10,6 @@ use crate::tree::Node;
 
 /// One parameter, or the arguments as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Param {
     /// Its name; empty for what has none.
     pub name: String,
@@ -34,7 +33,6 @@ pub struct Param {
 /// What a parameter is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum ParamKind {
     /// A value of a type: `string`, `integer`, `number`, `boolean`, `null`, or `any`.
     Scalar {

@@ -10,7 +10,6 @@ use crate::tree::{Node, escaped};
 
 /// Arguments as the schema as given means them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RaisedArguments {
     /// The arguments.
     pub arguments: String,

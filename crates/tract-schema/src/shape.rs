@@ -7,7 +7,6 @@ use crate::google;
 
 /// The shape in which a tool is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Shape {
     /// `{"type":"function","function":{…}}`, with or without `type`: OpenAI Chat and Ollama.
     Nested,

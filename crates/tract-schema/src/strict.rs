@@ -66,10 +66,8 @@ const FATAL: &[&str] = &[
 
 /// A schema for strict mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Strict {
     /// It can be sent with `strict: true`.
-    #[non_exhaustive]
     Schema {
         /// The copy.
         parameters: String,
@@ -79,7 +77,6 @@ pub enum Strict {
         cost: StrictCost,
     },
     /// It has to be sent with `strict: false`.
-    #[non_exhaustive]
     NotExpressible {
         /// Why.
         reasons: Vec<Loss>,

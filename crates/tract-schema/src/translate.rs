@@ -30,7 +30,6 @@ pub enum LossKind {
 
 /// One way in which a copy differs from the definition as given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Loss {
     /// What it is.
     pub kind: LossKind,
@@ -79,7 +78,6 @@ impl Target {
 
 /// A definition in another shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Translation {
     /// What is sent; absent when the target cannot know the tool.
     pub text: Option<String>,

@@ -22,7 +22,6 @@ use crate::limits::{LimitError, SchemaLimits};
 
 /// How schemas are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ValidateOptions {
     /// Whether `format` is asserted, or only an annotation, as Draft 2020-12 has it.
     pub formats: bool,
@@ -135,7 +134,6 @@ impl SchemaError {
 
 /// One way in which a value does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Invalid {
     /// The schema's keyword that does not hold, such as `type`.
     pub keyword: String,

@@ -29,7 +29,6 @@ use crate::shared::Shared;
 
 /// What clients of the server may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ServeOptions {
     /// Whether clients may make branches, and notes and messages on those; not by default.
     pub write: bool,

@@ -18,7 +18,6 @@ pub use self::lines::Lines;
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SseEvent {
     /// The value of the `event` field; empty if the field is absent.
     pub event: String,

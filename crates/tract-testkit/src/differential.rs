@@ -44,7 +44,6 @@ pub struct Difference {
 
 /// What was compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ComparisonReport {
     /// Writes.
     pub writes: usize,

@@ -15,7 +15,6 @@ macro_rules! faults {
     ($($(#[$meaning:meta])* $fault:ident breaks [$($case:ident)*])*) => {
         /// The promise that is broken.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
         pub enum Fault {
             $($(#[$meaning])* $fault,)*
         }

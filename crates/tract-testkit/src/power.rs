@@ -217,7 +217,6 @@ impl WriteTrace {
 
 /// Counts of the images of a tape without a loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Losses {
     /// How many there were.
     pub images: usize,
@@ -228,7 +227,6 @@ pub struct Losses {
 /// A loss of power that did what it must not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("image {image}, power lost before step {cut}: {loss}")]
-#[non_exhaustive]
 pub struct LossOfPower {
     /// The number of the image.
     pub image: usize,

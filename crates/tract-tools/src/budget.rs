@@ -15,7 +15,6 @@ use tract_core::{Clock, SystemClock, Usage};
 /// assert_eq!(Budget::new().check(), Err(BudgetError::NoLimit));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Budget {
     /// When time is over: microseconds since 1970, UTC.
     pub deadline_us: Option<i64>,
@@ -128,7 +127,6 @@ pub enum BudgetError {
 /// What a budget limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Dimension {
     /// Time.
     Deadline,
@@ -188,7 +186,6 @@ impl BudgetExceeded {
 
 /// What was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Spent {
     /// Tokens of requests.
     pub input_tokens: u64,

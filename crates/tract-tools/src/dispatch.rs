@@ -40,7 +40,6 @@ use crate::registry::Registry;
 
 /// How calls are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DispatchOptions {
     /// How many read-only calls of a turn run in parallel; 8 by default, 1 is one after the
     /// other. Calls that may change something always run alone in their turn. How many run at a

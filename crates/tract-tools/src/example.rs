@@ -145,7 +145,6 @@ impl<P, O> ToolExample<P, O> {
 
 /// An example whose types are not known: what prompts hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Example {
     /// What it shows.
     pub description: String,

@@ -33,7 +33,6 @@ use crate::snapshot::{BoxError, Snapshot};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Entry {
     /// The path, from the root.
     pub path: String,

@@ -25,7 +25,6 @@ use crate::registry::{Lookup, NoSchema, Registered, Registry};
 
 /// How calls are read. Strict by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HydrateOptions {
     /// Bytes of one call's arguments; 16 MiB by default.
     pub arguments_bytes: usize,
@@ -72,7 +71,6 @@ impl HydrateOptions {
 
 /// A tool together with the arguments of one call: what can be run, once it is allowed.
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct Invocation {
     /// What runs.
     pub tool: Arc<dyn DynTool>,
@@ -98,7 +96,6 @@ impl Invocation {
 
 /// One call, ready to run or refused with the reasons.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Hydrated {
     /// The provider's id of the call.
     pub id: String,

@@ -175,7 +175,6 @@ impl ApprovalStatus {
 /// Which tools may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum PinPolicy {
     /// Only those that were approved and did not change.
     #[default]

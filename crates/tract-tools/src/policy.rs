@@ -26,7 +26,6 @@ pub use self::untrusted::AllowUntrusted;
 /// What a policy says of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Decision {
     /// It may run.
     #[default]
@@ -75,7 +74,6 @@ impl fmt::Display for Decision {
 
 /// What a policy sees of a call: facts, never a handle.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct PolicyRequest<'a> {
     /// The provider's id of the call.
     pub call_id: &'a str,

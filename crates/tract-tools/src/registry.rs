@@ -21,7 +21,6 @@ use crate::policy::Policy;
 
 /// What may be done with the calls of a tool that has no schema to hold them against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum NoSchema {
     /// Nothing: they are refused.
     #[default]
@@ -159,7 +158,6 @@ impl Registered {
 
 /// What a call's name leads to.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Lookup<'a> {
     /// To one tool.
     Found(&'a Registered),

@@ -62,7 +62,6 @@ pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'sta
 
 /// What becomes of a slice when a call fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum SlicePolicy {
     /// It is as it was before the call.
     #[default]

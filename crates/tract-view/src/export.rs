@@ -18,7 +18,6 @@ const MOST: usize = 1_000_000;
 
 /// Conversations as one page.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct HtmlExport {
     /// The page.
     pub page: String,

@@ -25,7 +25,6 @@ pub use tract_providers::{
 
 /// A conversation that was read and is not yet stored.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Read {
     /// The content of the engine.
     pub conversation: ImportConversation,
@@ -56,7 +55,6 @@ fn sidecar(
 
 /// The parameters of an imported request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RecordedParameters {
     /// The provider that they are for.
     pub dialect: Dialect,
@@ -133,7 +131,6 @@ pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<R
 
 /// A conversation that is read while it is stored: [`LargeConversation::open`].
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct LargeConversation<'a> {
     /// Its name: its own `id`, else the fallback.
     pub id: String,

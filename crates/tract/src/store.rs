@@ -136,7 +136,6 @@ fn open_off_thread<S: Store + 'static>(
 /// assert!(!options.creates());
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct StoreOptions {
     create: bool,
     write_mode: WriteMode,

@@ -101,7 +101,6 @@ fn message_line(change: &MessageChange) -> Option<Value> {
             "role": after.role.as_str(),
             "diff": text,
         }),
-        _ => return None,
     })
 }
 
@@ -129,7 +128,6 @@ fn parts(change: &ToolChange) -> (&'static str, Option<&Tool>, Option<&Tool>, &[
             ("changed", Some(before), Some(after), changes)
         }
         ToolChange::Respelled { before, after } => ("respelled", Some(before), Some(after), &[]),
-        _ => ("other", None, None, &[]),
     }
 }
 

@@ -129,7 +129,6 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
         merged = match tract.repo().merge_or_keep(tract.branch(), source, &options).await? {
             MergeProgress::Kept(kept) => return keep(context, &tract, &kept).await,
             MergeProgress::Merged(merged) => Ok(merged),
-            _ => return Ok(()),
         };
     }
     match merged {
@@ -169,7 +168,6 @@ async fn report(out: &mut Output, tract: &Tract, merge: &Merge, merged: &Merged)
             Merged::FastForward { head } => ("fast_forward", Some(*head)),
             Merged::Commit(_) if merge.dry_run => ("commit", None),
             Merged::Commit(commit) => ("commit", Some(commit.id())),
-            _ => ("other", tract.head().await?),
         };
         let mut json = json!({ "merged": merged, "commit": commit });
         if merge.dry_run {

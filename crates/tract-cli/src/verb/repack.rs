@@ -49,7 +49,6 @@ pub(crate) async fn run(context: &mut Context<'_>, _repack: Repack) -> Outcome<(
         }
         RepackProgress::Training => watched.set_message("training a dictionary"),
         RepackProgress::Shrinking => watched.set_message("rewriting the file"),
-        _ => {}
     });
     let report = tract.repack(Some(&progress)).await;
     bar.finish_and_clear();

@@ -4,7 +4,6 @@ use tract_core::{Content, Message, Role};
 
 /// What a provider asks of the order of a conversation, as far as pairing is concerned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Rules {
     /// The forms that are the provider's own: rows that came in one of them and satisfy the rules
     /// stay where they are.

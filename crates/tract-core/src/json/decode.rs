@@ -9,7 +9,6 @@ const MAX_PLACE_BYTES: usize = 200;
 
 /// A kind of damage that can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum TextDamage {
     /// A `\u` escape of half a surrogate pair. It is replaced by U+FFFD.
     UnpairedSurrogate,
@@ -33,7 +32,6 @@ impl TextDamage {
 
 /// A replacement. Adjacent damage of the same kind is one replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ReplacedText {
     /// The path of the member, such as `message.content[0].text`; empty outside of all members.
     pub member: String,
@@ -54,7 +52,6 @@ impl std::fmt::Display for ReplacedText {
 
 /// A text whose damage was replaced. It may still be syntactically invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DecodedText<'a> {
     /// The text; borrowed if nothing was replaced.
     pub text: Cow<'a, str>,

@@ -96,7 +96,6 @@ impl Batch {
 
 /// The result of removing deleted bytes from all files of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct WipeReport {
     /// The places that may still contain the bytes, with instructions; empty if the store has none.
     pub remains: Vec<String>,

@@ -30,7 +30,6 @@ pub enum RepackStep {
 
 /// The result of a step of a repack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RepackPage {
     /// Number of blobs that were examined.
     pub blobs: u64,

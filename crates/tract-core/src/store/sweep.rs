@@ -72,7 +72,6 @@ pub enum SweepAnswer {
 
 /// The result of returning space to the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SpaceRelease {
     /// Size of the store on disk before, in bytes.
     pub before: u64,

@@ -17,7 +17,6 @@ use crate::telemetry::{captures_content, content};
 
 /// Facts about a model that are known before a request, for telemetry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ModelDescription {
     /// The provider, by its OpenTelemetry name: `openai`, `anthropic`, `gcp.gemini`.
     pub provider: Option<String>,

@@ -35,7 +35,6 @@ pub struct Span {
 
 /// The value of an attribute.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub enum AttributeValue<'a> {
     /// A text.
     Text(&'a str),

@@ -9,7 +9,6 @@ use crate::id::ToolId;
 /// which has the arguments as the model wrote them, by the changes of profiles, repairs and
 /// handlers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct BoundCall {
     /// The tool's own name.
     pub tool_name: String,

@@ -5,7 +5,6 @@ use std::fmt;
 
 /// The fields shared by all errors.
 #[derive(Debug, Default)]
-#[non_exhaustive]
 pub struct ToolFailure {
     /// The text for the model.
     pub message: String,

@@ -17,7 +17,6 @@ use crate::tool::ToolError;
 /// assert!(!missing.success && missing.value.is_none());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolResult<T> {
     /// The text for the model before the value; may be empty.
     pub message: String,
@@ -129,7 +128,6 @@ impl ToolResult<RenderedValue> {
 
 /// A type-erased result: JSON for programs, text for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RenderedValue {
     /// The value as canonical JSON.
     pub json: JsonText,

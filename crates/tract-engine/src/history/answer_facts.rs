@@ -8,7 +8,6 @@ use tract_core::{BlobId, Commit, CommitId, JsonText};
 /// Facts in the metadata of a commit, which imports, recordings and runs write, and the model of
 /// its generation config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AnswerFacts {
     /// The model named by the generation config, else by the metadata.
     pub model: Option<String>,
@@ -29,7 +28,6 @@ pub struct AnswerFacts {
 /// Tokens of one request and its answer; `None` if the provider did not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
 pub struct AnswerTokens {
     /// Tokens of the whole request, cached ones included.
     #[serde(rename = "input_tokens")]

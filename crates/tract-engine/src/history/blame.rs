@@ -10,7 +10,6 @@ use crate::repo::error::Result;
 
 /// A message of a context, and the commits that shaped it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BlameEntry {
     /// The message's number in the context, from 1: the `n` of `#n` in a revision.
     pub number: usize,
@@ -26,7 +25,6 @@ pub struct BlameEntry {
 
 /// A commit that changed a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BlameCommit {
     /// The commit; its origin names the author.
     pub commit: Commit,
@@ -36,7 +34,6 @@ pub struct BlameCommit {
 
 /// The effect of a commit on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum BlameAction {
     /// It added the message.
     Added,

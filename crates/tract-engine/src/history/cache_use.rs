@@ -26,7 +26,6 @@ use crate::repo::error::{Error, Result};
 
 /// The cache use of one request of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CacheUse {
     /// The branch of the answer; if it is on several, the first one given.
     pub branch: String,
@@ -60,7 +59,6 @@ pub struct CacheUse {
 
 /// A cache miss: a part of a request that was not read from the prompt cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CacheMiss {
     /// The cause.
     pub cause: MissCause,
@@ -74,7 +72,6 @@ pub struct CacheMiss {
 
 /// A block of a request, in the order in which a prompt cache compares them: tools, then messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RequestBlock {
     /// The definition of a tool.
     Tool {
@@ -112,7 +109,6 @@ impl fmt::Display for RequestBlock {
 
 /// The cause of a cache miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum MissCause {
     /// A date or a time in the system prompt or in another message that was sent before.
     Clock,

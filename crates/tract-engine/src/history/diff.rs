@@ -15,7 +15,6 @@ use crate::history::tools::{SchemaDiff, ToolDiff, tool_diff};
 
 /// One message that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum MessageChange {
     /// Only the second context has it.
     Added {
@@ -60,7 +59,6 @@ pub struct ConfigChange {
 
 /// The difference between two compiled contexts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Diff {
     /// The messages that differ, in the order of the second context.
     pub messages: Vec<MessageChange>,

@@ -4,7 +4,6 @@ use std::fmt;
 
 /// The kind of a line in a printed diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum DiffLineKind {
     /// The heading of a message: its number, role and commit.
     Heading,
@@ -22,7 +21,6 @@ pub enum DiffLineKind {
 
 /// One line of a printed diff; `Display` writes its sign and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DiffLine {
     /// Its kind.
     pub kind: DiffLineKind,

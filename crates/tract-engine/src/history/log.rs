@@ -14,7 +14,6 @@ use crate::repo::error::Result;
 
 /// A page of a log.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct LogPage {
     /// The commits, newest first.
     pub commits: Vec<Commit>,

@@ -12,7 +12,6 @@ use crate::repo::error::Result;
 
 /// A summary in a context, and the details lost in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LostEntry {
     /// The number of the summary in the context, from 1: the `n` of `#n` in a revision.
     pub number: usize,
@@ -26,7 +25,6 @@ pub struct LostEntry {
 
 /// A detail of a hidden message that the context does not contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LostItem {
     /// Its kind.
     pub kind: LostKind,
@@ -40,7 +38,6 @@ pub struct LostItem {
 
 /// The kind of a [`LostItem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum LostKind {
     /// A sentence of a user, the model or the instructions.
     Text,

@@ -17,7 +17,6 @@ use crate::repo::error::{Error, Result};
 
 /// A message with calls, and the results that answer them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolTurn {
     /// The message: the commit that added it, regardless of later edits.
     pub call: CommitId,
@@ -59,7 +58,6 @@ impl ToolTurn {
 
 /// The result of a tool call in a query. Its edits are not separate results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FoundResult {
     /// The result: the commit that added it.
     pub id: CommitId,
@@ -77,7 +75,6 @@ pub struct FoundResult {
 
 /// A message with tool calls in a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FoundCall {
     /// The message: the commit that added it.
     pub id: CommitId,
@@ -97,7 +94,6 @@ pub struct FoundCall {
 /// assert_eq!(query.names, ["grep", "find"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolQuery {
     /// The tools; all if empty. A turn with one call of such a tool is returned whole.
     pub names: Vec<String>,

@@ -18,7 +18,6 @@ pub struct OpenCall {
 
 /// A [`Resolution`](super::Resolution) without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum ResolutionKind {
     /// Our side.
     Ours,
@@ -51,7 +50,6 @@ impl fmt::Display for ResolutionKind {
 /// The kind of a conflict between two sides of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum ConflictKind {
     /// Both changed the content of a message.
     Version,

@@ -95,7 +95,6 @@ pub enum Selection {
 
 /// A request to change a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Request {
     /// Adds a message. A result must answer an open call.
     Append(Draft),

@@ -9,7 +9,6 @@ pub(crate) const MAX_MESSAGES: usize = 1000;
 
 /// The record of an erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Erasure {
     /// The blob that was deleted.
     pub blob: BlobId,

@@ -24,7 +24,6 @@ const TURN_ROWS_EVERY: u64 = 1024;
 
 /// Options of a repository handle.
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct RepoOptions {
     /// The repository's name in the store; default: `default`.
     pub name: RepoName,

@@ -7,7 +7,6 @@ use crate::repo::error::Result;
 
 /// Counts and sizes of a repository.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Stats {
     /// Counts of the store.
     pub store: StoreStats,

@@ -24,7 +24,6 @@ use crate::repo::error::Result;
 
 /// Filters of [`grep`].
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct GrepOptions {
     /// Only messages of these kinds; all when empty. Tool definitions are left out if a kind is
     /// given.
@@ -106,7 +105,6 @@ impl GrepOptions {
 
 /// A message or tool definition with a matching line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct GrepHit {
     /// A commit that added the content. If there are several: with one head the one nearest to it,
     /// with several heads the newest, the same one that [`search`](crate::search()) returns. For a
@@ -129,7 +127,6 @@ pub struct GrepHit {
 
 /// A line of a hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct GrepLine {
     /// The part of the message: `text`, `reasoning`, `arguments` or `definition`.
     pub part: &'static str,

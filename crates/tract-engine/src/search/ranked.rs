@@ -66,7 +66,6 @@ impl fmt::Debug for SearchProgress {
 
 /// Filters and limits of [`search`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct SearchOptions {
     /// Only messages of these kinds; all when empty.
     pub kinds: Vec<Kind>,
@@ -168,7 +167,6 @@ impl SearchOptions {
 
 /// A message that matches the query.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct SearchHit {
     /// The commit that added the content. If several have the same content, the best-ranked one.
     pub commit: CommitId,
@@ -191,7 +189,6 @@ pub struct SearchHit {
 
 /// The result of [`search`].
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct SearchReport {
     /// The best messages, the best first. Each content occurs once.
     pub hits: Vec<SearchHit>,

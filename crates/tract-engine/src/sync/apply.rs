@@ -34,7 +34,6 @@ use crate::write::overlay::Overlay;
 
 /// Options of [`apply_stream`].
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct ApplyOptions {
     /// Continue after a refused line.
     pub keep_going: bool,
@@ -124,7 +123,6 @@ impl ApplyOptions {
 
 /// The outcome of one line.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct ApplyEvent {
     /// The line's number, from 1.
     pub line: usize,
@@ -136,7 +134,6 @@ pub struct ApplyEvent {
 
 /// The outcome of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ApplyReport {
     /// Lines that were applied.
     pub done: usize,

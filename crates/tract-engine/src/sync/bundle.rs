@@ -50,7 +50,6 @@ struct LastLine {
 
 /// What [`create_bundle`] puts into a bundle.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct BundleOptions {
     /// The refs; `HEAD`, all branches, tags and import documents when absent.
     pub refs: Option<Vec<RefName>>,
@@ -210,7 +209,6 @@ fn hex(hash: Sha256) -> String {
 
 /// How [`apply_bundle`] goes about it.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct ApplyBundleOptions {
     /// Takes approvals, policies, pending operations, decisions, effects and pins too.
     pub trust: bool,
@@ -247,7 +245,6 @@ impl ApplyBundleOptions {
 
 /// What [`apply_bundle`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct BundleReport {
     /// Commits in the bundle.
     pub commits: usize,

@@ -18,7 +18,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// How far a copy has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CopyProgress {
     /// Commits that are there already.
     pub commits_done: usize,
@@ -31,7 +30,6 @@ pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
 
 /// How [`copy`] goes about it.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct CopyOptions {
     /// The refs to copy; when absent `HEAD` and every ref that does not say what the source knows of
     /// [others](RefName::is_remote_state).
@@ -108,7 +106,6 @@ pub struct CopiedRef {
 
 /// What [`copy`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CopyReport {
     /// Commits that the refs lead to.
     pub commits: usize,

@@ -15,7 +15,6 @@ use crate::repo::error::Result;
 
 /// How [`export`] goes about it.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct ExportOptions {
     /// The refs to export, with all that they lead to; when absent `HEAD` and every ref that does
     /// not say what this repository knows of [others](RefName::is_remote_state).

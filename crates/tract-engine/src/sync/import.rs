@@ -26,7 +26,6 @@ use crate::write::txn::ref_edit;
 
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ImportConversation {
     /// Its name, from which the name of its branch is made.
     pub id: String,
@@ -61,7 +60,6 @@ impl ImportConversation {
 
 /// Options of an [`Importer`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ImportOptions {
     /// Conversations in one durable write, at most; 256 by default.
     pub group_conversations: usize,
@@ -143,7 +141,6 @@ impl fmt::Display for ImportStatus {
 
 /// The outcome of importing a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Imported {
     /// The conversation's own name.
     pub id: String,

@@ -19,7 +19,6 @@ use crate::write::races::Attempts;
 
 /// Progress of a garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum GcProgress {
     /// Number of objects found to be needed so far.
     Marking(u64),
@@ -41,7 +40,6 @@ pub type OnGc = Arc<dyn Fn(GcProgress) + Send + Sync>;
 
 /// Options of [`gc`].
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct GcOptions {
     /// Keeps everything that ref log entries younger than this lead to; 30 days by default.
     pub keep: Duration,
@@ -141,7 +139,6 @@ pub enum KeptBy {
 
 /// The result of [`gc`], or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct GcReport {
     /// Number of kept objects, by reason.
     pub kept: BTreeMap<KeptBy, ObjectCount>,

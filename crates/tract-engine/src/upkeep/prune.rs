@@ -21,7 +21,6 @@ const IMPORTS: &str = "imports/";
 
 /// Options of [`prune`].
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct PruneOptions {
     /// Minimum age of the heads of deleted branches.
     pub older_than: Duration,
@@ -55,7 +54,6 @@ impl PruneOptions {
 
 /// A branch that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PrunedBranch {
     /// Its name, without `heads/`.
     pub name: String,
@@ -68,7 +66,6 @@ pub struct PrunedBranch {
 
 /// The reason for keeping an old branch: the first that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum PruneKept {
     /// `HEAD` points to it.
     CheckedOut,
@@ -80,7 +77,6 @@ pub enum PruneKept {
 
 /// The result of [`prune`], or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PruneReport {
     /// The branches that were deleted, sorted by name.
     pub branches: Vec<PrunedBranch>,

@@ -9,7 +9,6 @@ use crate::repo::error::Result;
 
 /// The current phase of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RepackProgress {
     /// A dictionary is trained on a sample of the blobs.
     Training,
@@ -29,7 +28,6 @@ pub type OnRepack = Arc<dyn Fn(RepackProgress) + Send + Sync>;
 
 /// The result of [`repack`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RepackReport {
     /// Number of blobs in the repository.
     pub blobs: u64,

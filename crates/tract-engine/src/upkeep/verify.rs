@@ -28,7 +28,6 @@ use crate::upkeep::restore::{Restorer, require_restores};
 
 /// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct VerifyProgress {
     /// Commits checked so far. A commit whose objects were hashed and that is not yet folded counts
     /// as half.
@@ -45,7 +44,6 @@ pub type OnVerify = Arc<dyn Fn(VerifyProgress) + Send + Sync>;
 
 /// Options of [`verify`].
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct VerifyOptions {
     /// Rebuilds damaged derived data. Objects are not changed, unless [`verify_from`] replaces
     /// them.
@@ -83,7 +81,6 @@ impl fmt::Debug for VerifyOptions {
 
 /// The result of [`verify`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct VerifyReport {
     /// Whether nothing is damaged, or no longer after a repair.
     pub clean: bool,

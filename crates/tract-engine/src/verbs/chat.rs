@@ -112,7 +112,6 @@ impl ChatOptions {
 
 /// A model's answer, and the commits of question and answer.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ChatReply {
     /// The commit of the question; `None` for [`generate`], which has no question.
     pub sent: Option<Commit>,

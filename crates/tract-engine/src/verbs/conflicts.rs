@@ -11,7 +11,6 @@ use crate::repo::error::Result;
 
 /// One side of a conflict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ConflictSide {
     /// The number of the message in the context of this side, from 1; `None` if it is not shown.
     pub number: Option<usize>,
@@ -21,7 +20,6 @@ pub struct ConflictSide {
 
 /// A conflict with both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DescribedConflict {
     /// The conflict.
     pub conflict: MergeConflict,

@@ -12,7 +12,6 @@ use crate::write::txn::WriteOptions;
 
 /// The failed turns that were dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DroppedTurns {
     /// The commit that skips them; `None` if there were no failed turns.
     pub commit: Option<Commit>,

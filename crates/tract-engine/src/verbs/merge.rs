@@ -25,7 +25,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct MergeOptions {
     /// Whether to create a commit even if a fast-forward is possible.
     pub no_fast_forward: bool,
@@ -100,7 +99,6 @@ impl MergeOptions {
 
 /// The result of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Merged {
     /// The branch already contains everything in the source.
     NothingToMerge,

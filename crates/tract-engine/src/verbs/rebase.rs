@@ -19,7 +19,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// One step of a rebase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RebaseStep {
     /// Replays a commit.
     Pick(CommitId),
@@ -31,7 +30,6 @@ pub enum RebaseStep {
 
 /// The target of a cherry-pick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PickTarget {
     /// A commit: a message as it was added, or one change of a message.
     Commit(CommitId),
@@ -52,7 +50,6 @@ impl From<CommitId> for PickTarget {
 
 /// A request to reapply commits and move a branch to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Rebase {
     /// Replays the commits of the branch that another head lacks on top of that head, or follows a
     /// plan.
@@ -99,7 +96,6 @@ impl Rebase {
 
 /// The outcome of a rebase, or its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Rebased {
     /// The previous head of the branch.
     pub before: Option<CommitId>,

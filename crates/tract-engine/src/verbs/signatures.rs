@@ -16,7 +16,6 @@ const SIGNATURES: &str = "signatures/";
 
 /// A tag with its commit and signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SignedTag {
     /// The tag's name.
     pub tag: String,

@@ -31,7 +31,6 @@ pub struct RefMove {
 
 /// The result of an undo or redo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct UndoReport {
     /// The verb of the operation that was undone, or redone.
     pub what: String,

@@ -198,7 +198,6 @@ impl WriteTarget<'_> {
             }
             ToolResultAction::Reject(reason) => Ok(CommitAction::Reject(reason)),
             ToolResultAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
-            other => Err(not_here(&other)),
         };
         self.changed(source, action, request, PendingRequest::Append(Box::new(draft.clone())))
     }
@@ -232,10 +231,6 @@ impl WriteTarget<'_> {
             None => Ok(self.as_requested(&source, request)),
         }
     }
-}
-
-fn not_here(action: &impl tract_hooks::Action) -> String {
-    format!("{:?} is not supported here", action.name())
 }
 
 /// Replaces the texts among parts with one text. Images and other parts stay.

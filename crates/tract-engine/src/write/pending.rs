@@ -26,7 +26,6 @@ pub(crate) const KEPT_MERGE: &str = "m";
 
 /// The request of a pending approval or of a decision.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum PendingRequest {
     /// A message, or a tool result.
     Append(Box<Draft>),
@@ -180,7 +179,6 @@ impl PendingRequest {
 
 /// A pending approval.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Pending {
     /// Its name, such as `p-7c1e02aa41d95b36`. Lookups accept a prefix of it.
     pub id: String,
@@ -210,7 +208,6 @@ impl fmt::Display for Pending {
 
 /// A decision that is stored as a document.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct RecordedDecision {
     /// Its name: that of the pending approval, or a new one.
     pub id: String,

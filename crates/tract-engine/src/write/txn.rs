@@ -402,7 +402,6 @@ impl<'a> Txn<'a> {
 
 /// Options of a write.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct WriteOptions {
     /// The expected head; `Some(None)` for a branch without a commit. When absent, the write uses
     /// the current head and plans again when it loses a race.

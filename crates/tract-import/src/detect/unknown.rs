@@ -23,7 +23,6 @@ const FOLDER_FILES: usize = 500;
 
 /// A file that no reader accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct UnknownFile {
     /// Its likely kind, as in "a SQLite database with the tables cookies, meta".
     pub what: String,

@@ -7,7 +7,6 @@ use tract_core::ModelError;
 
 /// When a request is tried again. What cannot be mended by waiting is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RetryPolicy {
     /// How often at most, after the first time; 2 by default.
     pub retries: u32,
@@ -75,7 +74,6 @@ impl RetryPolicy {
 
 /// A request that is about to be tried again.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct Retry<'a> {
     /// Which retry it is, from 1.
     pub attempt: u32,

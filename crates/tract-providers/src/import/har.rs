@@ -45,7 +45,6 @@ struct Content {
 
 /// The exchanges of a HAR file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct HarExchanges {
     /// Each as a line that [`ProviderConversation::read`](crate::ProviderConversation::read) takes.
     pub lines: Vec<String>,

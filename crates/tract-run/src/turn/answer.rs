@@ -210,7 +210,6 @@ impl Agent {
                 }
                 TurnAnswer::Answered { by } => answered.commit = Some(*by),
                 TurnAnswer::Deferred(deferred) => done.pending.push(deferred.id.clone()),
-                _ => {}
             }
             self.tell(&Progress::Answered(answered));
         }

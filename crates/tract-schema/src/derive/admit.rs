@@ -24,7 +24,6 @@ type BoundCheck = fn(std::cmp::Ordering) -> bool;
 
 /// Something in the arguments that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Mismatch {
     /// Where, such as `edits[0].line`; empty for the arguments as a whole.
     pub path: String,

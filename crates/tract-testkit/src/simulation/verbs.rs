@@ -39,7 +39,6 @@ macro_rules! verbs {
     ($($(#[$meaning:meta])* $verb:ident $name:literal = $run:path;)*) => {
         /// What a client does in one step. Arguments follow from the seed of the schedule.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
         pub enum Verb {
             $($(#[$meaning])* $verb,)*
             /// A verb of the caller, by its name.

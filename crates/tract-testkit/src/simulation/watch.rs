@@ -26,7 +26,6 @@ pub struct Finding {
 
 /// What holds after every step, for every client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Invariant {
     /// Every object that a ref leads to is stored and matches its hash, unless it was erased.
     Reachable,

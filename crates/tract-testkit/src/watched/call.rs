@@ -28,7 +28,6 @@ macro_rules! calls {
     ) => {
         /// A call of a store: a method of its traits, and what it is given.
         #[derive(Clone, Copy, Debug)]
-        #[non_exhaustive]
         #[allow(missing_docs, reason = "they are the methods and parameters of the traits")]
         pub enum Call<'a> {
             $($($call { $($name: $(&'a $lent)? $($value)?),* },)*)*
@@ -149,7 +148,6 @@ macro_rules! answers {
     ($($(#[$meaning:meta])* $answer:ident($type:ty))*) => {
         /// An answer of a store.
         #[derive(Clone, Debug)]
-        #[non_exhaustive]
         pub enum Answer {
             $($(#[$meaning])* $answer($type),)*
         }

@@ -11,7 +11,6 @@ use crate::event::Event;
 
 /// Why a call waits for a decision, and what would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Deferral {
     /// Why it waits.
     pub reason: String,
@@ -25,7 +24,6 @@ pub struct Deferral {
 
 /// The answer to one call. There is one for each, in the order of the calls.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct CallAnswer {
     /// The provider's id of the call.
     pub call_id: String,
@@ -73,7 +71,6 @@ impl CallAnswer {
 
 /// What a turn's calls came to.
 #[derive(Debug)]
-#[non_exhaustive]
 #[must_use = "every call has to be answered"]
 pub struct Dispatched {
     /// One answer for each call, in order.

@@ -83,7 +83,6 @@ impl FromStr for CallKey {
 
 /// A call that is about to have an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CallStart {
     /// The provider's id of the call.
     pub call_id: String,
@@ -99,7 +98,6 @@ pub struct CallStart {
 
 /// Whether a call may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Start {
     /// Its effect is claimed, durably: the tool runs now.
     Begin,
@@ -115,7 +113,6 @@ pub enum Start {
 
 /// An answer that was recorded earlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Recorded {
     /// What the model read.
     pub text: String,
@@ -197,7 +194,6 @@ pub trait Journal: Send + Sync {
 
 /// A person's word that one call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Approval {
     /// The call: its tool's server and definition, its arguments, its id.
     pub key: CallKey,

@@ -12,7 +12,6 @@ use crate::hydrate::{self, Provenance};
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Outcome {
     /// The tool did what was asked.
     Succeeded,
@@ -66,7 +65,6 @@ impl fmt::Display for Outcome {
 /// How far a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum DispatchStage {
     /// Whether the turn continues at all: time, cancellation, budget.
     Turn,
@@ -141,7 +139,6 @@ impl From<hydrate::Stage> for DispatchStage {
 /// The event of every call, however it ended. It goes to the session's log, which no failure rolls
 /// back, and, with the answer, to the code that commits the turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ToolInvoked {
     /// The provider's id of the call.
     pub call_id: String,

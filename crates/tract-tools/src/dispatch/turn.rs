@@ -19,7 +19,6 @@ use crate::snapshot::Snapshot;
 
 /// Who answered with the calls: provider and model, as they call themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ReplySource {
     /// The provider, such as `anthropic`.
     pub provider: String,

@@ -46,7 +46,6 @@ pub struct Reading {
 
 /// Text of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct FileText {
     /// The file.
     pub path: String,
@@ -148,7 +147,6 @@ pub struct Listing {
 
 /// What is in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Entries {
     /// Files and directories, by name.
     pub entries: Vec<Entry>,
@@ -259,7 +257,6 @@ pub struct Editing {
 
 /// What an edit did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct EditReport {
     /// The file.
     pub path: String,

@@ -7,7 +7,6 @@ use tract_core::{BoundCall, Content, Reply, RequestMap, RequestTool, ToolCall, T
 
 /// The reply that a call came in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct CallSource {
     /// The provider's id of the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +27,6 @@ pub struct CallSource {
 
 /// A call that is to be hydrated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Call {
     /// The provider's id of the call.
     pub id: String,

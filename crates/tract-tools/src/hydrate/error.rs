@@ -9,7 +9,6 @@ use tract_schema::Invalid;
 /// How far a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Stage {
     /// Its arguments could not be read.
     Parse,
@@ -38,7 +37,6 @@ impl Stage {
 
 /// One thing that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct StageError {
     /// The stage.
     pub stage: Stage,

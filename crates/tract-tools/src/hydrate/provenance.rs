@@ -34,7 +34,6 @@ impl Serialize for Json {
 
 /// How the name of a call led to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct NameMapping {
     /// The name in the provider's reply.
     pub received: String,
@@ -49,7 +48,6 @@ pub struct NameMapping {
 
 /// Which validator held the arguments against the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct ValidatorUsed {
     /// Its name.
     pub name: Arc<str>,
@@ -66,7 +64,6 @@ pub struct ValidatorUsed {
 
 /// One change that a named profile made to what was received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Edit {
     /// The profile: `tolerant` or `coercion`; `strict` where a request for strict mode had no other way
     /// to say it.
@@ -99,7 +96,6 @@ impl Edit {
 
 /// The one repair of a call, when there was one. What it gave is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Repaired {
     /// Who made it.
     pub by: String,
@@ -121,7 +117,6 @@ pub struct Repaired {
 /// Everything about how a call became arguments. It serializes as what the commit of the call's
 /// answer carries in its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Provenance {
     /// The reply that the call came in.
     #[serde(skip_serializing_if = "Option::is_none")]

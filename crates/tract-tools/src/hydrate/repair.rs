@@ -9,7 +9,6 @@ use crate::registry::Registry;
 
 /// What a repair function gets.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct RepairRequest<'a> {
     /// The tool's name.
     pub name: &'a str,

@@ -7,7 +7,6 @@ use super::Planning;
 
 /// A way to think while planning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Strategy {
     /// Reason, act, observe, and again.
     #[default]

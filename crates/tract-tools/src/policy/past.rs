@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 /// A call that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PastCall {
     /// The tool's name.
     pub name: Arc<str>,

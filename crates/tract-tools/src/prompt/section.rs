@@ -20,7 +20,6 @@ use crate::strict;
 
 /// How much of a section is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Visibility {
     /// All of it, with its tools and the sections below.
     #[default]

@@ -9,7 +9,6 @@ use crate::snapshot::{BoxError, Snapshot};
 
 /// How long a resource lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Lifetime {
     /// Made once, when it is first asked for; lives as long as the resources.
     Singleton,

@@ -108,7 +108,6 @@ impl PickOptions {
 
 /// A tool that was chosen.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Candidate {
     /// Its place among the tools that were given.
     pub place: usize,
@@ -126,7 +125,6 @@ pub struct Candidate {
 
 /// Where a score comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct ScoreSource {
     /// Who scored; `none` after a timeout.
     pub scorer: String,
@@ -136,7 +134,6 @@ pub struct ScoreSource {
 
 /// What was chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct PickReport {
     /// The candidates, best first; of equal scores the one that was registered first.
     pub candidates: Vec<Candidate>,

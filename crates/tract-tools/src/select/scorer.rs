@@ -38,7 +38,6 @@ impl SelectionDeadline {
 
 /// What one word of the input found in a tool.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct WordMatch {
     /// The word as the scorer compares it.
     pub word: String,
@@ -55,7 +54,6 @@ impl WordMatch {
 
 /// How well a tool fits.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
 pub struct Score {
     /// From 0, not at all, to 1.
     pub value: f64,

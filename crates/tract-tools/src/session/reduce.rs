@@ -2,7 +2,6 @@
 
 /// What becomes of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum SliceOp<T> {
     /// It stays as it is.
     Keep,

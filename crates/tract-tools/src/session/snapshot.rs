@@ -13,7 +13,6 @@ pub struct SessionSnapshot(BTreeMap<&'static str, Slice>);
 
 /// A slice as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SliceDocument {
     /// Its name.
     pub name: String,

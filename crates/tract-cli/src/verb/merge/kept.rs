@@ -173,7 +173,6 @@ async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> O
         }
         MergeProgress::Kept(kept) => print(context, tract, &kept).await,
         MergeProgress::Merged(merged) => finished(context, &kept, &merged),
-        _ => Ok(()),
     }
 }
 

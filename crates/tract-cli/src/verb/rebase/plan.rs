@@ -47,7 +47,6 @@ pub(super) async fn lines(tract: &Tract, steps: &[RebaseStep]) -> Outcome<Vec<Pl
                 let text = format!("{} {}", kind.as_str(), escape::line(&text));
                 PlanLine { step: "insert", commit: None, text }
             }
-            _ => continue,
         });
     }
     Ok(lines)

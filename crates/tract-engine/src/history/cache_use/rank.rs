@@ -6,7 +6,6 @@ use super::{CacheUse, MissCause};
 
 /// The misses of one cause.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct RankedCause {
     /// The cause.
     pub cause: MissCause,

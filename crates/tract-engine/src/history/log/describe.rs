@@ -16,7 +16,6 @@ use crate::repo::error::{Error, Result};
 
 /// One line of a log: a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LogLine {
     /// The commit.
     pub commit: CommitId,

@@ -14,7 +14,6 @@ pub type SchemaDiff<'a> = &'a (dyn Fn(&str, &str) -> Vec<String> + Send + Sync);
 
 /// One tool that differs between two lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ToolChange {
     /// Only the second list has it.
     Added {
@@ -60,7 +59,6 @@ impl ToolChange {
 
 /// The difference between two lists of tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ToolDiff {
     /// The changes: removed tools in the order of the first list, then those of the second.
     pub changes: Vec<ToolChange>,

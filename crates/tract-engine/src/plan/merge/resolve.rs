@@ -26,7 +26,6 @@ use crate::plan::{ConflictKind, MergeConflict, Plan, Records, Refusal, Resolutio
 ///
 /// A message that one of our summaries hides has neither `both` nor `text` for its presence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Resolution {
     /// Our side.
     Ours,
@@ -61,7 +60,6 @@ pub struct ResolvedConflict {
 
 /// A conflict that a resolver was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ResolvableConflict {
     /// The conflict.
     pub conflict: MergeConflict,

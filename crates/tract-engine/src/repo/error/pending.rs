@@ -4,7 +4,6 @@ use tract_core::Content;
 
 /// The rejection of an operation by a handler. Nothing was committed.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Rejected {
     /// The decision's name. [`Repo::decision`](crate::Repo::decision) reads it, including the
     /// rejected request.
@@ -21,7 +20,6 @@ pub struct Rejected {
 
 /// The deferral of an operation by a handler. Nothing was committed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DeferredOperation {
     /// The operation's name.
     pub id: String,

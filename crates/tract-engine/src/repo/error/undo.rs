@@ -5,7 +5,6 @@ use tract_core::{LogEntry, RefName};
 
 /// The reason why an operation cannot be undone or redone: a ref that it moved was moved since.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct UndoConflict {
     /// `undo` or `redo`.
     pub verb: &'static str,

@@ -7,7 +7,6 @@ use crate::search::grep::SearchText;
 
 /// An excerpt of a message on one line, with the matched words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SearchSnippet {
     /// The part of the message: `text`, `reasoning` or `arguments`.
     pub part: &'static str,

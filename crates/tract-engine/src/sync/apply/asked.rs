@@ -117,11 +117,6 @@ impl Stream {
             | StreamOpKind::ToolResult { .. }
             | StreamOpKind::Reasoning { .. }
             | StreamOpKind::Commit { .. } => return Ok(None),
-            // An operation that a later version of the core knows and this engine does not.
-            other => {
-                let (found, nearest) = (other.name().to_owned(), None);
-                return Err(LineError::Step(StreamOpError::UnknownOp { found, nearest }));
-            }
         };
         let request = self.chosen.again(self.place, &request).unwrap_or(request);
         let commit = self.repo.write_one(&branch, request).await?;

@@ -8,7 +8,6 @@ use crate::repo::error::LineError;
 
 /// One line of a stream.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct StreamLine {
     /// Its number, from 1; blank lines count.
     pub line: usize,

@@ -15,7 +15,6 @@ use crate::write::txn::check_limits;
 
 /// The kind of an anomaly in an imported conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum ImportAnomalyKind {
     /// A result names a call that no message before it has.
     NoCall,
@@ -38,7 +37,6 @@ impl ImportAnomalyKind {
 
 /// An anomaly in an imported conversation; it is kept as recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ImportAnomaly {
     /// The draft concerned: its place, from 0.
     pub draft: usize,

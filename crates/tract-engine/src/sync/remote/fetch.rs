@@ -19,7 +19,6 @@ use crate::upkeep::erase::CarriedErasures;
 
 /// Which branches of this repository a fetch moves forward too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum PullBranches {
     /// None: a fetch moves what is under `remotes/`, and makes tags.
     #[default]
@@ -32,7 +31,6 @@ pub enum PullBranches {
 
 /// What [`fetch`] fetches.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct FetchOptions {
     /// The branches to move forward here too.
     pub pull: PullBranches,
@@ -81,7 +79,6 @@ impl FetchOptions {
 
 /// What [`fetch`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct FetchReport {
     /// Commits that were not here.
     pub commits: usize,

@@ -15,7 +15,6 @@ use crate::upkeep::erase::CarriedErasures;
 
 /// What [`push`] pushes.
 #[derive(Clone, Default)]
-#[non_exhaustive]
 pub struct PushOptions {
     /// The branches; those of [`all`](Self::all), or the current one, when empty.
     pub branches: Vec<String>,
@@ -64,7 +63,6 @@ impl PushOptions {
 
 /// What [`push`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct PushReport {
     /// Commits that the remote lacked.
     pub commits: usize,

@@ -15,7 +15,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// What became of a ref that was fetched, pulled or pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TransferStatus {
     /// It was not there.
     Created,
@@ -66,7 +65,6 @@ impl TransferStatus {
 
 /// A ref that was fetched, pulled or pushed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TransferredRef {
     /// Its name where it was to be moved.
     pub name: RefName,

@@ -15,7 +15,6 @@ const DOCUMENT: &str = "config/remotes";
 
 /// Another store, by a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Remote {
     /// Its name here.
     pub name: String,

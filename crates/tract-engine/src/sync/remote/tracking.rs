@@ -10,7 +10,6 @@ use crate::repo::error::{Error, Result};
 
 /// How many commits one head has that another has not, and the other way round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct AheadBehind {
     /// Commits that only the first has.
     pub ahead: usize,
@@ -20,7 +19,6 @@ pub struct AheadBehind {
 
 /// Where a remote has a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Tracking {
     /// The remote.
     pub remote: String,

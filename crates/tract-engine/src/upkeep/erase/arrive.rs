@@ -27,7 +27,6 @@ const KEYS: usize = 64;
 
 /// The outcome of erasures that arrived together with history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CarriedErasures {
     /// Number of blobs that were deleted here because they were erased there.
     pub blobs: usize,

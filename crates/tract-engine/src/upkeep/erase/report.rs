@@ -8,7 +8,6 @@ use crate::repo::error::Result;
 
 /// An erased blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ErasedBlob {
     /// The blob.
     pub id: BlobId,
@@ -20,7 +19,6 @@ pub struct ErasedBlob {
 
 /// The kind of a location of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum ErasePlaceKind {
     /// The content of a message.
     Message,
@@ -63,7 +61,6 @@ impl ErasePlaceKind {
 
 /// A location of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub struct ErasePlace {
     /// Its kind.
     pub kind: ErasePlaceKind,
@@ -95,7 +92,6 @@ impl ErasePlace {
 
 /// The result of [`erase`](super::erase), or of its dry run.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct EraseReport {
     /// The deleted blobs.
     pub blobs: Vec<ErasedBlob>,

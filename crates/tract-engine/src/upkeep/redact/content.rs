@@ -7,7 +7,6 @@ use crate::plan::json_string;
 
 /// A content with its secrets replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RedactedContent {
     /// The content, with a mark in place of each secret.
     pub content: Content,

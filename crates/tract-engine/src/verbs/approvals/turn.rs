@@ -20,7 +20,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// The outcome of one result of a turn.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum TurnAnswer {
     /// It was committed, unchanged or changed.
     Committed(Commit),
@@ -83,7 +82,6 @@ pub struct DeferredCall {
 
 /// The objects that were written for a turn.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct TurnRecorded {
     /// The outcome of each result.
     pub answers: Vec<TurnAnswer>,

@@ -25,7 +25,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// A merge with open conflicts, planned on the current head of its branch.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct KeptMerge {
     /// The stored pending decision.
     pub pending: Pending,
@@ -50,7 +49,6 @@ impl KeptMerge {
 
 /// The progress of a merge.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum MergeProgress {
     /// Some conflicts are open, and the merge is kept as a pending decision.
     Kept(Box<KeptMerge>),

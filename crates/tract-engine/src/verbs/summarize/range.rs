@@ -15,7 +15,6 @@ use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a summary of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SummarizeRange {
     /// The messages. Pinned ones and open calls among them are left out.
     pub select: Selection,
@@ -53,7 +52,6 @@ impl SummarizeRange {
 
 /// The messages that a summary replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SummarizedRange {
     /// The commit.
     pub commit: Commit,

@@ -17,7 +17,6 @@ use crate::write::txn::WriteOptions;
 
 /// Options for summarizing tool results; default: all results of the branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CompressToolCalls {
     /// Selects results by tool; all if empty.
     pub query: ToolQuery,
@@ -58,7 +57,6 @@ impl CompressToolCalls {
 
 /// The results that were shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CompressedToolCalls {
     /// The edits, one for each result, in order.
     pub edits: Vec<Commit>,

@@ -5,7 +5,7 @@ use tract_hooks::{
     BeforeCommit, BeforeCompress, CommitAction, CompressAction, Decision, MergeAction,
 };
 
-use super::{DecisionSource, Ruled, WriteTarget, edited_content, not_here};
+use super::{DecisionSource, Ruled, WriteTarget, edited_content};
 use crate::plan::{Details, PlannedCommit, Request, Selection};
 use crate::write::pending::{Document, PendingRequest, RecordedDecision, fresh_id};
 
@@ -83,7 +83,6 @@ impl WriteTarget<'_> {
             })),
             CompressAction::Reject(reason) => Ok(CommitAction::Reject(reason)),
             CompressAction::Defer(reason) => Ok(CommitAction::Defer(reason)),
-            other => Err(not_here(&other)),
         };
         self.changed(source, action, request, pending_request)
     }
@@ -115,7 +114,6 @@ impl WriteTarget<'_> {
             Ok(CommitAction::Defer(reason)) => {
                 return self.deferred(pending_request, source, reason);
             }
-            Ok(other) => not_here(&other),
             Err(why) => why,
         };
         match source.invalid(self.repo, &why) {
@@ -131,16 +129,11 @@ impl WriteTarget<'_> {
         decision: Decision<MergeAction>,
         request: PendingRequest,
     ) -> Ruled<(Details, Document)> {
-        let mut source = DecisionSource::of(&decision);
+        let source = DecisionSource::of(&decision);
         match decision.into_action() {
             MergeAction::Pass | MergeAction::Approve => {}
             MergeAction::Reject(reason) => return self.rejected(request, source, reason),
             MergeAction::Defer(reason) => return self.deferred(request, source, reason),
-            other => {
-                if let Some(failure) = source.invalid(self.repo, &not_here(&other)) {
-                    return self.rejected(request, source, failure);
-                }
-            }
         }
         let (Some(action), PendingRequest::Merge { source: merged, details, .. }) =
             (source.unchanging(), &request)

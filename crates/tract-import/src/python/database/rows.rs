@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 /// The contents of a file.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct Database {
     /// The schema version of the file; [`OLDEST_VERSION`](super::OLDEST_VERSION) to
     /// [`NEWEST_VERSION`](super::NEWEST_VERSION).
@@ -43,7 +42,6 @@ pub enum Operation {
 
 /// A commit.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Commit {
     /// Its hash: 64 hexadecimal digits.
     pub hash: String,
@@ -79,7 +77,6 @@ pub struct Commit {
 
 /// A ref. One of `commit` and `symbolic` is set.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct RefRow {
     /// The conversation that it belongs to.
     pub tract_id: String,
@@ -93,7 +90,6 @@ pub struct RefRow {
 
 /// A priority that was set for a commit.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Annotation {
     /// The commit.
     pub target: String,
@@ -109,7 +105,6 @@ pub struct Annotation {
 
 /// A tool's schema.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Tool {
     /// Its name, possibly empty.
     pub name: String,
@@ -119,7 +114,6 @@ pub struct Tool {
 
 /// An event that rewrote history.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Event {
     /// Its id.
     pub id: String,
@@ -144,7 +138,6 @@ pub type EventCommit = String;
 
 /// A tag on a commit.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Tag {
     /// The conversation.
     pub tract_id: String,
@@ -156,7 +149,6 @@ pub struct Tag {
 
 /// A conversation that was spawned from another one.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Spawn {
     /// The parent conversation.
     pub parent_tract_id: String,

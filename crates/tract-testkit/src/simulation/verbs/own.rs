@@ -11,7 +11,6 @@ use super::{Acknowledged, Outcome};
 
 /// One step of a verb of the caller.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct OwnStep {
     /// The client's handle of its store.
     pub repo: Repo,
