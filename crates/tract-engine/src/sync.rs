@@ -1,4 +1,4 @@
-//! Objects that enter or leave a repository.
+//! Transfer of objects into and out of a repository.
 //!
 //! Remotes, copies, bundles, exports, streams of operations, and imported conversations.
 

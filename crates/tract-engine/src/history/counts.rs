@@ -40,8 +40,8 @@ impl Repo {
     /// Those of [`line`](Self::line).
     ///
     /// # Complexity
-    /// Reads at most a few thousand commits, unless the history has no turn index rows with counts
-    /// because an older version wrote it: then it is folded.
+    /// Reads at most a few thousand commits, unless an older version wrote the history without
+    /// counts in its turn index rows: then it is folded.
     pub async fn counts(&self, head: Option<CommitId>) -> Result<LineCounts> {
         let Some(head) = head else { return Ok(LineCounts::default()) };
         if let Some(line) = self.compiler().cached_line(head) {

@@ -1,4 +1,4 @@
-//! Streams: one line after another, each done whole or not at all.
+//! Streams of operations: applies lines one after another, each of them completely or not at all.
 
 mod asked;
 mod atomic;
@@ -37,30 +37,30 @@ use crate::write::overlay::Overlay;
 pub struct ApplyOptions {
     /// Continue after a refused line.
     pub keep_going: bool,
-    /// All lines, or none of them: refs move in one write at the end. Objects of a long stream are
-    /// written ahead of it.
+    /// Apply all lines or none: refs move in one write at the end. The objects of a long stream are
+    /// stored before that.
     pub atomic: bool,
-    /// Lines in one durable write. When absent, lines that arrive together share one, and a line
-    /// that arrives alone waits for no other.
+    /// Number of lines in one durable write. If absent, lines that arrive together share a write,
+    /// and a line that arrives alone does not wait for others.
     pub batch: Option<usize>,
-    /// Takes approvals, policies, pending operations, decisions and claims of effects too: all refs
-    /// that are not [history](RefName::is_history). Off by default, since a stream may come from
-    /// elsewhere.
+    /// Also apply approvals, policies, pending operations, decisions and claims of effects, that
+    /// is, all refs that are not [history](RefName::is_history). Off by default, since a stream may
+    /// come from an untrusted source.
     pub trust: bool,
-    /// Bytes of an atomic stream that memory holds before its objects are written ahead; 8 MiB when
-    /// absent.
+    /// Number of bytes of an atomic stream that are kept in memory before its objects are stored
+    /// ahead of the refs; 8 MiB if absent.
     pub hold_bytes: Option<usize>,
-    /// The branch that the stream starts on; that of `HEAD` when absent.
+    /// The initial branch; the one that `HEAD` names if absent.
     pub branch: Option<RefName>,
-    /// The operation of all ref moves of the stream; a new one when absent.
+    /// The operation of all ref moves of the stream; a new one if absent.
     pub operation: Option<Operation>,
-    /// What keeps the objects of the stream until refs lead to them; when absent, one that ends with
-    /// the stream.
+    /// The lease that keeps the objects of the stream until refs lead to them. If absent, a new one
+    /// that is released at the end of the stream.
     pub(crate) lease: Option<Lease>,
 }
 
 impl ApplyOptions {
-    /// Starts from the defaults: lines as they arrive, until one is refused.
+    /// Returns the defaults: lines are applied as they arrive, until one is refused.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,7 +79,8 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets how many lines are one durable write, whether they arrive together or not; at least 1.
+    /// Sets the number of lines in a durable write, whether they arrive together or not; at least
+    /// 1.
     #[must_use]
     pub fn batch(mut self, lines: usize) -> Self {
         self.batch = Some(lines.max(1));
@@ -93,14 +94,14 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets how many bytes of an atomic stream memory holds before its objects are written ahead.
+    /// Sets how many bytes of an atomic stream are kept in memory before its objects are stored.
     #[must_use]
     pub fn hold_bytes(mut self, bytes: usize) -> Self {
         self.hold_bytes = Some(bytes);
         self
     }
 
-    /// Sets the branch that the stream starts on.
+    /// Sets the initial branch.
     #[must_use]
     pub fn branch(mut self, branch: RefName) -> Self {
         self.branch = Some(branch);
@@ -114,7 +115,7 @@ impl ApplyOptions {
         self
     }
 
-    /// Sets what keeps the objects of the stream, which is not ended with it.
+    /// Sets the lease of the stream's objects. It is not released at the end of the stream.
     pub(crate) fn lease(mut self, lease: Lease) -> Self {
         self.lease = Some(lease);
         self
@@ -126,33 +127,33 @@ impl ApplyOptions {
 pub struct ApplyEvent {
     /// The line's number, from 1.
     pub line: usize,
-    /// The line's mark.
+    /// The mark that the line defines.
     pub mark: Option<String>,
-    /// The commit that it made, if any; or why it was refused.
+    /// The commit that it made, if any, or the reason for refusing it.
     pub result: Result<Option<CommitId>, LineError>,
 }
 
 /// The outcome of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplyReport {
-    /// Lines that were applied.
+    /// Number of applied lines.
     pub done: usize,
-    /// Lines that were refused.
+    /// Number of refused lines.
     pub refused: usize,
-    /// The branch that the stream ended on.
+    /// The branch at the end of the stream.
     pub branch: Option<RefName>,
-    /// Approvals, policies and decisions that were applied, as the options allow.
+    /// Number of applied approvals, policies and decisions.
     pub trusted: usize,
-    /// Objects that were damaged or missing, and were replaced by those of the stream.
+    /// Number of damaged or missing objects that were replaced by those of the stream.
     pub restored: usize,
-    /// What was erased where a trusted stream comes from and now is here.
+    /// Erasures that arrived with a trusted stream.
     pub erased: CarriedErasures,
-    /// Blobs in the stream that nothing links to; they were not stored.
+    /// Number of blobs in the stream that nothing links to; they were not stored.
     pub unlinked_blobs: usize,
 }
 
-/// Runs the steps of a stream on a branch: all of them, or none. Gives the commit that each made
-/// or brought; or the number of the first refused step, from 1, and why.
+/// Applies the operations of a stream to a branch: all of them, or none. Returns the commit of each
+/// operation, or the number of the first refused operation, from 1, and the reason.
 ///
 /// # Errors
 /// When the store fails.
@@ -176,34 +177,34 @@ pub async fn apply_all(
     Ok(refused.map_or(Ok(made), Err))
 }
 
-/// Runs a stream of lines; `events` gets the outcome of each, in order, once that is durable.
+/// Applies a stream of lines. `events` receives the outcome of each line, in order, once it is
+/// durable.
 ///
 /// # Behavior
-/// - The stream begins on the branch that the options or `HEAD` name; a `checkout` switches to
-///   another one, and moves `HEAD` there.
-/// - A mark names a commit for the lines after it.
-/// - A refused line changes nothing and ends the run; lines before it stay. With `keep_going` the
-///   lines after it are tried. With `atomic` a refused line takes all others with it.
-/// - Lines that arrive together are one durable write, and each is answered once that is done; the
-///   next line is asked for only then. A refused line takes no other with it. With `batch` a write
-///   waits until it has that many lines, or the stream ends.
-/// - A line with a record brings that very commit, or is refused; it moves no branch. Lines that
-///   say where refs point make or forward them, and never move a ref back or aside.
-/// - Where such a commit is stored, and it or something that it links to and lines bring is damaged or
-///   missing, that is replaced.
-/// - When another handle or process moves a ref meanwhile, the lines of the write are carried out
-///   again on what is there now, fewer of them each time. Lines whose refs kept moving for as long
-///   as [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) says are refused.
-/// - With `atomic`, memory holds some megabytes of a stream, as `hold_bytes` says, and the ids. The objects of a longer
-///   one are written ahead of the write that moves the refs: no ref leads to them until then, nor
-///   ever, when a line is refused or the process ends. Such a stream is carried out once, and is
-///   refused when a ref that it moves was moved meanwhile.
-/// - A ref that is not [history](RefName::is_history) is refused unless the options trust the
-///   stream. This says nothing of other lines, so they are carried out all the same; with `atomic`
-///   it takes them with it.
+/// - The stream starts on the branch that the options or `HEAD` name. A `checkout` switches to
+///   another branch, and moves `HEAD` there.
+/// - A mark names a commit for later lines.
+/// - A refused line changes nothing and ends the run; the lines before it stay. With `keep_going`,
+///   later lines are still applied. With `atomic`, a refused line reverts all others.
+/// - Lines that arrive together share one durable write and are answered once it is done; only then
+///   is the next line read. A refused line does not affect the others. With `batch`, a write waits
+///   for that many lines or the end of the stream.
+/// - A line with a record stores exactly that commit, or is refused; it moves no branch. Lines for
+///   refs create them or move them forward, never backward or to an unrelated commit.
+/// - If such a commit is already stored, damaged or missing objects among it and its links are
+///   replaced by those of the stream.
+/// - If another handle or process moves a ref in the meantime, the lines of the write are applied
+///   again to the new state, fewer of them each time. Lines whose refs keep moving for longer than
+///   [`RepoOptions::retry_for`](crate::RepoOptions::retry_for) are refused.
+/// - With `atomic`, up to `hold_bytes` of a stream and the ids are kept in memory. The objects of a
+///   longer stream are stored before the write that moves the refs; no ref leads to them until
+///   then, and never if a line is refused or the process ends. Such a stream is applied only once,
+///   and is refused if a ref that it moves was moved by others.
+/// - A ref that is not [history](RefName::is_history) is refused unless the stream is trusted.
+///   Other lines are still applied, except with `atomic`, which reverts all lines.
 ///
 /// # Errors
-/// When the store fails. The outcomes that `events` got are durable.
+/// When the store fails. Outcomes that were passed to `events` are durable.
 pub async fn apply_stream(
     repo: &Repo,
     lines: impl IntoIterator<Item = StreamLine>,
@@ -235,46 +236,46 @@ pub async fn apply_stream(
     Ok(report)
 }
 
-/// The state of a stream that a refused line or a lost race restores.
+/// The state that is restored after a refused line or a lost race.
 #[derive(Clone)]
 struct State {
     branch: RefName,
-    /// Approvals, policies and decisions that were taken.
+    /// Number of applied approvals, policies and decisions.
     trusted: usize,
-    /// Erasures among them, which arrive once the stream is done.
+    /// The erasures among them, which are applied at the end of the stream.
     erased: Vec<Erasure>,
 }
 
 struct Stream {
     overlay: Arc<Overlay>,
-    /// The repository as it is with what is held back.
+    /// The repository including the pending writes.
     repo: Repo,
-    /// The repository itself, for writes that are not held back.
+    /// The repository itself, for writes that are not delayed.
     stored: Repo,
     operation: Operation,
-    /// Keeps what was written ahead of the refs.
+    /// Keeps objects that were stored before the refs.
     lease: Lease,
-    /// Whether refs that are not history are taken.
+    /// Whether refs that are not history are applied.
     trust: bool,
     state: State,
     marks: HashMap<String, CommitId>,
-    /// What marks of the group under way were before.
+    /// The previous values of the marks of the current group.
     unmarked: Vec<(String, Option<CommitId>)>,
-    /// Blobs that lines brought and that nothing stored links to yet.
+    /// Blobs of lines that no stored object links to yet.
     blobs: HashMap<BlobId, Blob>,
-    /// Those of them that the group under way links to.
+    /// Those of them that the current group links to.
     linked: Vec<BlobId>,
-    /// Lists of tools among the blobs, by the toolset that they are.
+    /// Blobs that are lists of tools, by the id of the toolset.
     lists: HashMap<ToolsetId, (BlobId, Toolset)>,
-    /// What the summaries of the group under way are of.
+    /// The messages that the summaries of the current group cover.
     chosen: PlannedTargets,
-    /// The place in the group of the line that is being carried out.
+    /// The index in the group of the current line.
     place: usize,
-    /// How many objects that were damaged or missing were replaced.
+    /// Number of damaged or missing objects that were replaced.
     restored: usize,
-    /// The commit that a line brought last, where it was not stored.
+    /// The commit of the last line, if it was not stored before.
     brought: Option<CommitId>,
-    /// Whether such a commit was lost, and stored again in another place.
+    /// Whether such a commit had been lost, and was stored again at another location.
     is_moved: bool,
 }
 
@@ -337,8 +338,8 @@ impl Stream {
         self.repo.log_note(self.operation.id(), "apply")
     }
 
-    /// Carries out one line. The outer error ends the stream, the inner one refuses the line. A
-    /// line that is given away is not copied.
+    /// Applies one line. The outer error ends the stream, the inner one refuses the line. An owned
+    /// line is not copied.
     async fn step(
         &mut self,
         step: Cow<'_, StreamOp>,
@@ -351,13 +352,13 @@ impl Stream {
             None => self.carry_out(&step).await,
         };
         if done.is_err() {
-            // What the line would have linked to may be linked to by another.
+            // The refused line must not consume blobs that a later line may link to.
             self.linked.truncate(linked);
         }
         self.answer(mark, done)
     }
 
-    /// Tells a line that is refused from a store that fails, and notes what a mark names.
+    /// Distinguishes a refused line from a failed store, and defines the line's mark.
     fn answer(
         &mut self,
         mark: Option<String>,
@@ -378,7 +379,7 @@ impl Stream {
         }
     }
 
-    /// Writes what is held back; a group that is durable is settled.
+    /// Writes the pending lines. If they are durable, they cannot be rolled back any longer.
     async fn flush(&mut self) -> Result<Applied> {
         let name = self.repo.name();
         let (note, lease) = (self.note(), &self.lease);
@@ -386,7 +387,7 @@ impl Stream {
         if let Err(error) = &flushed
             && is_corrupt(error)
         {
-            // What the lines bring is stored already, and damaged.
+            // Objects of the lines are already stored, but damaged.
             let restored = self.overlay.restore_held(name).await?;
             self.restored += restored;
             if restored > 0 {
@@ -403,7 +404,7 @@ impl Stream {
         Ok(applied)
     }
 
-    /// Forgets how to take the group back: it is durable.
+    /// Drops the state for rolling back the group, which is durable.
     fn settle(&mut self) {
         self.chosen = PlannedTargets::default();
         self.unmarked.clear();
@@ -412,7 +413,7 @@ impl Stream {
         }
     }
 
-    /// Takes the group back: it is not stored.
+    /// Rolls back the group, which was not stored.
     fn roll_back(&mut self, before: &State) {
         self.overlay.clear();
         self.chosen.roll_back();
@@ -427,7 +428,7 @@ impl Stream {
     }
 }
 
-/// Whether the lines after a line are left out, given what became of it.
+/// Returns whether the result of a line prevents the following lines from being applied.
 fn ends_the_run<T>(result: &Result<T, LineError>, options: &ApplyOptions) -> bool {
     match result {
         Ok(_) => false,
@@ -436,7 +437,7 @@ fn ends_the_run<T>(result: &Result<T, LineError>, options: &ApplyOptions) -> boo
     }
 }
 
-/// Whether a store's error is about what the line asks for, not about the store.
+/// Returns whether an error of the store is caused by the line rather than by the store.
 fn speaks_of_the_line(error: &StoreError) -> bool {
     use StoreErrorKind::{Erased, Invalid, Missing, TooLarge};
     matches!(error.kind, Missing { .. } | Erased { .. } | TooLarge | Invalid)

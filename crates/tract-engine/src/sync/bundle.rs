@@ -1,8 +1,8 @@
-//! Bundles: history as a file, from one repository to others that need not be reachable.
+//! Bundles: history in a file, for transfers between repositories without a connection.
 //!
-//! The first line names the commits that the receiver must have. Then come the lines of an export:
-//! blobs and commits, parents first, and the refs. The last line has the SHA-256 of all bytes before
-//! it, so that a file that was cut or changed is noticed before anything is written.
+//! The first line names the commits that the receiver must have. The lines of an export follow:
+//! blobs and commits, parents first, and the refs. The last line has the SHA-256 of all bytes
+//! before it, so that a truncated or modified file is detected before anything is written.
 
 mod read;
 mod restore;
@@ -29,7 +29,7 @@ use crate::sync::remote::{
 };
 use crate::upkeep::erase::{CarriedErasures, arrive};
 
-/// The version of the format that this version writes, and the newest that it reads.
+/// The format version that is written, and the newest one that can be read.
 const VERSION: u64 = 1;
 
 #[derive(Deserialize, Serialize)]
@@ -48,39 +48,39 @@ struct LastLine {
     sha256: String,
 }
 
-/// What [`create_bundle`] puts into a bundle.
+/// The contents of a bundle, for [`create_bundle`].
 #[derive(Clone, Debug, Default)]
 pub struct BundleOptions {
-    /// The refs; `HEAD`, all branches, tags and import documents when absent.
+    /// The refs; `HEAD`, all branches, tags and import documents if absent.
     pub refs: Option<Vec<RefName>>,
-    /// Commits that the receiver has: these and all that they lead to are left out.
+    /// Commits that the receiver has. They and their ancestors are left out.
     pub since: Vec<CommitId>,
-    /// Takes approvals, policies, pending operations, decisions, effects and pins too, when no refs
-    /// are chosen.
+    /// Also include approvals, policies, pending operations, decisions, effects and pins, if no
+    /// refs are chosen.
     pub everything: bool,
 }
 
 impl BundleOptions {
-    /// Starts from the defaults: the history of all branches and tags.
+    /// Returns the defaults: the history of all branches and tags.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Chooses the refs. The document of an import goes with its branch.
+    /// Sets the refs. The document of an import is included with its branch.
     #[must_use]
     pub fn refs(mut self, refs: Vec<RefName>) -> Self {
         self.refs = Some(refs);
         self
     }
 
-    /// Names commits that the receiver has.
+    /// Sets the commits that the receiver has.
     #[must_use]
     pub fn since(mut self, since: Vec<CommitId>) -> Self {
         self.since = since;
         self
     }
 
-    /// Sets whether refs that are not [history](RefName::is_history) are taken too.
+    /// Sets whether refs that are not [history](RefName::is_history) are included.
     #[must_use]
     pub fn everything(mut self, everything: bool) -> Self {
         self.everything = everything;
@@ -88,7 +88,7 @@ impl BundleOptions {
     }
 }
 
-/// A bundle that is being written: gives one line after another.
+/// A bundle that is being written, line by line.
 #[derive(Debug)]
 pub struct BundleLines {
     export: Export,
@@ -100,17 +100,17 @@ pub struct BundleLines {
     ended: bool,
 }
 
-/// Begins a bundle.
+/// Starts writing a bundle.
 ///
 /// # Behavior
-/// - It has every commit that the refs lead to and that the commits of [`BundleOptions::since`] do
-///   not lead to; what these link to besides are its prerequisites.
-/// - Equal repositories give equal bundles, in every store.
-/// - What a repository knows of [others](RefName::is_remote_state) is never in a bundle.
+/// - It contains every commit that the refs lead to and the commits of [`BundleOptions::since`] do
+///   not. Other commits that these link to are its prerequisites.
+/// - Equal repositories produce equal bundles, in every store.
+/// - The state that a repository keeps about [remotes](RefName::is_remote_state) is never included.
 ///
 /// # Errors
 /// [`Error::UnknownBranch`] or [`Error::UnknownRevision`] when a chosen ref does not exist;
-/// [`Error::Damaged`] when something that the refs lead to is damaged or missing.
+/// [`Error::Damaged`] when an object that the refs lead to is damaged or missing.
 pub async fn create_bundle(repo: &Repo, options: &BundleOptions) -> Result<BundleLines> {
     let mut refs = chosen_refs(repo, options.refs.as_deref()).await?;
     match &options.refs {
@@ -129,7 +129,7 @@ pub async fn create_bundle(repo: &Repo, options: &BundleOptions) -> Result<Bundl
     }
     let heads: Vec<CommitId> = refs.iter().filter_map(|(_, target)| target.commit()).collect();
     let lacking = lacking_commits(repo, None, &heads, options.since.iter().copied()).await?;
-    // A ref to a commit that is left out needs it as well.
+    // A ref to a commit that is left out makes that commit a prerequisite.
     let mut prerequisites = lacking.boundary;
     let included: std::collections::HashSet<&CommitId> = lacking.order.iter().collect();
     prerequisites.extend(heads.iter().filter(|id| !included.contains(id)));
@@ -157,12 +157,12 @@ fn line(value: &impl Serialize) -> Result<String> {
 }
 
 impl BundleLines {
-    /// Returns how many commits the bundle holds.
+    /// Returns the number of commits in the bundle.
     pub fn commits(&self) -> usize {
         self.export.commits()
     }
 
-    /// Returns how many refs it names.
+    /// Returns the number of refs in the bundle.
     pub fn refs(&self) -> usize {
         self.refs
     }
@@ -201,16 +201,16 @@ impl BundleLines {
 
 fn hex(hash: Sha256) -> String {
     hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// How [`apply_bundle`] goes about it.
+/// Options of [`apply_bundle`].
 #[derive(Clone, Default)]
 pub struct ApplyBundleOptions {
-    /// Takes approvals, policies, pending operations, decisions, effects and pins too.
+    /// Also apply approvals, policies, pending operations, decisions, effects and pins.
     pub trust: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
@@ -223,19 +223,19 @@ impl std::fmt::Debug for ApplyBundleOptions {
 }
 
 impl ApplyBundleOptions {
-    /// Starts from the defaults: history only.
+    /// Returns the defaults: history only.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether refs that are not [history](RefName::is_history) are taken too.
+    /// Sets whether refs that are not [history](RefName::is_history) are applied too.
     #[must_use]
     pub fn trust(mut self, trust: bool) -> Self {
         self.trust = trust;
         self
     }
 
-    /// Sets what is called with the progress.
+    /// Sets the progress callback.
     #[must_use]
     pub fn progress(mut self, progress: OnCopy) -> Self {
         self.progress = Some(progress);
@@ -243,42 +243,44 @@ impl ApplyBundleOptions {
     }
 }
 
-/// What [`apply_bundle`] did.
+/// The result of [`apply_bundle`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BundleReport {
     /// Commits in the bundle.
     pub commits: usize,
-    /// Those that were here already.
+    /// Number of those that were stored already.
     pub reused: usize,
-    /// Objects that were damaged or missing here, and were replaced.
+    /// Number of damaged or missing objects that were replaced.
     pub restored: usize,
-    /// The refs that it names, and what became of them.
+    /// The refs in the bundle, with their outcomes.
     pub refs: Vec<TransferredRef>,
-    /// Refs that were left out since they are not history and the bundle is not trusted.
+    /// Number of refs that were left out because they are not history and the bundle is not
+    /// trusted.
     pub untrusted: usize,
-    /// What was erased where a trusted bundle comes from and now is here.
+    /// Erasures that arrived with a trusted bundle.
     pub erased: CarriedErasures,
 }
 
 impl BundleReport {
-    /// Returns whether a branch or tag points elsewhere here and was left alone.
+    /// Returns whether a branch or tag points elsewhere here and was not changed.
     pub fn diverged(&self) -> bool {
         self.refs.iter().any(|at| matches!(at.status, TransferStatus::Diverged { .. }))
     }
 }
 
-/// Brings what a bundle holds into a repository. The bundle is read twice: nothing is written before
-/// all of it was checked.
+/// Applies a bundle to a repository. The bundle is read twice: nothing is written before all of it
+/// was checked.
 ///
 /// # Behavior
-/// - A branch is made, or moved forward; one that has all of the bundle's, or other commits, stays.
-///   Tags and documents are made, never moved. `HEAD` follows when it names a branch without commits.
-/// - All refs move in one operation, after all objects; applying again continues what was cut short.
+/// - A branch is created or moved forward. A branch that is ahead or has other commits stays. Tags
+///   and documents are created, never moved. `HEAD` is set if it names a branch without commits.
+/// - All refs move in one operation, after all objects. Applying the bundle again continues an
+///   interrupted run.
 ///
 /// # Errors
-/// [`Error::Bundle`] when it is no whole bundle of a version that is known here, or commits that it
-/// continues are not here: nothing was written then. Also when a line is refused or the file changes
-/// meanwhile: objects may be here then to which no ref leads; no ref has moved.
+/// [`Error::Bundle`] when the file is not a complete bundle of a supported version, or when
+/// prerequisites are missing: then nothing was written. Also when a line is refused, or the file
+/// changes during the call: then objects may have been stored, but no ref has moved.
 pub async fn apply_bundle(
     repo: &Repo,
     from: impl Read + Seek,
@@ -302,7 +304,7 @@ pub async fn apply_bundle(
         };
         planned.push(PlannedRef::new(name.clone(), to.clone(), rule));
     }
-    // `HEAD` comes last, when its branch is made.
+    // Last, once its branch exists.
     planned.sort_by_key(|planned| planned.rule == RefRule::Begin);
     if planned.iter().all(|planned| planned.rule != RefRule::Begin) {
         let first = planned.iter().find(|planned| planned.rule == RefRule::Forward);
@@ -315,7 +317,7 @@ pub async fn apply_bundle(
     report.restored = restored;
     report.reused = report.commits - new.min(report.commits);
     report.refs = refs;
-    // What was erased where the bundle comes from is not deleted here, but arrives.
+    // Applied as an arriving erasure: this repository decides which of its bytes are deleted.
     report.erased = arrive(repo, None, erasures).await?;
     index_moved(repo, &report.refs, new).await;
     Ok(report)

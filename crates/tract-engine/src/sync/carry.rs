@@ -1,4 +1,11 @@
-//! Objects from one repository to another: commits with all that they link to, in batches.
+//! Copies objects from one repository to another: commits with everything that they link to, in
+//! batches.
+//! //
+//! Objects are written before refs. The first batch is written without a lease, because small
+//! transfers move their refs immediately afterwards; later batches are covered by a lease. Garbage
+//! collection or an erasure on either side can still interfere. Every batch therefore requires the
+//! objects that it links to, a missing one is an error, and the callers retry the whole transfer
+//! with [`Attempts`](crate::Attempts). Objects that arrived are found again and not copied twice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,42 +26,44 @@ use crate::upkeep::erase::slot_in;
 use crate::upkeep::restore::{Replace, Restorer, is_corrupt, readable_commits};
 use crate::write::lease::Lease;
 
-/// Bytes of blobs and commits that are read for one write, about.
+/// Approximate size of the blobs and commits in one write.
 const WRITE_BYTES: usize = 8 << 20;
-/// Commits in one write at most.
+/// Maximum number of commits in one write.
 const WRITE_COMMITS: usize = 2048;
-/// Bytes that the record of a commit has, about.
+/// Approximate size of the record of a commit.
 const RECORD_BYTES: usize = 256;
-/// Commits of a line that are asked for at first; more while the line continues.
+/// Number of commits read first of a history; more while it continues.
 const LINE: usize = 16;
 
 fn has_changes_blob(commit: &Commit) -> bool {
     matches!(commit.changes, Changes::Blob(_))
 }
 
-/// Carries objects from one repository to the other.
+/// Copies objects from one repository to another.
 pub(crate) struct ObjectCopier<'a> {
     pub(crate) from: &'a Repo,
     pub(crate) to: &'a Repo,
     pub(crate) operation: Operation,
-    /// The verb in the ref log.
+    /// The verb for the ref log.
     pub(crate) what: &'static str,
-    /// When the commits count as made that do not say so: what follows them asks for it.
+    /// Effective times of commits without a time, for the commits that follow them.
     times: HashMap<CommitId, i64>,
-    /// What is erased in the source, with its documents.
+    /// The blobs erased in the source, with their documents.
     sent: HashMap<BlobId, RefTarget>,
-    /// What is erased in the target, with its documents.
+    /// The blobs erased in the target, with their documents.
     erased: HashMap<BlobId, RefTarget>,
-    /// Keeps what was carried until refs lead there.
+    /// Keeps the copied objects until refs lead to them.
     pub(crate) lease: Lease,
-    /// Replaces what of the target is damaged or missing.
+    /// Replaces damaged and missing objects of the target.
     pub(crate) restorer: Restorer<'a>,
-    /// How many commits were carried. A single write is followed by the refs at once.
+    /// Number of copied commits. While it is 0, no lease is needed: the refs follow the first write
+    /// immediately.
     pub(crate) brought: usize,
 }
 
 impl<'a> ObjectCopier<'a> {
-    /// Makes one whose writes belong to the operation of the target's handle, or to a new one.
+    /// Creates a copier whose writes belong to the operation of the target's handle, or to a new
+    /// one.
     pub(crate) fn new(from: &'a Repo, to: &'a Repo, what: &'static str) -> Result<Self> {
         let operation = to.operation_or_new(None)?;
         let (times, sent, erased) = Default::default();
@@ -67,8 +76,8 @@ impl<'a> ObjectCopier<'a> {
         self.to.batch(&self.operation, self.what)
     }
 
-    /// Reads what is erased in the source, whose bytes it cannot bring, and in the target, which
-    /// does not get them back.
+    /// Reads the erasures of the source, which lacks those bytes, and of the target, which must not
+    /// get them back.
     pub(crate) async fn read_erasures(&mut self) -> Result<()> {
         let list = async |repo: &Repo| -> Result<HashMap<BlobId, RefTarget>> {
             let refs = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
@@ -79,8 +88,8 @@ impl<'a> ObjectCopier<'a> {
         Ok(())
     }
 
-    /// Decides what becomes of the erased blobs that commits link to, and adds the refs of their
-    /// erasures to the batch. Returns those whose bytes are not brought.
+    /// Handles the erased blobs that commits link to, and adds the refs of their erasures to the
+    /// batch. Returns the blobs whose bytes are not copied.
     async fn erased_links(
         &self,
         commits: &[Commit],
@@ -99,7 +108,7 @@ impl<'a> ObjectCopier<'a> {
         for id in found {
             let name = RefName::erasure(id);
             match (self.sent.get(&id), self.erased.get(&id)) {
-                // Other messages of the target have it, and keep it.
+                // Other messages of the target contain the blob, and keep it.
                 (Some(_), None) if there.contains(&id) => {}
                 (Some(target), None) => {
                     if !self.to.store().capabilities().erases {
@@ -132,11 +141,12 @@ impl<'a> ObjectCopier<'a> {
         Ok(left)
     }
 
-    /// Returns whether bytes that the target erased come back with these commits: when other
-    /// messages have them than those that were erased, and they are not banned.
+    /// Returns whether bytes that the target erased return with these commits: if they are not
+    /// banned, and a message other than the erased ones contains them.
     async fn may_return(&self, commits: &[Commit], blob: BlobId) -> Result<bool> {
         let Some(erasure) = self.to.erasure_of(blob).await? else { return Ok(true) };
-        // An erasure of an older version does not name its messages.
+        // An erasure of an older version does not name its messages, so assume that it covers them
+        // all.
         if erasure.ban || erasure.messages.is_empty() {
             return Ok(false);
         }
@@ -149,19 +159,19 @@ impl<'a> ObjectCopier<'a> {
         Ok(false)
     }
 
-    /// Brings commits, parents first, with all that they link to and that the target has not.
-    /// Returns how many were there already. With `ask` the target is asked for each, and what it has
-    /// is compared; without, it is known to have none of them.
+    /// Copies commits, parents first, with everything that they link to and that the target lacks.
+    /// Returns the number of commits that it had. With `ask`, the target is queried for each
+    /// commit, and its copies are checked; without, it is known to lack all of them.
     ///
     /// # Errors
-    /// Those of the stores; [`Attempts`](crate::Attempts) tells which call for another try.
+    /// Those of the stores. [`Attempts`](crate::Attempts) decides which of them call for a retry.
     pub(crate) async fn carry_all(
         &mut self,
         order: &[CommitId],
         ask: bool,
         progress: Option<&OnCopy>,
     ) -> Result<usize> {
-        // Small to begin with, since the size of the messages is not known yet.
+        // Start with few commits, since the size of the messages is unknown.
         let (mut done, mut take, mut reused) = (0, 8, 0);
         let mut before: Vec<CommitId> = Vec::new();
         while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
@@ -172,7 +182,8 @@ impl<'a> ObjectCopier<'a> {
                 ids.iter().filter(|id| !there.contains(id)).copied().collect();
             let bytes = if missing.is_empty() { 0 } else { self.carry_over(&missing).await? };
             if missing.iter().chain(&before).any(|id| parents.contains(id)) {
-                // What follows it is there: it was lost, and lies elsewhere now.
+                // The target has a child of this commit, so the commit had been lost, and is now
+                // stored at another location.
                 self.restorer.is_moved = true;
             }
             before = missing;
@@ -190,7 +201,8 @@ impl<'a> ObjectCopier<'a> {
         Ok(reused)
     }
 
-    /// Returns the commits that are there, and adds their parents, after what of them is damaged was replaced.
+    /// Returns the commits that the target has, after replacing damaged ones, and adds their
+    /// parents.
     async fn there(
         &mut self,
         ids: &[CommitId],
@@ -207,7 +219,8 @@ impl<'a> ObjectCopier<'a> {
         Ok(there)
     }
 
-    /// Brings commits that are not there; what they link to may be there, and damaged.
+    /// Copies commits that the target lacks. If objects that they link to are stored but damaged,
+    /// replaces those and retries once.
     async fn carry_over(&mut self, ids: &[CommitId]) -> Result<usize> {
         match self.carry(ids).await {
             Err(error) if is_corrupt(&error) => {
@@ -219,8 +232,8 @@ impl<'a> ObjectCopier<'a> {
         }
     }
 
-    /// Brings commits with all that they link to; their other links are there already, or among
-    /// them. Returns the bytes read.
+    /// Copies commits with everything that they link to. Commits that they link to must be in the
+    /// target or among them. Returns the number of bytes read.
     async fn carry(&mut self, ids: &[CommitId]) -> Result<usize> {
         let (commits, hints) = self.records(ids).await?;
         let mut batch = self.batch()?;
@@ -244,7 +257,8 @@ impl<'a> ObjectCopier<'a> {
                     Changes::from_blob(blob.bytes())?
                 }
             };
-            // The store requires what a record names. What changes and reverts name, it cannot know.
+            // The store itself requires the links of a record. It cannot know the commits that
+            // changes and reverts name, so require those explicitly.
             let named = links(commit, &changes);
             required.extend(named.into_iter().filter(|id| !commit.parents.contains(id)));
             shaped(self.from, commit, &changes).await?;
@@ -266,8 +280,8 @@ impl<'a> ObjectCopier<'a> {
         Ok(bytes)
     }
 
-    /// Reads commits, parents first, and where their contents lie. Those of a line lie side by side
-    /// as a rule, and are read so.
+    /// Reads commits, parents first, and the locations of their contents. Commits of a history are
+    /// usually stored next to each other, and are read with a walk.
     async fn records(
         &self,
         ids: &[CommitId],
@@ -291,7 +305,7 @@ impl<'a> ObjectCopier<'a> {
             if found == 0 {
                 return Err(Error::Missing(ObjectId::Commit(*head)));
             }
-            // Where a line ends, the next one may be as short.
+            // After the end of a history, the next one may be just as short.
             limit = if found == most { limit * 4 } else { LINE };
             rest = rest.get(..rest.len() - found).unwrap_or_default();
         }
@@ -299,7 +313,7 @@ impl<'a> ObjectCopier<'a> {
         Ok((commits, hints))
     }
 
-    /// Reads the toolsets that commits bring, each once.
+    /// Reads the toolsets of commits, without duplicates.
     async fn toolsets(&self, commits: &[Commit]) -> Result<Vec<Toolset>> {
         let mut seen = HashSet::new();
         let ids: Vec<ToolsetId> = commits
@@ -315,7 +329,7 @@ impl<'a> ObjectCopier<'a> {
             .collect()
     }
 
-    /// Reads blobs, each once, but those that are left out.
+    /// Reads blobs, without duplicates and without those in `left`.
     pub(crate) async fn blobs(
         &self,
         ids: Vec<BlobId>,
@@ -341,7 +355,7 @@ impl<'a> ObjectCopier<'a> {
             .collect()
     }
 
-    /// Makes the rows of the tool index for what commits have in force and their parents had not.
+    /// Creates tool index rows for the tools that commits have in force and their parents do not.
     async fn tool_rows(
         &mut self,
         commits: &[Commit],

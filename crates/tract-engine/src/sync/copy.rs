@@ -1,4 +1,5 @@
-//! Copy: what the refs of one repository lead to, into another, across stores of any kind.
+//! Copies everything that the refs of one repository lead to into another one, across stores of any
+//! type.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,42 +17,42 @@ use crate::upkeep::restore::Replace;
 use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Commits that are there already.
+    /// Number of commits that the target has by now.
     pub commits_done: usize,
-    /// Commits that the refs lead to.
+    /// Number of commits that the refs lead to.
     pub commits: usize,
 }
 
-/// Called after every write with the progress of a copy.
+/// Called with the progress of a copy after every write.
 pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
 
-/// How [`copy`] goes about it.
+/// Options of [`copy`].
 #[derive(Clone, Default)]
 pub struct CopyOptions {
-    /// The refs to copy; when absent `HEAD` and every ref that does not say what the source knows of
-    /// [others](RefName::is_remote_state).
+    /// The refs to copy; `HEAD` and all refs except [remote state](RefName::is_remote_state) of the
+    /// source if absent.
     pub refs: Option<Vec<RefName>>,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
 }
 
 impl CopyOptions {
-    /// Starts from the defaults: everything.
+    /// Returns the defaults: everything is copied.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Chooses the refs to copy.
+    /// Sets the refs to copy.
     #[must_use]
     pub fn refs(mut self, refs: Vec<RefName>) -> Self {
         self.refs = Some(refs);
         self
     }
 
-    /// Sets what is called with the progress.
+    /// Sets the progress callback.
     #[must_use]
     pub fn progress(mut self, progress: OnCopy) -> Self {
         self.progress = Some(progress);
@@ -65,24 +66,24 @@ impl fmt::Debug for CopyOptions {
     }
 }
 
-/// What became of a ref.
+/// The outcome for a ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyStatus {
-    /// It was not there.
+    /// It was created.
     Created,
-    /// A branch whose new head descends from the one it had.
+    /// A branch that was moved to a descendant of its previous head.
     Forwarded,
-    /// It pointed there already.
+    /// It already pointed to the same target.
     Unchanged,
-    /// It points elsewhere, and stays there.
+    /// It points elsewhere, and was not changed.
     Diverged {
-        /// Where it points.
+        /// Its target.
         found: RefTarget,
     },
 }
 
 impl CopyStatus {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -93,72 +94,73 @@ impl CopyStatus {
     }
 }
 
-/// A ref that was to be copied.
+/// A ref of a copy, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedRef {
     /// Its name.
     pub name: RefName,
-    /// Where it points in the source.
+    /// Its target in the source.
     pub to: RefTarget,
-    /// What became of it.
+    /// The outcome.
     pub status: CopyStatus,
 }
 
-/// What [`copy`] did.
+/// The result of [`copy`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyReport {
-    /// Commits that the refs lead to.
+    /// Number of commits that the refs lead to.
     pub commits: usize,
-    /// Those that were there already.
+    /// Number of those that the target already had.
     pub reused: usize,
-    /// Objects of the target that were damaged or missing, and were replaced.
+    /// Number of damaged or missing objects of the target that were replaced.
     pub restored: usize,
     /// The refs, sorted by name, `HEAD` first.
     pub refs: Vec<CopiedRef>,
-    /// What was erased in the source and now is in the target.
+    /// Erasures of the source that were applied to the target.
     pub erased: CarriedErasures,
 }
 
 impl CopyReport {
-    /// Returns whether a ref points elsewhere in the target and was left alone.
+    /// Returns whether a ref points elsewhere in the target and was not changed.
     pub fn diverged(&self) -> bool {
         self.refs.iter().any(|at| matches!(at.status, CopyStatus::Diverged { .. }))
     }
 }
 
-/// Refs in one write at most.
+/// Maximum number of refs in one write.
 pub(crate) const WRITE_REFS: usize = 512;
 
-/// Copies what refs lead to, into another repository.
+/// Copies everything that refs lead to into another repository.
 ///
 /// # Behavior
-/// - Without a choice of refs, all are copied but those that say what the source knows of other
-///   stores ([`RefName::is_remote_state`]).
-/// - Objects go before refs: at every moment the target holds only what is whole. What an earlier
-///   copy brought is found by its id and not written again, so copying again continues one that was
-///   cut short.
-/// - What of it is damaged or missing in the target is replaced, where that store can.
-/// - Every commit is hashed when read, and changes only what its operation may change.
-/// - A branch is made when it is absent, forwarded when the new head descends from its own, else
-///   left alone and said to be diverged; tags and documents are made, never moved. `HEAD` follows
-///   when the target's names a branch without commits, else it stays.
-/// - The log of the target contains the moves here; the source's log stays behind.
-/// - What was erased in the source is erased in the target too, in the same messages and with the same
-///   edits, once the refs have moved. Bytes that other messages of the target have stay, and the
+/// - By default, all refs are copied except for the state that the source keeps about other stores
+///   ([`RefName::is_remote_state`]).
+/// - Objects are written before refs, so that the target is consistent at any time. Objects of an
+///   earlier copy are recognized by their ids and not written again, so copying again continues an
+///   interrupted copy.
+/// - Damaged or missing objects of the target are replaced, if its store supports that.
+/// - Every commit is hashed when it is read, and may change only what its operation allows.
+/// - A branch is created if absent, moved forward if the new head descends from its own, and
+///   otherwise left alone and reported as diverged. Tags and documents are created, never moved.
+///   `HEAD` is set if the target's `HEAD` names a branch without commits.
+/// - The ref log of the target records the moves made here; the log of the source is not copied.
+/// - Erasures of the source are applied to the target once the refs have moved, to the same
+///   messages and with the same edits. Bytes that other messages of the target share stay, and the
 ///   erasure waits for confirmation. A message that was erased in the target does not get its bytes
 ///   back.
 ///
 /// # Errors
-/// [`UnknownBranch`](crate::Error::UnknownBranch) or [`UnknownRevision`](crate::Error::UnknownRevision)
-/// when a chosen ref does not exist; [`Damaged`](crate::Error::Damaged) when something
-/// that the refs lead to is damaged or missing; [`KeptMoving`](crate::Error::KeptMoving) when others keep moving refs
-/// of the target: copying again continues.
+/// [`UnknownBranch`](crate::Error::UnknownBranch) or
+/// [`UnknownRevision`](crate::Error::UnknownRevision) when a chosen ref does not exist;
+/// [`Damaged`](crate::Error::Damaged) when an object that the refs lead to is damaged or missing;
+/// [`KeptMoving`](crate::Error::KeptMoving) when others keep moving refs of the target. Copying
+/// again continues.
 pub async fn copy(from: &Repo, to: &Repo, options: &CopyOptions) -> Result<CopyReport> {
     let mut carrier = ObjectCopier::new(from, to, "copy")?;
     let mut attempts = Attempts::new(to);
     let copied = loop {
         match attempt(&mut carrier, options).await {
-            // Something was erased or collected as garbage meanwhile, here or there.
+            // An object was erased or garbage-collected in one of the repositories in the meantime.
             Err(error) => match attempts.again(error).await {
                 Ok(()) => {}
                 Err(error) => break Err(error),
@@ -180,22 +182,22 @@ async fn attempt(carrier: &mut ObjectCopier<'_>, options: &CopyOptions) -> Resul
     let (from, to) = (carrier.from, carrier.to);
     let mut documents = Vec::new();
     let mut refs = chosen_refs(from, options.refs.as_deref()).await?;
-    // They follow, and all of them.
+    // Erasures are applied at the end, and always all of them.
     refs.retain(|(name, _)| name.erased_blob().is_none());
     carrier.read_erasures().await?;
     let heads = refs.iter().filter_map(|(_, target)| target.commit());
     let order = CommitGraph::of(from, heads).await?.parents_first();
     let mut report = CopyReport { commits: order.len(), ..CopyReport::default() };
     report.reused = carrier.carry_all(&order, true, options.progress.as_ref()).await?;
-    // A part has no HEAD of its own: the first of its branches is where to begin, unless one of
-    // them is where the target begins. So it comes after them.
+    // Chosen refs do not include `HEAD`. It is set to the first copied branch, unless the target's
+    // `HEAD` already names a branch with commits, so it is decided after the branches.
     let begin =
         refs.iter().find(|(name, _)| options.refs.is_some() && name.branch_name().is_some());
     let begin = begin.map(|(branch, _)| (RefName::head(), RefTarget::Ref(branch.clone())));
     for group in refs.chunks(WRITE_REFS).chain(begin.as_slice().chunks(1)) {
         let statuses = point(carrier, group).await?;
         for ((name, target), status) in group.iter().zip(statuses) {
-            // What is short has no rows to lack.
+            // Short histories need no rows of the turn index.
             if let (RefTarget::Commit(head), CopyStatus::Created | CopyStatus::Forwarded) =
                 (target, &status)
                 && report.commits as u64 >= to.turn_rows_every()
@@ -212,7 +214,7 @@ async fn attempt(carrier: &mut ObjectCopier<'_>, options: &CopyOptions) -> Resul
     Ok(report)
 }
 
-/// Makes refs in the target, or moves them forward, in one write; says what became of each.
+/// Creates or forwards refs in the target in one write, and returns their outcomes.
 async fn point(
     carrier: &ObjectCopier<'_>,
     refs: &[(RefName, RefTarget)],
@@ -242,11 +244,12 @@ async fn point(
         if races.won(txn.apply(carrier.what, &WriteOptions::new()).await?).await? {
             return Ok(statuses);
         }
-        // Another writer moved one of them: it may have diverged, the others have not.
+        // Another writer moved one of the refs. Decide again, because it may have diverged while
+        // the others have not.
     }
 }
 
-/// Decides what becomes of a ref that points to `at` in the target.
+/// Decides the outcome for a ref that points to `at` in the target.
 async fn status(
     repo: &Repo,
     name: &RefName,
@@ -256,7 +259,7 @@ async fn status(
     Ok(match (at, to) {
         (None, _) => CopyStatus::Created,
         (Some(at), to) if at == to => CopyStatus::Unchanged,
-        // A branch without commits: its place is free to be another's.
+        // `HEAD` names a branch without commits, so it may be changed.
         (Some(RefTarget::Ref(at)), RefTarget::Ref(_)) if repo.head_of(at).await?.is_none() => {
             CopyStatus::Forwarded
         }
@@ -265,7 +268,7 @@ async fn status(
         {
             CopyStatus::Forwarded
         }
-        // Which branch the target begins on is its own choice.
+        // The target's choice of its current branch is kept.
         (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => CopyStatus::Unchanged,
         (Some(found), _) => CopyStatus::Diverged { found: found.clone() },
     })

@@ -1,4 +1,4 @@
-//! Export: a repository as lines that `apply` turns back into the same objects and refs.
+//! Exports a repository as lines, which `apply` turns back into the same objects and refs.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -13,21 +13,21 @@ use crate::history::reach::{CommitGraph, chosen_refs};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
-/// How [`export`] goes about it.
+/// Options of [`export`].
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
-    /// The refs to export, with all that they lead to; when absent `HEAD` and every ref that does
-    /// not say what this repository knows of [others](RefName::is_remote_state).
+    /// The refs to export with everything that they lead to; `HEAD` and all refs except [remote
+    /// state](RefName::is_remote_state) if absent.
     pub refs: Option<Vec<RefName>>,
 }
 
 impl ExportOptions {
-    /// Starts from the defaults: everything.
+    /// Returns the defaults: everything is exported.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Chooses the refs to export.
+    /// Sets the refs to export.
     #[must_use]
     pub fn refs(mut self, refs: Vec<RefName>) -> Self {
         self.refs = Some(refs);
@@ -35,13 +35,13 @@ impl ExportOptions {
     }
 }
 
-/// An export under way: gives one line after another.
+/// An export that is being written, line by line.
 #[derive(Debug)]
 pub struct Export {
     repo: Repo,
     /// The commits, parents first.
     order: Vec<CommitId>,
-    /// How many of them were read.
+    /// Number of commits that were read.
     read: usize,
     refs: VecDeque<(RefName, RefTarget)>,
     blobs: HashSet<BlobId>,
@@ -49,24 +49,24 @@ pub struct Export {
     lines: VecDeque<String>,
 }
 
-/// Commits that are read together with what they link to.
+/// Number of commits that are read together, with the objects that they link to.
 const CHUNK: usize = 64;
 
-/// Begins an export.
+/// Starts an export.
 ///
 /// # Behavior
-/// - Every commit that the refs lead to comes once, behind all that it links to; its line says
-///   what was asked, the whole record and the id.
-/// - Before a commit come the blobs that it links to and that no earlier line brought: contents,
-///   verbatim bytes, changes, kept originals, schemas. A list of tools that the commit's own line
-///   has no field for comes as a blob as well: its canonical text.
-/// - The refs come last, documents' blobs before them.
-/// - Equal repositories give equal lines, in every store.
+/// - Every commit that the refs lead to is exported once, after everything that it links to. Its
+///   line has readable fields for the operation, the whole record, and the id.
+/// - The blobs that a commit links to come before it, unless an earlier line has them: contents,
+///   verbatim bytes, changes, kept originals, schemas. A list of tools without a field in the
+///   commit's line is exported as a blob with its canonical text.
+/// - The refs come last, preceded by the blobs of documents.
+/// - Equal repositories produce equal lines, in every store.
 ///
 /// # Errors
-/// [`Error::Damaged`](crate::Error::Damaged) when something that the refs lead to is damaged or
-/// missing, [`Error::Erased`](crate::Error::Erased) when something of it was erased: a stream cannot
-/// say so yet, a [`copy`](crate::copy()) can.
+/// [`Error::Damaged`](crate::Error::Damaged) when an object that the refs lead to is damaged or
+/// missing; [`Error::Erased`](crate::Error::Erased) when it was erased, which a stream cannot
+/// express yet, unlike a [`copy`](crate::copy()).
 pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
     let refs = chosen_refs(repo, options.refs.as_deref()).await?;
     let heads = refs.iter().filter_map(|(_, target)| target.commit());
@@ -75,7 +75,7 @@ pub async fn export(repo: &Repo, options: &ExportOptions) -> Result<Export> {
 }
 
 impl Export {
-    /// Begins the lines of some commits, parents first, and of refs after them.
+    /// Starts an export of commits, parents first, and of refs after them.
     pub(crate) fn of(repo: &Repo, order: Vec<CommitId>, refs: Vec<(RefName, RefTarget)>) -> Self {
         Self {
             repo: repo.clone(),
@@ -88,7 +88,7 @@ impl Export {
         }
     }
 
-    /// Returns how many commits the export holds.
+    /// Returns the number of commits in the export.
     pub fn commits(&self) -> usize {
         self.order.len()
     }
@@ -125,7 +125,7 @@ impl Export {
         Ok(())
     }
 
-    /// Brings blobs that no line brought yet.
+    /// Exports blobs that no earlier line has.
     async fn export_blobs(&mut self, ids: &[BlobId]) -> Result<()> {
         let new: Vec<BlobKey> =
             ids.iter().filter(|id| self.blobs.insert(**id)).map(|id| (*id).into()).collect();
@@ -170,7 +170,7 @@ impl Export {
         match line {
             Some(line) => self.lines.push_back(line),
             None => {
-                // No operation's line can say this; the record can.
+                // No operation has a readable form of this commit, so export the record alone.
                 if let Some((toolset, _)) = tools {
                     self.push(StreamOpKind::Blob(list(&toolset)))?;
                 }
@@ -180,7 +180,7 @@ impl Export {
         Ok(())
     }
 
-    /// Reads a toolset's schemas; `None` when a line could not give them back byte for byte.
+    /// Reads the schemas of a toolset; `None` if a line could not reproduce them byte for byte.
     async fn schemas(&self, toolset: &Toolset) -> Result<Option<Vec<ToolSchema>>> {
         let keys: Vec<BlobKey> =
             toolset.entries().iter().map(|entry| entry.schema.into()).collect();
@@ -194,13 +194,13 @@ impl Export {
     }
 }
 
-/// A toolset's list as a blob: nothing links to it, but its bytes hash to the toolset's id.
+/// Returns a toolset's list as a blob. Nothing links to it, but its bytes hash to the toolset's id.
 fn list(toolset: &Toolset) -> Blob {
     Blob::seal(toolset.canonical().into_bytes())
 }
 
-/// What a commit's line says was asked, for people and for other programs; `None` when no
-/// operation's line can say it.
+/// Returns the readable fields of a commit's line, for people and other programs; `None` if no
+/// operation expresses it.
 fn stream_op_of(
     commit: &Commit,
     content: Option<Content>,
@@ -249,7 +249,7 @@ fn stream_op_of(
     Some(StreamOp::from(op).fields(fields))
 }
 
-/// Returns the parts of a content that has them and nothing else to say.
+/// Returns the parts of a content that consists only of parts.
 fn parts(mut content: Content) -> Option<Vec<Part>> {
     if content.body().is_some_and(|body| body.name.is_some()) {
         return None;

@@ -1,4 +1,4 @@
-//! Import: whole conversations in, each on a branch of its own, equal prefixes shared.
+//! Imports whole conversations, each on its own branch; equal prefixes share commits.
 
 mod chain;
 mod write;
@@ -27,18 +27,18 @@ use crate::write::txn::ref_edit;
 /// A conversation to import, as an adapter read it.
 #[derive(Clone, Debug)]
 pub struct ImportConversation {
-    /// Its name, from which the name of its branch is made.
+    /// Its id, from which the name of its branch is derived.
     pub id: String,
     /// Its messages, in order.
     pub drafts: Vec<Draft>,
-    /// The tools in force from the start; none and an empty list are alike.
+    /// The tools in force from the start. An empty list means no tools.
     pub tools: Vec<ToolSchema>,
-    /// Other facts, such as its file: a JSON object that is stored next to the history.
+    /// Additional data, such as its file: a JSON object that is stored next to the history.
     pub meta: Option<JsonText>,
 }
 
 impl ImportConversation {
-    /// Makes a conversation without tools.
+    /// Creates a conversation without tools.
     pub fn new(id: impl Into<String>, drafts: Vec<Draft>) -> Self {
         Self { id: id.into(), drafts, tools: Vec::new(), meta: None }
     }
@@ -50,7 +50,7 @@ impl ImportConversation {
         self
     }
 
-    /// Sets other facts: a JSON object.
+    /// Sets additional data: a JSON object.
     #[must_use]
     pub fn meta(mut self, meta: JsonText) -> Self {
         self.meta = Some(meta);
@@ -61,12 +61,11 @@ impl ImportConversation {
 /// Options of an [`Importer`].
 #[derive(Clone, Debug)]
 pub struct ImportOptions {
-    /// Conversations in one durable write, at most; 256 by default.
+    /// Maximum number of conversations in one durable write; 256 by default.
     pub group_conversations: usize,
-    /// Bytes of content that are collected for one durable write; 8 MiB by default. One
-    /// conversation is never split.
+    /// Number of bytes in one durable write; 8 MiB by default. A conversation is never split.
     pub group_bytes: usize,
-    /// The operation of the ref moves; a new one when absent.
+    /// The operation of the ref moves; a new one if absent.
     pub operation: Option<Operation>,
 }
 
@@ -77,19 +76,19 @@ impl Default for ImportOptions {
 }
 
 impl ImportOptions {
-    /// Starts from the defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how many conversations one durable write holds at most.
+    /// Sets the maximum number of conversations in one durable write.
     #[must_use]
     pub fn group_conversations(mut self, count: usize) -> Self {
         self.group_conversations = count;
         self
     }
 
-    /// Sets how many bytes are collected for one durable write.
+    /// Sets the number of bytes in one durable write.
     #[must_use]
     pub fn group_bytes(mut self, bytes: usize) -> Self {
         self.group_bytes = bytes;
@@ -107,16 +106,17 @@ impl ImportOptions {
 /// The outcome for the branch of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImportStatus {
-    /// It was made.
+    /// It was created.
     Created,
-    /// It was there, and what was imported continues it.
+    /// It was moved forward to the imported messages.
     Forwarded,
-    /// It pointed to the end of the conversation already.
+    /// It already pointed to the end of the conversation.
     Unchanged,
-    /// It pointed to messages of the conversation that the user has abandoned since, and points to
-    /// those now that continue it. Another branch keeps the abandoned ones.
+    /// It pointed to messages that the user has since abandoned, and was moved to the messages that
+    /// continue the conversation. Another branch keeps the abandoned ones.
     Moved,
-    /// It holds other commits and was left alone; the commits are stored, but no branch holds them.
+    /// It has other commits and was not changed. The imported commits are stored, but no branch
+    /// leads to them.
     Diverged,
 }
 
@@ -142,25 +142,25 @@ impl fmt::Display for ImportStatus {
 /// The outcome of importing a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The conversation's own name.
+    /// The id of the conversation.
     pub id: String,
     /// The name of its branch.
     pub branch: String,
     /// The outcome for that branch.
     pub status: ImportStatus,
-    /// Its last commit; none when it has neither messages nor tools.
+    /// Its last commit; `None` if it has neither messages nor tools.
     pub head: Option<CommitId>,
-    /// Commits in the conversation.
+    /// Number of commits of the conversation.
     pub commits: usize,
-    /// How many of them were stored already, or came with another conversation of the same group.
+    /// Number of those already stored, or part of another conversation in the same group.
     pub reused: usize,
-    /// Its anomalies, which were kept as recorded.
+    /// Its anomalies. The messages are kept as recorded.
     pub anomalies: Vec<ImportAnomaly>,
 }
 
-/// Imports conversations, several to a durable write.
+/// Imports conversations, several in one durable write.
 ///
-/// An answer is given when its conversation is durable, in the order in which they were added.
+/// Returns the outcomes of conversations once they are durable, in the order of adding.
 ///
 /// ```no_run
 /// # async fn example(repo: &tract_engine::Repo, conversations: Vec<tract_engine::ImportConversation>)
@@ -183,15 +183,15 @@ pub struct Importer {
     repo: Repo,
     options: ImportOptions,
     operation: Operation,
-    /// Keeps the beginning of a large conversation until its branch is there.
+    /// Keeps the stored commits of a large conversation until its branch leads to them.
     lease: Lease,
     group: Vec<PlannedImport>,
     bytes: usize,
-    /// What may not be stored again, once it was read.
+    /// The banned blobs, read on first use.
     banned: Option<HashMap<BlobId, Erasure>>,
 }
 
-/// A conversation made commits, and the names that it may take.
+/// A conversation converted to commits, and the branch names that it may use.
 #[derive(Debug)]
 struct PlannedImport {
     id: String,
@@ -200,7 +200,7 @@ struct PlannedImport {
     chain: Chain,
 }
 
-/// A branch, and the document that says whose branch it is.
+/// A branch, and the document that records the conversation of the branch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ImportRefs {
     branch: RefName,
@@ -214,9 +214,9 @@ impl ImportRefs {
         Ok(Self { branch, document: RefName::new(document)? })
     }
 
-    /// The places of a conversation, best first. Its plain name is the first when it needs no
-    /// cleaning, or when an older version gave it to this very conversation; the second has digits
-    /// of the id, so that no other id leads to it.
+    /// Returns the possible names for a conversation, best first: the plain name, which is used if
+    /// it needs no cleaning or an older version used it for this conversation, and a name with
+    /// digits of the id, which no other id produces.
     fn of(id: &str) -> Result<[Self; 2]> {
         let digits = Self::new(&RefName::with_digits(id))?;
         Ok([Self::new(&RefName::sanitize(id)).unwrap_or_else(|_| digits.clone()), digits])
@@ -224,10 +224,10 @@ impl ImportRefs {
 }
 
 impl Importer {
-    /// Makes an importer with an empty group.
+    /// Creates an importer with an empty group.
     ///
     /// # Errors
-    /// [`Error::Random`] when the operating system has no randomness to give.
+    /// [`Error::Random`] when the operating system provides no random numbers.
     pub fn new(repo: &Repo, options: ImportOptions) -> Result<Self> {
         let operation = repo.operation_or_new(options.operation.as_ref())?;
         let lease = Lease::new(repo, true)?;
@@ -242,23 +242,23 @@ impl Importer {
         })
     }
 
-    /// Adds a conversation. Writes the group when it is full, and returns its outcomes.
+    /// Adds a conversation. If the group is full, writes it and returns the outcomes.
     ///
     /// # Errors
-    /// When the conversation breaks a limit, or has content without canonical form or that is erased
-    /// and banned; it is left out then, and others may follow. When the store fails, nothing of the
-    /// group was written.
+    /// When the conversation exceeds a limit, or has content without a canonical form or content
+    /// that is erased and banned: it is left out, and others may follow. When the store fails:
+    /// nothing of the group was written.
     pub async fn add(&mut self, conversation: ImportConversation) -> Result<Vec<Imported>> {
         let ImportConversation { id, drafts, tools, meta } = conversation;
         let mut builder = Builder::new(self.repo.limits(), &tools)?;
         for draft in drafts {
-            // Its text becomes what is stored of it: a large message is in memory once.
+            // The text is moved, so that a large message is in memory only once.
             builder.add(draft)?;
         }
         let chain = builder.finish();
         self.refuse_banned(&chain.links).await?;
         let planned = PlannedImport { names: ImportRefs::of(&id)?, id, meta, chain };
-        // Two of one name in a group would be two edits of one ref.
+        // Two conversations with the same name would be two edits of one ref in a batch.
         let taken = self
             .group
             .iter()
@@ -274,12 +274,13 @@ impl Importer {
         Ok(done)
     }
 
-    /// Takes a conversation whose drafts come one after the other, and gives its answer and those of
-    /// the group before it. Its commits are stored in portions while they come, and its branch moves
-    /// in the last write: memory holds one portion and the ids, however many messages there are.
+    /// Adds a conversation whose drafts are produced one at a time, and returns its outcome and
+    /// those of the group before it. Its commits are stored in portions, and its branch is created
+    /// by the last write. Memory holds one portion and the ids, however many messages there are.
     ///
     /// # Errors
-    /// What `next` says, and as [`add`](Self::add). No branch leads then to what was stored of it.
+    /// Errors of `next`, and those of [`add`](Self::add). The commits stored before then are not on
+    /// any branch.
     pub async fn add_large<E: From<Error>>(
         &mut self,
         id: impl Into<String>,
@@ -291,7 +292,7 @@ impl Importer {
         let names = ImportRefs::of(&id)?;
         let mut done = self.finish().await?;
         let large = self.large((id, names), tools, meta, &mut next).await;
-        // A branch leads there now, or nothing is to be kept.
+        // The branch leads to the commits now, or they are not needed.
         self.lease.release().await;
         done.extend(large?);
         Ok(done)
@@ -320,7 +321,7 @@ impl Importer {
         Ok(self.finish().await?)
     }
 
-    /// Refuses commits that are not stored yet and bring banned bytes.
+    /// Fails if commits that are not stored yet bring banned bytes.
     async fn refuse_banned(&mut self, links: &[ImportCommit]) -> Result<()> {
         let banned = match self.banned.take() {
             Some(banned) => banned,
@@ -342,7 +343,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Stores commits that no ref leads to yet, and keeps them; returns how many were stored before.
+    /// Stores commits under the lease. Returns the number of commits that were stored before.
     async fn store(&self, links: Vec<ImportCommit>) -> Result<usize> {
         let Some(last) = links.last().map(|link| ObjectId::Commit(link.commit.id())) else {
             return Ok(0);
@@ -351,7 +352,7 @@ impl Importer {
         loop {
             let mut batch = self.repo.batch(&self.operation, "import")?;
             let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
-            // It may have been stored before, and be collected as garbage now.
+            // The commit may have been stored before, and garbage-collected by now.
             batch.requires.push(last);
             match self.lease.store(&self.operation, batch, &[last]).await {
                 Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
@@ -365,10 +366,10 @@ impl Importer {
         }
     }
 
-    /// Writes the last group, and returns its outcomes. The importer may be used again.
+    /// Writes the last group, and returns its outcomes. The importer can be used again.
     ///
     /// # Errors
-    /// When the store fails; nothing of the group was written then.
+    /// When the store fails; then nothing of the group was written.
     pub async fn finish(&mut self) -> Result<Vec<Imported>> {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
@@ -387,7 +388,7 @@ impl Importer {
                     && matches!(one.status, ImportStatus::Created | ImportStatus::Forwarded)
             });
             let applied = match self.apply(batch, leads_to_stored).await {
-                // Found stored while planning, and collected as garbage since: plan with it whole.
+                // A commit found stored during planning was garbage-collected since. Plan again.
                 Err(Error::Store(error))
                     if matches!(error.kind, StoreErrorKind::Missing { .. }) =>
                 {
@@ -403,7 +404,7 @@ impl Importer {
         }
     }
 
-    /// Writes the rows of the turn index that long conversations call for.
+    /// Writes the missing turn index rows of long conversations.
     async fn index(&self, answers: &[Imported]) {
         let every = self.repo.turn_rows_every();
         for Imported { head, status, commits, .. } in answers {
@@ -415,7 +416,7 @@ impl Importer {
         }
     }
 
-    /// Plans one write of a group: what is not stored yet, and the refs that move.
+    /// Plans the write of a group: the commits to store, and the refs that move.
     async fn plan(&self, group: &[PlannedImport]) -> Result<(Batch, Vec<Imported>)> {
         let (store, repo) = (self.repo.store(), self.repo.name());
         let mut batch = self.repo.batch(&self.operation, "import")?;
@@ -470,7 +471,7 @@ impl Importer {
         Ok((batch, answers))
     }
 
-    /// Reads whose branches the names lead to: the ids that the documents next to them name.
+    /// Reads the conversation ids that the documents of the branch names record.
     async fn owners(
         &self,
         group: &[PlannedImport],
@@ -483,7 +484,7 @@ impl Importer {
             }
         }
         let mut owners = HashMap::with_capacity(documents.len());
-        // Few at a time: documents hold all that a line says besides its messages.
+        // A few at a time, as each has all data of a conversation except its messages.
         for documents in documents.chunks(16) {
             let keys: Vec<BlobKey> = documents.iter().map(|(_, key)| *key).collect();
             let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
@@ -494,7 +495,7 @@ impl Importer {
         Ok(owners)
     }
 
-    /// Puts into the batch what is neither stored nor in it; returns how many commits were.
+    /// Adds commits to the batch unless they are stored or in it. Returns the number of the others.
     async fn add_missing(
         &self,
         batch: &mut Batch,
@@ -519,23 +520,22 @@ impl Importer {
     }
 }
 
-/// Imports one conversation in a durable write of its own.
+/// Imports one conversation in a durable write.
 ///
 /// # Behavior
-/// - Writes nothing that is not in the input: equal prefixes of two conversations are the same
-///   commits, in every store.
-/// - A commit of the tools comes first when there are tools, then one for each draft.
-/// - A result is bound to the nearest earlier open call of its id; one that finds none stays as it
-///   is, and is reported among the anomalies.
-/// - The branch is named after the id; where that is no valid name, or the name is that of another
-///   branch, digits of the id's hash are added. It is created when absent, forwarded when the
-///   conversation continues what it holds, else left alone. It is never one that another
-///   conversation, or a person, made.
-/// - Importing the same conversation again changes nothing, and logs nothing.
+/// - Equal prefixes of two conversations are the same commits, in every store.
+/// - If there are tools, the first commit sets them. Then each draft becomes a commit.
+/// - A result is bound to the nearest earlier open call with its id. A result without such a call
+///   is kept as it is and reported as an anomaly.
+/// - The branch is named after the id. If that is not a valid name, or the name is in use, digits
+///   of the id's hash are appended. The branch is created if absent, moved forward if the
+///   conversation continues it, and otherwise left alone. A branch of another conversation or made
+///   by a user is never used.
+/// - Importing the same conversation again changes nothing, and adds nothing to the log.
 ///
 /// # Errors
-/// When the conversation breaks a limit or has content without canonical form, and when the store
-/// fails; nothing was written then.
+/// When the conversation exceeds a limit or has content without a canonical form, and when the
+/// store fails; then nothing was written.
 pub async fn import(
     repo: &Repo,
     conversation: ImportConversation,
@@ -547,8 +547,8 @@ pub async fn import(
     Ok(done.pop().expect("one conversation has one answer"))
 }
 
-/// Chooses the place of a conversation: where it is already; else its plain name, when that needs no
-/// cleaning and is free; else the one with digits. A branch of something else is never taken.
+/// Chooses the names for a conversation: those that it has; else the plain name, if it needs no
+/// cleaning and is free; else the one with digits. A branch of something else is never used.
 fn place<'a>(
     one: &'a PlannedImport,
     targets: &HashMap<&RefName, RefTarget>,
@@ -564,14 +564,14 @@ fn place<'a>(
     if is_own(plain) || !is_own(digits) && is_exact && is_free(plain) { plain } else { digits }
 }
 
-/// Reads whose document this is.
+/// Returns the conversation id in a document.
 fn owner(document: &Blob) -> Option<String> {
     let members = json::split_object(document.text()?).ok()?;
     let (_, id) = members.into_iter().find(|(key, _)| key == "id")?;
     serde_json::from_str(id).ok()
 }
 
-/// The document of a conversation: what belongs to it and not to its commits.
+/// Creates the document of a conversation: the data that is not in its commits.
 fn document(id: &str, meta: Option<&JsonText>, head: Option<CommitId>) -> Result<Blob> {
     let mut text = String::from("{");
     if let Some(head) = head {
@@ -584,12 +584,12 @@ fn document(id: &str, meta: Option<&JsonText>, head: Option<CommitId>) -> Result
         text.push_str(meta.as_str());
     }
     text.push('}');
-    // The parts are canonical; what is left to be refused is nesting.
+    // The parts are canonical, so only too deep nesting can be refused here.
     json::check(&text)?;
     Ok(Blob::seal(text.into_bytes()))
 }
 
-/// One commit and what it brings along.
+/// A commit with its objects.
 #[derive(Debug)]
 struct ImportCommit {
     commit: Commit,

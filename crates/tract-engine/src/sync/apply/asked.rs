@@ -1,4 +1,4 @@
-//! Lines that ask for something: the verbs.
+//! Lines that request an operation: the verbs.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::verbs::merge::{MergeOptions, Merged};
 use crate::write::txn::Txn;
 
 impl Stream {
-    /// Adds the message of a line that adds one, through this handle; returns its commit.
+    /// Adds the message of a line through the given handle, and returns its commit.
     pub(super) async fn added(
         &mut self,
         repo: &Repo,
@@ -27,13 +27,13 @@ impl Stream {
         ToolSchema::check_names(draft.tools.as_deref().unwrap_or_default()).map_err(Error::from)?;
         let branch = self.state.branch.clone();
         let commit = repo.write_one(&branch, Request::Append(draft)).await?;
-        // A summary of this group that is planned again is of this message as it is then.
+        // If a summary of this group has to be planned again, it covers the message as committed
+        // then.
         self.chosen.made(self.place, &commit);
         Ok(commit.id())
     }
 
-    /// Carries out what a line asks for that adds no message; returns the commit that it made or
-    /// named.
+    /// Applies a line that adds no message. Returns the commit that it made or named.
     pub(super) async fn carry_out(
         &mut self,
         step: &StreamOp,
@@ -57,7 +57,8 @@ impl Stream {
             }
             StreamOpKind::Merge { from } => {
                 let source = self.position(from).await?;
-                // A stream has no flags; what it states is what is asked for.
+                // A stream has no flags, so an explicit merge line implies consent to unrelated
+                // histories.
                 let options = MergeOptions::new().allow_unrelated().details(details);
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
                     Merged::NothingToMerge => self.repo.head_of(&branch).await?,
@@ -124,7 +125,7 @@ impl Stream {
         Ok(Some(commit.id()))
     }
 
-    /// Finds the commit that a revision names, marks included.
+    /// Resolves a revision, including marks, to a commit.
     pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
         Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
     }
@@ -137,7 +138,7 @@ impl Stream {
         Ok(ids)
     }
 
-    /// Finds the place in a history that a revision names, marks included.
+    /// Resolves a revision, including marks, to a position in a history.
     async fn position(&self, text: &str) -> Result<CommitId, LineError> {
         Ok(Txn::new(&self.repo)?.resolve_position(text, &self.marks).await?)
     }
@@ -156,8 +157,8 @@ impl Stream {
         })
     }
 
-    /// Returns what an edit makes of a message: one text changes the texts alone, parts replace
-    /// all parts.
+    /// Returns the new content of an edited message: a single text replaces only the texts, other
+    /// parts replace all parts.
     async fn edited(&self, target: CommitId, parts: &[Part]) -> Result<NewContent, LineError> {
         if let [Part::Text { text }] = parts {
             return Ok(NewContent::Text(text.clone()));
@@ -165,7 +166,7 @@ impl Stream {
         let body = Body { parts: parts.to_vec(), name: None };
         let target = self.repo.require_commit(target).await?;
         let content = match target.kind.clone() {
-            // Which call it answers and whether that failed stays as it is.
+            // The answered call and the error flag are kept from the original.
             Some(Kind::ToolResult) => Some(Content::ToolResult(ToolAnswer {
                 call_id: String::new(),
                 name: None,
@@ -192,7 +193,8 @@ fn details(fields: &StreamOpFields) -> Details {
 }
 
 fn note(text: &str, mut details: Details) -> Result<Request, LineError> {
-    // The line for the log is the note, unless the line has another one; then the note is data.
+    // The note becomes the log message, unless the line has a message of its own; then it is stored
+    // as data.
     let content = match details.message {
         Some(_) => Some(JsonText::of(text).map_err(|error| bad("text", &error.to_string()))?),
         None => {

@@ -1,4 +1,4 @@
-//! Streams of which all lines are done, or none.
+//! Atomic streams: all lines are applied, or none.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,18 @@ use tract_core::{Applied, CommitId};
 use super::{ApplyEvent, Stream, StreamLine};
 use crate::repo::error::{Error, LineError, Result};
 
-/// Bytes of lines, and of the objects made of them, that memory holds unless the options say another
-/// number.
+/// Default limit for the lines, and for the objects made from them, that are kept in memory, in
+/// bytes.
 pub(super) const HELD_BYTES: usize = 8 << 20;
 
-/// A line that was carried out, and is answered once that is durable.
+/// An applied line that is answered once it is durable.
 struct DoneLine {
     line: usize,
     mark: Option<Box<str>>,
     commit: Option<CommitId>,
 }
 
-/// The lines from the first on, to be carried out again after a lost race; none of them once they
-/// are too many.
+/// All lines so far, to be applied again after a lost race; none once they exceed the limit.
 #[derive(Default)]
 struct HeldLines {
     steps: Vec<(usize, StreamOp)>,
@@ -36,7 +35,7 @@ impl HeldLines {
 }
 
 impl Stream {
-    /// Carries out all lines, and answers them; or refuses one, and none is done.
+    /// Applies and answers all lines, or refuses one line and applies none.
     pub(super) async fn all_or_none(
         &mut self,
         lines: impl Iterator<Item = StreamLine>,
@@ -91,7 +90,7 @@ impl Stream {
             if self.overlay.bytes() > held_bytes {
                 held.release();
                 self.overlay.stage(self.note(), &self.operation, &self.lease).await?;
-                // What is written stays written: no later line can undo it.
+                // Stored objects cannot be rolled back by a later line.
                 self.settle();
             }
         }
@@ -104,7 +103,7 @@ impl Stream {
                 if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
                     return Err(over);
                 }
-                // The first line is refused for all of them: no single one is at fault.
+                // No single line is at fault, so the first one is refused on behalf of all.
                 let first = done.into_iter().next();
                 let (line, mark) = first.map_or((1, None), |first| (first.line, first.mark));
                 let (mark, result) = (mark.map(String::from), Err(LineError::Engine(over)));

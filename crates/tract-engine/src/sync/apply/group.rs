@@ -1,4 +1,4 @@
-//! Groups: lines that share one durable write.
+//! Groups: lines that share a durable write.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -9,18 +9,19 @@ use tract_core::{Applied, StoreError, StoreErrorKind};
 use super::{ApplyEvent, ApplyOptions, Stream, StreamLine, ends_the_run, speaks_of_the_line};
 use crate::repo::error::{Error, LineError, Result};
 
-/// Lines in a group whose size the stream itself determines, at most. Their answers wait for each
-/// other, and all are planned again after a lost race.
+/// Maximum number of lines in a group without a fixed size. Their answers wait for each other, and
+/// all of them are planned again after a lost race.
 const MOST_LINES: usize = 512;
 
-/// Bytes of a line from which on it is carried out by itself, and not kept in memory meanwhile.
+/// Size in bytes from which on a line is applied on its own, so that only one copy of it is in
+/// memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Bytes of the lines of such a group, about.
+/// Approximate size of the lines of a group, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Reads the lines of the next group, when none are left of the last one. Without a set size these
-/// are one line, which may have to be waited for, and those that arrived with it.
+/// Reads the lines of the next group if the last one is used up. Without a fixed size, the group is
+/// one line, which may have to be waited for, and the lines that arrived with it.
 pub(super) fn fill(
     group: &mut VecDeque<StreamLine>,
     lines: &mut impl Iterator<Item = StreamLine>,
@@ -43,8 +44,8 @@ pub(super) fn fill(
 }
 
 impl Stream {
-    /// Carries out the first lines of a group as one durable write, all of them where nothing
-    /// hinders it; takes them from the group, and says what became of each.
+    /// Applies the first lines of a group in one durable write: all of them, unless a race or a
+    /// refusal makes it retry with fewer. Removes them from the group and returns their outcomes.
     pub(super) async fn group(
         &mut self,
         lines: &mut VecDeque<StreamLine>,
@@ -62,7 +63,7 @@ impl Stream {
                 self.place = place;
                 let (mark, result) = match &line.step {
                     Ok(step) => (step.mark.clone(), self.step(Cow::Borrowed(step)).await?),
-                    // The error itself is put in once the group is done.
+                    // The line's own error is filled in once the group is durable.
                     Err(_) => (None, Ok(None)),
                 };
                 let ends = match &line.step {
@@ -89,12 +90,14 @@ impl Stream {
                     if let Err(over) = races.lose().await {
                         return outrun(over, lines.drain(..most), options);
                     }
-                    // Less to plan again: another writer leaves little time between its writes.
+                    // Retry with fewer lines: another busy writer leaves little time between its
+                    // writes.
                     if options.batch.is_none() {
                         most = most.div_ceil(2);
                     }
                 }
-                // One of the lines asks for what the store refuses, and takes no other with it.
+                // One of the lines is rejected by the store. Halve the group until it is found, so
+                // that the others are still applied.
                 Err(Error::Store(error)) if most > 1 && speaks_of_the_line(&error) => {
                     self.roll_back(&before);
                     most = most.div_ceil(2);
@@ -110,7 +113,8 @@ impl Stream {
         }
     }
 
-    /// Carries out a large line that is alone: what it says is in memory once, and is given away.
+    /// Applies a large line on its own. Its content is moved instead of copied, so that it is in
+    /// memory only once.
     async fn large(&mut self, lines: &mut VecDeque<StreamLine>) -> Result<Option<ApplyEvent>> {
         let has_content = |step: &StreamOp| step.op.adds_message() || step.recorded.is_some();
         let is_large = |line: &StreamLine| {
@@ -128,7 +132,7 @@ impl Stream {
             let result = self.step(Cow::Owned(step)).await?;
             match self.flush().await {
                 Ok(Applied::Done | Applied::Already) => result,
-                // It moves no ref, so there is no race to lose.
+                // A record moves no ref, so it cannot lose a race.
                 Ok(Applied::Conflict(conflict)) => return Err(conflict.into()),
                 Err(Error::Store(error)) if is_erased(&error) => {
                     self.roll_back(&before);
@@ -137,7 +141,8 @@ impl Stream {
                 Err(error) => return Err(error),
             }
         } else {
-            // Nothing is held back, so that the write itself can plan again from what it sealed.
+            // Write directly instead of through the overlay, because the write can retry from the
+            // sealed content without a copy of the line.
             let stored = self.stored.clone();
             let done = self.added(&stored, Cow::Owned(step)).await;
             self.answer(mark.clone(), done.map(Some))?
@@ -151,15 +156,15 @@ fn is_erased(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::Erased { .. })
 }
 
-/// Refuses a line that the store refused.
+/// Creates the outcome of a line that the store rejected.
 fn refused(line: StreamLine, error: StoreError) -> ApplyEvent {
     let mark = line.step.ok().and_then(|step| step.mark);
     let result = Err(LineError::Engine(Error::Store(error)));
     ApplyEvent { line: line.line, mark, result }
 }
 
-/// Refuses lines whose refs kept moving: the first, or all where the stream continues after a
-/// refused line.
+/// Refuses lines whose refs kept moving: all of them if the stream continues after a refused line,
+/// else only the first.
 fn outrun(
     over: Error,
     lines: impl ExactSizeIterator<Item = StreamLine>,

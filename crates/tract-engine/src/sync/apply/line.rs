@@ -1,4 +1,4 @@
-//! Lines: how a stream is read, and why one of them is refused.
+//! Lines of a stream, and how they are read.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
@@ -9,34 +9,34 @@ use crate::repo::error::LineError;
 /// One line of a stream.
 #[derive(Debug)]
 pub struct StreamLine {
-    /// Its number, from 1; blank lines count.
+    /// The line number, from 1; blank lines count.
     pub line: usize,
-    /// Its operation, or why it is none.
+    /// The operation, or the reason why the line is invalid.
     pub step: Result<StreamOp, LineError>,
-    /// Its length in bytes; 0 when it was not read from text.
+    /// The length in bytes; 0 if the line was not read from text.
     pub bytes: usize,
-    /// Whether another line arrived with it, so that asking for that one does not wait.
+    /// Whether another line arrived with it, so that reading that one does not block.
     pub followed: bool,
 }
 
 impl StreamLine {
-    /// Makes a line that does not wait for the next one.
+    /// Creates a line that does not wait for the next one.
     pub fn new(line: usize, step: Result<StreamOp, LineError>) -> Self {
         Self { line, step, bytes: 0, followed: false }
     }
 }
 
-/// Bytes in one line; what is longer is refused unread.
+/// Maximum length of a line in bytes. A longer line is refused, and reading stops.
 pub(crate) const MAX_LINE_BYTES: u64 = 512 << 20;
 
-/// Bytes that are read at a time, where so many are there.
+/// Size of the read buffer in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-/// Reads a stream: one step a line. Blank lines are passed over, and so is a byte order mark at
-/// the beginning. After a line that cannot be read from its source nothing more comes.
+/// Reads a stream of one operation per line. Skips blank lines and a leading byte order mark. Ends
+/// after the first line that cannot be read from the source.
 ///
-/// Each line says whether another one arrived with it. The reader is asked for more only when a
-/// line is asked for and none is there.
+/// Each line states whether another one arrived with it. The reader is asked for more data only if
+/// a line is requested and none is buffered.
 pub fn read_lines(reader: impl Read) -> impl Iterator<Item = StreamLine> {
     Lines { reader: BufReader::with_capacity(READ_BYTES, reader), line: 0, ended: false }
 }
@@ -48,8 +48,8 @@ struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// Whether a whole line that is not blank was read ahead. A blank one is passed over, and what
-    /// comes after it may not be there yet.
+    /// Returns whether a complete line that is not blank is buffered. Blank lines do not count,
+    /// because the line after them may not have arrived yet.
     fn has_line(&self) -> bool {
         let mut rest = self.reader.buffer();
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {

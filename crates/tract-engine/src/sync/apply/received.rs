@@ -1,4 +1,4 @@
-//! Lines that bring what was made elsewhere: commits by their records, blobs, refs.
+//! Lines with objects made elsewhere: commits by their records, blobs, refs.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ use crate::upkeep::restore::{is_corrupt, lacking_blobs, lacking_toolsets};
 use crate::write::txn::{Txn, WriteOptions, ref_edit};
 
 impl Stream {
-    /// Takes a blob that a line brought, until something links to it.
+    /// Keeps the blob of a line until something links to it.
     pub(super) fn add_blob(&mut self, blob: Blob) {
         if let Some(toolset) = toolset_of_list(&blob) {
             self.lists.insert(toolset.id(), (blob.id(), toolset));
@@ -29,8 +29,8 @@ impl Stream {
         self.blobs.insert(blob.id(), blob);
     }
 
-    /// Takes a commit by its record; everything that it links to must be here.
-    /// A line that is given away is not copied.
+    /// Stores a commit by its record. Everything that it links to must be stored or in the stream.
+    /// An owned line is not copied.
     pub(super) async fn received(
         &mut self,
         mut step: Cow<'_, StreamOp>,
@@ -45,7 +45,7 @@ impl Stream {
         let (step, commit) = (&*step, &commit);
         if self.is_known(commit).await? {
             self.known(step, commit).await?;
-            // What it follows was lost.
+            // Its parent was lost and has just been stored again.
             self.is_moved |= self.brought.take().is_some_and(|id| commit.parent() == Some(id));
             return Ok(commit.id());
         }
@@ -88,7 +88,7 @@ impl Stream {
         Ok(commit.id())
     }
 
-    /// Returns whether a commit is stored; a damaged one is replaced.
+    /// Returns whether a commit is stored. A damaged one is replaced.
     async fn is_known(&mut self, commit: &Commit) -> Result<bool, LineError> {
         match self.repo.commit(commit.id()).await {
             Ok(found) => Ok(found.is_some()),
@@ -112,8 +112,8 @@ impl Stream {
         Ok(restored.len())
     }
 
-    /// Lets go of the blobs that lines brought for a commit which is stored already. What of these is
-    /// damaged or missing is replaced.
+    /// Uses up the blobs of a commit that is already stored, and replaces its damaged or missing
+    /// links with them.
     async fn known(&mut self, step: &StreamOp, commit: &Commit) -> Result<(), LineError> {
         if self.blobs.is_empty() && given_tools(step).is_empty() {
             return Ok(());
@@ -139,7 +139,7 @@ impl Stream {
         self.replace_blobs(&brought, copies).await
     }
 
-    /// Replaces those of some blobs that lines brought which are stored and not whole, and other
+    /// Replaces the stored copies of blobs if they are damaged or missing, together with other
     /// objects.
     async fn replace_blobs(
         &mut self,
@@ -156,7 +156,7 @@ impl Stream {
         Ok(require_done(apply_batch(store, name, batch).await.map_err(Error::from)?)?)
     }
 
-    /// Puts a linked blob into the batch, if it is not stored.
+    /// Adds a linked blob to the batch if the stream contains it; otherwise it must be stored.
     async fn link(&mut self, id: BlobId, batch: &mut Batch) -> Result<(), LineError> {
         if let Some(blob) = self.blobs.get(&id) {
             batch.blobs.push(blob.clone());
@@ -177,8 +177,8 @@ impl Stream {
         }
     }
 
-    /// Puts the toolsets of a commit into the batch, and rows of the tool index for what its
-    /// parent had not in force.
+    /// Adds the toolsets of a commit to the batch, and tool index rows for the tools that its
+    /// parent did not have in force.
     async fn tools(
         &mut self,
         step: &StreamOp,
@@ -231,7 +231,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Finds a toolset: stored (then `true`), in the line, or in a blob that is its list.
+    /// Returns a toolset and whether it is stored; if it is not, it comes from the line or from a
+    /// blob with its list.
     async fn toolset(
         &mut self,
         step: &StreamOp,
@@ -242,12 +243,12 @@ impl Stream {
             return Ok((toolset, true));
         }
         let (toolset, list) = self.given_toolset(step, id)?;
-        // The list has done its work: the toolset is what is kept.
+        // The list is used up: the toolset is stored instead.
         self.linked.extend(list);
         Ok((toolset, false))
     }
 
-    /// Finds a toolset in a line, or in a blob that is its list and that lines brought.
+    /// Returns a toolset from a line, or from a blob of the stream that is its list.
     fn given_toolset(
         &self,
         step: &StreamOp,
@@ -263,7 +264,7 @@ impl Stream {
         }
     }
 
-    /// Makes a ref, or moves it forward.
+    /// Creates a ref, or moves it forward.
     pub(super) async fn point(&mut self, name: &RefName, to: &RefTarget) -> Result<(), LineError> {
         let at = self.repo.ref_target(name).await?;
         if at.as_ref() == Some(to) {
@@ -296,7 +297,7 @@ impl Stream {
         let mut txn = Txn::within(&repo, Some(&self.operation))?.any_name();
         let free = match (&at, to) {
             (None, _) => true,
-            // Where the command line begins is nobody's work.
+            // The initial branch of a repository may be changed freely.
             (Some(RefTarget::Ref(_)), RefTarget::Ref(_)) => *name == RefName::head(),
             (Some(RefTarget::Commit(at)), RefTarget::Commit(to)) => {
                 name.branch_name().is_some() && descends(&self.repo, *to, *at).await?
@@ -340,7 +341,7 @@ fn not_brought(object: ObjectId) -> LineError {
     LineError::NotBrought { object: object.to_string() }
 }
 
-/// Reads a blob as the list of a toolset, where it is one.
+/// Parses a blob as the list of a toolset; `None` if it is something else.
 pub(crate) fn toolset_of_list(blob: &Blob) -> Option<Toolset> {
     let text = blob.text().filter(|text| text.starts_with('['))?;
     let pairs: Vec<(ToolId, BlobId)> = serde_json::from_str(text).ok()?;
@@ -349,8 +350,8 @@ pub(crate) fn toolset_of_list(blob: &Blob) -> Option<Toolset> {
     (toolset.canonical() == text).then_some(toolset)
 }
 
-/// Checks that what a line says for people is what its record says; the content of a line that is
-/// given away goes with that.
+/// Checks that the readable fields of a line match its record. Consumes the content of an owned
+/// line.
 fn agrees(step: &mut Cow<'_, StreamOp>, commit: &Commit) -> Result<(), LineError> {
     let refuse = |what: &str| Err(LineError::Disagrees { what: what.to_owned() });
     let fits = match (&step.op, &commit.op) {

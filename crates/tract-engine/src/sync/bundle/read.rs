@@ -1,4 +1,4 @@
-//! Reading a bundle: once to check all of it, once to take it.
+//! Reads a bundle: once to check all of it, once to apply it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -20,14 +20,14 @@ use crate::upkeep::erase::read_sent;
 use crate::upkeep::restore::readable_commits;
 use crate::write::races::is_gone;
 
-/// Commits that a store is asked for at once.
+/// Number of commits that are looked up together.
 const IDS: usize = 512;
 
-/// How a closing line begins.
+/// The beginning of the closing line.
 const END: &[u8] = br#"{"op":"end","#;
 
-/// A bundle that was checked from its first line to its last: whole, unchanged, of a known format,
-/// every object with its own id, and every commit behind what it links to.
+/// A completely checked bundle: it is complete and unmodified, its format is known, every object
+/// has its stated id, and every commit comes after the commits that it links to.
 #[derive(Debug)]
 pub struct Bundle<R> {
     source: R,
@@ -39,10 +39,10 @@ pub struct Bundle<R> {
 }
 
 impl<R: Read + Seek> Bundle<R> {
-    /// Reads and checks a bundle. Memory holds the ids of its commits, and one line.
+    /// Reads and checks a bundle. Keeps the ids of its commits, and one line, in memory.
     ///
     /// # Errors
-    /// [`Error::Bundle`] saying what is wrong.
+    /// [`Error::Bundle`] with the reason.
     pub fn open(mut source: R) -> Result<Self> {
         let checked = Checked::read(&mut source).map_err(Error::Bundle)?;
         let Checked { prerequisites, commits, refs, lines, sha256, .. } = checked;
@@ -54,26 +54,26 @@ impl<R: Read + Seek> Bundle<R> {
         &self.prerequisites
     }
 
-    /// Returns the refs that it names.
+    /// Returns the refs in the bundle.
     pub fn refs(&self) -> &[(RefName, RefTarget)] {
         &self.refs
     }
 
-    /// Returns how many commits it holds.
+    /// Returns the number of commits in the bundle.
     pub fn commits(&self) -> usize {
         self.commits.len()
     }
 
-    /// Returns the prerequisites that a repository has not.
+    /// Returns the prerequisites that a repository lacks.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub async fn missing_prerequisites(&self, repo: &Repo) -> Result<Vec<CommitId>> {
         let missing = missing(repo, &self.prerequisites).await?;
         if !missing.is_empty() {
             return Ok(missing);
         }
-        // What no ref leads to may be here without what it continues.
+        // A commit that no ref leads to may be stored without all of its ancestors.
         incomplete(repo, &self.prerequisites).await
     }
 
@@ -97,7 +97,7 @@ async fn missing(repo: &Repo, ids: &[CommitId]) -> Result<Vec<CommitId>> {
     Ok(missing)
 }
 
-/// Reads one line with its line break; `None` at the end of the file.
+/// Reads one line including its line break; `None` at the end of the file.
 fn read_line(
     reader: &mut impl BufRead,
     number: usize,
@@ -116,7 +116,7 @@ fn read_line(
     }
 }
 
-/// What a first reading finds.
+/// The result of the first pass.
 #[derive(Default)]
 struct Checked {
     prerequisites: Vec<CommitId>,
@@ -124,7 +124,7 @@ struct Checked {
     refs: Vec<(RefName, RefTarget)>,
     lines: usize,
     sha256: String,
-    /// The commits that lines may link to.
+    /// The commits that later lines may link to.
     known: HashSet<CommitId>,
 }
 
@@ -138,7 +138,8 @@ impl Checked {
         }
         found.first(&bytes)?;
         let mut hash = Sha256::new();
-        // What is wrong with a line is said only when its bytes are those that were written.
+        // Report an invalid line only if the hash matches: otherwise the file was modified, and
+        // that is the error to report.
         let mut wrong: Option<BundleError> = None;
         loop {
             hash.update(&bytes);
@@ -180,7 +181,7 @@ impl Checked {
 
     fn first(&mut self, bytes: &[u8]) -> Result<(), BundleError> {
         let not = |what: String| BundleError::NotABundle { what };
-        // A later format may have other fields.
+        // A later format version may have other fields.
         #[derive(serde::Deserialize)]
         struct Version {
             op: String,
@@ -207,14 +208,14 @@ impl Checked {
         Ok(())
     }
 
-    /// Checks a line by itself, and that what it links to comes before it.
+    /// Checks a line on its own, and that the commits that it links to come before it.
     fn line(&mut self, line: usize, bytes: &[u8]) -> Result<(), BundleError> {
         let step =
             parse(bytes).map_err(|error| BundleError::Line { line, error: Box::new(error) })?;
         if let Some(commit) = &step.recorded {
             let changes = match &commit.changes {
                 Changes::List(changes) => changes.as_slice(),
-                // These are in a blob; taking the line looks at them.
+                // These are in a blob; they are checked when the line is applied.
                 Changes::Blob(_) => &[],
             };
             let links = links(commit, changes);
@@ -247,7 +248,7 @@ fn parse(bytes: &[u8]) -> Result<StreamOp, LineError> {
 }
 
 impl<R: Read + Seek> Bundle<R> {
-    /// Reads the lines that bring objects once more.
+    /// Reads the lines with objects again.
     pub(super) async fn each_step(
         &mut self,
         mut take: impl AsyncFnMut(StreamOp) -> Result<()>,
@@ -274,13 +275,13 @@ impl<R: Read + Seek> Bundle<R> {
     }
 }
 
-/// The lines of a bundle that bring objects, read for the second time.
+/// The lines with objects, in the second pass.
 struct Objects<'a, R> {
     reader: BufReader<&'a mut R>,
     hash: Sha256,
     number: usize,
     lines: usize,
-    /// The documents that refs point to.
+    /// The ids of documents that refs point to.
     wanted: HashSet<BlobId>,
     documents: HashMap<BlobId, Blob>,
     failed: Option<BundleError>,
@@ -315,7 +316,7 @@ impl<R: Read> Iterator for Objects<'_, R> {
                     self.documents.insert(blob.id(), blob.clone());
                 }
                 Ok((StreamOpKind::Blob(_), None) | (_, Some(_))) | Err(_) => {}
-                // The file is not the one that was checked: the hash tells at the end.
+                // The file was modified since the first pass. The hash reports it at the end.
                 Ok((_, None)) => continue,
             }
             let mut line = StreamLine::new(self.number, step);
@@ -327,23 +328,24 @@ impl<R: Read> Iterator for Objects<'_, R> {
     }
 }
 
-/// How often a bundle is taken again whose line needs what another line brought: the check of the
-/// bundle found that nothing is lacking, so it was here already, and was collected as garbage since.
+/// Maximum number of retries of a bundle when a line needs an object that is missing. The first
+/// pass found the bundle complete, so that object was stored here already, and was
+/// garbage-collected in the meantime.
 const AGAIN: usize = 2;
 
-/// What was taken of a bundle.
+/// The result of applying a bundle.
 pub(crate) struct TakenBundle {
-    /// How many commits were not here.
+    /// Number of commits that were not stored here.
     pub(crate) new: usize,
-    /// How many objects that were damaged or missing were replaced.
+    /// Number of damaged or missing objects that were replaced.
     pub(crate) restored: usize,
-    /// What became of the refs.
+    /// The refs with their outcomes.
     pub(crate) refs: Vec<TransferredRef>,
-    /// The erasures among them, which are still to arrive.
+    /// The erasures among them, which are still to be applied.
     pub(crate) erasures: Vec<Erasure>,
 }
 
-/// Takes the objects of a bundle, and moves refs.
+/// Applies the objects of a bundle, and moves refs.
 pub(crate) async fn take<R: Read + Seek>(
     repo: &Repo,
     bundle: &mut Bundle<R>,
@@ -378,7 +380,7 @@ pub(crate) async fn take<R: Read + Seek>(
     taken
 }
 
-/// Whether an error says that something is not here.
+/// Returns whether an error reports a missing object.
 fn is_lacking(error: &Error) -> bool {
     match error {
         Error::Bundle(BundleError::Line { error, .. }) => match &**error {
@@ -390,8 +392,8 @@ fn is_lacking(error: &Error) -> bool {
     }
 }
 
-/// Takes the objects of a bundle. Returns how many commits were not here, how many objects were
-/// replaced, and the documents that its refs point to.
+/// Applies the objects of a bundle. Returns the number of commits that were not stored here, the
+/// number of replaced objects, and the documents that its refs point to.
 async fn load<R: Read + Seek>(
     repo: &Repo,
     bundle: &mut Bundle<R>,
@@ -415,7 +417,7 @@ async fn load<R: Read + Seek>(
         failed: None,
     };
     let options = ApplyOptions::new().operation(carrier.operation.clone());
-    // It holds until the refs have moved.
+    // The lease is released after the refs have moved.
     let options = options.lease(carrier.lease.clone());
     let (mut refused, mut done) = (None, 0);
     let applied = apply_stream(repo, objects.by_ref(), &options, |event| match event.result {

@@ -1,4 +1,4 @@
-//! Sound copies of damaged and missing objects, from a bundle.
+//! Restores damaged and missing objects from a bundle.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek};
@@ -16,15 +16,16 @@ use crate::sync::apply::{given_tools, toolset_of_list};
 use crate::upkeep::restore::{by_kind, lacking_blobs, lacking_commits, lacking_toolsets};
 use crate::upkeep::verify::{VerifyOptions, VerifyReport, replaced};
 
-/// Bytes of objects that are replaced together, about.
+/// Approximate size of the objects that are replaced together, in bytes.
 const BYTES: usize = 8 << 20;
-/// The most objects that are replaced together.
+/// Maximum number of objects that are replaced together.
 const OBJECTS: usize = 512;
 
-/// As [`verify_from`](crate::verify_from), with the objects of a bundle.
+/// Like [`verify_from`](crate::verify_from), with the objects of a bundle.
 ///
 /// # Errors
-/// As [`verify_from`](crate::verify_from), and [`Error::Bundle`](crate::Error::Bundle) when it is no whole bundle.
+/// Those of [`verify_from`](crate::verify_from), and [`Error::Bundle`](crate::Error::Bundle) when
+/// the file is not a complete bundle.
 pub async fn verify_from_bundle(
     repo: &Repo,
     from: impl Read + Seek,
@@ -35,9 +36,9 @@ pub async fn verify_from_bundle(
 }
 
 impl<R: Read + Seek> Bundle<R> {
-    /// Replaces some objects, what the commits among them lead to, and what these link to, where a
-    /// repository does not read it whole and the bundle has it. Returns how many objects were
-    /// replaced.
+    /// Replaces objects, the history of the commits among them, and everything that these link to,
+    /// if they are damaged or missing in a repository and present in the bundle. Returns the number
+    /// of replaced objects.
     pub(crate) async fn restore(&mut self, repo: &Repo, objects: &[ObjectId]) -> Result<usize> {
         let (commits, blobs, toolsets) = by_kind(objects.iter().copied());
         let commits = self.leading_to(commits).await?;
@@ -51,7 +52,7 @@ impl<R: Read + Seek> Bundle<R> {
             Ok(())
         })
         .await?;
-        // The schemas that a toolset lists come with it: which they are, only the bundle says.
+        // A toolset's schemas are restored with it. Only its list in the bundle names them.
         self.each_step(async |step| {
             let list = match &step.op {
                 StreamOpKind::Blob(blob) => toolset_of_list(blob),
@@ -100,7 +101,7 @@ impl<R: Read + Seek> Bundle<R> {
         Ok(restored)
     }
 
-    /// Returns some commits, and all those of the bundle that they lead to.
+    /// Returns commits and all their ancestors in the bundle.
     async fn leading_to(&mut self, commits: Vec<CommitId>) -> Result<HashSet<CommitId>> {
         let mut all: HashMap<CommitId, Vec<CommitId>> = HashMap::new();
         if commits.is_empty() {

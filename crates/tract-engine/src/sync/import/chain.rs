@@ -1,4 +1,4 @@
-//! From drafts to commits, pure: the same input gives the same ids in every store.
+//! Converts drafts to commits. A pure function: the same input gives the same ids in every store.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::write::txn::check_limits;
 /// The kind of an anomaly in an imported conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImportAnomalyKind {
-    /// A result names a call that no message before it has.
+    /// A result names a call that no earlier message contains.
     NoCall,
-    /// A result names a call that has its answer.
+    /// A result names a call that already has an answer.
     SecondAnswer,
-    /// A call that nothing in the conversation answers.
+    /// A call without an answer in the conversation.
     Unanswered,
 }
 
@@ -35,12 +35,12 @@ impl ImportAnomalyKind {
     }
 }
 
-/// An anomaly in an imported conversation; it is kept as recorded.
+/// An anomaly in an imported conversation. The messages are kept as recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportAnomaly {
-    /// The draft concerned: its place, from 0.
+    /// The index of the draft, from 0.
     pub draft: usize,
-    /// The commit that it became.
+    /// The commit made from it.
     pub commit: CommitId,
     /// The kind of anomaly.
     pub kind: ImportAnomalyKind,
@@ -67,27 +67,27 @@ impl fmt::Display for ImportAnomaly {
 #[derive(Debug, Default)]
 pub(super) struct Chain {
     pub(super) ids: Vec<CommitId>,
-    /// How many of them were stored before the links were.
+    /// Number of those that were already stored before `links` were.
     pub(super) reused: usize,
-    /// The commits that are to be stored: all, or the last ones.
+    /// The commits to store: all of them, or the last ones.
     pub(super) links: Vec<ImportCommit>,
     pub(super) anomalies: Vec<ImportAnomaly>,
-    /// About how much memory the links take.
+    /// Approximate memory use of the links, in bytes.
     pub(super) size_bytes: usize,
 }
 
-/// What a link takes in memory in addition to its blobs, until it is stored.
+/// Approximate memory use of a link in addition to its blobs, until it is stored.
 const LINK_BYTES: usize = 1 << 10;
 
-/// The calls of one id.
+/// The calls with the same id.
 #[derive(Default)]
 struct Calls {
-    /// The calls without a result, by message, oldest first. Messages that are joined are one.
+    /// The calls without a result, by message, oldest first. Joined messages count as one.
     open: Vec<OpenCalls>,
     answered: bool,
 }
 
-/// The open calls of one message that have the same id, in order.
+/// The open calls of one message with the same id, in order.
 struct OpenCalls {
     message: usize,
     calls: VecDeque<(CallRef, usize)>,
@@ -116,20 +116,20 @@ impl Calls {
     }
 }
 
-/// Makes commits of drafts, one after the other.
+/// Converts drafts to commits one at a time.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
     pub(super) made: Chain,
     /// The last commit.
     last: Option<Commit>,
-    /// How many drafts came.
+    /// Number of drafts so far.
     drafts: usize,
     calls: HashMap<String, Calls>,
-    /// The number of the last message; a draft that joins the previous one belongs to it.
+    /// The number of the last message. A draft that joins the previous one has the same number.
     message: usize,
-    /// Whether tools were set to stay.
+    /// Whether tools were set permanently.
     tools_set: bool,
-    /// The time of the last commit that has one: what those without count as.
+    /// The time of the last commit with a time, used for commits without one.
     created_at: i64,
     /// The last commit that added a row.
     row: Option<CommitId>,
@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// Hands over the links that were made so far, for them to be stored.
+    /// Returns the links made so far, to be stored by the caller.
     pub(super) fn take_links(&mut self) -> Vec<ImportCommit> {
         self.made.size_bytes = 0;
         std::mem::take(&mut self.made.links)
@@ -176,7 +176,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Makes a commit of the next draft.
+    /// Converts the next draft to a commit.
     pub(super) fn add(&mut self, mut draft: Draft) -> Result<()> {
         let place = self.drafts;
         self.drafts += 1;
@@ -191,13 +191,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Returns the call that a result answers: the first open one of the nearest message.
+    /// Returns the call that a result answers: the first open call of the nearest message.
     fn answers(&self, content: &Content) -> Option<CallRef> {
         let Content::ToolResult(answer) = content else { return None };
         self.calls.get(&answer.call_id)?.next()
     }
 
-    /// Notes which calls a message opens, or which one it answers.
+    /// Records the calls that a message opens, or the one that it answers.
     fn settle(&mut self, place: usize, id: CommitId, content: &Content) {
         for (index, call) in (0..).zip(content.calls()) {
             let calls = self.calls.entry(call.id.clone()).or_default();

@@ -1,4 +1,4 @@
-//! The write of a group of conversations.
+//! Writes a group of conversations.
 
 use tract_core::{Applied, Batch, Expect, RefEdit};
 
@@ -9,7 +9,7 @@ use crate::write::erasures::KnownErasures;
 use crate::write::txn::{Txn, WriteOptions};
 
 impl Importer {
-    /// Writes a group. A branch that leads to stored commits may show a message that was erased: it
+    /// Writes a group. A branch that leads to commits stored earlier may show an erased message; it
     /// gets the edit of the erasure on top.
     pub(super) async fn apply(&self, mut batch: Batch, leads_to_stored: bool) -> Result<Applied> {
         if leads_to_stored {

@@ -50,8 +50,7 @@ impl Scan<'_> {
     }
 }
 
-/// Returns the document of an effect with a mark in place of the answer; `None` if it has no
-/// answer.
+/// Returns the document of an effect with a mark in place of the answer; `None` without an answer.
 fn without_answer(text: &str, mark: &str) -> Option<String> {
     let mut document: Value = serde_json::from_str(text).ok()?;
     let answered = document.get_mut("state")?.get_mut("answered")?.as_object_mut()?;
