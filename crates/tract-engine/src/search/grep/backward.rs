@@ -36,7 +36,7 @@ pub(crate) enum RowChange<K = CommitId, M = K> {
 /// The fields of a row that later commits have determined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Decided<K, M> {
-    /// Earlier changes have no effect: the row was removed, or was already reported.
+    /// Earlier changes have no effect: the row was removed or already reported.
     #[default]
     All,
     /// It is a row, with these fields; `None` for a field that no visited commit determines.

@@ -57,7 +57,7 @@ impl Stream {
             }
             StreamOpKind::Merge { from } => {
                 let source = self.position(from).await?;
-                // A stream has no flags, so an explicit merge line implies consent to unrelated
+                // A stream cannot contain flags, so a merge line implies consent to unrelated
                 // histories.
                 let options = MergeOptions::new().allow_unrelated().details(details);
                 return Ok(match self.repo.merge(&branch, source, &options).await? {

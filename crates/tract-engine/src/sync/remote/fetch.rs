@@ -1,4 +1,4 @@
-//! Fetch and pull: branches of another repository, or of a bundle, into this one.
+//! Fetch and pull: brings branches of another repository, or of a bundle, into this one.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,24 +17,24 @@ use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::CarriedErasures;
 
-/// Which branches of this repository a fetch moves forward too.
+/// The local branches that a fetch also moves forward.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PullBranches {
-    /// None: a fetch moves what is under `remotes/`, and makes tags.
+    /// None: a fetch moves only refs under `remotes/`, and creates tags.
     #[default]
     None,
-    /// These.
+    /// The branches with these names.
     Named(Vec<String>),
-    /// All that the remote has.
+    /// All branches of the remote.
     All,
 }
 
-/// What [`fetch`] fetches.
+/// Options of [`fetch`].
 #[derive(Clone, Default)]
 pub struct FetchOptions {
-    /// The branches to move forward here too.
+    /// The local branches to move forward.
     pub pull: PullBranches,
-    /// Whether refs under `remotes/` go whose branches are gone from the remote.
+    /// Whether refs under `remotes/` are deleted when their branches no longer exist in the remote.
     pub prune: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
@@ -50,26 +50,27 @@ impl fmt::Debug for FetchOptions {
 }
 
 impl FetchOptions {
-    /// Starts from the defaults: all branches and tags, and no branch here is moved.
+    /// Returns the defaults: all branches and tags are fetched, and no local branch moves.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets which branches are moved forward here too.
+    /// Sets the local branches to move forward.
     #[must_use]
     pub fn pull(mut self, branches: PullBranches) -> Self {
         self.pull = branches;
         self
     }
 
-    /// Sets whether refs under `remotes/` go whose branches are gone from the remote.
+    /// Sets whether refs under `remotes/` are deleted when their branches no longer exist in the
+    /// remote.
     #[must_use]
     pub fn prune(mut self, prune: bool) -> Self {
         self.prune = prune;
         self
     }
 
-    /// Sets what is called with the progress.
+    /// Sets the progress callback.
     #[must_use]
     pub fn progress(mut self, progress: OnCopy) -> Self {
         self.progress = Some(progress);
@@ -77,59 +78,59 @@ impl FetchOptions {
     }
 }
 
-/// What [`fetch`] did.
+/// The result of [`fetch`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchReport {
-    /// Commits that were not here.
+    /// Number of commits that were not here.
     pub commits: usize,
-    /// Objects that were damaged or missing here, and were replaced.
+    /// Number of damaged or missing objects that were replaced.
     pub restored: usize,
-    /// Where the remote's branches are, and its tags.
+    /// The remote-tracking refs and the tags, with their outcomes.
     pub refs: Vec<TransferredRef>,
-    /// The branches here that were to be moved forward.
+    /// The local branches to move forward, with their outcomes.
     pub branches: Vec<TransferredRef>,
-    /// What was erased in the remote and now is here.
+    /// Erasures of the remote that were applied here.
     pub erased: CarriedErasures,
 }
 
 impl FetchReport {
-    /// Returns whether a branch here was to be moved forward and has other commits.
+    /// Returns whether a local branch could not be moved forward because it has other commits.
     pub fn diverged(&self) -> bool {
         self.branches.iter().any(|at| matches!(at.status, TransferStatus::Diverged { .. }))
     }
 
-    /// Returns whether a branch or tag of the remote could not be brought.
+    /// Returns whether a branch or tag of the remote could not be fetched.
     pub fn refused(&self) -> bool {
         let mut all = self.refs.iter().chain(&self.branches);
         all.any(|at| matches!(at.status, TransferStatus::Refused { .. }))
     }
 }
 
-/// Brings the branches and tags of another repository here; with [`FetchOptions::pull`] also moves
-/// branches of this one forward.
+/// Fetches the branches and tags of another repository. With [`FetchOptions::pull`], also moves
+/// local branches forward.
 ///
 /// # Behavior
-/// - Only what is not here is read, parents first. Refs move last, each by compare-and-swap; a
-///   fetch that was cut short continues where it was.
-/// - `remotes/REMOTE/BRANCH` follows the branch of the remote, wherever it went. Tags are made,
-///   never moved.
-/// - A branch here is made or moved forward, or stays where it is: ahead, or diverged, for
-///   `merge remotes/REMOTE/BRANCH`.
-/// - Commits that are found damaged here are replaced. Of branches without new commits, so is what of
-///   the newest 1,024 is damaged or missing.
-/// - A branch that cannot be brought, since its name is too long or its history is damaged, is
-///   refused and stops no other.
-/// - All refs of one call are one operation, which one undo of such a branch reverts.
-/// - What was erased there is erased here too, once the refs have moved: in the same messages, with
-///   the same edits. Bytes that other messages here have stay, and the erasure waits for
+/// - Reads only missing objects, parents first. Refs move last, each by compare-and-swap. Fetching
+///   again continues an interrupted fetch.
+/// - `remotes/REMOTE/BRANCH` follows the branch of the remote, even to an unrelated commit. Tags
+///   are created, never moved.
+/// - A local branch is created or moved forward, or stays if it is ahead or has diverged; `merge
+///   remotes/REMOTE/BRANCH` merges a diverged one.
+/// - Commits that are found damaged here are replaced. For branches without new commits, damaged
+///   and missing objects of the newest 1,024 commits are replaced too.
+/// - A branch that cannot be fetched, because its name is too long or its history is damaged, is
+///   refused without affecting the others.
+/// - All ref moves of a call are one operation, which is reverted by one undo of such a branch.
+/// - Erasures of the remote are applied here once the refs have moved, to the same messages and
+///   with the same edits. Bytes that other local messages share stay, and the erasure waits for
 ///   confirmation. A message that was erased here does not get its bytes back.
-/// - Approvals, policies, decisions, effects and pins of the remote stay there.
+/// - Approvals, policies, decisions, effects and pins of the remote are not fetched.
 ///
 /// # Errors
-/// [`Error::UnknownBranch`] when the remote has no branch that is to be pulled; [`Error::Damaged`]
-/// when something that a branch leads to is damaged or missing there; [`Error::KeptMoving`] when
-/// others keep moving refs here; those of both stores. Objects may be here then to which no ref
-/// leads.
+/// [`Error::UnknownBranch`] when the remote lacks a branch to pull; [`Error::Damaged`] when an
+/// object that a branch leads to is damaged or missing there; [`Error::KeptMoving`] when others
+/// keep moving refs here; those of both stores. Objects may have been stored then that no ref leads
+/// to.
 pub async fn fetch(
     to: &Repo,
     from: &Repo,
@@ -149,12 +150,12 @@ pub async fn fetch(
     Ok(report(transfer(&mut carrier, to, options.progress.as_ref(), plan).await?))
 }
 
-/// As [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
+/// Like [`fetch`], from a bundle. The bundle is read twice: nothing is written before all of it was
 /// checked.
 ///
 /// # Errors
-/// As [`fetch`], and [`Error::Bundle`] when it is no whole bundle, or commits that it continues
-/// are not here.
+/// Those of [`fetch`], and [`Error::Bundle`] when the bundle is incomplete, or prerequisites are
+/// missing.
 pub async fn fetch_bundle(
     to: &Repo,
     from: impl Read + Seek,
@@ -191,13 +192,13 @@ fn verb(options: &FetchOptions) -> &'static str {
     }
 }
 
-/// The branches and tags here that are to be made or moved forward.
+/// Returns the local branches and tags to create or move forward.
 fn made(planned: &[PlannedRef]) -> impl Iterator<Item = &RefName> {
     let names = planned.iter().map(|planned| &planned.name);
     names.filter(|name| name.branch_name().is_some() || name.tag_name().is_some())
 }
 
-/// The refs that are to be made or moved here.
+/// Plans the refs to create or move.
 async fn planned(
     to: &Repo,
     remote: &str,

@@ -1,12 +1,12 @@
-//! Which commits another repository lacks, found with few questions.
+//! Negotiation: finds the commits that another repository lacks, with few requests.
 //!
-//! A repository that holds a commit to which a ref leads holds all that the commit leads to. So along
-//! first parents the commits that are missing come first and those that are there follow, and where the
-//! one ends is found by steps that double and then by narrowing down: O(log n) questions for n commits.
+//! A repository with a commit that a ref leads to has all ancestors of it. So along first parents,
+//! the missing commits come first and the present ones follow. The border is found by probing at
+//! doubling distances and then narrowing down: O(log n) requests for n commits.
 //!
-//! A commit that is there and to which no ref leads proves nothing: it may be garbage whose ancestors
-//! were collected first. So where the missing ones end, the receiver's history is read, from its refs
-//! until it meets that commit, or else from that commit to its roots.
+//! A commit that is present but that no ref leads to proves nothing: it may be garbage whose
+//! ancestors were deleted first. So behind the missing commits, the history of the receiver is
+//! read, from its refs until it reaches the present commit, or else from that commit to its roots.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -18,38 +18,38 @@ use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::upkeep::restore::readable_commits;
 
-/// Commits asked for in one page of a walk.
+/// Number of commits in a page of a walk, at first and at most.
 const PAGES: [usize; 2] = [32, 4096];
-/// Lines that are walked together.
+/// Number of lines that are walked together.
 const LINES: usize = 64;
-/// Ids in one question.
+/// Maximum number of ids in one request.
 const IDS: usize = 512;
-/// Commits of a line that are asked for together when the end of what is missing is narrowed down.
+/// Number of commits of a line in one request while the border is narrowed down.
 const NARROW: usize = 15;
 
-/// Who says what is there.
+/// The source of information about present commits.
 pub(crate) enum Receiver<'a> {
     /// A repository.
     Repo(&'a Repo),
-    /// A holder of given commits, and of all that they lead to in the source.
+    /// A receiver that has given commits, and all their ancestors in the source.
     Has(Option<CommitGraph>),
 }
 
-/// What a repository lacks.
+/// The commits that a repository lacks.
 pub(crate) struct MissingCommits {
     /// The commits, parents first.
     pub(crate) order: Vec<CommitId>,
-    /// The commits that these link to and that are there.
+    /// The commits that these link to and that are present.
     pub(crate) boundary: Vec<CommitId>,
-    /// Commits of the receiver that are damaged; they count as missing.
+    /// Damaged commits of the receiver; they count as missing.
     pub(crate) damaged: Vec<CommitId>,
 }
 
 /// Finds the commits that `heads` lead to and that a receiver lacks. `has` names commits that it is
-/// known to hold.
+/// known to have.
 ///
 /// # Errors
-/// [`Error::Damaged`] when something that the heads lead to is damaged or missing; those of the
+/// [`Error::Damaged`] when an object that the heads lead to is damaged or missing; those of the
 /// stores.
 pub(crate) async fn lacking_commits(
     from: &Repo,
@@ -79,12 +79,12 @@ pub(crate) async fn lacking_commits(
 struct Negotiation<'a> {
     from: &'a Repo,
     receiver: Receiver<'a>,
-    /// What the receiver was said to have from the beginning.
+    /// The commits that the receiver has according to the caller.
     given: Vec<CommitId>,
     has: HashSet<CommitId>,
     lacks: HashSet<CommitId>,
     damaged: Vec<CommitId>,
-    /// What is missing, and the commits that it links to.
+    /// The missing commits, and the commits that they link to.
     graph: CommitGraph,
 }
 
@@ -92,24 +92,24 @@ struct Negotiation<'a> {
 struct Walked {
     id: CommitId,
     parent: Option<CommitId>,
-    /// What it links to besides its first parent.
+    /// Its links except the first parent.
     others: Vec<CommitId>,
 }
 
-/// First parents from a commit on, as far as they were read.
+/// First parents from a commit on, as far as they have been read.
 struct Line {
     walked: Vec<Walked>,
     next: Option<CommitId>,
     limit: usize,
-    /// How many of them, from the head on, are known to be missing.
+    /// Number of commits, from the head on, that are known to be missing.
     lacking: usize,
-    /// The first that is known to be there.
+    /// The index of the first commit that is known to be present.
     there: Option<usize>,
-    /// The place that is asked for next, counted from 1: a power of two.
+    /// The next distance to probe, counted from 1: a power of two.
     probe: usize,
-    /// The places that are asked for now, in order.
+    /// The indices in the current request, ascending.
     probes: Vec<usize>,
-    /// Whether it met something that is there.
+    /// Whether the line reached a present commit.
     met: bool,
 }
 
@@ -127,7 +127,7 @@ impl Line {
         }
     }
 
-    /// The places between what is missing and what is there.
+    /// Returns the indices between the missing and the present commits.
     fn undecided(&self) -> std::ops::Range<usize> {
         self.lacking..self.there.unwrap_or(self.walked.len())
     }
@@ -136,8 +136,8 @@ impl Line {
         self.probes.iter().filter_map(|place| self.walked.get(*place)).map(|walked| walked.id)
     }
 
-    /// Chooses the places to ask for after a page: those at doubling distances from the head, and
-    /// all when the line is at its end and few are left.
+    /// Chooses the indices to probe after a page: those at doubling distances from the head, and
+    /// all of them if the line is complete and only few are undecided.
     fn probe(&mut self) {
         self.probes.clear();
         if self.next.is_none() && self.undecided().len() <= NARROW {
@@ -150,8 +150,8 @@ impl Line {
         }
     }
 
-    /// Chooses places between what is missing and what is there; the last of them too, since all
-    /// are missing when that one is.
+    /// Chooses indices between the missing and the present commits. Always includes the last one:
+    /// if it is missing, all are.
     fn narrow(&mut self) {
         let open = self.undecided();
         let step = open.len().div_ceil(NARROW).max(1);
@@ -163,8 +163,8 @@ impl Line {
     }
 }
 
-/// Returns the commits that are missing among all that some commits lead to, which are stored
-/// themselves; none where refs lead to these.
+/// Returns the missing ancestors of stored commits. Commits that refs lead to are complete and not
+/// examined.
 pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<CommitId>> {
     let (store, name) = (repo.store().as_ref(), repo.name());
     let mut ids = ids.to_vec();
@@ -178,7 +178,7 @@ pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Comm
             ids.retain(|id| *id != head);
         }
     }
-    // A page of each in turn: what is looked for is near one of them as a rule.
+    // One page of each in turn, because the commits are usually near one of the refs.
     while let Some(mut reading) = readings.pop_front() {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -188,7 +188,7 @@ pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Comm
             readings.push_back(reading);
         }
     }
-    // Damage of what refs lead to is not theirs.
+    // Only damage in the ancestors of the given commits counts.
     reached.damage.clear();
     for id in ids {
         reached.add(store, name, id).await?;
@@ -198,7 +198,7 @@ pub(crate) async fn incomplete(repo: &Repo, ids: &[CommitId]) -> Result<Vec<Comm
 }
 
 impl Negotiation<'_> {
-    /// Adds what is missing behind the commits that were found to be there and that no ref leads to.
+    /// Adds missing ancestors of present commits that no ref leads to.
     async fn complete(&mut self, to: &Repo, heads: &[CommitId]) -> Result<()> {
         let known: HashSet<CommitId> = self.given.iter().copied().collect();
         let mut ends = self.graph.boundary();
@@ -213,7 +213,7 @@ impl Negotiation<'_> {
         }
         self.has.retain(|id| !lost.contains(id));
         self.lacks.extend(&lost);
-        // What else is there was read just now, or is asked for again.
+        // All other present commits were just read, or are requested again.
         self.run(&lost.into_iter().collect::<Vec<_>>()).await
     }
 
@@ -224,7 +224,7 @@ impl Negotiation<'_> {
             }
         }
         let mut open = heads.to_vec();
-        // A few heads are asked for together with what they lead to.
+        // A small number of heads is requested together with their ancestors.
         let mut ask_first = heads.len() > LINES;
         loop {
             let mut seen = HashSet::new();
@@ -244,10 +244,10 @@ impl Negotiation<'_> {
         }
     }
 
-    /// Walks lines side by side until each meets something that is there, or its root.
+    /// Walks lines side by side until each reaches a present commit or its root.
     async fn lines(&mut self, heads: &[CommitId], found: &mut Vec<CommitId>) -> Result<()> {
         let mut lines: Vec<Line> = heads.iter().copied().map(Line::new).collect();
-        // Lines that join are walked once.
+        // Where lines join, only one of them continues.
         let mut walked = HashSet::new();
         while lines.iter().any(Line::is_open) {
             let mut questions = Vec::new();
@@ -278,7 +278,7 @@ impl Negotiation<'_> {
         for line in lines {
             for walked in line.walked.into_iter().take(line.lacking) {
                 if self.graph.knows(walked.id) {
-                    // Another of these lines came here first.
+                    // Another line was here first.
                     break;
                 }
                 found.extend(walked.others.iter().copied());
@@ -288,7 +288,7 @@ impl Negotiation<'_> {
         Ok(())
     }
 
-    /// Reads the next page of a line, up to what is known already.
+    /// Reads the next page of a line, up to a commit that is already decided.
     async fn read(&self, line: &mut Line, walked: &mut HashSet<CommitId>) -> Result<()> {
         let Some(head) = line.next.take() else { return Ok(()) };
         let (store, name) = (self.from.store().as_ref(), self.from.name());
@@ -311,7 +311,7 @@ impl Negotiation<'_> {
                 return Ok(());
             }
             if self.graph.knows(commit.id()) {
-                // It is missing, so what continues it is missing too.
+                // That commit is missing, so all its descendants are missing too.
                 line.lacking = line.walked.len();
                 return Ok(());
             }
@@ -344,9 +344,9 @@ impl Negotiation<'_> {
         closure || self.has.contains(&id)
     }
 
-    /// Whether nothing has to be asked about a line after a page, as far as it was read. Where the
-    /// receiver has given commits, what comes before one of these is missing; a
-    /// line that ends elsewhere, or is long, takes all that these commits lead to.
+    /// Returns whether a line needs no request after a page. If the receiver consists of given
+    /// commits, the commits before one of them are missing; their ancestors are loaded only for a
+    /// line that ends elsewhere or is long.
     fn is_clear(&self, line: &mut Line) -> bool {
         if matches!(self.receiver, Receiver::Repo(_)) {
             return false;
@@ -357,7 +357,7 @@ impl Negotiation<'_> {
         line.met || (line.next.is_some() && line.walked.len() < PAGES[1])
     }
 
-    /// Takes in what was answered about a line.
+    /// Records the answers about a line.
     fn learn(&self, line: &mut Line) {
         for place in std::mem::take(&mut line.probes) {
             let Some(id) = line.walked.get(place).map(|walked| walked.id) else { continue };
@@ -369,7 +369,7 @@ impl Negotiation<'_> {
         }
     }
 
-    /// Asks the receiver which of some commits it holds.
+    /// Requests which of some commits the receiver has.
     async fn ask(&mut self, ids: &[CommitId]) -> Result<()> {
         let mut seen = HashSet::new();
         let new: Vec<CommitId> = ids

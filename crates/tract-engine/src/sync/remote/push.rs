@@ -1,4 +1,4 @@
-//! Push: branches of this repository into another.
+//! Push: sends branches of this repository to another one.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::CarriedErasures;
 
-/// What [`push`] pushes.
+/// Options of [`push`].
 #[derive(Clone, Default)]
 pub struct PushOptions {
-    /// The branches; those of [`all`](Self::all), or the current one, when empty.
+    /// The branches; if empty, all of them with [`all`](Self::all), else the current one.
     pub branches: Vec<String>,
-    /// Every branch, and every tag.
+    /// Whether to push all branches and all tags.
     pub all: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
@@ -34,26 +34,26 @@ impl fmt::Debug for PushOptions {
 }
 
 impl PushOptions {
-    /// Starts from the defaults: the branch that `HEAD` names.
+    /// Returns the defaults: pushes the branch that `HEAD` names.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Chooses branches.
+    /// Sets the branches.
     #[must_use]
     pub fn branches(mut self, branches: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.branches = branches.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets whether every branch and every tag is pushed.
+    /// Sets whether all branches and all tags are pushed.
     #[must_use]
     pub fn all(mut self, all: bool) -> Self {
         self.all = all;
         self
     }
 
-    /// Sets what is called with the progress.
+    /// Sets the progress callback.
     #[must_use]
     pub fn progress(mut self, progress: OnCopy) -> Self {
         self.progress = Some(progress);
@@ -61,56 +61,56 @@ impl PushOptions {
     }
 }
 
-/// What [`push`] did.
+/// The result of [`push`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Commits that the remote lacked.
+    /// Number of commits that the remote lacked.
     pub commits: usize,
-    /// Objects of the remote that were damaged or missing, and were replaced.
+    /// Number of damaged or missing objects of the remote that were replaced.
     pub restored: usize,
-    /// The branches and tags, by their names in the remote.
+    /// The branches and tags, by their names in the remote, with their outcomes.
     pub refs: Vec<TransferredRef>,
-    /// What was erased here and now is in the remote.
+    /// Erasures of this repository that were applied to the remote.
     pub erased: CarriedErasures,
 }
 
 impl PushReport {
-    /// Returns whether a branch or tag points elsewhere in the remote and was left alone.
+    /// Returns whether a branch or tag points elsewhere in the remote and was not changed.
     pub fn diverged(&self) -> bool {
         self.refs
             .iter()
             .any(|at| matches!(at.status, TransferStatus::Diverged { .. } | TransferStatus::Ahead))
     }
 
-    /// Returns whether a branch or tag could not be brought.
+    /// Returns whether a branch or tag could not be pushed.
     pub fn refused(&self) -> bool {
         self.refs.iter().any(|at| matches!(at.status, TransferStatus::Refused { .. }))
     }
 }
 
-/// Brings branches into another repository, and notes under `remotes/` where they are there.
+/// Pushes branches to another repository, and updates their refs under `remotes/`.
 ///
 /// # Behavior
-/// - Only what the other repository lacks is read and sent, parents first. Refs move last, each by
-///   compare-and-swap; a push that was cut short continues where it was.
-/// - A branch is made when it is absent, forwarded when the new head descends from its own, else
-///   left alone and said to be diverged, or ahead when it has all of this one. Tags are made, never
-///   moved. The document of an import goes with its branch, and the signature of a tag with the tag,
-///   where there is none.
-/// - `HEAD` follows when it names a branch without commits.
-/// - Commits that are found damaged there are replaced. Of branches without new commits, so is what
-///   of the newest 1,024 is damaged or missing.
-/// - A branch that cannot be brought, since its name is too long or its history is damaged, is
-///   refused and stops no other.
-/// - What was erased here is erased there too, once the push is accepted: in the same messages, with
-///   the same edits. Bytes that other messages there have stay, and the erasure waits for
-///   confirmation there. A message that was erased there does not get its bytes back.
-/// - Approvals, policies, decisions, effects and pins stay here.
+/// - Reads and sends only missing objects, parents first. Refs move last, each by compare-and-swap.
+///   Pushing again continues an interrupted push.
+/// - A branch is created if absent, moved forward if the new head descends from its own, and
+///   otherwise left alone and reported as diverged, or as ahead if it contains all commits of the
+///   pushed one. Tags are created, never moved. The document of an import is pushed with its
+///   branch, and the signature of a tag with the tag, unless the remote has one.
+/// - `HEAD` of the remote is set if it names a branch without commits.
+/// - Commits that are found damaged in the remote are replaced. For branches without new commits,
+///   damaged and missing objects of the newest 1,024 commits are replaced too.
+/// - A branch that cannot be pushed, because its name is too long or its history is damaged, is
+///   refused without affecting the others.
+/// - Erasures of this repository are applied to the remote once the push is accepted, to the same
+///   messages and with the same edits. Bytes that other messages there share stay, and the erasure
+///   waits for confirmation there. A message that was erased there does not get its bytes back.
+/// - Approvals, policies, decisions, effects and pins are not pushed.
 ///
 /// # Errors
-/// [`Error::UnknownBranch`]; [`Error::Damaged`] when something that a branch leads to is damaged or
+/// [`Error::UnknownBranch`]; [`Error::Damaged`] when an object that a branch leads to is damaged or
 /// missing; [`Error::KeptMoving`] when others keep moving refs of the remote; those of both stores.
-/// The remote may have objects then to which no ref leads.
+/// The remote may have objects then that no ref leads to.
 pub async fn push(
     from: &Repo,
     to: &Repo,
@@ -133,7 +133,7 @@ pub async fn push(
     Ok(PushReport { commits, restored, refs, erased })
 }
 
-/// The refs that are to be made or moved in the remote.
+/// Plans the refs to create or move in the remote.
 async fn planned(from: &Repo, options: &PushOptions) -> Result<Vec<PlannedRef>> {
     let (store, name) = (from.store().as_ref(), from.name());
     let mut branches: Vec<RefName> =
@@ -174,7 +174,7 @@ async fn planned(from: &Repo, options: &PushOptions) -> Result<Vec<PlannedRef>> 
     Ok(planned)
 }
 
-/// The documents that go where branches and tags go.
+/// Returns the documents that accompany branches and tags.
 pub(super) async fn companions(from: &Repo, refs: &[RefName]) -> Result<Vec<PlannedRef>> {
     let names: Vec<RefName> = refs.iter().filter_map(RefName::companion).collect();
     let found = from.store().refs(from.name(), &names).await?;
@@ -185,15 +185,15 @@ pub(super) async fn companions(from: &Repo, refs: &[RefName]) -> Result<Vec<Plan
         .collect())
 }
 
-/// Notes where the branches of a remote are now. The push is done, so a note that cannot be written
-/// is not its failure: the next fetch writes it.
+/// Updates the refs under `remotes/`. The push is already done, so a failure here is not reported:
+/// the next fetch updates them.
 async fn note(from: &Repo, remote: &str, refs: &[TransferredRef]) -> Result<()> {
     let mut seen = Vec::new();
     for at in refs {
         let (Some(branch), Some(to)) = (at.name.branch_name(), &at.to) else { continue };
         let target = match &at.status {
             TransferStatus::Created | TransferStatus::Forwarded | TransferStatus::Unchanged => to,
-            // What they have may not be stored here; a fetch brings it.
+            // The commits of the remote may not be stored here; a fetch brings them.
             TransferStatus::Ahead
             | TransferStatus::Refused { .. }
             | TransferStatus::Moved

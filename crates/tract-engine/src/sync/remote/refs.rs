@@ -1,5 +1,4 @@
-//! Refs that follow objects from one repository to another: the last thing that moves, each by
-//! compare-and-swap.
+//! Moves refs after their objects were transferred, each by compare-and-swap.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,35 +12,35 @@ use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::WRITE_REFS;
 use crate::write::txn::{Txn, WriteOptions};
 
-/// What became of a ref that was fetched, pulled or pushed.
+/// The outcome for a fetched, pulled or pushed ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferStatus {
-    /// It was not there.
+    /// It was created.
     Created,
-    /// Its new head descends from the one it had.
+    /// It was moved to a descendant of its previous head.
     Forwarded,
-    /// It says where a branch of a remote was last seen, and the branch went elsewhere.
+    /// A remote-tracking ref that was moved to an unrelated commit, like the branch of the remote.
     Moved,
-    /// It pointed there already.
+    /// It already pointed to the same target.
     Unchanged,
-    /// A branch that has all of the other one, and more; it stays.
+    /// A branch that contains all commits of the other one, and more; it was not changed.
     Ahead,
-    /// It points elsewhere, and stays there.
+    /// It points elsewhere, and was not changed.
     Diverged {
-        /// Where it points.
+        /// Its target.
         found: RefTarget,
     },
-    /// The branch is gone from the remote, and so is this.
+    /// The branch no longer exists in the remote, so its remote-tracking ref was deleted.
     Deleted,
-    /// It cannot be brought; others can.
+    /// It cannot be transferred; others can.
     Refused {
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
 
 impl TransferStatus {
-    /// Returns the word for it.
+    /// Returns the display name.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -63,33 +62,33 @@ impl TransferStatus {
     }
 }
 
-/// A ref that was fetched, pulled or pushed.
+/// A fetched, pulled or pushed ref, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferredRef {
-    /// Its name where it was to be moved.
+    /// Its name in the repository where it was to be moved.
     pub name: RefName,
-    /// Where it was to point; `None` when it was to go.
+    /// The requested target; `None` if it was to be deleted.
     pub to: Option<RefTarget>,
-    /// What became of it.
+    /// The outcome.
     pub status: TransferStatus,
 }
 
-/// When a ref may move.
+/// The rule that decides whether a ref may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefRule {
-    /// A branch: forward only.
+    /// A branch: moves forward only.
     Forward,
-    /// It follows, wherever it is to point.
+    /// A remote-tracking ref: follows to any commit.
     Follow,
-    /// A tag: made, never moved.
+    /// A tag: created, never moved.
     Make,
-    /// A document, made where there is none; another one is none of this operation's business.
+    /// A document: created if absent. An existing one is left alone and not reported.
     MakeQuietly,
-    /// `HEAD`: it follows when it names a branch without commits.
+    /// `HEAD`: set if it names a branch without commits.
     Begin,
 }
 
-/// A ref that is to be moved.
+/// A ref to move.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedRef {
     pub(crate) name: RefName,
@@ -103,18 +102,19 @@ impl PlannedRef {
     }
 }
 
-/// Makes `HEAD` name a branch, where it names one without commits.
+/// Plans to set `HEAD` to a branch, if it names one without commits.
 pub(crate) fn begin_at(branch: &RefName) -> PlannedRef {
     PlannedRef::new(RefName::head(), RefTarget::Ref(branch.clone()), RefRule::Begin)
 }
 
-/// Commits asked for in one page of a walk.
+/// Number of commits in a page of a walk, at first and at most.
 const PAGES: [usize; 2] = [32, 4096];
 
-/// Moves refs where the carrier brought their objects; `judge` holds the histories of both sides,
-/// as far as they are related. `documents` are blobs that refs point to and that are not stored yet.
+/// Moves refs after the carrier has copied their objects. `judge` has the histories of both sides,
+/// as far as they are related. `documents` are blobs that refs point to and that are not stored
+/// yet.
 ///
-/// A write that is lost to another writer is planned again on what is there then.
+/// If another writer moves one of the refs first, the write is planned again from the new state.
 pub(crate) async fn move_refs(
     carrier: &ObjectCopier<'_>,
     judge: &Repo,
@@ -122,7 +122,7 @@ pub(crate) async fn move_refs(
     documents: &HashMap<BlobId, Blob>,
 ) -> Result<Vec<TransferredRef>> {
     let mut moved = Vec::with_capacity(planned.len());
-    // Branches and tags that stay another's, and with them their documents.
+    // Branches and tags that were not changed, so that their documents are not changed either.
     let mut kept = HashSet::new();
     for group in planned.chunks(WRITE_REFS) {
         let mut races = carrier.to.races();
@@ -141,7 +141,7 @@ pub(crate) async fn move_refs(
     Ok(moved)
 }
 
-/// Tries once; `None` when another writer moved one of the refs meanwhile.
+/// Makes one attempt. Returns `None` if another writer moved one of the refs in the meantime.
 async fn once(
     carrier: &ObjectCopier<'_>,
     judge: &Repo,
@@ -188,7 +188,7 @@ async fn once(
     }
 }
 
-/// Decides what becomes of a ref that points to `at`.
+/// Decides the outcome for a ref that points to `at`.
 async fn status(
     repo: &Repo,
     judge: &Repo,
@@ -234,7 +234,7 @@ async fn status(
     })
 }
 
-/// Whether one commit is an ancestor of another; one that is not stored here is none of any.
+/// Returns whether `at` is an ancestor of `of`; `false` if one of them is not stored.
 async fn is_behind(judge: &Repo, at: CommitId, of: CommitId) -> Result<bool> {
     let ids = [at, of];
     let found = judge.store().commits(judge.name(), &ids).await?;
@@ -244,8 +244,8 @@ async fn is_behind(judge: &Repo, at: CommitId, of: CommitId) -> Result<bool> {
     descends(judge, of, at).await
 }
 
-/// Whether the head of a branch that is not known here has another one among its ancestors. What is
-/// known here is not read there.
+/// Returns whether `at`, the head of a branch that is not stored here, has `behind` among its
+/// ancestors. Histories that are stored here are not read there.
 async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> Result<bool> {
     let (mut open, mut seen) = (VecDeque::from([(at, PAGES[0])]), HashSet::new());
     while let Some((head, limit)) = open.pop_front() {

@@ -1,4 +1,4 @@
-//! The remotes of a repository: names and urls, in one document.
+//! The remotes of a repository: their names and URLs, stored in one document.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,23 @@ use crate::repo::batch::{apply_and_tell, require_done};
 use crate::repo::error::{Error, Result};
 use crate::write::txn::ref_edit;
 
-/// The document that has them.
+/// The ref of the document.
 const DOCUMENT: &str = "config/remotes";
 
-/// Another store, by a name.
+/// A remote: another store, by a local name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Its name here.
+    /// Its local name.
     pub name: String,
-    /// The url of the store, or `bundle:PATH`. It may hold a password: do not print it as it is.
+    /// The URL of the store, or `bundle:PATH`. It may contain a password: do not print it
+    /// unchanged.
     pub url: String,
-    /// The repository in that store; the name of this one when absent.
+    /// The repository in that store; the same name as this one if absent.
     pub repo: Option<String>,
 }
 
 impl Remote {
-    /// Names a url.
+    /// Creates a remote.
     pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self { name: name.into(), url: url.into(), repo: None }
     }
@@ -37,7 +38,7 @@ impl Remote {
         self
     }
 
-    /// Returns the file, when it is a bundle.
+    /// Returns the path if the remote is a bundle.
     pub fn bundle(&self) -> Option<&str> {
         self.url.strip_prefix("bundle:")
     }
@@ -56,7 +57,7 @@ impl Repo {
     /// Lists the remotes, sorted by name.
     ///
     /// # Errors
-    /// [`Error::Damaged`] when the document that has them is no such document.
+    /// [`Error::Damaged`] when the document of the remotes is invalid.
     pub async fn remotes(&self) -> Result<Vec<Remote>> {
         let (_, entries) = self.remote_entries().await?;
         Ok(entries
@@ -65,11 +66,11 @@ impl Repo {
             .collect())
     }
 
-    /// Finds a remote by its name; without one `origin`, or else the only one.
+    /// Returns the remote with a name; without a name `origin`, or else the only one.
     ///
     /// # Errors
-    /// [`Error::UnknownRemote`] when there is none of this name, or no name is given and there is
-    /// more than one, or none.
+    /// [`Error::UnknownRemote`] when there is no such remote, or when no name is given and there is
+    /// not exactly one.
     pub async fn remote(&self, name: Option<&str>) -> Result<Remote> {
         let mut remotes = self.remotes().await?;
         let wanted = name.unwrap_or("origin");
@@ -97,7 +98,7 @@ impl Repo {
         self.write_remotes("remote add", at, &entries, Vec::new()).await
     }
 
-    /// Removes a remote, with all refs that say where its branches were last seen.
+    /// Removes a remote, with its remote-tracking refs.
     ///
     /// # Errors
     /// [`Error::UnknownRemote`].

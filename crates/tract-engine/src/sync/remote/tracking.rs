@@ -1,4 +1,4 @@
-//! How far branches are from where remotes have them.
+//! Compares branches with their last known state in remotes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,27 +8,27 @@ use tract_core::{CommitId, ObjectId, RefName};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
-/// How many commits one head has that another has not, and the other way round.
+/// The number of commits that only one of two heads leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AheadBehind {
-    /// Commits that only the first has.
+    /// Number of commits that only the first head leads to.
     pub ahead: usize,
-    /// Commits that only the second has.
+    /// Number of commits that only the second head leads to.
     pub behind: usize,
 }
 
-/// Where a remote has a branch.
+/// The last known state of a branch in a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracking {
     /// The remote.
     pub remote: String,
-    /// Where the branch was there when it was last fetched or pushed.
+    /// The head of the branch when it was last fetched or pushed.
     pub head: CommitId,
-    /// How far the branch here is from that.
+    /// The difference between the local branch and that head.
     pub counts: AheadBehind,
 }
 
-/// Commits asked for in one page of a walk: few at first, since heads are near each other as a rule.
+/// Number of commits in a page of a walk: few at first, because heads are usually near each other.
 const PAGES: [usize; 2] = [32, 4096];
 
 const OURS: u8 = 1;
@@ -36,11 +36,11 @@ const THEIRS: u8 = 2;
 const BOTH: u8 = OURS | THEIRS;
 
 impl Repo {
-    /// Lists where remotes have a branch, by the refs under `remotes/`, sorted by remote. Nothing is
-    /// asked of the remotes.
+    /// Returns the last known state of a branch in each remote, from the refs under `remotes/`,
+    /// sorted by remote. The remotes are not contacted.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub async fn tracking(&self, branch: &RefName) -> Result<Vec<Tracking>> {
         let Some(name) = branch.branch_name() else { return Ok(Vec::new()) };
         let seen = self.remote_branches().await?;
@@ -54,10 +54,11 @@ impl Repo {
         Ok(found)
     }
 
-    /// Lists where remotes have their branches, by the branch: the remote's name and the commit.
+    /// Returns the last known heads of all branches in remotes: for each branch, the remotes and
+    /// commits.
     ///
     /// # Errors
-    /// What the store says.
+    /// Those of the store.
     pub async fn remote_branches(&self) -> Result<HashMap<String, Vec<(String, CommitId)>>> {
         let mut found: HashMap<String, Vec<(String, CommitId)>> = HashMap::new();
         for (name, target) in self.store().list_refs(self.name(), "remotes/").await? {
@@ -69,13 +70,13 @@ impl Repo {
         Ok(found)
     }
 
-    /// Counts the commits that one head leads to and another does not, over all parents.
+    /// Counts the commits that only one of two heads leads to, over all parents.
     ///
-    /// Both histories are read page by page in turn until they meet. Where one of them has a merge
-    /// that the other has not, both are read to their roots.
+    /// Both histories are read page by page in turn until they meet. If one of them has a merge
+    /// that the other lacks, both are read to their roots.
     ///
     /// # Errors
-    /// [`Error::Missing`] when a commit is not stored; what the store says.
+    /// [`Error::Missing`] when a commit is not stored; those of the store.
     pub async fn ahead_behind(&self, ours: CommitId, theirs: CommitId) -> Result<AheadBehind> {
         let mut sides = Histories::default();
         if ours != theirs {
@@ -99,20 +100,20 @@ impl Repo {
     }
 }
 
-/// Two histories, as far as they were read.
+/// The read parts of two histories.
 #[derive(Default)]
 struct Histories {
-    /// Which heads lead to a commit, as far as that is known, and its parents once it was read.
+    /// For each commit, the heads known to lead to it, and its parents once it was read.
     commits: HashMap<CommitId, (u8, Option<Vec<CommitId>>)>,
-    /// Where to read on.
+    /// The commits to continue from.
     open: VecDeque<(CommitId, usize)>,
-    /// Whether a commit of one side only has several parents: then an ancestor of both may lie
-    /// behind it that the other side has not been read up to.
+    /// Whether a commit of only one side has several parents. Then a common ancestor may be behind
+    /// it that the walk from the other side has not reached yet.
     merges: bool,
 }
 
 impl Histories {
-    /// Takes in that heads lead to a commit, and to all that was read behind it.
+    /// Records that heads lead to a commit and to everything already read behind it.
     fn reach(&mut self, id: CommitId, heads: u8) {
         let mut changed = vec![(id, heads)];
         while let Some((id, heads)) = changed.pop() {
@@ -142,14 +143,14 @@ impl Histories {
         }
     }
 
-    /// Sets how much is read from a commit on.
+    /// Sets the page size of the walk from a commit.
     fn read_more(&mut self, id: CommitId, limit: usize) {
         for (_, most) in self.open.iter_mut().filter(|(at, _)| *at == id) {
             *most = limit;
         }
     }
 
-    /// Returns the commit to read on from; `None` when all is known.
+    /// Returns the commit to continue from; `None` when the result is final.
     fn next(&mut self) -> Option<(CommitId, usize)> {
         let is_unread = |id: &CommitId| {
             self.commits.get(id).filter(|(_, read)| read.is_none()).map(|(heads, _)| *heads)
@@ -159,7 +160,7 @@ impl Histories {
         if !one_sided && !self.merges {
             return None;
         }
-        // A page of a commit of both sides tells nothing new unless there are merges.
+        // Reading commits of both sides is useful only if there are merges.
         let place = match self.merges {
             true => 0,
             false => self.open.iter().position(|(id, _)| is_unread(id) != Some(BOTH))?,

@@ -1,4 +1,4 @@
-//! Commits and refs from one repository to another.
+//! Transfers commits and refs from one repository to another.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,36 +16,35 @@ use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::upkeep::restore::Replace;
 use crate::write::races::{Attempts, is_gone};
 
-/// What is to be brought from one repository to another, by the refs as they were read.
+/// The planned transfer, from the refs as they were read.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The refs to move when all that they lead to is there.
+    /// The refs to move once all their objects are there.
     pub(super) planned: Vec<PlannedRef>,
-    /// Commits that are brought besides.
+    /// Additional commits to transfer.
     pub(super) heads: Vec<CommitId>,
     /// The blobs that refs point to.
     pub(super) documents: HashMap<BlobId, Blob>,
-    /// Refs that cannot be brought, and why.
+    /// Refs that cannot be transferred, with the reason.
     pub(super) refused: Vec<TransferredRef>,
 }
 
-/// What was brought.
+/// The result of a transfer.
 pub(super) struct Transferred {
-    /// How many commits were lacking.
+    /// Number of commits that were missing.
     pub(super) commits: usize,
-    /// How many objects that were damaged or missing in the receiver were replaced.
+    /// Number of damaged or missing objects of the receiver that were replaced.
     pub(super) restored: usize,
-    /// What became of the refs.
+    /// The refs with their outcomes.
     pub(super) refs: Vec<TransferredRef>,
-    /// What was erased there, and now is here.
+    /// Erasures of the source that were applied to the receiver.
     pub(super) erased: CarriedErasures,
 }
 
-/// Brings what a plan calls for, and plans again where something of it is erased or collected
-/// meanwhile, here or there. A branch that cannot be brought is left out.
+/// Carries out a plan. If one of its objects is erased or garbage-collected on either side in the
+/// meantime, plans again. A branch that cannot be transferred is left out.
 ///
-/// `judge` is the one of the two repositories that has the histories of both, as far as they are
-/// related.
+/// `judge` is the repository that has the histories of both sides, as far as they are related.
 pub(super) async fn transfer(
     carrier: &mut ObjectCopier<'_>,
     judge: &Repo,
@@ -77,7 +76,7 @@ pub(super) async fn transfer(
     carrier.restorer.finish().await;
     let (refs, commits) = (done?, carrier.brought);
     let restored = carrier.restorer.restored;
-    // A transfer that is rejected leaves the receiver as it was.
+    // A transfer that is rejected must not change the receiver, so it applies no erasures either.
     let (from, to) = (carrier.from, carrier.to);
     let erased = match refs.iter().any(is_accepted) {
         true => arrive(to, Some(from), sent_erasures(from).await?).await?,
@@ -87,7 +86,7 @@ pub(super) async fn transfer(
     Ok(Transferred { commits, restored, refs, erased })
 }
 
-/// Brings what is lacking, and moves the refs.
+/// Transfers the missing objects, and moves the refs.
 async fn bring(
     carrier: &mut ObjectCopier<'_>,
     judge: &Repo,
@@ -95,7 +94,7 @@ async fn bring(
     plan: &Plan,
 ) -> Result<Vec<TransferredRef>> {
     let (from, to) = (carrier.from, carrier.to);
-    // What a ref of the receiver leads to, it has.
+    // The receiver has everything that its refs lead to.
     let there = to.store().list_refs(to.name(), "").await?;
     let has = there.iter().filter_map(|(_, target)| target.commit());
     let targets = plan.planned.iter().filter_map(|planned| planned.to.as_ref());
@@ -111,13 +110,14 @@ async fn bring(
     Ok(refs)
 }
 
-/// So many commits of branches that the receiver has already are compared at most, the newest of each.
+/// Maximum number of commits that are compared for branches without new commits, the newest of
+/// each.
 const COMPARED: usize = 1024;
-/// Of so many lines at most: each takes a question.
+/// Maximum number of such branches, because each takes a request.
 const COMPARED_LINES: usize = 16;
 
-/// Replaces commits of the receiver that were found to be damaged. Of the branches that bring nothing
-/// new, the newest commits are compared; all of them are by a copy, or by a verification.
+/// Replaces commits of the receiver that were found damaged, and compares the newest commits of
+/// branches without new commits. Only a copy or a verification compares all commits.
 async fn restore_near(
     carrier: &mut ObjectCopier<'_>,
     heads: &[CommitId],
@@ -137,7 +137,7 @@ async fn restore_near(
             continue;
         }
         let walk = Walk { limit, ..Walk::from(*end) };
-        // What is damaged on the sending side is reported when it is needed.
+        // Damage on the sending side is reported when the object is needed.
         let Ok(page) = store.walk(name, walk).await else { continue };
         let line: Vec<CommitId> = page.steps.iter().map(|step| step.commit.id()).collect();
         near.extend(
@@ -163,8 +163,8 @@ async fn restore_documents(carrier: &mut ObjectCopier<'_>, planned: &[PlannedRef
     carrier.restorer.blobs(&same, Replace::Lacking).await
 }
 
-/// Brings each head by itself: one that leads to something damaged takes no other with it. `error` is
-/// that of all together.
+/// Transfers each head separately, so that a head that leads to something damaged does not affect
+/// the others. `error` is the error of the joint attempt.
 async fn one_by_one(
     carrier: &mut ObjectCopier<'_>,
     judge: &Repo,
@@ -205,7 +205,7 @@ async fn one_by_one(
             Err(error) => return Err(error),
         }
     }
-    // A document goes where its branch goes, and `HEAD` begins on a branch that is there.
+    // A document is skipped with its branch, and so is a `HEAD` that names a skipped branch.
     let is_left = |planned: &PlannedRef| {
         let branch = match &planned.to {
             Some(RefTarget::Ref(branch)) => Some(branch.clone()),
@@ -219,7 +219,7 @@ async fn one_by_one(
     Ok(refs)
 }
 
-/// Returns whether the receiver has a branch or tag now as it was sent.
+/// Returns whether the receiver now has a branch or tag as it was sent.
 pub(crate) fn is_accepted(at: &TransferredRef) -> bool {
     let is_history = at.name.branch_name().is_some()
         || at.name.tag_name().is_some()
@@ -237,7 +237,7 @@ pub(crate) fn is_accepted(at: &TransferredRef) -> bool {
     is_history && is_there
 }
 
-/// Writes the rows of the turn index that branches and tags call for where many commits came.
+/// Writes the turn index rows of branches and tags if many commits were transferred.
 pub(crate) async fn index_moved(repo: &Repo, refs: &[TransferredRef], commits: usize) {
     if (commits as u64) < repo.turn_rows_every() {
         return;
