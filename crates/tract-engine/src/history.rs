@@ -1,7 +1,7 @@
 //! Reading history: walks over commits, and data computed from them.
 //!
-//! The log, diffs, blame, tool turns, cache use and reachability. Nothing here moves a ref; the only
-//! writes are the rows of the turn index, which are derived.
+//! The log, diffs, blame, tool turns, cache use and reachability. Nothing here moves a ref; the
+//! only writes are the rows of the turn index, which are derived.
 
 pub(crate) mod answer_facts;
 pub(crate) mod blame;

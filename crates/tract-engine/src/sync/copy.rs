@@ -20,7 +20,7 @@ use crate::write::txn::{Txn, WriteOptions};
 /// Progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// Number of commits that the target has by now.
+    /// Number of commits that the target has so far.
     pub commits_done: usize,
     /// Number of commits that the refs lead to.
     pub commits: usize,

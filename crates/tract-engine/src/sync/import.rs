@@ -352,7 +352,7 @@ impl Importer {
         loop {
             let mut batch = self.repo.batch(&self.operation, "import")?;
             let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
-            // The commit may have been stored before, and garbage-collected by now.
+            // The commit may have been stored before, and garbage-collected since.
             batch.requires.push(last);
             match self.lease.store(&self.operation, batch, &[last]).await {
                 Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
