@@ -1,4 +1,4 @@
-//! Caches bounded in bytes, however many handles share them.
+//! Caches bounded in bytes. Caches that share a meter share one budget.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::ids::IdMap;
 
-/// Counts the bytes that are alive, however many caches and callers share them.
+/// Counts the bytes in use across all caches and callers that share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter(Arc<AtomicU64>);
 
@@ -26,7 +26,7 @@ impl Meter {
     }
 }
 
-/// Bytes that are alive as long as this is.
+/// Keeps its bytes counted on the meter until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     meter: Meter,
@@ -34,7 +34,7 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// Counts as many bytes once more.
+    /// Charges the same number of bytes a second time.
     pub(crate) fn again(&self) -> Self {
         self.meter.charge(self.bytes())
     }
@@ -50,7 +50,7 @@ impl Drop for Charge {
     }
 }
 
-/// Drops what was used longest ago as soon as its meter shows more than the limit; the newest
+/// A cache that evicts the least recently used entries once its meter exceeds the limit. The newest
 /// entry always stays.
 #[derive(Debug)]
 pub(crate) struct Lru<K, V> {
@@ -62,7 +62,7 @@ pub(crate) struct Lru<K, V> {
 #[derive(Debug)]
 struct LruMap<K, V> {
     entries: IdMap<K, Entry<V>>,
-    /// Keys by the time of their use, oldest first; of a key only the newest time counts.
+    /// Keys with the time of each use, oldest first. Only the newest use of a key counts.
     uses: VecDeque<(u64, K)>,
     clock: u64,
 }
@@ -75,7 +75,7 @@ struct Entry<V> {
 }
 
 impl<K: Copy + Eq + Hash, V> LruMap<K, V> {
-    /// Notes that an entry is used now.
+    /// Marks an entry as just used.
     fn use_now(&mut self, key: K) -> Option<&Entry<V>> {
         let used_at = self.clock + 1;
         self.entries.get_mut(&key)?.used_at = used_at;
@@ -93,8 +93,8 @@ impl<K: Copy + Eq + Hash, V> LruMap<K, V> {
     fn note(&mut self, used_at: u64, key: K) {
         self.clock = used_at;
         self.uses.push_back((used_at, key));
-        // Each read notes a use, and only the newest of a key counts: without this the list would
-        // grow with the reads and not with the entries.
+        // Every read appends a use, and only the newest use of a key counts. Without this cleanup
+        // the queue would grow with the number of reads instead of the number of entries.
         if self.uses.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
             self.uses.retain(|(at, key)| entries.get(key).is_some_and(|e| e.used_at == *at));
@@ -109,7 +109,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruMap<K, V>> {
-        // Entries are replaced whole, so a panic elsewhere leaves nothing half done.
+        // Entries are replaced as a whole, so a poisoned lock still guards consistent data.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,14 +117,14 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         self.lock().use_now(*key).map(|entry| entry.value.clone())
     }
 
-    /// Keeps a value that takes `bytes`; 0 when the value counts its bytes itself.
+    /// Caches a value of `bytes` bytes. Pass 0 if the value charges its own memory.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) {
         self.put_all([(key, value, bytes)]);
     }
 
-    /// Keeps values, each with the bytes that it takes.
+    /// Caches values, each with its size in bytes.
     pub(crate) fn put_all(&self, values: impl IntoIterator<Item = (K, V, usize)>) {
-        // What is dropped may be large, so it is dropped after the lock is released.
+        // Replaced values may be large, so they are dropped after the lock is released.
         let mut dropped = Vec::new();
         let mut kept = self.lock();
         for (key, value, bytes) in values {
@@ -135,8 +135,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         }
         drop(kept);
         drop(dropped);
-        // One at a time, each dropped after the lock is released. Entries that readers still hold
-        // stay on the meter, so this may empty the cache; it stops at the newest entry.
+        // Evict one entry at a time and drop it outside of the lock. The meter also counts entries
+        // that readers still hold, so this may evict everything but the newest entry.
         while self.meter.bytes() > self.limit_bytes {
             let Some(_oldest) = self.pop_oldest() else { break };
         }

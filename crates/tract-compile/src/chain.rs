@@ -1,4 +1,4 @@
-//! From a head back to where something is known: a cached line, a snapshot, or the root.
+//! Walks from a head back to the nearest known state: a cached one, a snapshot, or the root.
 
 use std::sync::Arc;
 
@@ -13,9 +13,11 @@ use crate::snapshot;
 use crate::state::State;
 use crate::view::Row;
 
-/// The rows that a snapshot and those before it hold apart, the newest word on each slot.
+/// The rows stored in the separate part of a snapshot and its predecessors; the newest entry for a
+/// slot wins.
 pub(crate) type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 
+/// A known state and the commits that follow it, oldest first.
 /// A known state and the commits that follow it, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
@@ -24,23 +26,24 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Takes the commits newest first.
+    /// Builds a chain from commits in newest-first order.
     fn backwards(base: Arc<State>, mut steps: Vec<(Commit, Option<LocationHint>)>) -> Self {
         steps.reverse();
         Self { base, steps }
     }
 }
 
-/// The first page is small: most often something is known a few commits back.
+/// The first page is small because a known state is usually only a few commits back.
 const FIRST_PAGE: usize = 64;
 const PAGE: usize = 4096;
 
 impl ObjectReader {
-    /// Finds the nearest known state before a head. With `whole`, one that lacks no rows.
+    /// Finds the nearest known state at or before a head. With `whole`, partial states do not
+    /// count.
     pub(crate) async fn chain(&self, head: CommitId, whole: bool) -> Result<Chain> {
         let mut steps = Vec::new();
         let mut at = head;
-        // What was just written is followed in memory.
+        // Commits that were just written are followed in the cache, without reading the store.
         loop {
             if let Some(base) = self.cached(at, whole) {
                 return Ok(Chain::backwards(base, steps));
@@ -54,7 +57,7 @@ impl ObjectReader {
             }
         }
         let mut limit = FIRST_PAGE;
-        // A cold compiler has no state that could be met.
+        // With an empty cache there is no state to look up, so skip the check for each commit.
         let may_meet = !self.states.is_empty();
         loop {
             let walk = Walk { head: at, until: None, limit, stop_at: Some(DerivedKind::Snapshot) };
@@ -71,7 +74,7 @@ impl ObjectReader {
                     if let Some(state) = self.read_snapshot(commit, &bytes, whole).await? {
                         return Ok(Chain::backwards(Arc::new(state), steps));
                     }
-                    // A snapshot that does not hold is passed by.
+                    // The snapshot is damaged: step over it and continue with its parent.
                     let walk = Walk { limit: 1, ..Walk::from(commit) };
                     let page = self.store.walk(&self.repo, walk).await?;
                     let passed = page.steps.into_iter().map(|step| (step.commit, step.content));
@@ -88,7 +91,7 @@ impl ObjectReader {
         }
     }
 
-    /// Reads a whole line, asking neither caches nor snapshots.
+    /// Reads the whole history of a head. Uses neither caches nor snapshots.
     pub(crate) async fn chain_from_root(&self, head: CommitId) -> Result<Chain> {
         let mut steps = Vec::new();
         let mut next = Some(head);
@@ -101,8 +104,8 @@ impl ObjectReader {
         Ok(Chain::backwards(Arc::default(), steps))
     }
 
-    /// Reads a snapshot. With `whole`, also what it and those before it hold apart; `None` when
-    /// one of them does not hold.
+    /// Reads a snapshot. With `whole`, also merges in the separate rows of it and its predecessors.
+    /// Returns `None` if one of them is damaged.
     pub(crate) async fn read_snapshot(
         &self,
         commit: CommitId,
@@ -121,8 +124,8 @@ impl ObjectReader {
         Ok((state.view.next() == next).then_some(state))
     }
 
-    /// Reads what a snapshot, whose bytes may be given, and those before it hold apart; `None` when
-    /// one of them is damaged.
+    /// Reads the separate rows of a snapshot and its predecessors. `given` is the snapshot's bytes
+    /// if the caller has them. Returns `None` if one of the snapshots is damaged.
     pub(crate) async fn separate_rows(
         &self,
         commit: CommitId,
@@ -136,6 +139,8 @@ impl ObjectReader {
                 None => self.snapshot(at).await?,
             };
             let apart = bytes.and_then(|bytes| snapshot::separate_rows(at, &bytes));
+            // Snapshots name their predecessors, so a forged one could form a cycle; `seen` ends
+            // the loop.
             let Some(apart) = apart.filter(|_| seen.insert(at)) else { return Ok(None) };
             for (slot, row) in apart.rows {
                 rows.entry(slot).or_insert(row);

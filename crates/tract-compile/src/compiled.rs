@@ -1,4 +1,4 @@
-//! What is compiled: messages and tools as recorded, neutral to providers.
+//! Compiled contexts: messages and tools as recorded, in no provider's format.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::fact::{ContextEntry, LoadedMessage, RowFact};
 use crate::places::Places;
 use crate::view::{Row, View};
 
-/// How many tokens a context takes, and who says so.
+/// The size of a context in tokens, and the counter that measured it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenCount {
-    /// Tokens of all shown messages and of the tools.
+    /// Number of tokens of all shown messages and of the tools.
     pub count: u64,
-    /// Who counted: `approx`, `tiktoken:o200k_base`, `api`.
+    /// Name of the counter: `approx`, `tiktoken:o200k_base`, `api`.
     pub source: Arc<str>,
 }
 
-/// A compiled context: what a model would see at a commit. Cheap to clone; no list in it is
-/// copied per compile.
+/// A compiled context: the messages and tools that a model sees at a commit. Cheap to clone,
+/// because all lists are shared.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub(crate) head: Option<CommitId>,
@@ -31,7 +31,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Puts a context together: the messages are those of the view's rows above `Skip`.
+    /// Builds a context from parts. Messages whose slot has no row in the view are dropped.
     pub fn new(
         head: Option<CommitId>,
         view: View,
@@ -58,7 +58,7 @@ impl Compiled {
         Self { head, view, context, message_count, tools: tools.into(), tokens, commit_count }
     }
 
-    /// Returns the same context with other versions of its messages.
+    /// Returns the same context with other messages.
     #[must_use]
     pub fn with_messages(&self, messages: Vec<Message>) -> Self {
         let (view, tools, tokens) = (self.view.clone(), self.tools.clone(), self.tokens.clone());
@@ -70,62 +70,62 @@ impl Compiled {
         self.head
     }
 
-    /// Walks the messages shown, in order.
+    /// Returns an iterator over the shown messages, in order.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
         self.context.iter().filter_map(|(_, entry)| entry.message())
     }
 
-    /// Returns the message of a slot, when it is shown.
+    /// Returns the message of a slot if it is shown.
     pub fn message(&self, slot: CommitId) -> Option<&Message> {
         let place = self.view.get(slot)?.row_key();
         self.context.get(&place)?.message()
     }
 
-    /// Walks the rows that count for what is compiled, in order, each with its message when it is
-    /// shown. A row without one is skipped; such a row is here when it answers a call of a row
-    /// that is shown, or has a call that one answers.
+    /// Returns an iterator over the rows of the context, in order, each with its message if it is
+    /// shown. A row without a message is skipped; it is included because it answers a call of a
+    /// shown row, or because a shown row answers one of its calls.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (&Row, Option<&Message>)> + Clone {
         self.context.iter().map(|(_, entry)| (entry.row.as_ref(), entry.message()))
     }
 
-    /// Returns the row of a slot, when it is one of [`rows`](Self::rows).
+    /// Returns the row of a slot if it is one of [`rows`](Self::rows).
     pub fn row(&self, slot: CommitId) -> Option<&Row> {
         let place = self.view.get(slot)?.row_key();
         self.context.get(&place).map(|entry| entry.row.as_ref())
     }
 
-    /// Returns the tools in force, as they were given.
+    /// Returns the tools in force, in the order in which they were set.
     pub fn tools(&self) -> &[ActiveTool] {
         &self.tools
     }
 
-    /// Returns the id of the tools in force; `None` when none were ever given.
+    /// Returns the id of the tools in force; `None` if no tools were ever set.
     pub fn toolset(&self) -> Option<ToolsetId> {
         self.view.tools()
     }
 
-    /// Returns how many commits the line has up to the head.
+    /// Returns the number of commits from the root to the head.
     pub fn commit_count(&self) -> u64 {
         self.commit_count
     }
 
-    /// Returns how many messages are shown.
+    /// Returns the number of shown messages.
     pub fn message_count(&self) -> usize {
         self.message_count
     }
 
-    /// Returns the tokens of messages and tools.
+    /// Returns the number of tokens of messages and tools.
     pub fn token_count(&self) -> &TokenCount {
         &self.tokens
     }
 
-    /// Walks the commits whose content the messages show, parallel to the messages.
+    /// Returns an iterator over the commits whose content is shown, parallel to the messages.
     pub fn commit_ids(&self) -> impl Iterator<Item = CommitId> {
         self.messages().map(|message| message.commit)
     }
 
-    /// Makes the neutral request that a model takes: messages, tools, and which results are
-    /// skipped. The messages are copied.
+    /// Builds the provider-neutral request: messages, tools, and the skipped results. Copies the
+    /// messages.
     pub fn request(&self) -> ModelRequest {
         let skipped = self.rows().filter(|(_, message)| message.is_none());
         let skipped: Vec<_> =
@@ -138,8 +138,8 @@ impl Compiled {
         }
     }
 
-    /// Returns the view id: equal view ids are equal neutral messages and tools, regardless of the
-    /// commits they come from. Linear in the messages shown.
+    /// Returns the view id. Two contexts have the same view id if their messages and tools are
+    /// equal, regardless of the commits they come from. Linear in the number of shown messages.
     pub fn view_id(&self) -> ViewId {
         crate::view_id::view_id(self)
     }

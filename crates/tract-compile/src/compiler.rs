@@ -1,4 +1,4 @@
-//! From a head in a store to its line and its context.
+//! Reads the history of a head, folds it and compiles its context.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::state::State;
 use crate::tools::Tools;
 use crate::{load, snapshot};
 
-/// Memory that caches take by default: 64 MiB for lines, a quarter of it for each other cache.
+/// Default cache size: 64 MiB for folded histories, and a quarter of that for each other cache.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
-/// Contents above this are not parsed before they are compiled.
+/// Contents larger than this are not parsed at write time, only when they are compiled.
 const LARGE_BYTES: usize = 1 << 20;
-/// Tokens that precede a reply in any provider's format.
+/// Tokens that any provider's format adds before the reply.
 const PER_CONTEXT: u64 = 3;
 
 /// Objects that commits refer to and that may not be stored yet.
@@ -32,7 +32,7 @@ const PER_CONTEXT: u64 = 3;
 pub struct UnstoredObjects<'a> {
     /// Blobs that the commits link to.
     pub blobs: &'a [Blob],
-    /// Finds a commit of the same write.
+    /// Returns a commit of the same write.
     pub commit: &'a (dyn Fn(CommitId) -> Option<Commit> + Send + Sync),
 }
 
@@ -45,8 +45,8 @@ impl fmt::Debug for UnstoredObjects<'_> {
 /// Compiles the heads of one repository. Cheap to clone; clones share their caches, which are
 /// bounded in bytes.
 ///
-/// What it gives is a function of the head alone: the same warm or cold, with or without
-/// snapshots.
+/// The result depends on the head alone. It is the same with warm or cold caches, and with or
+/// without snapshots.
 #[derive(Clone)]
 pub struct Compiler {
     pub(crate) inner: Arc<ObjectReader>,
@@ -63,13 +63,13 @@ impl fmt::Debug for Compiler {
 }
 
 impl Compiler {
-    /// Makes a compiler with caches of the default size. Nothing is read.
+    /// Creates a compiler with caches of the default size. Reads nothing.
     pub fn new(store: Arc<dyn Store>, repo: RepoName, counter: Arc<dyn TokenCounter>) -> Self {
         Self::with_cache(store, repo, counter, DEFAULT_CACHE_BYTES)
     }
 
-    /// Makes a compiler whose cached lines take about `cache_bytes`, other caches a quarter of it
-    /// each; 0 caches nothing.
+    /// Creates a compiler that caches about `cache_bytes` of folded histories, and a quarter of
+    /// that in each other cache. 0 disables caching.
     pub fn with_cache(
         store: Arc<dyn Store>,
         repo: RepoName,
@@ -103,11 +103,12 @@ impl Compiler {
         &self.inner.store
     }
 
-    /// Reads what requests are planned on at a head; before the first commit it is empty.
+    /// Returns the folded history of a head, which requests are planned on. It is empty before the
+    /// first commit.
     ///
     /// # Errors
-    /// [`CompileError::Change`] when a commit of the line does not fit its parent's view, `Missing`
-    /// when something it links to is not stored, else the store's.
+    /// [`CompileError::Change`] if a commit does not fit its parent's view, `Missing` if a linked
+    /// object is not stored, or the store's error.
     pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
         let state = self.state(head, true).await?;
         let state = match (head, &state.record) {
@@ -122,17 +123,17 @@ impl Compiler {
         Ok(Line { state })
     }
 
-    /// Returns the line of a head when it is in the cache; nothing is read.
+    /// Returns the folded history of a head if it is cached. Reads nothing.
     pub fn cached_line(&self, head: CommitId) -> Option<Line> {
         let state = self.inner.cached(head, true).filter(|state| state.record.is_some())?;
         Some(Line { state })
     }
 
-    /// Compiles a head. Only the contents of rows that are shown are read, each once.
+    /// Compiles a head. Reads only the contents of shown rows, each once.
     ///
     /// # Errors
-    /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` when a shown message or a tool
-    /// in force cannot be read.
+    /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` if a shown message or a tool in
+    /// force cannot be read.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
         let span = telemetry::compile(head);
         let compiled = span.instrument(self.compiled(head)).await;
@@ -165,18 +166,18 @@ impl Compiler {
         }
     }
 
-    /// Returns the line after commits that need not be stored yet, oldest first: the proof that
-    /// they fold, and what a snapshot of them is made from. Messages whose blobs are given are
-    /// read from there.
+    /// Folds commits, oldest first, onto a line; the commits need not be stored yet. This proves
+    /// that they fold, and the result is the input for a snapshot. Messages whose content is in
+    /// `blobs` are loaded too.
     ///
     /// # Errors
-    /// `NotNext` when a commit does not continue the one before it, else as [`line`](Self::line).
+    /// `NotNext` if a commit does not continue the one before it, else as [`line`](Self::line).
     pub async fn advance(&self, line: &Line, commits: &[Commit], blobs: &[Blob]) -> Result<Line> {
         self.advance_with(line, commits, UnstoredObjects { blobs, commit: &|_| None }).await
     }
 
-    /// As [`advance`](Self::advance), for commits that may refer to others that are not stored yet,
-    /// as a revert does that brings back an earlier version of the same write.
+    /// As [`advance`](Self::advance), for commits that may refer to other commits that are not
+    /// stored yet, such as a revert that restores an earlier version from the same write.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -203,13 +204,13 @@ impl Compiler {
         let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
         let chain = Chain { base: line.state.clone(), steps };
         let state = self.inner.charged(self.follow_whole(&chain, &given).await?.waiting());
-        // A line that was never compiled may have many rows waiting: only the new ones are asked.
+        // A line that was never compiled may have many unloaded rows. Load only the new ones.
         let passed = line.state.unloaded.len();
         let waiting = load::waiting(&state, passed);
         let mut left = state.unloaded.take(passed.min(state.unloaded.len()));
         let mut messages = Vec::new();
         for (place, entry) in waiting {
-            // A large content is in memory twice already, in the writer's hands and as a blob.
+            // Skip large contents: the writer and the blob already hold two copies in memory.
             let of = |id: Option<BlobId>| id.and_then(|id| given.blobs.get(&id));
             let (content, verbatim) = (of(entry.fact.content), of(entry.fact.verbatim));
             if content.is_some_and(|blob| blob.bytes().len() > LARGE_BYTES) {
@@ -219,7 +220,8 @@ impl Compiler {
             let ObjectReader { counter, meter, .. } = &*self.inner;
             match load::message(&entry, content, verbatim, counter.as_ref(), meter) {
                 Ok(loaded) => messages.push((place, Arc::new(loaded))),
-                // What is not given or cannot be read is compile's to ask for and to tell.
+                // Not in `blobs`, or unreadable: `compile` reads it from the store and reports
+                // errors.
                 Err(_) => left.push_back(place),
             }
         }
@@ -227,27 +229,27 @@ impl Compiler {
         Ok(Line { state: Arc::new(state) })
     }
 
-    /// Returns the snapshot to be stored with the head of a line, when one is due: when the
-    /// commits since the last one exceed 256 and twice the rows shown. The line counts from there
-    /// on.
+    /// Takes the snapshot to store with the head of a line if one is due, that is, if more commits
+    /// than 256 plus twice the shown rows follow the last one. The line then counts from this
+    /// snapshot.
     pub fn snapshot_due(&self, line: &mut Line) -> Option<DerivedRow> {
         if snapshot::is_due(&line.state) { self.snapshot(line) } else { None }
     }
 
-    /// Returns the snapshot of a line, due or not; `None` before the first commit. The line counts
-    /// from there on.
+    /// Takes a snapshot of a line, due or not. Returns `None` before the first commit. The line
+    /// then counts from this snapshot.
     pub fn snapshot(&self, line: &mut Line) -> Option<DerivedRow> {
         let (row, after) = snapshot::take(&line.state)?;
         line.state = Arc::new(after);
         Some(row)
     }
 
-    /// Keeps a line whose commits are stored, so that compiling it reads nothing.
+    /// Caches a line whose commits are stored, so that compiling it reads no history.
     pub fn remember(&self, line: &Line) {
         self.inner.keep(&line.state);
     }
 
-    /// Keeps objects that are stored, so that what follows them need not be read.
+    /// Caches stored objects, so that later reads of them skip the store.
     pub fn remember_objects(&self, commits: &[Commit], blobs: &[Blob], toolsets: &[Toolset]) {
         let commits = commits.iter().map(|commit| (commit.id(), commit.clone(), COMMIT_BYTES));
         self.inner.commits.put_all(commits);
@@ -259,17 +261,17 @@ impl Compiler {
         self.inner.toolsets.put_all(toolsets);
     }
 
-    /// Returns a commit when it is in the cache; nothing is read.
+    /// Returns a commit if it is cached. Reads nothing.
     pub fn cached_commit(&self, id: CommitId) -> Option<Commit> {
         self.inner.cached_commit(id)
     }
 
-    /// Returns a blob when it is in the cache; nothing is read.
+    /// Returns a blob if it is cached. Reads nothing.
     pub fn cached_blob(&self, id: BlobId) -> Option<Blob> {
         self.inner.blobs.get(&id)
     }
 
-    /// Empties the caches, as after a repair.
+    /// Empties the caches, for example after a repair.
     pub fn forget(&self) {
         let ObjectReader { states, commits, blobs, toolsets, tools, .. } = &*self.inner;
         states.clear();
@@ -279,10 +281,10 @@ impl Compiler {
         tools.clear();
     }
 
-    /// Reads commits, from the cache where they are there.
+    /// Reads commits, from the cache where possible.
     ///
     /// # Errors
-    /// `Missing` when one is not stored, else the store's.
+    /// `Missing` if a commit is not stored, else the store's.
     pub async fn commits(&self, ids: &[CommitId]) -> Result<Vec<Commit>> {
         let found = self.inner.find_commits(ids).await?;
         ids.iter()
@@ -293,10 +295,10 @@ impl Compiler {
             .collect()
     }
 
-    /// Reads the changes of a commit, wherever its record keeps them.
+    /// Reads the changes of a commit, which its record contains or links to as a blob.
     ///
     /// # Errors
-    /// `Missing` when their blob is not stored, `Changes` when it is not a list of changes.
+    /// `Missing` if their blob is not stored, `Changes` if it is not a list of changes.
     pub async fn changes(&self, commit: &Commit) -> Result<Vec<Change>> {
         match &commit.changes {
             Changes::List(list) => Ok(list.clone()),
@@ -311,7 +313,7 @@ impl Compiler {
     }
 }
 
-/// Says in a span what was compiled.
+/// Records the result of a compile in a span.
 fn say_compiled(span: &Span, compiled: &Compiled) {
     span.set_id(names::TRACT_VIEW, compiled.view_id());
     if let Some(toolset) = compiled.toolset() {

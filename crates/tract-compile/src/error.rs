@@ -1,4 +1,4 @@
-//! What can go wrong on the way from a head to a context.
+//! Errors of folding and compiling a head.
 
 use tract_core::json::JsonError;
 use tract_core::{BlobId, CommitId, ContentError, ObjectId, RecordError, StoreError, ToolId};
@@ -15,21 +15,21 @@ pub enum CompileError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A commit of the line changes what is not there.
+    /// A commit changes a row that its parent's view does not have in that form.
     #[error(transparent)]
     Change(#[from] InvalidChange),
-    /// A list of changes that is kept as a blob cannot be read.
+    /// A list of changes that is stored as a blob cannot be read.
     #[error("changes of commit {commit}: {source}")]
     Changes {
         /// The commit.
         commit: CommitId,
-        /// What is wrong with them.
+        /// The decoding error.
         source: RecordError,
     },
-    /// Something that a commit of the line links to is not stored.
+    /// An object that a commit links to is not stored.
     #[error("{object} is not stored, but commit {commit} needs it")]
     Missing {
-        /// What is not stored.
+        /// The missing object.
         object: ObjectId,
         /// The commit that links to it.
         commit: CommitId,
@@ -37,10 +37,10 @@ pub enum CompileError {
     /// A tool set or one of its schemas is not stored.
     #[error("{object} is not stored, but it is part of the tools in force")]
     MissingTool {
-        /// What is not stored.
+        /// The missing object.
         object: ObjectId,
     },
-    /// A row shows a commit that has no content, or no kind.
+    /// A row shows a commit without content or without a kind.
     #[error("message {slot} shows commit {version}, which has no content to show")]
     NoContent {
         /// The message.
@@ -48,25 +48,25 @@ pub enum CompileError {
         /// The commit that it shows.
         version: CommitId,
     },
-    /// A content blob is not what its kind requires.
+    /// A content blob does not match its kind.
     #[error("content {blob} of commit {commit}: {source}")]
     Content {
         /// The commit.
         commit: CommitId,
         /// The blob.
         blob: BlobId,
-        /// What is wrong with it.
+        /// The parsing error.
         source: ContentError,
     },
-    /// A tool schema is no JSON object.
+    /// A tool schema is not a JSON object.
     #[error("schema of tool {tool}: {source}")]
     Schema {
         /// The tool.
         tool: ToolId,
-        /// What is wrong with it.
+        /// The parsing error.
         source: JsonError,
     },
-    /// Commits that do not continue the line which they were to continue.
+    /// A commit does not continue the given history.
     #[error(
         "commit {commit} does not continue the line: expected parent {expected}, found {found}"
     )]
@@ -81,7 +81,7 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Returns the stable word for it.
+    /// Returns the error's stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Store(error) => error.kind.code(),
@@ -95,7 +95,7 @@ impl CompileError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints on how to fix the error, if there are any.
     pub fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Store(error) => return error.notes(),

@@ -1,4 +1,4 @@
-//! What a row shows, taken from the records of its version and its mark.
+//! Row facts: the properties of a row, taken from the records of its version and its mark.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use tract_core::{BlobId, Commit, CommitId, JsonText, Kind, Message, Op, Priority
 use crate::cache::Charge;
 use crate::view::Row;
 
-/// What a row shows, as far as records tell: everything but the content itself.
+/// The properties of a row that its records contain: everything but the content itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowFact {
-    /// The content of its version.
+    /// The content blob of its version.
     pub content: Option<BlobId>,
     /// The kind of that content.
     pub kind: Option<Kind>,
-    /// Who says it.
+    /// The role that the message is sent with.
     pub role: Role,
-    /// Dialect and revision that it came in.
+    /// Provider format and revision of the original.
     pub form: Option<Arc<str>>,
-    /// The slot whose provider message it continues, as its record says.
+    /// The slot whose provider message it continues, according to its record.
     pub joins: Option<CommitId>,
-    /// Whether that slot's row is right before it in the view.
+    /// Whether that slot's row directly precedes it in the view.
     pub joined: bool,
-    /// The provider's own bytes.
+    /// The provider's original bytes.
     pub verbatim: Option<BlobId>,
-    /// Model and parameters of its version.
+    /// Model and parameters that produced its version.
     pub generation_config: Option<JsonText>,
-    /// How much it matters: what its mark says, else its kind's default.
+    /// The priority set by its mark, else its kind's default.
     pub priority: Priority,
-    /// What its mark says.
+    /// The priority set by its mark.
     pub(crate) marked: Option<Priority>,
     pub(crate) hint: Option<LocationHint>,
 }
@@ -40,13 +40,12 @@ impl RowFact {
         self.priority > Priority::Skip
     }
 
-    /// Whether this was looked up; else it is a placeholder for the fact of a skipped row, which
-    /// was not needed.
+    /// Returns false for a placeholder, which a skipped row has if its records were not needed.
     pub(crate) fn is_known(&self) -> bool {
         self.kind.is_some() || self.is_shown()
     }
 
-    /// Returns what a version says; its priority is the kind's default until a mark is read.
+    /// Returns the facts of a version. The priority is the kind's default until a mark is applied.
     pub(crate) fn of_version(version: &Commit, hint: Option<LocationHint>) -> Self {
         let kind = version.kind.clone();
         Self {
@@ -63,13 +62,13 @@ impl RowFact {
         }
     }
 
-    /// Sets what the mark says.
+    /// Applies the priority of a mark.
     pub(crate) fn mark(&mut self, marked: Option<Priority>) {
         self.marked = marked;
         self.priority = marked.unwrap_or_else(|| default_priority(self.kind.as_ref()));
     }
 
-    /// Returns what a row shows whose version cannot be read: nothing.
+    /// Returns the facts of a row whose version cannot be read: skipped and without content.
     pub(crate) fn nothing() -> Self {
         Self {
             content: None,
@@ -86,7 +85,7 @@ impl RowFact {
         }
     }
 
-    /// Returns what a message says of itself.
+    /// Returns the facts of a message.
     pub(crate) fn of_message(message: &Message) -> Self {
         Self {
             kind: Some(message.content.kind()),
@@ -103,12 +102,12 @@ impl RowFact {
     }
 }
 
-/// A row that nothing can be shown of is skipped unless a mark insists.
+/// Returns `Skip` for a row without a kind: it has no content to show.
 fn default_priority(kind: Option<&Kind>) -> Priority {
     kind.map_or(Priority::Skip, Kind::default_priority)
 }
 
-/// Returns the priority that a commit states; `None` when its operation states none.
+/// Returns the priority that a commit sets; `None` if its operation sets none.
 pub fn stated_priority(mark: &Commit) -> Option<Priority> {
     match &mark.op {
         Op::Append { priority, .. } => *priority,
@@ -123,13 +122,12 @@ pub fn stated_priority(mark: &Commit) -> Option<Priority> {
     }
 }
 
-/// A row that counts for what is compiled: one that is shown, or a skipped one on the other side
-/// of a call from one that is.
+/// A row of the context: a shown one, or a skipped one whose call or answer is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct ContextEntry {
     pub(crate) row: Arc<Row>,
     pub(crate) fact: Arc<RowFact>,
-    /// Its message, once it was loaded; never for a skipped row.
+    /// Its message, once loaded; always `None` for a skipped row.
     pub(crate) message: Option<Arc<LoadedMessage>>,
 }
 

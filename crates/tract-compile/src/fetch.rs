@@ -1,4 +1,4 @@
-//! Objects read for compiling: from what is given, from caches, else from the store in bulk.
+//! Reads objects for compiling, from the caller, the caches, or in bulk from the store.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::ids::{ById, IdMap};
 use crate::state::State;
 use crate::tools::{self, Tools};
 
-/// What a cached commit counts for, in bytes; records differ little.
+/// Size charged for a cached commit, in bytes; records differ little.
 pub(crate) const COMMIT_BYTES: usize = 600;
 
-/// Memory of a state in addition to what it shares with the one before.
+/// Memory of a state, in bytes, without the parts shared with its predecessor.
 const STATE_BYTES: usize = 24 << 10;
-/// Memory of a row, its content apart.
+/// Memory of a row, in bytes, without its content.
 const ROW_BYTES: usize = 700;
 
 /// Objects of a write that is not stored yet.
@@ -29,7 +29,7 @@ pub(crate) struct GivenObjects<'a> {
     pub(crate) commit: Option<&'a (dyn Fn(CommitId) -> Option<Commit> + Send + Sync)>,
 }
 
-/// Reads one repository, and keeps what was read: what clones of a compiler share.
+/// Reads the objects of one repository through caches; shared by the clones of a compiler.
 pub(crate) struct ObjectReader {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) repo: RepoName,
@@ -54,7 +54,7 @@ impl ObjectReader {
         }
     }
 
-    /// Gives the state the memory of its rows to answer for, when that has grown.
+    /// Charges the memory of the state's rows if it has grown by a quarter since the last charge.
     pub(crate) fn charged(&self, mut state: State) -> State {
         let bytes = state.view.len() * ROW_BYTES;
         let charged = state.charge.as_ref().map_or(0, |charge| charge.bytes());
@@ -64,7 +64,7 @@ impl ObjectReader {
         state
     }
 
-    /// Returns a commit when it is in the cache; nothing is read.
+    /// Returns a commit if it is cached. Reads nothing.
     pub(crate) fn cached_commit(&self, id: CommitId) -> Option<Commit> {
         self.commits.get(&id)
     }
@@ -129,7 +129,7 @@ impl ObjectReader {
         Ok(found)
     }
 
-    /// Reads blobs, each in the place of its key.
+    /// Reads blobs. The result is parallel to the keys.
     pub(crate) async fn blobs(&self, keys: &[BlobKey]) -> Result<Vec<Option<Blob>>> {
         let ObjectReader { store, repo, blobs, .. } = self;
         if keys.is_empty() {

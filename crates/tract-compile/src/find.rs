@@ -1,4 +1,4 @@
-//! From a head to its state: what is cached, or what is folded on it; then with its messages.
+//! Gets the state of a head, from the cache or by folding, and loads its messages.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::load;
 use crate::state::{FoldedState, NextCommit, State};
 use crate::view::RowKey;
 
-/// A state, and whether others may hold it.
+/// A state, either shared or owned.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 enum FoundState {
     Kept(Arc<State>),
-    /// It is not shared, so it may still be changed in place.
+    /// Not shared, so it may be changed in place.
     New(FoldedState),
 }
 
@@ -50,8 +50,8 @@ impl Compiler {
         Ok(FoundState::New(reached))
     }
 
-    /// Continues from a base that is whole, over all steps of the chain; where it does not do, from
-    /// the root, without snapshots.
+    /// Folds all commits of the chain onto its base, which must be whole. If that fails because a
+    /// row is missing, starts again from the root, without snapshots.
     pub(crate) async fn follow_whole(
         &self,
         chain: &Chain,
@@ -69,8 +69,8 @@ impl Compiler {
         Ok(reached.expect("a state that begins at the root is whole"))
     }
 
-    /// Continues from the chain's base over all its steps; `None` when a row that a partial base lacks
-    /// is, or may be, concerned.
+    /// Folds all commits of the chain onto its base. Returns `None` if they touch, or may touch, a
+    /// row that a partial base lacks.
     async fn follow(&self, chain: &Chain, given: &GivenObjects<'_>) -> Result<Option<FoldedState>> {
         if chain.steps.is_empty() {
             return Ok(Some(State::clone(&chain.base).into()));
@@ -121,7 +121,7 @@ impl Compiler {
         Ok(folded.settle(others).map(FoldedState::from))
     }
 
-    /// Returns the state of a head with all the messages that it shows.
+    /// Returns the state of a head with all shown messages loaded.
     pub(crate) async fn loaded(&self, head: Option<CommitId>) -> Result<Arc<State>> {
         let reached = match self.find(head, false).await? {
             FoundState::Kept(state) if state.unloaded.is_empty() => return Ok(state),
@@ -143,7 +143,7 @@ impl Compiler {
         Ok(state)
     }
 
-    /// Returns the state of a head; messages that were not read before wait in it.
+    /// Returns the state of a head without loading messages.
     pub(crate) async fn waiting_state(&self, head: Option<CommitId>) -> Result<State> {
         Ok(match self.find(head, false).await? {
             FoundState::Kept(state) => State::clone(&state),
@@ -151,14 +151,14 @@ impl Compiler {
         })
     }
 
-    /// Reads the messages of rows, each in the place of its row.
+    /// Reads the messages of rows. The result is parallel to the rows.
     pub(crate) async fn messages(
         &self,
         rows: &[(RowKey, ContextEntry)],
     ) -> Result<Vec<Arc<LoadedMessage>>> {
         let ObjectReader { counter, meter, .. } = &*self.inner;
         let mut messages = Vec::with_capacity(rows.len());
-        // In portions, so that bytes and parsed contents of few messages are in memory together.
+        // In chunks, to bound the number of contents that are in memory both as bytes and parsed.
         for rows in rows.chunks(1024) {
             let mut blobs = self.inner.blobs(&load::keys(rows)).await?.into_iter();
             let mut next = |id: Option<BlobId>| id.and_then(|_| blobs.next().flatten());

@@ -1,39 +1,41 @@
-//! The fold: applies the changes of a commit to a view. It knows four changes, and one operation
-//! (`Append`, whose change is its message), so that better planners never change what old commits mean.
+//! The fold: applies the changes of a commit to a view. It knows four changes and one operation
+//! (`Append`, whose change is its message), so that better planners never alter the meaning of old
+//! commits.
 
 use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use crate::view::{Row, View};
 
-/// A change that the view it should apply to does not allow: the commit is invalid.
+/// A change that does not fit the view it applies to: the commit is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("commit {commit}: change {index} of message {slot}: {what}")]
 pub struct InvalidChange {
     /// The commit.
     pub commit: CommitId,
-    /// The change's place in the list, from 0.
+    /// The index of the change in the commit's list, from 0.
     pub index: usize,
-    /// The message concerned.
+    /// The message that the change applies to.
     pub slot: CommitId,
-    /// What does not fit.
+    /// The reason.
     pub what: &'static str,
 }
 
-/// Applies what a commit changes; `changes` is its list, wherever the record keeps it.
+/// Applies the changes of a commit to a view. `changes` is the commit's list, whether the record
+/// contains it or links to it.
 ///
-/// An `Append` writes no changes: it means a row at the view's next key.
+/// An `Append` has no changes in its record: it adds a row at the view's next key.
 ///
 /// # Errors
-/// [`InvalidChange`] when a change expects something that the view does not hold. The view given
-/// is untouched then: views are values.
+/// [`InvalidChange`] if a change expects something that the view does not contain. The given view
+/// is never modified: views are values.
 pub fn fold(view: &View, commit: &Commit, changes: &[Change]) -> Result<View, InvalidChange> {
     let mut folded = view.clone();
     fold_onto(&mut folded, commit, changes)?;
     Ok(folded)
 }
 
-/// Folds in place, without the copies that a shared view would need. After an error the view is
-/// half changed and must be dropped.
+/// Folds in place, which saves the copies that a shared view needs. After an error the view is
+/// partly changed and must be dropped.
 pub(crate) fn fold_onto(
     view: &mut View,
     commit: &Commit,
@@ -44,19 +46,19 @@ pub(crate) fn fold_onto(
     Ok(())
 }
 
-/// The rows of a view in any form: what the fold reads and changes.
+/// The rows of a view in any representation: the interface that the fold works on.
 pub trait FoldRows {
-    /// Returns the row of a message, where it has one.
+    /// Returns the row of a message if there is one.
     fn row(&self, slot: CommitId) -> Option<Row>;
 
-    /// Returns the key that the next appended row gets.
+    /// Returns the key of the next appended row.
     fn next_key(&self) -> u64;
 
-    /// Adds a row, or replaces the row of the same message, which has the same key. The next key
-    /// lies beyond it.
+    /// Adds a row, or replaces the row of the same message, which has the same key. Afterwards the
+    /// next key is greater than the row's key.
     fn put_row(&mut self, row: Row);
 
-    /// Removes the row of a message that has one.
+    /// Removes the row of a message, which must exist.
     fn remove_row(&mut self, slot: CommitId);
 }
 
@@ -78,8 +80,8 @@ impl FoldRows for View {
     }
 }
 
-/// Folds a commit onto rows, whose tools are not of interest. After an error the rows are worth
-/// nothing.
+/// Folds a commit onto rows, ignoring its tools. After an error the rows are partly changed and
+/// must be dropped.
 ///
 /// # Errors
 /// As [`fold`].
@@ -97,7 +99,7 @@ pub fn fold_rows(
     Ok(())
 }
 
-/// Returns the change that an `Append` means on this view; `None` for other operations.
+/// Returns the change that an `Append` makes to this view; `None` for other operations.
 pub fn appended(view: &View, commit: &Commit) -> Option<Change> {
     append_change(view.next(), &commit.op)
 }
@@ -115,7 +117,7 @@ fn append_change(next: u64, op: &Op) -> Option<Change> {
     })
 }
 
-/// Returns the change that takes another one back.
+/// Returns the change that reverts another one.
 ///
 /// ```
 /// use tract_compile::inverse;
@@ -153,7 +155,7 @@ pub fn resolved(change: &Change, commit: CommitId) -> Change {
 /// Applies one change of a commit, the `index`th of its list.
 ///
 /// # Errors
-/// [`InvalidChange`] when it expects something that the rows do not hold.
+/// [`InvalidChange`] if it expects something that the rows do not contain.
 pub fn fold_change(
     rows: &mut impl FoldRows,
     commit: CommitId,
@@ -161,8 +163,8 @@ pub fn fold_change(
     change: &Change,
 ) -> Result<(), InvalidChange> {
     crate::visit(1);
-    // Every change states exactly what it expects. Do not relax a check to accept a commit that does
-    // not fit: another reader would guess differently, and one head would have two contexts.
+    // Every change states exactly what it expects. Do not relax a check to accept a commit that
+    // does not fit: another reader would guess differently, and one head would have two contexts.
     let slot = change.slot().resolve(commit);
     let invalid = |what| InvalidChange { commit, index, slot, what };
     let row = |fields: &RowFields| Row {
@@ -178,8 +180,8 @@ pub fn fold_change(
             if present.is_some() {
                 return Err(invalid("it adds a row that is there already"));
             }
-            // A key may be an old one, where a revert restores a row to its place, but never skips
-            // ahead: the next key is computed from the highest one, and must not run out.
+            // A key may be an old one, when a revert restores a row to its old position. It must
+            // not skip ahead: the next key is one above the highest key and must not overflow.
             if fields.key > rows.next_key() || fields.key == u64::MAX {
                 return Err(invalid("its key lies beyond the next one"));
             }

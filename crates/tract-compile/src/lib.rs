@@ -1,4 +1,4 @@
-//! From commits to a view, and from a view to a neutral compiled context.
+//! Folds commits into a view, and compiles a view into a provider-neutral context.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -46,7 +46,7 @@ pub use crate::tokens::count_content;
 pub use crate::verify::{FoldedLine, SnapshotCheck};
 pub use crate::view::{Row, RowKey, View};
 
-/// Counts rows and changes that a fold, or a check of one, looks at. Tests bound them.
+/// Counts the rows and changes that a fold or a check visits, so that tests can bound them.
 fn visit(_count: usize) {
     #[cfg(test)]
     tract_testkit::visits::add(_count);

@@ -1,4 +1,4 @@
-//! Where a plan starts: a head and the view there.
+//! The folded history of a head, which requests are planned on.
 
 use std::sync::Arc;
 
@@ -9,42 +9,42 @@ use crate::snapshot;
 use crate::state::{SnapshotDelta, State};
 use crate::view::{RowKey, View};
 
-/// How much a line has at its head.
+/// The sizes of a history at its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
     /// Commits from the root to the head, along first parents.
     pub commits: u64,
-    /// Rows of the view.
+    /// Number of rows in the view.
     pub rows: u64,
-    /// Rows that are compiled, that is, have a priority above `Skip`.
+    /// Number of rows with a priority above `Skip`.
     pub shown: u64,
-    /// The key that the next row gets.
+    /// The key of the next row.
     pub next: u64,
-    /// Whether tools were ever set to stay.
+    /// Whether tools were ever set permanently.
     pub tools_set: bool,
 }
 
 impl LineCounts {
-    /// Returns how many commits may follow before a snapshot can be due, at least.
+    /// Returns the minimum number of commits that can follow before a snapshot is due.
     pub fn room(&self) -> u64 {
         snapshot::room_of(self.commits, self.shown)
     }
 }
 
-/// A head with its whole view and tools: what a request is planned on. Cheap to clone.
+/// A head with its whole view and tools, which requests are planned on. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     pub(crate) state: Arc<State>,
 }
 
 impl Line {
-    /// Returns the line before the first commit.
+    /// Returns the empty history, before the first commit.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Makes a line of which only the newest rows are known: for plans that concern these alone.
-    /// It cannot be compiled; what continues it reads the whole line again.
+    /// Creates a line that knows only the newest rows, for plans that concern only these. It cannot
+    /// be compiled; folding further commits onto it reads the whole history again.
     pub fn recent(head: Commit, view: View, from: u64, counts: LineCounts) -> Self {
         let state = State {
             head: Some(head.id()),
@@ -60,7 +60,7 @@ impl Line {
         Self { state: Arc::new(state) }
     }
 
-    /// Returns how much the line has.
+    /// Returns the sizes of the history.
     pub fn counts(&self) -> LineCounts {
         LineCounts {
             commits: self.state.commit_count,
@@ -76,7 +76,7 @@ impl Line {
         self.state.head
     }
 
-    /// Returns the head commit; `None` before the first one.
+    /// Returns the head commit; `None` before the first commit.
     pub fn head_commit(&self) -> Option<&Commit> {
         self.state.record.as_ref()
     }
@@ -86,23 +86,23 @@ impl Line {
         &self.state.view
     }
 
-    /// Returns how many commits the line has.
+    /// Returns the number of commits.
     pub fn commit_count(&self) -> u64 {
         self.state.commit_count
     }
 
-    /// Returns how many rows are compiled, that is, have a priority above `Skip`.
+    /// Returns the number of rows with a priority above `Skip`.
     pub fn shown_count(&self) -> usize {
         self.state.shown_count
     }
 
-    /// Returns how many commits follow the last snapshot, or the root.
+    /// Returns the number of commits since the last snapshot, or since the root.
     pub fn since_snapshot(&self) -> u64 {
         self.state.since.commits
     }
 
-    /// Returns how many commits may follow, without regard to what they show, before a snapshot can
-    /// be due: so many plain messages need not be folded when they are written.
+    /// Returns the number of commits, whatever they change, that can follow before a snapshot is
+    /// due. Up to that number, plain messages can be written without folding them.
     pub fn room(&self) -> u64 {
         snapshot::room(&self.state)
     }
@@ -112,22 +112,23 @@ impl Line {
         self.state.view.tools()
     }
 
-    /// Returns the tools that a following commit without tools has in force: those last set to
-    /// stay, else those in force.
+    /// Returns the tools in force for a following commit that sets none: the last ones set
+    /// permanently, else the current ones.
     pub fn active(&self) -> Option<ToolsetId> {
         self.head_commit().and_then(|head| head.active_toolset())
     }
 
-    /// Returns whether tools were ever set to stay on this line.
+    /// Returns whether tools were ever set permanently in this history.
     pub fn tools_set(&self) -> bool {
         self.state.tools_set
     }
 
-    /// Returns what a row shows: its kind, priority and content, without reading a record.
+    /// Returns the properties of a row, such as kind, priority and content id, without reading a
+    /// record.
     ///
-    /// Known for every row that is compiled and for most others; of rows that were skipped before
-    /// the last snapshot, and of slots without a row, it returns `None`: their records tell
-    /// (`Compiler::commits`).
+    /// They are known for every shown row and for most others. Returns `None` for slots without a
+    /// row and for rows skipped since before the last snapshot; read their records with
+    /// `Compiler::commits`.
     pub fn fact(&self, slot: CommitId) -> Option<&RowFact> {
         self.state.fact(self.state.view.get(slot)?).map(Arc::as_ref)
     }

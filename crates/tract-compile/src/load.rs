@@ -1,4 +1,4 @@
-//! From rows to messages: content blobs read and parsed, each row once.
+//! Loads the messages of rows: reads and parses their content blobs, each row once.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::state::State;
 use crate::tokens::count_content;
 use crate::view::RowKey;
 
-/// Returns the rows whose message is to be loaded, in order, each once; of those that wait, the
-/// first `passed` are left waiting.
+/// Returns the rows whose messages are not loaded yet, in order, each once. The first `passed`
+/// entries of the unloaded list are ignored.
 pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, ContextEntry)> {
     let is_waiting = |entry: &ContextEntry| entry.fact.is_shown() && entry.message.is_none();
     if passed == 0 && state.unloaded.len() >= state.context.len() {
-        // All that wait are in the context: one walk is cheaper than so many look-ups.
+        // All pending rows are in the context, so one walk is cheaper than point reads.
         let all = state.context.iter().filter(|(_, entry)| is_waiting(entry));
         return all.map(|(place, entry)| (*place, entry.clone())).collect();
     }
@@ -30,8 +30,8 @@ pub(crate) fn waiting(state: &State, passed: usize) -> Vec<(RowKey, ContextEntry
     places.into_iter().filter_map(|place| Some((place, entry(place)?))).collect()
 }
 
-/// Returns the blobs that rows need, with hints where they are stored: of each row its content, then the
-/// provider's own bytes, where it has them.
+/// Returns the keys of the blobs that rows need: for each row its content, with its location hint,
+/// then the provider's original bytes if there are any.
 pub(crate) fn keys(rows: &[(RowKey, ContextEntry)]) -> Vec<BlobKey> {
     let mut keys = Vec::with_capacity(rows.len());
     for (_, entry) in rows {
@@ -41,7 +41,7 @@ pub(crate) fn keys(rows: &[(RowKey, ContextEntry)]) -> Vec<BlobKey> {
     keys
 }
 
-/// Makes the message of a row from its content and the provider's own bytes.
+/// Builds the message of a row from its content and the provider's original bytes.
 pub(crate) fn message(
     entry: &ContextEntry,
     content: Option<&Blob>,
@@ -82,10 +82,10 @@ pub(crate) fn message(
     Ok(LoadedMessage { message, charge: Some(meter.charge(bytes)) })
 }
 
-/// Memory of a message in addition to its texts.
+/// Memory of a message in addition to its texts, in bytes.
 const OVERHEAD: usize = 400;
 
-/// Returns the state with these messages, in order of their places; those of `left` still wait.
+/// Returns the state with these messages loaded. `left` becomes the list of unloaded rows.
 pub(crate) fn with_messages(
     mut state: State,
     messages: Vec<(RowKey, Arc<LoadedMessage>)>,

@@ -1,8 +1,8 @@
-//! Pairing: every call gets one answer, and every answer is where a provider accepts it.
+//! Pairing: every call gets one answer, and every answer is where the provider accepts it.
 //!
-//! History is kept as it happened, and a recording may be broken; a request may not. Pairing is
-//! therefore a law of compiling: it looks at the rows of a context, and says in which order they
-//! go out and what has to be said in place of what is missing.
+//! The history is kept as it happened, and a recording may be broken; a request must not be. So
+//! pairing runs on every compiled context. It decides the order in which the rows are sent and
+//! which placeholders replace missing results.
 
 mod repair;
 mod rules;
@@ -18,15 +18,15 @@ use crate::compiled::Compiled;
 
 pub use rules::{Rules, Speaker, speaker};
 
-/// What to do with calls and results that are not in the order a provider requires.
+/// The handling of calls and results that are not in the order a provider requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
-    /// Nothing: the rows as they are.
+    /// Send the rows as they are.
     Keep,
-    /// Put right what can be, and say so.
+    /// Repair the order and list each repair.
     #[default]
     Repair,
-    /// Refuse.
+    /// Fail if a repair is needed.
     Strict,
 }
 
@@ -40,37 +40,37 @@ impl Pairing {
         }
     }
 
-    /// Returns the mode that a word names.
+    /// Returns the mode with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Keep, Self::Repair, Self::Strict].into_iter().find(|mode| mode.as_str() == word)
     }
 }
 
-/// What goes out at one place.
+/// One entry of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// A message, as recorded.
     Message(&'a Message),
-    /// A placeholder for an answer that is missing or skipped.
+    /// A placeholder for a missing or skipped answer.
     StandIn(PlaceholderResult),
 }
 
-/// An answer that was never committed as it is sent.
+/// A placeholder answer, which was never committed in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceholderResult {
     /// The call that it answers.
     pub answers: CallRef,
-    /// That call's id, as the provider knows it.
+    /// The provider's id of that call.
     pub call_id: String,
-    /// That call's tool.
+    /// The name of the called tool.
     pub name: String,
-    /// The slot of the skipped result that it replaces; none when there is no result.
+    /// The slot of the skipped result that it replaces; `None` if there is no result.
     pub skipped: Option<CommitId>,
 }
 
 impl PlaceholderResult {
-    /// Returns what the model reads: `no result is recorded`, or `[skipped]`. Whether the call ran is not
-    /// known: a recording may lack its result.
+    /// Returns the text sent to the model: `no result is recorded`, or `[skipped]`. It does not
+    /// claim that the call did not run, since the recording may merely lack its result.
     pub fn text(&self) -> &'static str {
         match self.skipped {
             Some(_) => "[skipped]",
@@ -78,13 +78,13 @@ impl PlaceholderResult {
         }
     }
 
-    /// Returns whether it is an error: a call without a result is.
+    /// Returns whether it is sent as an error, as for a call without a result.
     pub fn is_error(&self) -> bool {
         self.skipped.is_none()
     }
 }
 
-/// What sort of step was taken.
+/// The kind of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RepairKind {
@@ -94,11 +94,11 @@ pub enum RepairKind {
     SkippedResult,
     /// A result was moved right after its call.
     Moved,
-    /// A result that answers no call shown is left out.
+    /// A result without a shown call is left out.
     Orphan,
-    /// A second result of one call is left out.
+    /// A second result of the same call is left out.
     SecondResult,
-    /// The call is skipped, so what belongs to it is left out.
+    /// The call is skipped, so its result or reasoning is left out.
     CallSkipped,
     /// A call id was replaced.
     CallId,
@@ -106,28 +106,28 @@ pub enum RepairKind {
     ToolName,
     /// Arguments that the provider does not accept were replaced.
     Arguments,
-    /// A tool that only another provider knows is left out.
+    /// A tool that only another provider supports is left out.
     ToolLeftOut,
-    /// A tool's calls are not held to its schema by the provider, though that was asked for.
+    /// The provider does not enforce the tool's schema although strict mode was requested.
     NotStrict,
-    /// A part that the provider has no word for is left out.
+    /// A part that the provider's format cannot express is left out.
     PartLeftOut,
-    /// What the provider would misread was written another way.
+    /// Content that the provider would misread was rewritten.
     Changed,
-    /// A message with nothing to say is left out.
+    /// A message without content is left out.
     EmptyMessage,
-    /// Instructions within the conversation were moved to its beginning.
+    /// Instructions within the conversation were moved to its start.
     SystemMoved,
-    /// Parts of a turn were put in the order that the provider wants.
+    /// Parts of a turn were put in the order that the provider requires.
     Reordered,
-    /// A closing message was added.
+    /// A final message was added.
     Closed,
     /// A parameter could not be set.
     NotSet,
 }
 
 impl RepairKind {
-    /// Returns the stable word.
+    /// Returns the stable name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotExecuted => "not_executed",
@@ -152,19 +152,19 @@ impl RepairKind {
     }
 }
 
-/// One step by which what is sent differs from what is recorded.
+/// One difference between the request and the recorded messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// What sort of step.
+    /// The kind of repair.
     pub kind: RepairKind,
-    /// The message concerned, where it is one.
+    /// The message concerned, if it concerns one.
     pub slot: Option<CommitId>,
-    /// The step, for people: what was found, and what is sent.
+    /// A description for people: the problem found, and the content sent instead.
     pub text: String,
 }
 
 impl Repair {
-    /// Makes a step that concerns a message, or none.
+    /// Creates a repair that concerns a message, or the request as a whole.
     pub fn new(kind: RepairKind, slot: Option<CommitId>, text: impl Into<String>) -> Self {
         Self { kind, slot, text: text.into() }
     }
@@ -176,20 +176,20 @@ impl fmt::Display for Repair {
     }
 }
 
-/// What goes out, in order, and how it differs from the rows.
+/// The entries to send, in order, and their differences from the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairedMessages<'a> {
-    /// Messages and placeholders, in the order in which they go out.
+    /// Messages and placeholders, in sending order.
     pub items: Vec<Item<'a>>,
-    /// The steps taken; empty when the items are the messages as they are.
+    /// The repairs made; empty if the items are the unchanged messages.
     pub repairs: Vec<Repair>,
 }
 
-/// Rows that would need repair, in strict mode.
+/// Rows that need repair, in strict mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("calls and results do not pair: {}", first(.repairs))]
 pub struct Unpaired {
-    /// The steps that repair would take; at least one.
+    /// The repairs that would be made; at least one.
     pub repairs: Vec<Repair>,
 }
 
@@ -201,21 +201,21 @@ fn first(repairs: &[Repair]) -> String {
     }
 }
 
-/// Puts calls and results in order by a provider's rules.
+/// Pairs calls and results by a provider's rules.
 ///
 /// # Behavior
-/// - `Keep` gives the messages as they are; `Repair` puts right and lists; `Strict` refuses
-///   what repair would change.
-/// - Rows that satisfy the rules stay where they are: no repairs, same order.
-/// - A result is right after its call, in call order; rows that came in the target's own form
-///   and already satisfy it stay as they came.
-/// - A call shown without a result is answered "no result is recorded"; a skipped result keeps its place
-///   as `"[skipped]"`.
+/// - `Keep` returns the messages as they are; `Repair` repairs them and lists the repairs; `Strict`
+///   fails if a repair is needed.
+/// - Rows that satisfy the rules are not moved, and no repair is listed for them.
+/// - A result directly follows its call, in call order. Rows recorded in the target's own format
+///   that already satisfy its rules keep their order.
+/// - A shown call without a result is answered "no result is recorded"; a skipped result keeps its
+///   position as `"[skipped]"`.
 /// - Results and reasoning of a skipped call, results without a call, and second results are left
 ///   out.
 ///
 /// # Errors
-/// [`Unpaired`] in strict mode, naming every step that repair would take.
+/// [`Unpaired`] in strict mode, listing every repair that is needed.
 pub fn pair<'a>(
     compiled: &'a Compiled,
     pairing: Pairing,

@@ -1,4 +1,4 @@
-//! Persistent maps by place that grow at their end.
+//! A persistent ordered map that is optimized for appends.
 
 use std::sync::Arc;
 
@@ -6,30 +6,35 @@ use imbl::OrdMap;
 
 use crate::view::RowKey;
 
-/// The most values outside of the tree. The list is copied with each append, the nodes on the way
-/// to a leaf only once for so many.
+/// Maximum length of the tail. Each append copies the tail if it is shared; the tree's path to its
+/// last leaf is copied only once per this number of appends.
 const RECENT: usize = 16;
 
-/// Values by place, in order. A clone shares all structure.
+/// A persistent map ordered by [`RowKey`]. A clone shares all structure.
 ///
-/// Most lines grow at their end. What came last is in one short list behind the tree: to copy that
-/// list costs the same for any length of the line, while a tree's nodes on the way to its last leaf
-/// are more and larger the longer it is.
+/// Most histories grow at their end, so the newest entries are kept in a short tail behind the
+/// tree. Copying the tail costs the same for any history, while the path to the tree's last leaf
+/// gets longer with the number of rows.
+///
+/// Invariant: all keys of the tail are greater than all keys of the tree. `get`, `iter` and the
+/// range walks rely on it: they look up a key in one of the two, or concatenate them without
+/// merging.
 #[derive(Clone, Debug)]
 pub(crate) struct Places<V> {
     tree: OrdMap<RowKey, V>,
-    /// In order; all of it behind all of the tree.
+    /// Sorted; all keys are greater than those of the tree.
     recent: Arc<Vec<(RowKey, V)>>,
 }
 
-/// Where a value was put.
+/// The part of the map into which a value was inserted.
 #[derive(Debug)]
 pub(crate) enum Put<V> {
-    /// Behind the tree, whose values are as they were.
+    /// The tail. The tree is unchanged.
     Recent,
-    /// Into the tree.
+    /// The tree.
     Tree,
-    /// Where it belongs; the tree got these, the value among them if it is not last.
+    /// The tail was full: these entries were moved into the tree. They include the new value unless
+    /// it is the last one, which starts the new tail.
     Moved(Vec<(RowKey, V)>),
 }
 
@@ -44,19 +49,19 @@ impl<V> Places<V> {
         self.tree.len() + self.recent.len()
     }
 
-    /// Walks all of it in order.
+    /// Returns an iterator over all entries, in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&RowKey, &V)> + Clone {
         self.tree.iter().chain(self.recent.iter().map(|(place, value)| (place, value)))
     }
 
-    /// Walks what is before a place, in order.
+    /// Returns an iterator over the values before a key, in order.
     pub(crate) fn before(&self, place: RowKey) -> impl DoubleEndedIterator<Item = &V> {
         let end = self.recent.partition_point(|(at, _)| *at < place);
         let recent = self.recent.iter().take(end).map(|(_, value)| value);
         self.tree.range(..place).map(|(_, value)| value).chain(recent)
     }
 
-    /// Walks what is after a place, in order.
+    /// Returns an iterator over the values after a key, in order.
     pub(crate) fn after(&self, place: RowKey) -> impl DoubleEndedIterator<Item = &V> {
         use std::ops::Bound::{Excluded, Unbounded};
         let start = self.recent.partition_point(|(at, _)| *at <= place);
@@ -78,13 +83,13 @@ impl<V> Places<V> {
         self.get(place).is_some()
     }
 
-    /// Walks what is behind the tree, in order.
+    /// Returns an iterator over the tail, in order.
     pub(crate) fn recent(&self) -> impl DoubleEndedIterator<Item = &(RowKey, V)> {
         self.recent.iter()
     }
 
-    /// Returns the places whose value differs from the one in an earlier map, and all that either
-    /// has behind its tree. Nodes that both trees share are not visited.
+    /// Returns the keys whose value differs from that in an earlier map, plus all keys in either
+    /// tail. Does not visit nodes that both trees share.
     pub(crate) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = RowKey> + 'a
     where
         V: PartialEq,
@@ -114,7 +119,7 @@ impl<V: Clone> Places<V> {
         }
     }
 
-    /// Puts a value at a place.
+    /// Inserts a value, or replaces the value of its key.
     pub(crate) fn insert(&mut self, place: RowKey, value: V) -> Put<V> {
         let is_last = match self.recent.first() {
             Some((first, _)) => *first <= place,
@@ -155,7 +160,8 @@ impl<V: Clone> Places<V> {
         }
     }
 
-    /// Returns the list, copied when it is shared, with room for all it may ever take.
+    /// Returns the tail for writing. Copies it if it is shared, with capacity for its maximum
+    /// length.
     fn recent_mut(&mut self) -> &mut Vec<(RowKey, V)> {
         if Arc::get_mut(&mut self.recent).is_none() {
             let mut own = Vec::with_capacity(RECENT);

@@ -1,4 +1,4 @@
-//! Contexts of which something cannot be read: what is left of them, for people to look at.
+//! Compiles contexts with unreadable objects, as far as possible, for people to inspect.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use crate::load;
 use crate::tools::Tools;
 use crate::view::RowKey;
 
-/// A message, or the tools in force, that cannot be read.
+/// An unreadable message, or unreadable tools.
 #[derive(Debug)]
 pub struct Unreadable {
     /// The message's slot; `None` for the tools.
     pub slot: Option<CommitId>,
-    /// Why it cannot be read, with the object's id.
+    /// The reason, with the object's id.
     pub error: CompileError,
 }
 
 impl Compiler {
-    /// Compiles a head as [`compile`](Self::compile) does, but an object that is damaged or not stored
-    /// hides only what needs it: a message is replaced by one that says why it cannot be read, and the
-    /// tools are left out. For people to look at; no model should get it.
+    /// Compiles a head as [`compile`](Self::compile) does, but tolerates damaged and missing
+    /// objects. An unreadable message is replaced by one with the error's text, and unreadable
+    /// tools are left out. The result is for people to inspect and must not be sent to a model.
     ///
     /// # Errors
-    /// As [`line`](Self::line): a commit of the line has to be read. When the store fails in a way that is
-    /// not damage of one object.
+    /// As [`line`](Self::line), because the commits have to be readable, or a store error other
+    /// than damage to a single object.
     pub async fn compile_readable(
         &self,
         head: Option<CommitId>,
@@ -47,7 +47,7 @@ impl Compiler {
                 Err(error) => return Err(error),
             }
         }
-        // Nothing of it is kept in a cache: what cannot be read now may be restored later.
+        // The result is not cached: an unreadable object may be restored later.
         let state = load::with_messages(state, messages, imbl::Vector::new());
         let tools = match self.inner.tools(state.view.tools()).await {
             Ok(tools) => tools,
@@ -81,7 +81,7 @@ impl Compiler {
     }
 }
 
-/// Whether an error is about one object, so that others can be read.
+/// Returns whether an error concerns one object, so that others may still be readable.
 fn is_of_one_object(error: &CompileError) -> bool {
     match error {
         CompileError::Store(error) => matches!(
@@ -102,7 +102,8 @@ fn is_of_one_object(error: &CompileError) -> bool {
     }
 }
 
-/// A message in the place of one that cannot be read. It has no calls and counts no tokens.
+/// Returns a message with the error's text in place of an unreadable one. It has no calls and
+/// counts no tokens.
 fn placeholder(entry: &ContextEntry, error: &CompileError) -> LoadedMessage {
     let ContextEntry { row, fact, .. } = entry;
     let message = Message {

@@ -1,4 +1,4 @@
-//! After the fold: what the touched rows show, and which rows count for what is compiled.
+//! The second half of a fold: updates the facts and the context for the touched rows.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::ids::{IdMap, IdSet};
 use crate::state::{Folded, NextCommit, PriorRow, State};
 use crate::view::{Row, View};
 
-/// Records by id: those of the commits folded, and those looked up.
+/// Records by id: those of the folded commits, and those looked up.
 pub(crate) struct Records<'a> {
     nexts: IdMap<CommitId, NextCommit<'a>>,
     others: IdMap<CommitId, Commit>,
@@ -27,7 +27,7 @@ impl Records<'_> {
 }
 
 impl<'a> Folded<'a> {
-    /// Returns the commits whose records are needed in addition to those folded.
+    /// Returns the commits whose records are needed in addition to the folded ones.
     pub(crate) fn needed_commits(&self) -> Vec<CommitId> {
         let folded: IdSet<CommitId> = self.nexts.iter().map(|next| next.commit.id()).collect();
         let mut wanted: Vec<CommitId> = Vec::new();
@@ -54,9 +54,9 @@ impl<'a> Folded<'a> {
         wanted
     }
 
-    /// Learns what the touched rows show. `others` holds the records that were wanted; a row whose
-    /// record is missing there counts as one of which nothing can be shown. `None` when a row that a
-    /// partial view lacks may be concerned.
+    /// Updates the facts of the touched rows and the context. `others` contains the records
+    /// returned by `needed_commits`; a row whose record is missing there is treated as having no
+    /// content. Returns `None` if a row that a partial view lacks may be concerned.
     pub(crate) fn settle(self, others: IdMap<CommitId, Commit>) -> Option<State> {
         let Self { base, nexts, view, touched } = self;
         let nexts_by_id = nexts.iter().map(|next| (next.commit.id(), *next)).collect();
@@ -66,7 +66,8 @@ impl<'a> Folded<'a> {
         let mut related: Vec<CommitId> = Vec::new();
         let mut out_of_context: Vec<CommitId> = Vec::new();
 
-        // All old rows go before any new one comes, for one may come where another went.
+        // Remove all old rows before adding new ones: a new row may have the place of a removed
+        // one.
         let mut before = IdMap::with_capacity_and_hasher(touched.len(), Default::default());
         for slot in &touched {
             let Some(row) = base.view.get(*slot) else { continue };
@@ -74,7 +75,7 @@ impl<'a> Folded<'a> {
             related.extend(row.answers.map(|call| call.slot));
             before.insert(*slot, (*row, entry));
         }
-        // Successors that were in the context: whether they still are is decided below.
+        // Successors that were in the context; `classify` decides below whether they stay there.
         let mut taken: IdSet<CommitId> = IdSet::default();
         for slot in touched.iter().chain(moved.successors.iter()) {
             let Some(row) = state.view.shared(*slot).cloned() else {
@@ -83,7 +84,7 @@ impl<'a> Folded<'a> {
             };
             let was = match before.remove(slot) {
                 Some(was) => Some(was),
-                // A successor: it is where it was, but another row precedes it.
+                // A successor: its place is unchanged, but a different row precedes it.
                 None => base.view.get(*slot).map(|row| {
                     if state.context.contains(&row.row_key()) {
                         taken.insert(*slot);
@@ -93,14 +94,14 @@ impl<'a> Folded<'a> {
             };
             let has_moved = moved.all.as_ref().is_none_or(|all| all.contains(slot));
             let (fact, message) = known(&row, was.as_ref(), &records, &state, has_moved)?;
-            // A row that comes to be shown may draw in others that a partial view lacks.
+            // A newly shown row may bring rows that a partial view lacks into the context.
             let was_skipped =
                 was.is_some_and(|(_, old)| old.fact.is_none_or(|old| !old.is_shown()));
             if state.is_partial() && was_skipped && fact.is_shown() {
                 return None;
             }
             related.extend(row.answers.map(|call| call.slot));
-            // Most rows are shown and on neither side of a call: then nothing else is concerned.
+            // Most rows are shown and neither call nor answer; they do not affect other rows.
             if !fact.is_shown() || !state.since.gone.is_empty() {
                 related.push(*slot);
             }
@@ -126,7 +127,7 @@ impl<'a> Folded<'a> {
             let commit = next.commit;
             state.commit_count += 1;
             state.since.commits += 1;
-            // Tools that a merge brings in were set to stay on the other side.
+            // Tools that a merge brings in were set permanently on the other side.
             let brought =
                 matches!(commit.op, Op::Merge { .. }) && commit.active_toolset() != active;
             state.tools_set |= matches!(commit.op, Op::Tools) || commit.active.is_some() || brought;
@@ -140,11 +141,11 @@ impl<'a> Folded<'a> {
     }
 }
 
-/// Rows whose preceding row may have changed.
+/// Rows that may directly follow a different row now.
 struct MovedRows {
-    /// Those that are touched, and those that are not; `None` for all.
+    /// Touched and untouched ones; `None` for all rows.
     all: Option<IdSet<CommitId>>,
-    /// Those that are not touched, and join.
+    /// The untouched ones that join their predecessor.
     successors: Vec<CommitId>,
 }
 
@@ -163,7 +164,7 @@ fn moved(base: &State, view: &View, touched: &[CommitId]) -> MovedRows {
         }
         all.insert(*slot);
         for place in [before, after].into_iter().flatten() {
-            // What is behind a row that was appended was appended itself.
+            // Everything after an appended row was appended too, so it is already in `touched`.
             if place.key >= base.view.next() {
                 continue;
             }
@@ -180,7 +181,8 @@ fn moved(base: &State, view: &View, touched: &[CommitId]) -> MovedRows {
     MovedRows { all: Some(all), successors }
 }
 
-/// Works out what a row shows, from what was known before and from records.
+/// Computes the facts of a row and its message, from the earlier ones and from records. Returns
+/// `None` if a partial view lacks the row before it.
 fn known(
     row: &Row,
     was: Option<&(Row, PriorRow)>,
@@ -231,7 +233,7 @@ fn known(
     })
 }
 
-/// Whether a slot's row is right before a row; `None` when a partial view cannot tell.
+/// Returns whether a slot's row directly precedes a row; `None` if a partial view cannot decide it.
 fn is_right_before(state: &State, row: &Row, slot: CommitId) -> Option<bool> {
     if let Some(known_from) = state.known_from {
         let place = state.view.get(slot).map(Row::row_key);

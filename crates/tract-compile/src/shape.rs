@@ -1,5 +1,5 @@
-//! What a record may change, judged from records alone: the log cannot say one thing and do
-//! another.
+//! Checks that the changes of a commit match its operation, from records alone, so that the log
+//! cannot show one operation while the commit does another.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
 use crate::fold::{inverse, resolved};
 
-/// A record whose changes are not those of its operation.
+/// A record whose changes do not match its operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("commit {commit} ({op}): {what}")]
 pub struct BadShape {
@@ -16,11 +16,11 @@ pub struct BadShape {
     pub commit: CommitId,
     /// The name of its operation.
     pub op: String,
-    /// What does not fit.
+    /// The reason.
     pub what: &'static str,
 }
 
-/// A commit with its list of changes, wherever the record keeps it.
+/// A commit with its list of changes, whether the record contains it or links to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed<'a> {
     /// The commit.
@@ -29,11 +29,11 @@ pub struct Changed<'a> {
     pub changes: &'a [Change],
 }
 
-/// Checks that a commit changes what its operation may change. `targets` are the commits that a
-/// `Revert` names; for other operations it is not read.
+/// Checks that a commit makes only the changes that its operation allows. `targets` are the commits
+/// that a `Revert` names; other operations ignore it.
 ///
 /// # Errors
-/// [`BadShape`] when it does not.
+/// [`BadShape`] if it does not.
 pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
     let Changed { commit, changes } = of;
     let refuse =
@@ -81,7 +81,7 @@ pub fn shape(of: Changed<'_>, targets: &[Changed<'_>]) -> Result<(), BadShape> {
     if fits { Ok(()) } else { refuse(what) }
 }
 
-/// The changes that would take a commit back, each `.` resolved.
+/// Returns the changes that revert a commit, with each `.` resolved.
 fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
     let id = target.commit.id();
     let appended = crate::fold::appended(&crate::View::empty(), target.commit);
@@ -92,8 +92,8 @@ fn undoing<'a>(target: &'a Changed<'a>) -> impl Iterator<Item = Change> + 'a {
         .map(move |change| inverse(&resolved(&change, id)))
 }
 
-/// Returns a change for comparing all but the key: a row returns where it last was on the history
-/// that it returns to.
+/// Returns a change with the key cleared, for comparison. A revert restores a row at its last
+/// position in the target history, so the key may differ.
 fn without_key(change: &Change) -> Change {
     match *change {
         Change::Add { slot, row } => Change::Add { slot, row: RowFields { key: 0, ..row } },

@@ -1,9 +1,11 @@
-//! A state as bytes, kept with its commit: where a cold line begins.
+//! Snapshots: a state as bytes, stored with its commit, so that a cold read need not fold the whole
+//! history.
 //!
-//! One version byte; then everything that counts for what is compiled, with what each row shows;
-//! apart from it the rows that went out since the snapshot before, read only when a change may
-//! concern one of them; at the end eight bytes of SHA-256 over the commit and all that precedes.
-//! So every row that is skipped is written once, and a snapshot's size follows the rows shown.
+//! Format: one version byte; the header; the main part with all rows of the context and their
+//! facts; the separate part with the rows that left the context since the previous snapshot, which
+//! is read only if a change may concern one of them; and the first eight bytes of SHA-256 over the
+//! commit id and everything before. Each skipped row is thus written once, and the size of a
+//! snapshot is proportional to the rows shown.
 
 mod decode;
 mod encode;
@@ -14,9 +16,9 @@ use tract_core::{CommitId, DerivedKind, DerivedRow};
 pub(crate) use self::decode::{decode, separate_rows};
 use crate::state::{SnapshotDelta, State};
 
-/// The version of the format and of the fold that made it.
+/// The version of the format and of the fold that produced it.
 const VERSION: u8 = 1;
-/// Commits that a cold line reads at most, in addition to two for each row shown.
+/// Commits that a cold read folds at most, in addition to two for each shown row.
 const SLACK: u64 = 256;
 
 mod flag {
@@ -36,26 +38,27 @@ mod flag {
     pub(super) const JOINED: u64 = 1 << 9;
     pub(super) const ROLE: u64 = 1 << 10;
     pub(super) const HINT: u64 = 1 << 11;
-    /// The row of this slot is none any more.
+    /// The slot no longer has a row.
     pub(super) const NO_ROW: u64 = 1 << 12;
 }
 
-/// Whether so many commits follow the last snapshot that the next is worth its bytes.
+/// Returns whether enough commits follow the last snapshot to make the next one worth its size.
 pub(crate) fn is_due(state: &State) -> bool {
     state.since.commits > SLACK + 2 * state.shown_count as u64
 }
 
-/// How many commits may follow before a snapshot can be due.
+/// Returns the number of commits that can follow before a snapshot is due.
 pub(crate) fn room(state: &State) -> u64 {
     room_of(state.since.commits, state.shown_count as u64)
 }
 
-/// How many commits may follow others since a snapshot before the next can be due.
+/// Returns the number of commits that can follow before a snapshot is due, given `since` commits
+/// since the last one and `shown` shown rows.
 pub(crate) fn room_of(since: u64, shown: u64) -> u64 {
     SLACK.saturating_add(shown.saturating_mul(2)).saturating_sub(since)
 }
 
-/// Writes the snapshot of a state, and returns the state that follows from it.
+/// Writes the snapshot of a state. Returns it with the state that counts from it.
 pub(crate) fn take(state: &State) -> Option<(DerivedRow, State)> {
     let commit = state.head?;
     let (mut bytes, apart) = encode::encode(state);
@@ -73,7 +76,7 @@ fn checksum(commit: CommitId, bytes: &[u8]) -> [u8; 8] {
     sum.chain_update(bytes).finalize().first_chunk().copied().expect("there are 32 bytes")
 }
 
-/// Returns the bytes before the checksum; `None` when it does not hold, or the version is another.
+/// Returns the bytes before the checksum; `None` if the checksum or the version does not match.
 fn checked(commit: CommitId, bytes: &[u8]) -> Option<&[u8]> {
     let (body, sum) = bytes.split_last_chunk::<8>()?;
     (body.first() == Some(&VERSION) && checksum(commit, body) == *sum).then_some(body)

@@ -1,6 +1,15 @@
-//! What is known of a line at its head, and how it continues with the commits that follow.
+//! The state of a history at its head, and the fold of further commits onto it.
 //!
-//! All parts are persistent maps: a clone shares everything, one more commit costs O(log n).
+//! All parts are persistent maps: a clone shares everything, and one more commit costs O(log n).
+//!
+//! A fold has two halves. [`State::fold`] applies the changes to the view and collects the touched
+//! rows. `settle` then needs the records of new versions and marks, so the caller reads them from
+//! the store in between.
+//!
+//! A state read from a snapshot lacks the rows that were skipped long ago. It is *partial*. Any
+//! change that touches a missing row, or might, must not be folded onto it: absent and missing rows
+//! look the same, and the result would differ from a fold from the root. Such a fold returns
+//! `None`, and the caller repeats it on a whole state.
 
 use std::sync::Arc;
 
@@ -15,38 +24,37 @@ use crate::ids::{IdSet, SharedIdMap};
 use crate::places::Places;
 use crate::view::{Row, RowKey, View};
 
-/// A line at its head.
-///
-/// When it began at a snapshot, rows that were skipped long before are not in its view: it is
-/// partial then, and a change that touches one of those rows, or might, asks for the whole.
+/// The state of a history at its head; see the module documentation for partial states.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) head: Option<CommitId>,
-    /// The record of the head; absent at a snapshot until it is asked for.
+    /// The head commit; absent in a state read from a snapshot until it is needed.
     pub(crate) record: Option<Commit>,
     pub(crate) view: View,
     pub(crate) commit_count: u64,
     pub(crate) tools_set: bool,
-    /// Set when partial: from this place on all rows are known.
+    /// Set if the state is partial: all rows from this place on are known.
     pub(crate) known_from: Option<RowKey>,
-    /// The rows that count for what is compiled.
+    /// The rows of the context: shown ones, and skipped ones whose call or answer is shown.
     pub(crate) context: Places<ContextEntry>,
     pub(crate) shown_count: usize,
-    /// What the other rows would show, as far as known.
+    /// The facts of the other rows, as far as known.
     pub(crate) skipped: OrdMap<RowKey, Arc<RowFact>>,
-    /// The rows that answer a row's calls, sorted.
+    /// For each slot, the rows that answer its calls, sorted.
     pub(crate) answers_to: SharedIdMap<CommitId, Vector<CommitId>>,
-    /// Places whose message may not have been loaded yet; each may be here more than once.
+    /// Rows whose message may not be loaded yet. May contain duplicates.
     pub(crate) unloaded: Vector<RowKey>,
-    /// Tokens of the loaded messages.
+    /// Number of tokens of the loaded messages.
     pub(crate) tokens: u64,
     pub(crate) since: SnapshotDelta,
-    /// The memory of the rows; shared with the states before, so that it lasts as they do.
+    /// The charged memory of the rows. Successor states share it, so it lasts as long as any of
+    /// them.
     pub(crate) charge: Option<Arc<Charge>>,
 }
 
-/// A line that was folded. When it was just begun, what it shows may be outside of its context, in
-/// order, so that messages are added before the map is made and not looked for in it.
+/// The result of a fold. For a history that starts at its root, the shown rows may be in `shown`
+/// instead of the context, in order, so that their messages are filled in before the map is built
+/// and need no lookup.
 #[derive(Debug)]
 pub(crate) struct FoldedState {
     pub(crate) state: State,
@@ -60,13 +68,13 @@ impl From<State> for FoldedState {
 }
 
 impl FoldedState {
-    /// Returns the line with its messages yet to be loaded.
+    /// Returns the state without loading messages.
     pub(crate) fn waiting(mut self) -> State {
         self.state.wait(self.shown);
         self.state
     }
 
-    /// Returns the line with the messages of what is outside of its context, in order.
+    /// Returns the state with the messages of `shown`, in order.
     pub(crate) fn with_messages(mut self, messages: Vec<Arc<LoadedMessage>>) -> State {
         for ((_, entry), loaded) in self.shown.iter_mut().zip(messages) {
             self.state.tokens += loaded.message.token_count;
@@ -77,20 +85,20 @@ impl FoldedState {
     }
 }
 
-/// What the next snapshot has to know of the one before.
+/// The data about the previous snapshot that the next one needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SnapshotDelta {
-    /// The commit of the snapshot before.
+    /// The commit of the previous snapshot.
     pub(crate) snapshot: Option<CommitId>,
-    /// Commits that follow it, or the root.
+    /// Number of commits since that snapshot, or since the root.
     pub(crate) commits: u64,
-    /// Skipped rows that it and its predecessors hold apart.
+    /// Number of separate rows in that snapshot and its predecessors.
     pub(crate) apart: u64,
-    /// Rows that went out of what is compiled since then: skipped now, or no rows any more.
+    /// Rows that left the context since that snapshot: skipped or removed.
     pub(crate) gone: OrdSet<CommitId>,
 }
 
-/// The next commit of a line.
+/// The next commit of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextCommit<'a> {
     pub(crate) commit: &'a Commit,
@@ -99,8 +107,8 @@ pub(crate) struct NextCommit<'a> {
 }
 
 impl NextCommit<'_> {
-    /// Returns the call that it answers and the priority that it states, when it does nothing but
-    /// to append a row under its own name.
+    /// Returns the call that the commit answers and the priority that it sets, if all it does is to
+    /// append a row in a new slot.
     fn new_row(&self) -> Option<(Option<CallRef>, Option<Priority>)> {
         match &self.commit.op {
             Op::Append { slot: None, answers, priority, .. } if self.changes.is_empty() => {
@@ -111,7 +119,7 @@ impl NextCommit<'_> {
     }
 }
 
-/// A line that has folded some commits and has yet to learn what the touched rows show.
+/// A folded history whose changed rows still need their facts.
 #[derive(Debug)]
 pub(crate) struct Folded<'a> {
     pub(crate) base: &'a State,
@@ -125,14 +133,14 @@ impl State {
         self.known_from.is_some()
     }
 
-    /// Returns what a row shows, as far as known.
+    /// Returns the facts of a row, as far as known.
     pub(crate) fn fact(&self, row: &Row) -> Option<&Arc<RowFact>> {
         let place = row.row_key();
         let fact = self.context.get(&place).map(|entry| &entry.fact);
         fact.or_else(|| self.skipped.get(&place)).filter(|fact| fact.is_known())
     }
 
-    /// Takes the rows of a snapshot, each with what it shows.
+    /// Adds the rows of a snapshot with their facts.
     pub(crate) fn restore(&mut self, rows: Vec<(Row, Option<RowFact>)>) {
         let mut skipped = Vec::new();
         for (row, fact) in rows {
@@ -147,7 +155,7 @@ impl State {
         }
     }
 
-    /// Takes rows that snapshots hold apart; then the state is whole.
+    /// Adds the separate rows of snapshots. The state is whole afterwards.
     pub(crate) fn complete(&mut self, rows: impl IntoIterator<Item = Row>) {
         for row in rows {
             self.relate(&row);
@@ -156,8 +164,9 @@ impl State {
         self.known_from = None;
     }
 
-    /// Folds the appends that a line begins with, and gives the rest back: what they do to an
-    /// empty view needs no look at it. `None` when it begins with something else.
+    /// Folds the leading plain appends of a history and returns the remaining commits. On an empty
+    /// view these appends cannot fail, so they need no lookups. Returns `None` if the history
+    /// starts with another operation.
     pub(crate) fn begin<'a>(
         nexts: &'a [NextCommit<'a>],
     ) -> (Option<FoldedState>, &'a [NextCommit<'a>]) {
@@ -191,7 +200,8 @@ impl State {
         }
         state.view = View::of_rows(rows);
         if !skipped.is_empty() {
-            // Which of them count for what is compiled depends on those that are shown.
+            // A skipped row belongs to the context only if its call or answer is shown, so the
+            // shown rows have to be in place first.
             state.wait(std::mem::take(&mut shown));
             let mut gone = Vec::new();
             skipped.into_iter().for_each(|slot| state.classify(slot, true, &mut gone));
@@ -205,14 +215,14 @@ impl State {
         (Some(FoldedState { state, shown }), rest)
     }
 
-    /// Puts shown rows into the context, where they wait for their messages.
+    /// Adds shown rows to the context, without their messages.
     fn wait(&mut self, rows: Vec<(RowKey, ContextEntry)>) {
         self.unloaded.extend(rows.iter().map(|(place, _)| *place));
         self.context.extend(rows);
     }
 
-    /// Folds commits, oldest first; each must continue the one before. `None` when a row that the
-    /// partial view lacks is, or may be, concerned.
+    /// Folds commits, oldest first; each must continue the one before. Returns `None` if they
+    /// touch, or may touch, a row that a partial view lacks.
     pub(crate) fn fold<'a>(
         &'a self,
         nexts: &'a [NextCommit<'a>],
@@ -225,7 +235,7 @@ impl State {
                 return Ok(None);
             }
             match fold_onto(&mut view, next.commit, next.changes) {
-                // What a partial view calls absent may be a row that it lacks.
+                // The row may exist but be missing from this partial view.
                 Err(_) if self.is_partial() => return Ok(None),
                 folded => folded?,
             }
@@ -248,8 +258,9 @@ fn slots<'a>(next: &'a NextCommit<'a>) -> impl Iterator<Item = CommitId> + 'a {
     appended.into_iter().chain(next.changes.iter().map(move |change| change.slot().resolve(id)))
 }
 
-/// Whether a commit may concern a row that a partial view lacks. A row under a name of old may be
-/// there already, or be answered by rows that are lacking; so may the call of an answer.
+/// Returns whether a commit may concern a row that a partial view lacks. A slot of an earlier
+/// commit may still have a missing row, or be answered by missing rows; a call that is not in the
+/// view may be in a missing row.
 fn may_touch_unknown(view: &View, next: &NextCommit<'_>) -> bool {
     let id = next.commit.id();
     let unknown_call =
@@ -268,13 +279,13 @@ fn may_touch_unknown(view: &View, next: &NextCommit<'_>) -> bool {
 }
 
 impl State {
-    /// Removes what is known of a row.
+    /// Removes a row's facts and message, and returns them.
     pub(crate) fn take(&mut self, row: &Row) -> PriorRow {
         let place = row.row_key();
         if let Some(call) = row.answers
             && let Some(answers) = self.answers_to.get_mut(&call.slot)
         {
-            // Sorted: a message may have thousands of answers, and all may go at once.
+            // Sorted, because a message may have thousands of answers that are all removed at once.
             let found = answers.binary_search_by(|slot| {
                 crate::visit(1);
                 slot.cmp(&row.slot)
@@ -294,11 +305,12 @@ impl State {
             None => (self.skipped.remove(&place), None),
         };
         self.tokens -= message.as_ref().map_or(0, |loaded| loaded.message.token_count);
-        // A placeholder for a fact that was never looked up says nothing.
+        // A placeholder contains no facts.
         PriorRow { fact: fact.filter(|fact| fact.is_known()), message }
     }
 
-    /// Adds what is known of a row; a skipped one waits for [`classify`](Self::classify).
+    /// Adds a row's facts and message. For a skipped row, call [`classify`](Self::classify)
+    /// afterwards.
     pub(crate) fn put(
         &mut self,
         row: Arc<Row>,
@@ -319,7 +331,7 @@ impl State {
         self.context.insert(place, ContextEntry { row, fact, message });
     }
 
-    /// Notes which call a row answers.
+    /// Records the call that a row answers.
     fn relate(&mut self, row: &Row) {
         if let Some(call) = row.answers {
             let answers = self.answers_to.entry(call.slot).or_default();
@@ -329,10 +341,15 @@ impl State {
         }
     }
 
-    /// Decides whether a skipped row counts for what is compiled.
+    /// Decides whether a skipped row belongs to the context: it does if its call or one of its
+    /// answers is shown.
+    ///
+    /// Rows that leave the context are pushed to `gone`. The next snapshot writes them to its
+    /// separate part; a row missing from both parts would be lost to every history read from it.
     pub(crate) fn classify(&mut self, slot: CommitId, is_touched: bool, gone: &mut Vec<CommitId>) {
         let Some(row) = self.view.shared(slot).cloned() else {
-            // Only where earlier snapshots hold rows apart could one of them be this one.
+            // An earlier snapshot may contain this slot's row in its separate part, so its removal
+            // has to be recorded. If no snapshot has separate rows, there is nothing to override.
             match (is_touched, self.since.apart > 0) {
                 (true, true) => gone.push(slot),
                 (true, false) => drop(self.since.gone.remove(&slot)),
@@ -374,7 +391,7 @@ impl State {
     }
 }
 
-/// What was known of a row before it was touched.
+/// The facts and the message of a row before it was touched.
 #[derive(Debug, Default)]
 pub(crate) struct PriorRow {
     pub(crate) fact: Option<Arc<RowFact>>,

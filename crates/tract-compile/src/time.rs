@@ -1,4 +1,4 @@
-//! Time travel: which commit of a line was the last at a time.
+//! Time travel: finds the last commit of a history at a given time.
 
 use tract_core::CommitId;
 use tract_core::store::Walk;
@@ -7,9 +7,9 @@ use crate::compiler::Compiler;
 use crate::error::Result;
 
 impl Compiler {
-    /// Finds the commit nearest to the head, on its first-parent chain, that was made at or
-    /// before `at_us` (microseconds since 1970, UTC). A commit without a time counts as its
-    /// parent's, and 0 at a root. `None` when all were made later. Clocks may run backwards.
+    /// Finds the commit nearest to the head, on its first-parent chain, that was made at or before
+    /// `at_us` (microseconds since 1970, UTC). A commit without a time has the time of its parent,
+    /// or 0 at the root. Returns `None` if all commits are later. Clocks may run backward.
     ///
     /// # Errors
     /// The store's.
@@ -20,7 +20,8 @@ impl Compiler {
     ) -> Result<Option<CommitId>> {
         let mut next = head;
         let mut limit = 64;
-        // The newest of those commits without a time whose parent is yet to be read.
+        // The newest commit of the current run of commits without a time; the run's time is that of
+        // the next commit with one.
         let mut timeless = None;
         while let Some(head) = next {
             let page = self.store().walk(self.repo(), Walk { limit, ..Walk::from(head) }).await?;

@@ -1,14 +1,14 @@
-//! How many tokens a message takes.
+//! Token counts of messages.
 //!
-//! Every text of a message is counted by itself, with a few tokens for what surrounds it in
-//! any provider's format. The same rule holds warm and cold, and for every sort of message.
+//! Each text of a message is counted separately, plus a few tokens for the markup that surrounds it
+//! in any provider's format. The rule is the same for all kinds of messages.
 
 use tract_core::{Content, Part, TokenCounter};
 
-/// Tokens around one message: its role and its ends.
+/// Tokens for the role and delimiters of a message.
 const PER_MESSAGE: u64 = 3;
 
-/// Counts the texts of a content: parts, calls with their ids and arguments, names.
+/// Counts the tokens of a content: parts, calls with their ids and arguments, names.
 ///
 /// ```
 /// use tract_compile::count_content;
@@ -38,7 +38,7 @@ pub fn count_content(content: &Content, counter: &dyn TokenCounter) -> u64 {
         }
         Part::Reasoning { text, .. } => counter.count(text),
         Part::Opaque { json, .. } => counter.count(json),
-        // What a picture costs depends on its size in pixels and on the model, which are unknown
+        // The cost of an image depends on its size in pixels and on the model, which are unknown
         // here.
         Part::Image { .. } => 0,
     });

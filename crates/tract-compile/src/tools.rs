@@ -12,7 +12,7 @@ use tract_core::{
 use crate::error::{CompileError, Result};
 use crate::ids::IdMap;
 
-/// The tools of a set, as they were given, and the tokens they take.
+/// The tools of a set, in the order in which they were set, and their size in tokens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tools {
     pub(crate) list: Arc<[ActiveTool]>,
@@ -20,7 +20,7 @@ pub(crate) struct Tools {
     pub(crate) bytes: usize,
 }
 
-/// Returns the schemas that a set needs, each once.
+/// Returns the keys of the schemas that a set needs, each once.
 pub(crate) fn schema_keys(toolset: &Toolset) -> Vec<BlobKey> {
     let mut ids: Vec<BlobId> = toolset.entries().iter().map(|entry| entry.schema).collect();
     ids.sort_unstable();
@@ -28,7 +28,7 @@ pub(crate) fn schema_keys(toolset: &Toolset) -> Vec<BlobKey> {
     ids.into_iter().map(BlobKey::from).collect()
 }
 
-/// Puts a set together from its schemas.
+/// Builds the tools of a set from its schemas.
 pub(crate) fn tools(
     toolset: &Toolset,
     schemas: &IdMap<BlobId, Blob>,

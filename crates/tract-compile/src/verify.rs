@@ -1,4 +1,4 @@
-//! Whether a snapshot says what its commit's line says.
+//! Checks snapshots against the folded history of their commit.
 
 use std::sync::Arc;
 
@@ -12,35 +12,35 @@ use crate::snapshot;
 use crate::state::State;
 use crate::view::View;
 
-/// What became of a snapshot that was looked into.
+/// The result of checking a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotCheck {
-    /// There is none at this commit.
+    /// The commit has no snapshot.
     Absent,
-    /// It says what the line says, folded from its root.
+    /// It matches the history folded from the root.
     Sound,
-    /// Its bytes are damaged, or those of a snapshot that it builds on.
+    /// It, or a snapshot that it builds on, is damaged.
     Damaged,
-    /// It is whole but says something else.
+    /// It is intact but differs from the history.
     Wrong,
 }
 
-/// A line folded from its root, with what the snapshots passed on the way hold apart.
+/// A history folded from its root, with the separate rows of the snapshots passed on the way.
 ///
-/// Snapshots of one line are compared in the order of their commits: each costs what changed since
-/// the one before, not the length of the history. A clone shares all structure.
+/// Snapshots of one history are compared in commit order. Each comparison costs only the changes
+/// since the previous snapshot, not the length of the history. A clone shares all structure.
 #[derive(Clone, Debug, Default)]
 pub struct FoldedLine {
     state: Arc<State>,
     last: LastSnapshot,
 }
 
-/// The snapshot that was compared last on a line.
+/// The last compared snapshot of a history.
 #[derive(Clone, Debug, Default)]
 enum LastSnapshot {
     #[default]
     None,
-    /// It cannot be read, and neither can those that build on it.
+    /// It cannot be read, and neither can snapshots that build on it.
     Unreadable(CommitId),
     Read(Arc<ReadSnapshot>),
 }
@@ -48,11 +48,11 @@ enum LastSnapshot {
 #[derive(Debug)]
 struct ReadSnapshot {
     commit: CommitId,
-    /// Whether it agrees with the line: then only rows that changed since can disagree.
+    /// Whether it matches the history. Then only rows changed since can differ.
     is_sound: bool,
     /// The whole view at its commit, as folded.
     view: View,
-    /// The rows that it holds itself.
+    /// The rows of its main part.
     main: View,
     apart: SeparateRows,
 }
@@ -65,7 +65,7 @@ impl FoldedLine {
 }
 
 impl Compiler {
-    /// Folds commits onto a line, oldest first; each must continue the one before.
+    /// Folds commits onto a history, oldest first; each must continue the one before.
     ///
     /// # Errors
     /// As [`line`](Self::line).
@@ -81,16 +81,16 @@ impl Compiler {
     async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {
         let mut state =
             self.follow_whole(&chain, &crate::fetch::GivenObjects::default()).await?.waiting();
-        // No message is loaded here, and nothing is snapshotted: neither list may grow.
+        // This state is never compiled or snapshotted, so both lists would only grow.
         state.unloaded = imbl::Vector::new();
         state.since.gone = imbl::OrdSet::new();
         Ok(FoldedLine { state: Arc::new(state), last: line.last.clone() })
     }
 
-    /// Compares the snapshot at the head of a line with the line, rows held apart included.
+    /// Compares the snapshot at the head of a history with that history, including separate rows.
     ///
     /// # Errors
-    /// The store's, where a snapshot that it builds on was not compared before and has to be read.
+    /// The store's, if a predecessor of the snapshot was not compared before and has to be read.
     pub async fn check_snapshot(
         &self,
         line: &mut FoldedLine,
@@ -134,7 +134,8 @@ impl Compiler {
             let slots: Vec<CommitId> = own.rows.iter().map(|(slot, _)| *slot).collect();
             apart.extend(own.rows);
             let suspects: Vec<CommitId> = match known.filter(|last| last.is_sound) {
-                // What neither changed nor was held elsewhere agreed then, and does now.
+                // A row that has not changed and was in the separate part of the last snapshot
+                // matched then, and still does.
                 Some(last) => {
                     let held_there = last.main.rows().map(|row| row.slot);
                     slots
@@ -157,12 +158,12 @@ impl Compiler {
         Ok((LastSnapshot::Read(Arc::new(read)), check))
     }
 
-    /// Folds a commit's line from its root and compares it with the snapshot there, rows held
-    /// apart included. Linear in the history; to check many snapshots of one line, fold it once
-    /// with [`fold_onto_line`](Self::fold_onto_line).
+    /// Folds the history of a commit from its root and compares it with the commit's snapshot,
+    /// including separate rows. Linear in the history; to check several snapshots of one history,
+    /// fold it once with [`fold_onto_line`](Self::fold_onto_line).
     ///
     /// # Errors
-    /// As [`line`](Self::line): a line that does not fold is not the snapshot's fault.
+    /// As [`line`](Self::line). A history that does not fold is an error, not a wrong snapshot.
     pub async fn verify_snapshot(&self, commit: CommitId) -> Result<SnapshotCheck> {
         let Some(bytes) = self.inner.snapshot(commit).await? else {
             return Ok(SnapshotCheck::Absent);
@@ -173,8 +174,8 @@ impl Compiler {
     }
 }
 
-/// Whether these slots have the same row in a view as in a snapshot: in its own rows, or else in
-/// those held apart. Own rows are compared with more than the view elsewhere.
+/// Returns whether these slots have the same row in a view as in a snapshot, either in its main
+/// part or in the separate rows. `same` compares the facts of the main rows.
 fn agrees(
     view: &View,
     main: &View,
@@ -187,7 +188,7 @@ fn agrees(
     })
 }
 
-/// Compares all that counts for what is compiled.
+/// Compares two states in everything that affects compiling.
 fn same(a: &State, b: &State) -> bool {
     let fact = |fact: &crate::RowFact| crate::RowFact { hint: None, ..fact.clone() };
     a.head == b.head
@@ -275,7 +276,7 @@ mod tests {
         }
     }
 
-    /// What a snapshot holds apart is only read for the sake of the rows in it: each is compared.
+    /// Reads of separate rows only look up single slots, so each snapshot compares all of its own.
     #[test]
     fn wrong_separate_rows_are_named_by_every_snapshot_that_builds_on_them() {
         let store: Arc<dyn Store> = Arc::new(memory());

@@ -1,4 +1,4 @@
-//! The view: which messages a commit has, in which order, in which version.
+//! The view: the messages of a commit, their order and their versions.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use tract_core::{CallRef, CommitId, CommitRef, RowFields, ToolsetId};
 use crate::ids::SharedIdMap;
 use crate::places::{Places, Put};
 
-/// Where a row is: rows are ordered by key, then by slot.
+/// The sort key of a row: first its key, then its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowKey {
-    /// The key that it was added with.
+    /// The key assigned when the row was added.
     pub key: u64,
-    /// The message's lasting name.
+    /// The message's permanent id.
     pub slot: CommitId,
 }
 
 /// One message of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// The message's lasting name: the id of the commit that first added it.
+    /// The message's permanent id: the id of the commit that first added it.
     pub slot: CommitId,
     /// Its position.
     pub key: u64,
-    /// The commit whose content, kind, role, form and config show.
+    /// The commit that provides content, kind, role, form and config.
     pub version: CommitId,
-    /// The commit whose priority holds; none means the kind's default.
+    /// The commit that sets the priority; `None` for the kind's default.
     pub mark: Option<CommitId>,
     /// The call that it answers.
     pub answers: Option<CallRef>,
@@ -37,7 +37,7 @@ impl Row {
         RowKey { key: self.key, slot: self.slot }
     }
 
-    /// Returns the fields as a record writes them, none of them `.`.
+    /// Returns the fields in record form, with ids instead of `.`.
     pub fn fields(&self) -> RowFields {
         RowFields {
             key: self.key,
@@ -48,12 +48,12 @@ impl Row {
     }
 }
 
-/// The messages and tools at a commit. Persistent: a clone shares all structure, a change costs
+/// The messages and tools at a commit. Persistent: a clone shares all structure, and a change costs
 /// O(log n).
 #[derive(Clone, Debug, Default)]
 pub struct View {
     rows: Places<Arc<Row>>,
-    /// The rows by slot, except the few that came last.
+    /// The rows of the tree by slot. The few rows of the tail are searched in order.
     by_slot: SharedIdMap<CommitId, Arc<Row>>,
     tools: Option<ToolsetId>,
     next: u64,
@@ -65,7 +65,7 @@ impl View {
         Self::default()
     }
 
-    /// Rebuilds a view from its parts, as a snapshot keeps them.
+    /// Rebuilds a view from its parts, such as those of a snapshot.
     pub fn from_parts(
         rows: impl IntoIterator<Item = Row>,
         tools: Option<ToolsetId>,
@@ -75,7 +75,7 @@ impl View {
         Self { tools, next: view.next.max(next), ..view }
     }
 
-    /// Makes a view of many rows at once; their keys are below the next one.
+    /// Builds a view from many rows at once. Its next key is one above their highest.
     pub(crate) fn of_rows(rows: Vec<Arc<Row>>) -> Self {
         let next = rows.iter().map(|row| row.key.saturating_add(1)).max().unwrap_or_default();
         Self {
@@ -86,7 +86,7 @@ impl View {
         }
     }
 
-    /// Returns the row of a message, where it has one.
+    /// Returns the row of a message if it has one.
     pub fn get(&self, slot: CommitId) -> Option<&Row> {
         self.shared(slot).map(Arc::as_ref)
     }
@@ -101,43 +101,43 @@ impl View {
         self.shared(slot).is_some()
     }
 
-    /// Walks the rows in order; from the end with `.rev()`.
+    /// Returns an iterator over the rows, in order.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = &Row> {
         self.rows.iter().inspect(|_| crate::visit(1)).map(|(_, row)| row.as_ref())
     }
 
-    /// Walks the rows before a place, nearest first.
+    /// Returns an iterator over the rows before a place, nearest first.
     pub fn rows_before(&self, place: RowKey) -> impl Iterator<Item = &Row> {
         self.rows.before(place).rev().inspect(|_| crate::visit(1)).map(Arc::as_ref)
     }
 
-    /// Walks the rows after a place, nearest first.
+    /// Returns an iterator over the rows after a place, nearest first.
     pub fn rows_after(&self, place: RowKey) -> impl Iterator<Item = &Row> {
         self.rows.after(place).inspect(|_| crate::visit(1)).map(Arc::as_ref)
     }
 
-    /// Returns how many rows there are, skipped ones included.
+    /// Returns the number of rows, including skipped ones.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns whether there is no row.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.len() == 0
     }
 
-    /// Returns the tools in force; `None` when none were ever set.
+    /// Returns the tools in force; `None` if none were ever set.
     pub fn tools(&self) -> Option<ToolsetId> {
         self.tools
     }
 
-    /// Returns the key that the next appended row gets. It never falls.
+    /// Returns the key of the next appended row. It never decreases.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Returns the slots whose row differs from the one in an earlier view, perhaps some others
-    /// too. What both views share is not visited.
+    /// Returns the slots whose row differs from that in an earlier view, and possibly some others.
+    /// Does not visit parts that both views share.
     pub(crate) fn slots_changed_since(&self, before: &Self) -> Vec<CommitId> {
         self.rows
             .changed_since(&before.rows)
@@ -152,7 +152,7 @@ impl View {
         self.insert(row);
     }
 
-    /// Removes the row of a message, where there is one.
+    /// Removes the row of a message if there is one.
     pub fn remove_row(&mut self, slot: CommitId) {
         if let Some(place) = self.get(slot).map(Row::row_key) {
             self.by_slot.remove(&slot);
@@ -181,7 +181,7 @@ impl View {
     }
 }
 
-/// Two views are equal when they have the same rows, tools and next key.
+/// Two views are equal if they have the same rows, tools and next key.
 impl PartialEq for View {
     fn eq(&self, other: &Self) -> bool {
         self.tools == other.tools

@@ -1,4 +1,4 @@
-//! The name of what a model would see.
+//! The view id: a hash of the messages and tools that a model sees.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use crate::fact::ContextEntry;
 
 /// Hashes `["tract-view-1", toolset, [[content, kind, role, joins, n], …]]`.
 ///
-/// `n` counts from 0 in this very list, so no commit id gets into it.
+/// `n` is the index in this list of the message whose call is answered. Commit ids are not hashed.
 pub(crate) fn view_id(compiled: &Compiled) -> ViewId {
     let shown = compiled.context.iter().map(|(_, entry)| entry).filter(|entry| entry.is_shown());
     let mut places: HashMap<CommitId, usize> = HashMap::new();
@@ -58,7 +58,8 @@ impl ContextEntry {
     }
 }
 
-/// A context that was put together by hand knows no blobs; its content has the same name.
+/// Returns the id of a content. A context built from parts has no blobs, so the id is computed from
+/// its content.
 fn content_id(entry: &ContextEntry) -> Option<String> {
     match entry.fact.content {
         Some(content) => Some(content.to_hex()),

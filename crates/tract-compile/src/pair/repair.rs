@@ -1,4 +1,4 @@
-//! Repair: two walks over the rows. The first decides what takes part, the second where it goes.
+//! Repair in two passes over the rows: the first filters them, the second orders them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{Item, PairedMessages, PlaceholderResult, Repair, RepairKind};
 use crate::compiled::Compiled;
 use crate::view::Row;
 
-/// What takes part, in the order of the rows.
+/// A row that is sent, in row order.
 enum PairEntry<'a> {
     Message(&'a Message),
     Result { of: CallRef, message: &'a Message },
@@ -17,7 +17,7 @@ enum PairEntry<'a> {
 }
 
 impl<'a> PairEntry<'a> {
-    /// The call that it answers.
+    /// Returns the call that it answers.
     fn answers(&self) -> Option<CallRef> {
         match self {
             Self::Message(_) => None,
@@ -25,7 +25,7 @@ impl<'a> PairEntry<'a> {
         }
     }
 
-    /// The message, where it is the model's.
+    /// Returns the message if the model wrote it.
     fn assistant(&self) -> Option<&'a Message> {
         match self {
             Self::Message(message) if speaker(message) == Speaker::Assistant => Some(message),
@@ -67,15 +67,15 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
             PairEntry::Skipped { of, slot } if staying.contains(&of.slot) => {
                 items.push(placeholder(call(compiled, *of), *of, Some(*slot), &mut repairs));
             }
-            // Answered right after its call.
+            // Already sent, directly after its call.
             PairEntry::Result { .. } | PairEntry::Skipped { .. } => {}
         }
     }
     PairedMessages { items, repairs }
 }
 
-/// Leaves out what has no place in any request: orphans, second results, what belongs to a
-/// skipped call.
+/// Filters out rows that no request can contain: orphans, second results, and the results and
+/// reasoning of skipped calls.
 fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairEntry<'a>> {
     let rows: Vec<(&Row, Option<&Message>)> = compiled.rows().collect();
     let skipped_calls: HashSet<CommitId> = rows
@@ -141,7 +141,7 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
     entries
 }
 
-/// Returns the message that makes a call, and the call, when it is shown.
+/// Returns a call if its message is shown.
 fn call(compiled: &Compiled, of: CallRef) -> Option<&ToolCall> {
     let message = compiled.message(of.slot)?;
     match speaker(message) {
@@ -150,8 +150,9 @@ fn call(compiled: &Compiled, of: CallRef) -> Option<&ToolCall> {
     }
 }
 
-/// Returns the messages whose calls are answered where the rules want it. A turn is judged as a
-/// whole, so that an answer put into it cannot part another call from its own.
+/// Returns the messages whose calls are already answered where the rules require it. A turn is
+/// checked as a whole, because an answer inserted into it would separate another call from its
+/// answer.
 fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
     let mut staying = HashSet::new();
     let mut at = 0;
@@ -162,8 +163,8 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
             continue;
         }
         if rules.turns {
-            // Instructions are separate, so they do not end a turn; those behind its last message
-            // are walked again below.
+            // Instructions are separate, so they do not end a turn. Those after the turn's last
+            // message are left to the next iteration.
             while entries.get(at).is_some_and(|next| next.is_assistant() || next.is_system()) {
                 at += 1;
             }
@@ -213,8 +214,8 @@ fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -
             PairEntry::Message(_) => break,
         };
         let Some(place) = order.get(of).copied() else { continue };
-        // Within one recorded message the provider took text before the result; in a message of its
-        // own, the text ends the turn in which the result has to be.
+        // Within one recorded message the provider accepted text before the result. As a message of
+        // its own, the text would end the turn that must contain the result.
         if spoken && !(own && joins) || !own && last.is_some_and(|last| place < last) {
             return false;
         }
@@ -224,7 +225,7 @@ fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -
     found == calls.len()
 }
 
-/// Answers every call of a message right after it, in call order.
+/// Appends the answer of each call of a message, in call order.
 fn answer<'a>(
     message: &'a Message,
     at: usize,

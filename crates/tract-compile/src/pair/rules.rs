@@ -1,47 +1,47 @@
-//! What a provider asks of calls and results.
+//! A provider's rules for the order of calls and results.
 
 use tract_core::{Content, Message, Role};
 
-/// What a provider asks of the order of a conversation, as far as pairing is concerned.
+/// A provider's rules for the order of messages, as far as pairing needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// The forms that are the provider's own: rows that came in one of them and satisfy the rules
-    /// stay where they are.
+    /// The provider's own formats. Rows recorded in one of them that satisfy the rules are not
+    /// moved.
     pub forms: Vec<&'static str>,
-    /// Neighbors of one role are one turn, instructions are outside of it, and all results are in
-    /// the turn right after the calls (Anthropic).
+    /// Adjacent messages of one role form one turn, instructions are outside of turns, and all
+    /// results are in the turn directly after the calls (Anthropic).
     pub turns: bool,
-    /// Results of the provider's own rows may be anywhere after their call (Responses).
+    /// Results recorded in the provider's own format may be anywhere after their call (Responses).
     pub anywhere: bool,
 }
 
 impl Rules {
-    /// Makes rules by which results are right after the message with their calls.
+    /// Creates rules that require results directly after the message with their calls.
     pub fn new(forms: impl IntoIterator<Item = &'static str>) -> Self {
         Self { forms: forms.into_iter().collect(), ..Self::default() }
     }
 
-    /// Says that neighbors of one role are one turn.
+    /// Treats adjacent messages of one role as one turn.
     #[must_use]
     pub fn turns(mut self) -> Self {
         self.turns = true;
         self
     }
 
-    /// Says that results of own rows may be anywhere after their call.
+    /// Allows results in the provider's own format anywhere after their call.
     #[must_use]
     pub fn anywhere(mut self) -> Self {
         self.anywhere = true;
         self
     }
 
-    /// Returns whether a message came in the provider's own form.
+    /// Returns whether a message was recorded in the provider's own format.
     pub fn own(&self, message: &Message) -> bool {
         message.form.as_deref().is_some_and(|form| self.forms.contains(&form))
     }
 }
 
-/// Whose turn a message belongs to.
+/// The party whose turn a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
     /// Instructions.
@@ -54,13 +54,13 @@ pub enum Speaker {
     Tool,
 }
 
-/// Returns whose turn a message belongs to.
+/// Returns the party whose turn a message belongs to.
 pub fn speaker(message: &Message) -> Speaker {
     Speaker::of(&message.content, &message.role)
 }
 
 impl Speaker {
-    /// Returns whose turn content with this role belongs to.
+    /// Returns the party whose turn content with this role belongs to.
     pub fn of(content: &Content, role: &Role) -> Self {
         if matches!(content, Content::ToolResult(_)) {
             return Self::Tool;

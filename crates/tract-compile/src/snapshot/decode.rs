@@ -1,5 +1,5 @@
-//! Reads snapshots. Bytes that pass the checksum are our own, but anyone who can write the store
-//! can make a checksum: nothing here trusts them.
+//! Reads snapshots. The checksum only detects damage: anyone who can write to the store can compute
+//! one, so the decoder validates everything.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::fact::RowFact;
 use crate::state::{SnapshotDelta, State};
 use crate::view::{Row, RowKey, View};
 
-/// The rows that one snapshot holds apart.
+/// The separate rows of one snapshot.
 pub(crate) struct SeparateRows {
-    /// Each slot with its row; `None` where it has none any more.
+    /// Each slot with its row; `None` if the slot no longer has one.
     pub(crate) rows: Vec<(CommitId, Option<Row>)>,
-    /// The snapshot before.
+    /// The previous snapshot.
     pub(crate) previous: Option<CommitId>,
 }
 
-/// Reads the state at a commit. It is partial where rows are held apart.
+/// Reads the state at a commit. It is partial if there are separate rows.
 pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     let mut reader = Reader(checked(commit, bytes)?);
     let header = Header::read(&mut reader)?;
@@ -53,7 +53,7 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     Some(state)
 }
 
-/// Reads the rows that a snapshot holds apart.
+/// Reads the separate rows of a snapshot.
 pub(crate) fn separate_rows(commit: CommitId, bytes: &[u8]) -> Option<SeparateRows> {
     let mut reader = Reader(checked(commit, bytes)?);
     let header = Header::read(&mut reader)?;
@@ -104,7 +104,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Reads the rows that count.
+/// Reads the main part: the rows of the context.
 fn main_rows(reader: &mut Reader<'_>, header: &Header<'_>) -> Option<Vec<(Row, Option<RowFact>)>> {
     let mut rows: Vec<(Row, Option<RowFact>)> = Vec::new();
     let mut slots: Vec<CommitId> = Vec::new();
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// Reads a value where there is one.
+    /// Reads a value if it is present.
     fn read_if<T>(
         &mut self,
         is_there: bool,

@@ -9,7 +9,7 @@ use crate::fact::RowFact;
 use crate::state::State;
 use crate::view::Row;
 
-/// Words that a snapshot contains once, however many rows use them.
+/// The string table of a snapshot: each word is stored once.
 #[derive(Default)]
 struct Words<'a> {
     numbers: HashMap<&'a str, u64>,
@@ -25,7 +25,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns the bytes and how many rows they hold apart.
+/// Returns the bytes without the checksum, and the number of separate rows.
 pub(super) fn encode(state: &State) -> (Vec<u8>, u64) {
     let last = state.view.rows().next_back();
     let last = last.filter(|row| !state.context.contains(&row.row_key()));
@@ -34,7 +34,8 @@ pub(super) fn encode(state: &State) -> (Vec<u8>, u64) {
         .iter()
         .map(|(_, entry)| (entry.row.as_ref(), Some(entry.fact.as_ref())))
         .collect();
-    // From the last row on all rows are known: that decides whether a row joins the one before it.
+    // The view's last row is always in the main part: an appended row needs it to decide whether it
+    // joins its predecessor.
     rows.extend(last.map(|row| (row, state.fact(row).map(|fact| fact.as_ref()))));
 
     let mut words = Words::default();
@@ -120,9 +121,9 @@ fn main_row<'a>(
     out.extend_from_slice(row.slot.as_bytes());
     row_ids(out, row, places);
     let Some(fact) = fact else { return };
-    // 0 is not a mark.
+    // 0 means that there is no mark.
     out.push(fact.marked.map_or(0, |priority| priority.number() + 1));
-    // Number 0 is not a kind; the others are words.
+    // 0 means that there is no kind; other numbers are words.
     integer(out, fact.kind.as_ref().map_or(0, |kind| words.number(Kind::as_str(kind)) + 1));
     out.extend(fact.content.iter().flat_map(|id| *id.as_bytes()));
     if flags & flag::ROLE != 0 {
@@ -154,7 +155,7 @@ fn row_ids(out: &mut Vec<u8>, row: &Row, places: &HashMap<CommitId, u64>) {
     }
 }
 
-/// A row earlier in the same list is named by its position.
+/// Writes the position of an earlier row of the same list plus one, else 0 and the id.
 fn id_or_place(out: &mut Vec<u8>, id: CommitId, places: &HashMap<CommitId, u64>) {
     match places.get(&id) {
         Some(place) => integer(out, place + 1),

@@ -1,4 +1,4 @@
-//! What checking a large summary and its revert looks at grows with them, not with their square.
+//! The cost of checking a large summary and its revert is linear, not quadratic.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl GeneratedHistory {
         self.commits.iter().fold(View::empty(), folded)
     }
 
-    /// Puts a summary in the place of all, and reverts it.
+    /// Replaces all rows with a summary, and reverts that.
     fn compress_and_revert(&mut self) {
         let view = self.view();
         let removed =
@@ -75,8 +75,8 @@ impl GeneratedHistory {
         self.add(Op::Revert { targets: vec![summary], cascade: false }, None, undone);
     }
 
-    /// Returns what a check of all of it looks at: the shape of each commit, the view, the line,
-    /// and the snapshots before the summary, of it and of its revert.
+    /// Returns the number of visits of a complete check: the shape of each commit, the view, the
+    /// history, and the snapshots before the summary, at it and at its revert.
     fn visits_of_verify(&self) -> usize {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
@@ -111,7 +111,7 @@ impl GeneratedHistory {
     }
 }
 
-/// Four times the size: a quadratic cost would be sixteen times as large.
+/// Quadruples the size. A quadratic cost would be sixteen times as large.
 #[track_caller]
 fn is_near_linear(made: impl Fn(usize) -> GeneratedHistory) {
     let size = 1_000;
