@@ -468,8 +468,7 @@ fn objects_of_a_dead_writer_are_deleted_once_its_lease_has_ended() {
 fn a_large_import_keeps_its_beginning() {
     on_each_store(async |store| {
         let repo = repo(&store);
-        let mut options = ImportOptions::default();
-        options.group_bytes = 1 << 12;
+        let options = ImportOptions { group_bytes: 1 << 12, ..ImportOptions::default() };
         let mut importer = Importer::new(&repo, options).unwrap();
         let mut number = 0;
         let next = || {

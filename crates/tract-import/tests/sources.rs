@@ -479,8 +479,7 @@ fn secrets_are_replaced_and_counted_in_every_source_and_never_in_reports() {
                     compile_form(&compiled(&repo, &branch.branch), form, &FormOptions::default());
                 assert!(!form.expect("it compiles").to_json().contains(&key), "no verbatim bytes");
             }
-            let mut options = RecordingOptions::default();
-            options.redact = false;
+            let options = RecordingOptions { redact: false };
             let plain = new_repo();
             let done = tract_import::import(&plain, &file, &options, |_, report| {
                 assert!(report.expect("it reads").redacted.is_empty());

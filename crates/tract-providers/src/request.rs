@@ -140,8 +140,8 @@ mod tests {
             let tool = ToolSchema::parse(&text).expect("a tool");
             ActiveTool { name: "a".into(), id: tool.id(), schema: text.into() }
         };
-        let mut request = ModelRequest::default();
-        request.tools = vec![tool("first"), tool("second")].into();
+        let tools = vec![tool("first"), tool("second")].into();
+        let request = ModelRequest { tools, ..ModelRequest::default() };
         for dialect in Dialect::ALL {
             for options in [FormOptions::new(), FormOptions::new().strict_tools(true)] {
                 let params = params_of(&request, dialect, &options).expect("it compiles");

@@ -562,9 +562,8 @@ impl BlockingStore for SqliteStore {
                 Ok(RepackPage::to(RepackStep::Shrink))
             }
             RepackStep::Shrink => {
-                let mut page = RepackPage::default();
-                page.note = self.maintain(OP, repack::shrink)?;
-                Ok(page)
+                let note = self.maintain(OP, repack::shrink)?;
+                Ok(RepackPage { note, ..RepackPage::default() })
             }
         }
     }

@@ -53,9 +53,11 @@ fn recorded_conversations_pass_through_a_stream_unchanged() {
             let content = content(&serde_json::from_str(message).unwrap());
             messages += 1;
             calls += content.calls().count();
-            let mut fields = StreamOpFields::default();
-            fields.at = Some(1_700_000_000_000_000 + messages);
-            fields.tools = (n == 0).then(|| schemas.clone());
+            let fields = StreamOpFields {
+                at: Some(1_700_000_000_000_000 + messages),
+                tools: (n == 0).then(|| schemas.clone()),
+                ..StreamOpFields::default()
+            };
             let step = StreamOp::from(StreamOpKind::adding(content.clone(), None)).fields(fields);
             let draft = passes(step).to_draft().unwrap();
             assert_eq!(draft.content, content);

@@ -21,9 +21,10 @@ struct Engine {
     feature: &'static str,
     location: Location,
     /// Opens the store of a URL; `None` if this build has no such engine.
-    open: Option<fn(StoreUrl, &StoreOptions) -> Opening>,
+    open: Option<OpenStore>,
 }
 
+type OpenStore = fn(StoreUrl, &StoreOptions) -> Opening;
 type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>>;
 
 /// The part of a URL after its scheme.
@@ -214,7 +215,7 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
 
 /// Returns the function that opens a URL, and the path in the URL; the path is empty if the store is
 /// neither a file nor a folder.
-fn locate(url: &str) -> Result<(fn(StoreUrl, &StoreOptions) -> Opening, PathBuf)> {
+fn locate(url: &str) -> Result<(OpenStore, PathBuf)> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
     let engine = Engine::of(scheme).ok_or_else(|| no_such_store(url, scheme))?;

@@ -193,19 +193,20 @@ impl Repository {
     }
 
     pub(crate) fn stats(&self) -> StoreStats {
-        let mut stats = StoreStats::default();
-        stats.commits = self.commits.len() as u64;
-        stats.commit_bytes = self.commits.values().map(|commit| commit.encode().len() as u64).sum();
-        stats.blobs = self.blobs.len() as u64;
-        stats.blob_bytes = self.blobs.values().map(|blob| blob.bytes().len() as u64).sum();
-        stats.toolsets = self.toolsets.len() as u64;
         let tools: BTreeSet<&ToolId> = self.tools.keys().map(|(id, _)| id).collect();
-        stats.tools = tools.len() as u64;
-        stats.refs = self.refs.len() as u64;
-        stats.log_entries = self.log.len() as u64;
-        stats.derived = self.derived.len() as u64;
-        stats.derived_bytes = self.derived.values().map(|row| row.len() as u64).sum();
-        stats
+        StoreStats {
+            commits: self.commits.len() as u64,
+            commit_bytes: self.commits.values().map(|commit| commit.encode().len() as u64).sum(),
+            blobs: self.blobs.len() as u64,
+            blob_bytes: self.blobs.values().map(|blob| blob.bytes().len() as u64).sum(),
+            toolsets: self.toolsets.len() as u64,
+            tools: tools.len() as u64,
+            refs: self.refs.len() as u64,
+            log_entries: self.log.len() as u64,
+            derived: self.derived.len() as u64,
+            derived_bytes: self.derived.values().map(|row| row.len() as u64).sum(),
+            ..StoreStats::default()
+        }
     }
 
     /// Compares the refs with a replay of the log. Objects need no check: they can only be made by

@@ -37,12 +37,13 @@ pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
     let split = split.map(|(hour, minutes)| hour.saturating_add(minutes));
     let all = count(counts, "cache_creation_input_tokens").or(split);
     let written = all.unwrap_or(0);
-    let mut sum = Usage::default();
-    sum.input_tokens = count(counts, "input_tokens")
-        .map(|own| own.saturating_add(written).saturating_add(read.unwrap_or(0)));
-    sum.output_tokens = count(counts, "output_tokens");
-    sum.cached_tokens = read;
-    sum.cache_write_tokens = all.filter(|tokens| *tokens > 0);
-    sum.cache_write_1h_tokens = hour.filter(|tokens| *tokens > 0);
-    sum
+    Usage {
+        input_tokens: count(counts, "input_tokens")
+            .map(|own| own.saturating_add(written).saturating_add(read.unwrap_or(0))),
+        output_tokens: count(counts, "output_tokens"),
+        cached_tokens: read,
+        cache_write_tokens: all.filter(|tokens| *tokens > 0),
+        cache_write_1h_tokens: hour.filter(|tokens| *tokens > 0),
+        ..Usage::default()
+    }
 }

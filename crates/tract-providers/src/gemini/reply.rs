@@ -71,11 +71,12 @@ pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
         (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
     };
     let thoughts = count(counts, "thoughtsTokenCount");
-    let mut read = Usage::default();
-    read.input_tokens =
-        plus(count(counts, "promptTokenCount"), count(counts, "toolUsePromptTokenCount"));
-    read.output_tokens = plus(count(counts, "candidatesTokenCount"), thoughts);
-    read.cached_tokens = count(counts, "cachedContentTokenCount");
-    read.reasoning_tokens = thoughts;
-    read
+    let prompt = count(counts, "promptTokenCount");
+    Usage {
+        input_tokens: plus(prompt, count(counts, "toolUsePromptTokenCount")),
+        output_tokens: plus(count(counts, "candidatesTokenCount"), thoughts),
+        cached_tokens: count(counts, "cachedContentTokenCount"),
+        reasoning_tokens: thoughts,
+        ..Usage::default()
+    }
 }

@@ -29,8 +29,5 @@ pub(crate) fn usage(fields: &Fields<'_>) -> Option<Usage> {
     if input.is_none() && output.is_none() {
         return None;
     }
-    let mut read = Usage::default();
-    read.input_tokens = input;
-    read.output_tokens = output;
-    Some(read)
+    Some(Usage { input_tokens: input, output_tokens: output, ..Usage::default() })
 }

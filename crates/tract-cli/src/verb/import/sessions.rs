@@ -345,9 +345,7 @@ fn counts(anomalies: &Anomalies) -> BTreeMap<&'static str, usize> {
 
 /// How recordings are imported.
 pub(super) fn recording_options(import: &Import) -> RecordingOptions {
-    let mut options = RecordingOptions::default();
-    options.redact = !import.no_redact;
-    options
+    RecordingOptions { redact: !import.no_redact }
 }
 
 /// Imports sessions, reports each with `--json`, and prints a summary.

@@ -149,7 +149,7 @@ impl Repo {
                 answers.push(self.add_result(&mut txn, branch, draft, settled).await?);
             }
             for document in &documents {
-                txn.add_document(&document)?;
+                txn.add_document(document)?;
             }
             if let Some(alongside) = &turn.alongside {
                 alongside.add_to(&mut txn).await?;
@@ -200,7 +200,7 @@ impl Repo {
         let (request, rejected) = match settled.insert(known) {
             ResultWrite::Request(request, rejected) => (request, rejected),
             ResultWrite::Deferred(deferred, document) => {
-                txn.add_document(&document)?;
+                txn.add_document(document)?;
                 return Ok(TurnAnswer::Deferred(deferred.clone()));
             }
         };
@@ -215,7 +215,7 @@ impl Repo {
         };
         Ok(match rejected {
             Some((rejected, document)) => {
-                txn.add_document(&document)?;
+                txn.add_document(document)?;
                 TurnAnswer::Rejected { commit, rejected: rejected.clone() }
             }
             None => TurnAnswer::Committed(commit),

@@ -354,7 +354,7 @@ impl Txn<'_> {
             self.replace_document(document, Some(target))?;
         } else {
             self.move_from(&name, Some(target), None);
-            self.add_document(&document)?;
+            self.add_document(document)?;
         }
         self.move_ref(&decisions_ref(&pending.branch)?, Some(document.target())).await
     }
