@@ -101,7 +101,7 @@ impl Line {
         self.state.since.commits
     }
 
-    /// Returns the number of commits, whatever they change, that can follow before a snapshot is
+    /// Returns the number of commits of any kind that can follow before a snapshot is
     /// due. Up to that number, plain messages can be written without folding them.
     pub fn room(&self) -> u64 {
         snapshot::room(&self.state)

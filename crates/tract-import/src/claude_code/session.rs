@@ -236,7 +236,7 @@ impl SessionReader {
             None if line.uuid.is_none() => self.places.end_of(&speaker),
             None => None,
         };
-        // A subagent has a separate context, whatever parent its line names.
+        // A subagent has a separate context, regardless of the parent in its line.
         let place = place.filter(|place| self.places.speaker(place.branch) == Some(&speaker));
         place.map(|place| self.places.after_summary(place, &speaker))
     }
@@ -478,7 +478,7 @@ impl SessionReader {
         };
     }
 
-    /// Returns the position of a result: on the branch of its call, whatever parent its line names.
+    /// Returns the position of a result: on the branch of its call, regardless of the parent in its line.
     fn place_of_result(
         &mut self,
         call: &str,
