@@ -1,25 +1,25 @@
-//! How much of strict mode one request may have.
+//! The limits of strict mode for one request.
 
 use crate::dialect::{Dialect, StrictMode};
 use crate::translate::{Loss, LossKind};
 
-/// What Anthropic's takes at most in one request, all strict tools together.
+/// Anthropic's limits per request, for all strict tools together.
 const MOST_TOOLS_ANTHROPIC: usize = 20;
 const MOST_OPTIONAL_ANTHROPIC: usize = 24;
 const MOST_UNIONS_ANTHROPIC: usize = 16;
 
-/// What a schema takes of what one request may have in strict mode.
+/// The share of a request's strict-mode limits that one schema uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StrictCost {
-    /// Properties that may be absent, at any level.
+    /// Number of optional properties, at any level.
     pub optional: usize,
-    /// Schemas of several types or forms, at any level.
+    /// Number of schemas with several types or alternatives, at any level.
     pub unions: usize,
 }
 
-/// What is left of what one request may have in strict mode. Anthropic refuses requests with more
-/// than 20 strict tools, 24 properties that may be absent, or 16 of several types, all their
-/// schemas together; OpenAI counts each tool for itself, which [`to_strict`](crate::to_strict) does.
+/// The remaining strict-mode allowance of one request. Anthropic rejects requests whose strict
+/// tools exceed 20 tools, 24 optional properties or 16 properties of several types in total. OpenAI
+/// limits each tool separately, which [`to_strict`](crate::to_strict) checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictAllowance {
     limited: bool,
@@ -28,13 +28,14 @@ pub struct StrictAllowance {
 }
 
 impl StrictAllowance {
-    /// Makes the allowance of a request that has no tools yet.
+    /// Creates the allowance of a request without tools.
     pub fn new(dialect: Dialect) -> Self {
         let limited = dialect.tools().strict == Some(StrictMode::Anthropic);
         Self { limited, tools: 0, cost: StrictCost::default() }
     }
 
-    /// Takes what one more tool needs; says why it cannot, and takes nothing then.
+    /// Deducts the cost of one more tool. Returns the reason and deducts nothing if a limit would
+    /// be exceeded.
     pub(crate) fn take(&mut self, cost: StrictCost) -> Result<(), Loss> {
         let sum = StrictCost {
             optional: self.cost.optional + cost.optional,

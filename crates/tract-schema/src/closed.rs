@@ -1,9 +1,9 @@
-//! Schemas whose objects have no other properties.
+//! Closes the objects of a schema to other properties.
 
 use crate::tree::Node;
 
-/// Returns a schema in which every object has `additionalProperties: false`, as Anthropic requires of
-/// the schema of an answer; `None` where all have it, or where the text is not JSON.
+/// Returns a schema in which every object has `additionalProperties: false`, as Anthropic requires
+/// for the schema of an answer. Returns `None` if all have it already, or if the text is not JSON.
 ///
 /// ```
 /// use tract_schema::closed;

@@ -1,4 +1,4 @@
-//! A tool's definition: the schema as given, and what was read from it once.
+//! A tool's definition: the schema as given, parsed once.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::limits::{self, LimitError, SchemaLimits};
 use crate::lower::Object;
 use crate::shape::{Shape, ToolView};
 
-/// A tool's definition, in any shape: verbatim, hashed, never changed.
+/// A tool's definition in any shape. Its text is kept verbatim, hashed and never changed.
 ///
 /// ```
 /// use tract_schema::{Definition, Shape};
@@ -38,25 +38,25 @@ struct Read {
     traits: ToolTraits,
 }
 
-/// How a definition writes its parameters.
+/// The form in which a definition writes its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParametersForm {
-    /// Not at all.
+    /// No parameters.
     Absent,
-    /// As a JSON Schema of an object.
+    /// A JSON Schema of an object.
     Schema,
-    /// As a list of properties where the schema should be, with `required` among them. Arguments
-    /// are held against the schema that was meant; lint says so.
+    /// A list of properties in place of the schema, possibly with `required` among them. Arguments
+    /// are validated against the schema that was meant, and lint reports the mistake.
     Bare,
 }
 
-/// Why there is no definition.
+/// The error of a text that is not a valid definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{kind}", tool_prefix(.name))]
 pub struct DefinitionError {
-    /// The tool's name, where it has one.
+    /// The tool's name; empty if it has none.
     pub name: String,
-    /// What is wrong.
+    /// The kind of error.
     pub kind: DefinitionErrorKind,
 }
 
@@ -64,28 +64,28 @@ fn tool_prefix(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!("tool {name:?}: ") }
 }
 
-/// What is wrong with a definition.
+/// The kind of a definition error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionErrorKind {
-    /// It is no JSON object.
+    /// It is not a JSON object.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// It has no name.
+    /// The name is missing.
     #[error("expected a name, found none")]
     NoName {
-        /// The member that was probably meant.
+        /// The member that was probably meant to be `name`.
         nearest: Option<String>,
     },
-    /// The parameters are no object's schema.
+    /// The parameters are not the schema of an object.
     #[error("{path}: expected a schema of an object, found {found}")]
     NotAnObject {
-        /// Where the parameters are.
+        /// The member that contains the parameters.
         path: &'static str,
-        /// What is there.
+        /// A description of the value found.
         found: String,
     },
-    /// The schema is hostile, or too large.
+    /// The schema exceeds a limit: it is too large, or it could cause too much work.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
@@ -95,7 +95,7 @@ impl DefinitionError {
         Self { name: name.to_owned(), kind: kind.into() }
     }
 
-    /// Returns the stable word.
+    /// Returns the error's stable code.
     pub fn code(&self) -> &'static str {
         match &self.kind {
             DefinitionErrorKind::Json(_) => "invalid_json",
@@ -105,7 +105,7 @@ impl DefinitionError {
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints on how to fix the error.
     pub fn notes(&self) -> Vec<String> {
         let note = match &self.kind {
             DefinitionErrorKind::Json(_) => {
@@ -127,15 +127,15 @@ impl DefinitionError {
 }
 
 impl Definition {
-    /// Reads a definition in any provider's shape, or MCP's.
+    /// Parses a definition in any provider's shape, or MCP's.
     ///
     /// # Errors
-    /// [`DefinitionError`], with notes that say the way out.
+    /// [`DefinitionError`], with notes on how to fix it.
     pub fn parse(text: &str) -> Result<Self, DefinitionError> {
         Self::parse_within(text, &SchemaLimits::default())
     }
 
-    /// Reads a definition whose schema keeps these limits.
+    /// Parses a definition with the given limits on its schema.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -148,7 +148,7 @@ impl Definition {
         Self::read(schema, limits)
     }
 
-    /// Reads the definition of a schema that is at hand.
+    /// Creates a definition from a parsed schema.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -156,7 +156,7 @@ impl Definition {
         Self::read(schema, &SchemaLimits::default())
     }
 
-    /// Makes a definition of a plain JSON Schema, draft-07 or 2020-12, which stays as it is.
+    /// Creates a definition from a plain JSON Schema, draft-07 or 2020-12, which is kept unchanged.
     ///
     /// # Errors
     /// As [`parse`](Self::parse).
@@ -165,7 +165,7 @@ impl Definition {
         description: &str,
         schema: &str,
     ) -> Result<Self, DefinitionError> {
-        // Checked alone, so that no text can close the object around it.
+        // Checked on its own, so that a text with extra brackets cannot close the enclosing object.
         json::check(schema).map_err(|error| DefinitionError::of(name, error))?;
         let mut definition = Object::default();
         definition.text("name", name);
@@ -218,12 +218,12 @@ impl Definition {
         Ok(Self(Arc::new(read)))
     }
 
-    /// Returns the schema as given, the authority.
+    /// Returns the schema as given, which is authoritative.
     pub fn schema(&self) -> &ToolSchema {
         &self.0.schema
     }
 
-    /// Returns the identity of the schema.
+    /// Returns the id of the schema.
     pub fn id(&self) -> ToolId {
         self.0.schema.id()
     }
@@ -243,20 +243,20 @@ impl Definition {
         self.0.description.as_deref()
     }
 
-    /// Returns the parameters as given: JSON text. Google's names of types, in capitals, are those
-    /// of JSON Schema here.
+    /// Returns the parameters as given, as JSON text. Google's type names in capitals are converted
+    /// to those of JSON Schema.
     pub fn parameters(&self) -> Option<&str> {
         self.0.parameters.as_deref()
     }
 
-    /// Returns how the parameters are written.
+    /// Returns the form of the parameters.
     pub fn parameters_form(&self) -> ParametersForm {
         self.0.form
     }
 
-    /// Returns the schema that arguments are held against: the parameters as given, but for bare
-    /// properties, which get the object around them that was meant. `None` when there is none, as
-    /// for tools that a provider defines by their type alone.
+    /// Returns the schema to validate arguments against: the parameters as given, except that bare
+    /// properties are wrapped in the object that was meant. Returns `None` if there is no schema,
+    /// as for tools that a provider defines by their type alone.
     pub fn arguments_schema(&self) -> Option<String> {
         if self.is_of_provider() {
             return None;
@@ -269,31 +269,31 @@ impl Definition {
         }
     }
 
-    /// Returns another member, as given: `strict`, `annotations`, `outputSchema`, `_meta`, ….
+    /// Returns another member as given, such as `strict`, `annotations`, `outputSchema` or `_meta`.
     pub fn other(&self, key: &str) -> Option<&str> {
         let found = self.0.others.iter().rev().find(|(name, _)| name == key);
         found.map(|(_, raw)| raw.as_str())
     }
 
-    /// Walks the other members, in order.
+    /// Returns an iterator over the other members, in order.
     pub fn others(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.others.iter().map(|(key, raw)| (key.as_str(), raw.as_str()))
     }
 
-    /// Returns whether a provider defines this tool by its type. Many it also runs itself; the
-    /// calls of others come here, without a schema to hold them against.
+    /// Returns whether a provider defines this tool by its type. The provider runs many of these
+    /// itself. Calls of the others are run here, without a schema to validate them against.
     pub fn is_of_provider(&self) -> bool {
         matches!(self.0.shape, Shape::Server(_))
     }
 
-    /// Returns what the definition's annotations promise: hints, which are no facts when the
-    /// definition comes from another party.
+    /// Returns the traits declared in the definition's annotations. They are hints and cannot be
+    /// trusted if the definition comes from another party.
     pub fn traits(&self) -> ToolTraits {
         self.0.traits
     }
 }
 
-/// The members that make an object a schema rather than a list of properties.
+/// The members that identify an object as a schema rather than a list of properties.
 const KEYWORDS: &[&str] = &[
     "type",
     "properties",
@@ -336,7 +336,7 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
         Some(Value::Array(names)) if names.iter().any(|name| name == "object") => {
             Ok(ParametersForm::Schema)
         }
-        // A property that is called `type`, in a list of properties.
+        // A property with the name `type` in a list of properties.
         Some(Value::Object(_)) if !members.contains_key("properties") => Ok(ParametersForm::Bare),
         Some(other) => Err(wrong(format!("type {other}"))),
         None => {
@@ -383,7 +383,7 @@ fn traits_of(view: &ToolView<'_>) -> ToolTraits {
     traits
 }
 
-/// Names the type of a value, with its article.
+/// Returns the type of a value in words, with its article.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,10 +1,11 @@
-//! From the schema that a library derives of a Rust type to the one that is advertised.
+//! Converts the schema that a library derives from a Rust type into the one that is advertised.
 //!
-//! A derived schema says more than a model needs (titles, formats that no standard knows) and
-//! less than deserializing insists on (nested objects stay open, integers have no bounds). The
-//! normal form says what is parsed: closed at every level, every integer with the bounds of its
-//! type (those of 64 bits are judged and not said), alternatives as `anyOf`, documented enums as `enum` with the texts in the description.
-//! It is pure over JSON text, and stable byte for byte.
+//! A derived schema contains more than a model needs (titles, non-standard formats) and less than
+//! deserialization requires (nested objects are open, integers have no bounds). The normal form
+//! describes exactly what is accepted: objects are closed at every level, every integer has the
+//! bounds of its type (64-bit bounds are enforced but not advertised), alternatives are an `anyOf`,
+//! and documented enums are an `enum` with the texts in the description. The conversion is a pure
+//! function of the JSON text, and its output is stable byte for byte.
 //!
 //! ```
 //! use tract_schema::derive::Derived;
@@ -36,26 +37,26 @@ pub(crate) use self::values::has_type;
 pub(crate) use self::values::{article, unique};
 use crate::tree::Node;
 
-/// Why a derived schema cannot be advertised.
+/// The error of a derived schema that cannot be advertised.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeriveError {
-    /// The text is no JSON.
+    /// The text is not JSON.
     #[error("the derived schema is not JSON")]
     Json(#[from] JsonError),
-    /// The arguments of a tool are always an object.
+    /// The root is not the schema of an object, which the arguments of a tool always are.
     #[error("expected the schema of an object, found {found}")]
     NoObject {
-        /// What was found, in a few words.
+        /// A short description of the schema found.
         found: String,
     },
-    /// A reference leads nowhere within the schema.
+    /// A reference points outside of the schema.
     #[error("expected a reference into the schema's own `$defs`, found {reference:?}")]
     Reference {
         /// The reference.
         reference: String,
     },
-    /// Flattened enums multiply; there are more alternatives than a model can use.
+    /// There are too many alternatives for a model to use; flattened enums multiply them.
     #[error("expected at most {most} alternatives of one object, found more")]
     Alternatives {
         /// The limit.
@@ -70,7 +71,7 @@ pub enum DeriveError {
 }
 
 impl DeriveError {
-    /// Returns the way out.
+    /// Returns a hint on how to fix the error.
     pub fn note(&self) -> &'static str {
         match self {
             Self::Json(_) => "derive the schema, or write it as JSON text",
@@ -82,7 +83,7 @@ impl DeriveError {
     }
 }
 
-/// A schema in normal form, with the means to judge arguments by it.
+/// A schema in normal form, which can validate arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
     text: String,
@@ -90,22 +91,24 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// Brings a derived schema into normal form.
+    /// Converts a derived schema into normal form.
     ///
     /// # Behavior
-    /// - `title`, `$schema` and formats that no standard knows go; the bounds that a format such
-    ///   as `uint32` implies replace it. Those of 64 bits are judged and not said: JSON
-    ///   does not carry such numbers exactly, and some providers refuse schemas with them.
+    /// - `title`, `$schema` and non-standard formats are removed. A format such as `uint32` is
+    ///   replaced by its bounds. 64-bit bounds are enforced but not advertised: JSON does not
+    ///   represent such numbers exactly, and some providers reject schemas with them.
     /// - Every object with named properties is closed; maps stay open.
-    /// - `oneOf` becomes `anyOf`, which is what an enum's parser does: the first that fits.
-    /// - An enum of constants with texts becomes `enum`, its texts part of the description.
-    /// - What is flattened, or is next to a reference, is merged into closed alternatives.
-    /// - Definitions without parts of their own are written where they are used; the others stay
-    ///   under `$defs`, those that are used, by name.
-    /// - Members are in one order, independent of the order they came in; properties keep theirs.
+    /// - `oneOf` becomes `anyOf`, which matches the parser of an enum: the first variant that fits.
+    /// - An enum of constants with texts becomes `enum`, with the texts in the description.
+    /// - Flattened parts, and members next to a reference, are merged into closed alternatives.
+    /// - Definitions of scalars are inlined. Of the others, the used ones stay under `$defs`,
+    ///   sorted by name.
+    /// - Members are written in a fixed order, regardless of the input's order; properties keep
+    ///   theirs.
     ///
     /// # Errors
-    /// [`DeriveError`] when the text is no JSON, no object's schema, or refers outside itself.
+    /// [`DeriveError`] if the text is not JSON, not the schema of an object, or has external
+    /// references.
     pub fn new(schema: &str) -> Result<Self, DeriveError> {
         let root = normal::normalize(Node::parse(schema)?)?;
         let mut advertised = root.clone();
@@ -118,17 +121,17 @@ impl Derived {
         &self.text
     }
 
-    /// Judges arguments, and rewrites integers spelled with a fraction (`3.0`) where the schema
-    /// says integer, which JSON Schema takes for one and parsers do not.
+    /// Validates arguments. Also rewrites integers written with a fraction (`3.0`) where the schema
+    /// requires an integer: JSON Schema accepts them, but parsers do not.
     ///
-    /// `pattern` and `format` are not judged here: that is for a full validator.
+    /// `pattern` and `format` are not checked; use a full validator for these.
     ///
     /// # Complexity
-    /// Each part of the arguments is held against each part of the schema at most twice, however
-    /// deep alternatives nest.
+    /// Each part of the arguments is checked against each part of the schema at most twice, no
+    /// matter how deeply alternatives are nested.
     ///
     /// # Errors
-    /// All that does not fit, in the order of the arguments, at most 16 entries.
+    /// All mismatches, in the order of the arguments, up to 16.
     pub fn admit(&self, arguments: &mut serde_json::Value) -> Result<(), Vec<Mismatch>> {
         admit::admit(&self.root, arguments)
     }

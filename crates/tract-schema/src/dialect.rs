@@ -1,4 +1,4 @@
-//! The dialects of providers, and how each takes tools. A new provider is one more row of
+//! The providers' dialects and their rules for tools. To add a provider, add a row to
 //! [`Dialect::ALL`] and [`Dialect::tools`].
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::name::MAX_NAME;
 use crate::shape::Shape;
 
-/// A provider's way to write requests: whose conversations, tools and replies are meant.
+/// The request format of a provider, including conversations, tools and replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// OpenAI Chat Completions, and every server with the same API.
@@ -23,11 +23,11 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 5] =
         [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama, Self::Gemini];
 
-    /// Returns the word used on the command line.
+    /// Returns the name used on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -38,17 +38,17 @@ impl Dialect {
         }
     }
 
-    /// Returns the words of all dialects, for messages: `openai, responses, …`.
+    /// Returns the names of all dialects, for messages: `openai, responses, …`.
     pub fn words() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
-    /// Returns whether the provider can be asked to enforce a tool's schema.
+    /// Returns whether the provider can enforce a tool's schema.
     pub const fn has_strict_mode(self) -> bool {
         self.tools().strict.is_some()
     }
 
-    /// How a request's tools are written.
+    /// Returns the rules for writing the tools of a request.
     pub(crate) const fn tools(self) -> ToolRules {
         let chat = ToolRules {
             shape: Shape::Nested,
@@ -126,31 +126,31 @@ impl FromStr for Dialect {
     }
 }
 
-/// How the tools of a request are written.
+/// The rules for writing the tools of a request.
 pub(crate) struct ToolRules {
-    /// The shape that goes out as given.
+    /// The shape that is sent unchanged.
     pub(crate) shape: Shape,
-    /// The member that holds the function, where it is not the tool itself.
+    /// The member that contains the function; `None` if the tool itself does.
     pub(crate) wrapper: Option<&'static str>,
     /// Whether the tool has `"type":"function"`.
     pub(crate) is_typed: bool,
-    /// The name of the arguments' schema.
+    /// The name of the member with the arguments' schema.
     pub(crate) parameters: &'static str,
-    /// Whether a tool without arguments has a schema, too.
+    /// Whether a tool without arguments needs a schema too.
     pub(crate) needs_parameters: bool,
     /// Whether `strict` is always written.
     pub(crate) says_strict: bool,
-    /// What else is carried over: the name as given, and as written.
+    /// Other members to copy: the name as given, and the name to write.
     pub(crate) carried: &'static [(&'static str, &'static str)],
-    /// Whether members that are not known here go along in a tool of its own shape.
+    /// Whether unknown members are sent along in a tool of the provider's own shape.
     pub(crate) takes_more: bool,
-    /// How long a name may be, in characters; without a limit, any name will do.
+    /// Maximum length of a name, in characters; `None` if any name is accepted.
     pub(crate) longest_name: Option<usize>,
-    /// The subset of JSON Schema that its strict mode takes.
+    /// The subset of JSON Schema that its strict mode accepts.
     pub(crate) strict: Option<StrictMode>,
 }
 
-/// The subsets of JSON Schema that strict modes take.
+/// The subsets of JSON Schema that strict modes accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StrictMode {
     OpenAi,

@@ -1,4 +1,4 @@
-//! How two schemas differ, member by member.
+//! Compares two schemas member by member.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use tract_core::text::is_invisible;
 
 use crate::shape::find;
 
-/// Whether something came, went or became another.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// Only the new one has it.
+    /// Only the new schema has it.
     Added,
-    /// Only the old one has it.
+    /// Only the old schema has it.
     Removed,
-    /// Both have it, with other values.
+    /// Both have it, with different values.
     Changed,
 }
 
 /// One difference between two schemas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// The kind of difference.
     pub kind: ChangeKind,
-    /// Where: member names joined by dots, without the `function` around OpenAI's shape.
+    /// The member's path: names joined by dots, without the `function` around OpenAI's shape.
     pub path: String,
-    /// The old value, canonical; absent when added.
+    /// The old value in canonical form; `None` if added.
     pub from: Option<String>,
-    /// The new value, canonical; absent when removed.
+    /// The new value in canonical form; `None` if removed.
     pub to: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// JSON text whose invisible characters are shown as escapes, so that what differs looks different.
+/// JSON text with invisible characters escaped, so that different values look different.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {
@@ -70,8 +70,8 @@ impl fmt::Display for Visible<'_> {
     }
 }
 
-/// Compares two schemas structurally: key order, white space and spelling of numbers do not
-/// count. Objects are compared member by member, everything else as a whole.
+/// Compares two schemas structurally, ignoring key order, white space and the spelling of numbers.
+/// Objects are compared member by member, other values as a whole.
 ///
 /// ```
 /// let old = r#"{"name":"a","parameters":{"properties":{}}}"#;
@@ -82,7 +82,7 @@ impl fmt::Display for Visible<'_> {
 /// ```
 ///
 /// # Errors
-/// [`JsonError`] when one of the texts is no JSON.
+/// [`JsonError`] if one of the texts is not JSON.
 pub fn diff(old: &str, new: &str) -> Result<Vec<Change>, JsonError> {
     let old = json::canonical(old, Escapes::Raw)?;
     let new = json::canonical(new, Escapes::Raw)?;
@@ -91,7 +91,7 @@ pub fn diff(old: &str, new: &str) -> Result<Vec<Change>, JsonError> {
     Ok(changes)
 }
 
-/// As [`diff`], a line for each change; nothing where one of the texts is no JSON.
+/// As [`diff`], with one line per change; empty if one of the texts is not JSON.
 pub fn diff_lines(old: &str, new: &str) -> Vec<String> {
     let changes = diff(old, new).unwrap_or_default();
     changes.iter().map(ToString::to_string).collect()

@@ -1,25 +1,25 @@
-//! Google's form of JSON Schema: types in capitals, members also in snake case.
+//! Google's form of JSON Schema: type names in capitals, and some members in snake case.
 
 use tract_core::json;
 
 use crate::shape::{find, string};
 use crate::tree::Node;
 
-/// Whether the type of a schema has Google's name, which is in capitals.
+/// Returns whether the type name of a schema is Google's, which is in capitals.
 pub(crate) fn is_googles(schema: &str) -> bool {
     let members = json::split_object(schema).unwrap_or_default();
     let kind = find(&members, "type").and_then(string);
     kind.is_some_and(|kind| kind.bytes().all(|byte| byte.is_ascii_uppercase()))
 }
 
-/// Returns the schema as JSON Schema has it; `None` when it is not in Google's form.
+/// Converts a schema from Google's form to JSON Schema; `None` if it is not in Google's form.
 pub(crate) fn json_schema(schema: &str) -> Option<String> {
     let mut node = is_googles(schema).then(|| Node::parse(schema).ok())??;
     rename(&mut node);
     Some(node.write())
 }
 
-/// The names that JSON Schema has for members that Google's SDKs write in snake case.
+/// Returns the JSON Schema name of a member that Google's SDKs write in snake case.
 fn plain(key: &str) -> Option<&'static str> {
     Some(match key {
         "additional_properties" => "additionalProperties",
@@ -37,10 +37,10 @@ fn plain(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Renames in a schema and the schemas in it. Names of properties and plain values stay.
+/// Renames members and types in a schema and its subschemas, but not property names or values.
 fn rename(schema: &mut Node) {
     let Node::Object(members) = schema else { return };
-    // An SDK that dumps all members of a schema writes null for those that are not set.
+    // SDKs that dump all members of a schema write null for unset ones.
     members
         .retain(|(key, value)| !value.is("null") || matches!(key.as_str(), "default" | "example"));
     for (key, value) in members {

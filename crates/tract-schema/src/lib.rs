@@ -1,8 +1,8 @@
-//! Tool schemas as data: which provider's shape one has, what it says, how another provider wants
-//! it, and how two of them differ.
+//! Tool schemas as data: detects a schema's provider shape, reads it, translates it for other
+//! providers, and compares two of them.
 //!
-//! A schema as given is the authority and is never changed: everything here reads its text and
-//! makes copies, with every number and every key of the parameters as they are.
+//! A schema as given is authoritative and never changed. Everything here reads its text and creates
+//! copies, with every number and every key of the parameters preserved.
 //!
 //! ```
 //! use tract_schema::{Dialect, Lowered, Shape, ToolView, lower};

@@ -1,11 +1,10 @@
-//! Limits against hostile schemas: how much work a schema can cause is worked out before anything
-//! runs it.
+//! Limits against hostile schemas: bounds the work that a schema can cause before it is run.
 //!
-//! A schema is a graph: `$ref` leads anywhere, and a few lines can ask for more work than a machine
-//! can do. Measured are its size, its depth, how much is applied to one and the same value (a chain
-//! of doublings such as `{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]}` is 2ⁿ), whether a
-//! reference comes back to itself without stepping into the value, and how the work grows with
-//! each level of the arguments.
+//! A schema is a graph: `$ref` can point anywhere, and a few lines can require more work than a
+//! machine can do. Five things are measured: the size; the depth; the number of subschemas applied
+//! to the same value (a chain of doublings such as
+//! `{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]}` is 2ⁿ); references that reach themselves
+//! without stepping into the value; and the growth of the work with each level of the arguments.
 
 mod graph;
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 
 use self::graph::Graph;
 
-/// What a schema may cost, and what holding arguments against it may cost.
+/// Limits on a schema and on validating arguments against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaLimits {
     /// Bytes of the schema; 1 MiB by default.
@@ -26,24 +25,24 @@ pub struct SchemaLimits {
     pub depth: usize,
     /// JSON values in the schema; 100,000 by default.
     pub nodes: usize,
-    /// Steps from one subschema to the next, references included; 500 by default.
-    pub chain: usize,
-    /// Subschemas that are applied to one value of the arguments, or below it, on any one way
-    /// down; 100,000 by default.
-    pub work: u64,
-    /// Bytes of all patterns together, as they are written; 32 KiB by default.
-    pub pattern_text: usize,
-    /// Bytes of what all patterns together are compiled to; 1 MiB by default.
-    pub pattern_bytes: usize,
-    /// Steps of holding the arguments of one call against the schema: one for each value that a
-    /// keyword looks at, and one for each byte of text and eight states of the schema's largest
-    /// pattern that it is matched with; 20,000,000 by default, which takes about a second.
-    pub steps: u64,
-    /// Bytes of the errors that are collected when arguments do not fit, before the first few are
-    /// put into words; 16 MiB by default.
-    pub error_bytes: u64,
-    /// How long holding the arguments of one call against the schema may take; 10 seconds by
+    /// Length of the longest path from subschema to subschema, including references; 500 by
     /// default.
+    pub chain: usize,
+    /// Subschemas applied to one value of the arguments, summed over any one path down to it;
+    /// 100,000 by default.
+    pub work: u64,
+    /// Bytes of all patterns together, as written; 32 KiB by default.
+    pub pattern_text: usize,
+    /// Bytes of all compiled patterns together; 1 MiB by default.
+    pub pattern_bytes: usize,
+    /// Steps for validating the arguments of one call. Each value that a keyword reads is one step.
+    /// Matching a text against patterns costs one step for each byte of text and eight states of
+    /// the schema's largest pattern. 20,000,000 by default, which takes about a second.
+    pub steps: u64,
+    /// Bytes of the errors that are collected if arguments do not fit, before the first few are
+    /// described; 16 MiB by default.
+    pub error_bytes: u64,
+    /// Time limit for validating the arguments of one call; 10 seconds by default.
     pub time: Duration,
 }
 
@@ -64,21 +63,21 @@ impl Default for SchemaLimits {
     }
 }
 
-/// Why a schema is refused before it is run.
+/// The reason that a schema is rejected before it is run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// It is too large, or too deep.
+    /// It is too large or too deep.
     #[error("the schema has {found} {what}, expected at most {limit}")]
     TooLarge {
-        /// What is counted.
+        /// The quantity that exceeds its limit.
         what: &'static str,
         /// The limit.
         limit: usize,
-        /// What was found.
+        /// The value found.
         found: usize,
     },
-    /// It is applied to one value more often than allowed.
+    /// It applies more subschemas to one value than allowed.
     #[error("the schema needs more than {limit} checks of one value")]
     TooMuchWork {
         /// The limit.
@@ -90,7 +89,7 @@ pub enum LimitError {
         /// The reference.
         reference: String,
     },
-    /// A reference leads out of the schema.
+    /// A reference points outside of the schema.
     #[error(
         "the reference {reference:?} points outside of the schema: expected one that begins with #"
     )]
@@ -105,7 +104,7 @@ impl LimitError {
         Self::TooLarge { what, limit, found }
     }
 
-    /// Returns the way out.
+    /// Returns hints on how to fix the error.
     pub fn notes(&self) -> Vec<String> {
         vec![
             match self {
@@ -121,20 +120,20 @@ impl LimitError {
     }
 }
 
-/// What a schema that keeps the limits can cause.
+/// The measurements of a schema within the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaMeasure {
     /// JSON values in the schema.
     pub nodes: usize,
-    /// How many levels below the arguments a value may be, scalars included, before checking it could
-    /// exceed [`SchemaLimits::work`]; `None` when the depth does not matter.
+    /// Maximum depth of the arguments, including scalars, at which checking stays within
+    /// [`SchemaLimits::work`]; `None` if the depth does not matter.
     pub arguments_depth: Option<usize>,
 }
 
 /// Measures a schema.
 ///
 /// # Errors
-/// [`LimitError`] when it exceeds a limit, or cannot be measured.
+/// [`LimitError`] if it exceeds a limit, or cannot be measured.
 ///
 /// # Complexity
 /// O(size) for schemas that do not recurse, else O(size × 128).
@@ -142,13 +141,13 @@ pub fn measure(schema: &Value, limits: &SchemaLimits) -> Result<SchemaMeasure, L
     measured_graph(schema, limits).map(|(_, measure)| measure)
 }
 
-/// Measures a schema, and returns a copy in which a validator reads the value each time that it
-/// enters a subschema which applies several others to the same value.
+/// Measures a schema. Also returns a copy in which a validator reads the value whenever it enters a
+/// subschema that applies several others to the same value.
 ///
-/// Such subschemas can double the work without looking at the value, as `allOf` of two references
-/// does, and a validator that counts reads would not notice. The copy accepts the same values: a
-/// `type` that lists all types reads the value and rejects nothing, and validators check `type`
-/// first.
+/// Such subschemas, for example an `allOf` of two references, can double the work without reading
+/// the value, so a validator that counts reads would not notice. The copy accepts the same values:
+/// the added `type` lists all types, so checking it reads the value and rejects nothing, and
+/// validators check `type` first.
 #[cfg(feature = "validate")]
 pub(crate) fn measure_counting_branches(
     schema: &Value,
@@ -158,7 +157,7 @@ pub(crate) fn measure_counting_branches(
     Ok((measure, with_types(schema, &graph.uncounted_branches())))
 }
 
-/// Copies a schema, adding a `type` of all types to these subschemas.
+/// Copies a schema and adds a `type` with all types to the given subschemas.
 #[cfg(feature = "validate")]
 fn with_types(value: &Value, branches: &HashSet<*const Value>) -> Value {
     match value {
@@ -193,8 +192,8 @@ fn measured_graph<'a>(
     Ok((graph, measure))
 }
 
-/// Returns how many levels below a value its deepest value is. Scalars count: a schema is applied to
-/// them as well.
+/// Returns the depth of a value: the number of levels below it. Scalars count, because schemas are
+/// applied to them too.
 #[cfg(feature = "validate")]
 pub(crate) fn depth(value: &Value) -> usize {
     let below = |inner: &Value| 1 + depth(inner);
@@ -215,7 +214,7 @@ mod tests {
         measure(schema, &SchemaLimits::default())
     }
 
-    /// Definitions that each refer to the next one, as `link` says.
+    /// Definitions that each refer to the next one through the schema that `link` returns.
     fn chain(count: usize, link: fn(Value) -> Value) -> Value {
         let next = |n: usize| json!({"$ref": format!("#/$defs/d{n}")});
         let defs = (0..count).map(|n| (format!("d{n}"), link(next(n + 1))));

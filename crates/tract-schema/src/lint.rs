@@ -1,4 +1,4 @@
-//! The mistakes that real tools make, found before a model meets them.
+//! Finds common mistakes in tool definitions before a model runs into them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,20 +13,20 @@ use crate::dialect::Dialect;
 use crate::name;
 use crate::tree::escaped;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// It works, and could work better.
+    /// The tool works but could be improved.
     Hint,
-    /// It does not mean what it looks like.
+    /// The schema does not mean what it appears to mean.
     Warning,
-    /// Calls of the tool fail, or pass unchecked.
+    /// Calls of the tool fail or are not validated.
     Error,
 }
 
 impl Level {
-    /// Returns the word.
+    /// Returns the severity's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hint => "hint",
@@ -39,15 +39,15 @@ impl Level {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub level: Level,
-    /// The stable word for the rule.
+    /// The stable code of the rule.
     pub code: &'static str,
-    /// Where in the parameters, as `/properties/city`; the definition itself is `/`.
+    /// The path in the parameters, such as `/properties/city`; `/` for the definition itself.
     pub path: String,
-    /// What was expected and what was found.
+    /// A description with the expected and the actual value.
     pub message: String,
-    /// The way out.
+    /// A hint on how to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -58,16 +58,16 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Which rules apply.
+/// Options for linting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LintOptions {
-    /// Names are lower case with underscores, descriptions have at most 200 characters: the rules
-    /// for tools of one's own.
+    /// Also requires names in lower case with underscores, and descriptions of at most 200
+    /// characters: stricter rules for your own tools.
     pub own: bool,
 }
 
 impl LintOptions {
-    /// Applies the rules for tools of one's own.
+    /// Applies the stricter rules for your own tools.
     #[must_use]
     pub fn own(mut self) -> Self {
         self.own = true;
@@ -75,7 +75,7 @@ impl LintOptions {
     }
 }
 
-/// Looks for mistakes in a definition's text; what is not a definition has that as its only finding.
+/// Finds mistakes in a definition's text. An invalid definition is the only finding.
 ///
 /// ```
 /// use tract_schema::lint;
@@ -87,7 +87,7 @@ pub fn lint(text: &str) -> Vec<Finding> {
     lint_with(text, &LintOptions::default())
 }
 
-/// Looks for mistakes with options, the worst first.
+/// Finds mistakes with options. The most severe ones come first.
 pub fn lint_with(text: &str, options: &LintOptions) -> Vec<Finding> {
     match Definition::parse(text) {
         Ok(definition) => lint_definition(&definition, options),
@@ -101,7 +101,7 @@ pub fn lint_with(text: &str, options: &LintOptions) -> Vec<Finding> {
     }
 }
 
-/// Looks for mistakes in a definition.
+/// Finds mistakes in a parsed definition.
 pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Finding> {
     let mut lint = Lint { findings: Vec::new(), root: Value::Null };
     if !definition.is_of_provider() {
@@ -142,7 +142,7 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
     lint.findings
 }
 
-/// Whether the schema of arguments states nothing, or nothing but that they are an object.
+/// Returns whether the schema of arguments is empty or only contains `"type":"object"`.
 fn lacks_members(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     members.is_empty()
@@ -154,10 +154,10 @@ struct Lint {
     root: Value,
 }
 
-/// The types of JSON Schema.
+/// The type names of JSON Schema.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// What other languages call them.
+/// Type names of other languages.
 const FOREIGN: &[(&str, &str)] = &[
     ("int", "integer"),
     ("long", "integer"),
@@ -221,7 +221,7 @@ impl Lint {
     fn compiles(&mut self, schema: &str) {
         use crate::validate::{JsonSchema, SchemaCompiler, SchemaError};
         let Err(error) = JsonSchema.compile(schema, &Default::default()) else { return };
-        // A rule that knows the mistake has said it better.
+        // Skip it if a more specific rule has reported the mistake.
         if self.findings.iter().any(|f| f.level == Level::Error && f.code != "bare_properties") {
             return;
         }

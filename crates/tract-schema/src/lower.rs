@@ -1,4 +1,4 @@
-//! From any shape to the one that a provider takes, on copies.
+//! Converts a tool from any shape to the provider's, as a copy.
 
 use tract_core::json::{self, JsonError};
 
@@ -8,47 +8,47 @@ use crate::name;
 use crate::shape::{self, Shape, ToolView};
 use crate::tree::{Members, Node};
 
-/// A tool as it goes to a provider.
+/// A tool in the form that is sent to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lowered {
     /// The tool's text.
     Tool {
-        /// What is sent.
+        /// The text to send.
         text: String,
-        /// Whether it is the text as given.
+        /// Whether it is the unchanged text.
         as_given: bool,
-        /// The name under which it is sent.
+        /// The name that is sent.
         name: String,
         /// Whether the provider is asked to enforce the schema.
         strict: bool,
     },
-    /// The provider does not know this tool.
+    /// The provider does not support this tool.
     LeftOut {
         /// The tool's name or type.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Writes a tool as a provider takes it. What is in its shape already, with a name that it accepts,
-/// is the text as given; but Ollama, which has OpenAI's shape, has no members besides name,
-/// description and parameters, and is sent no others.
+/// Writes a tool in the shape that a provider accepts. A tool that has this shape already, with a
+/// name that the provider accepts, is returned unchanged. The exception is Ollama, which has
+/// OpenAI's shape but only accepts name, description and parameters; other members are left out.
 ///
-/// Carried over besides name, description and parameters: `strict` (all but Ollama),
+/// Besides name, description and parameters, these members are copied: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
 /// `eager_input_streaming` (Anthropic), `output_schema` (Responses). An absent `strict` is true for
 /// Responses and false for Chat, so it is always written for both.
 ///
 /// # Errors
-/// [`JsonError`] when the text is no JSON object.
+/// [`JsonError`] if the text is not a JSON object.
 pub fn lower(text: &str, to: Dialect) -> Result<Lowered, JsonError> {
     let view = ToolView::parse(text)?;
     let sent = name::alias(to, &view.name).into_owned();
     lowered(text, &view, to, &sent)
 }
 
-/// Writes a tool as a provider takes it, under the name that a request has settled on.
+/// Writes a tool in the shape that a provider accepts, under the name chosen for the request.
 ///
 /// # Errors
 /// As [`lower`].
@@ -57,7 +57,7 @@ pub fn lower_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonErro
 }
 
 fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
-    // A typed tool is the provider's own by its type; its name is not ours to change.
+    // A typed tool belongs to the provider, so its name must not be changed.
     if let Shape::Server(owner) = view.shape {
         if owner == to {
             return Ok(Lowered::Tool {
@@ -89,14 +89,14 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
     })
 }
 
-/// Whether a tool says more than the function alone. Nulls say nothing, and go along.
+/// Returns whether a tool has other members than the function. Nulls do not count.
 fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
     let is_other = |key: &str| !matches!(key, "type" | "function");
     Ok(view.others.iter().any(|(_, raw)| *raw != "null")
         || json::split_object(text)?.iter().any(|(key, raw)| is_other(key) && *raw != "null"))
 }
 
-/// The text with another name and everything else as it is.
+/// Returns the text with another name. Everything else is unchanged.
 fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
     let members = json::split_object(text)?;
     let nested = members.iter().any(|(key, raw)| key == "function" && raw.starts_with('{'));
@@ -121,8 +121,8 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
 /// The schema of a tool without arguments.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// Returns the schema of arguments with the members that providers require of it; `None` where it has
-/// them. A tool without arguments may have a schema that states nothing, and others leave out the type.
+/// Adds the members that providers require to a schema of arguments; `None` if it has them. The
+/// schema of a tool without arguments may be empty, and other schemas may lack the type.
 pub(crate) fn with_required_members(parameters: &str) -> Option<String> {
     let members = json::split_object(parameters).ok()?;
     let has = |key: &str| members.iter().any(|(name, _)| name == key);
@@ -173,7 +173,7 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
         function.raw(rules.parameters, raw);
     }
     if rules.says_strict {
-        // What an absent one means differs between providers, so it is always said.
+        // Providers have different defaults for `strict`, so it is always written.
         function.raw("strict", some("strict").unwrap_or("false"));
     }
     let mut carried = Vec::new();
@@ -192,7 +192,7 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     }
 }
 
-/// An object, member by member, of which each is written as it is.
+/// Writes an object from members that are already JSON text.
 #[derive(Default)]
 pub(crate) struct Object(Members);
 
@@ -263,7 +263,7 @@ mod tests {
             Dialect::Gemini,
             r#"{"name":"a","description":"A.","parametersJsonSchema":{"b":1.0}}"#,
         );
-        // What is in a provider's own shape goes back as it is.
+        // A definition in the provider's own shape is returned unchanged.
         let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
         check(recorded, Dialect::OpenAi, recorded);
         check(

@@ -1,4 +1,4 @@
-//! Names that a provider accepts, and reversible aliases for those that it refuses.
+//! Tool names that a provider accepts, and reversible aliases for those that it rejects.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,11 +7,11 @@ use tract_core::hash;
 
 use crate::dialect::Dialect;
 
-/// How long a name may be, in characters, for the providers that say so.
+/// Maximum length of a name, in characters, for the providers that have a limit.
 pub const MAX_NAME: usize = 64;
 
-/// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, but for Ollama, which
-/// accepts any that is not empty.
+/// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, or any non-empty name
+/// for Ollama.
 pub fn accepts(dialect: Dialect, name: &str) -> bool {
     match dialect.tools().longest_name {
         Some(longest) => (1..=longest).contains(&name.len()) && name.bytes().all(plain),
@@ -23,8 +23,8 @@ fn plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Returns a name that the provider accepts: the name itself, or else one made of it and of eight
-/// hex digits of its hash. Equal names have equal aliases, in every request.
+/// Returns a name that the provider accepts: the name itself, or an alias made from it and eight
+/// hex digits of its hash. A name has the same alias in every request.
 ///
 /// ```
 /// use tract_schema::{Dialect, alias};
@@ -35,7 +35,7 @@ pub fn alias(dialect: Dialect, name: &str) -> Cow<'_, str> {
     if accepts(dialect, name) { Cow::Borrowed(name) } else { Cow::Owned(made(name, 8)) }
 }
 
-/// Returns a name that is near a refused one and that every provider accepts, for people to take.
+/// Suggests a name similar to a rejected one that every provider accepts.
 ///
 /// ```
 /// assert_eq!(tract_schema::suggestion("Send E-Mail!"), "send_e-mail");
@@ -71,7 +71,7 @@ fn made(name: &str, digits: usize) -> String {
     format!("{kept}_{}", hex.get(..digits).unwrap_or(&hex))
 }
 
-/// The aliases of one request, by which a reply's names are read back.
+/// The aliases of one request, which map the names in a reply back to the original ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aliases {
     dialect: Dialect,
@@ -80,8 +80,8 @@ pub struct Aliases {
 }
 
 impl Aliases {
-    /// Makes aliases for the names of a request that need one. An alias that would be another
-    /// tool's real name takes more digits of its hash.
+    /// Creates aliases for the names of a request that need one. If an alias is taken by another
+    /// tool, more digits of the hash are used.
     pub fn of<'a>(dialect: Dialect, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
         let mut aliases = Self { dialect, by_name: BTreeMap::new(), by_alias: BTreeMap::new() };
@@ -101,7 +101,7 @@ impl Aliases {
         aliases
     }
 
-    /// Returns the name to send.
+    /// Returns the name to send for an original name.
     pub fn sent<'a>(&'a self, name: &'a str) -> Cow<'a, str> {
         match self.by_name.get(name) {
             Some(alias) => Cow::Borrowed(alias),
@@ -109,12 +109,12 @@ impl Aliases {
         }
     }
 
-    /// Returns the name that was given, for a name that was sent.
+    /// Returns the original name for a name that was sent.
     pub fn original<'a>(&'a self, sent: &'a str) -> &'a str {
         self.by_alias.get(sent).map_or(sent, String::as_str)
     }
 
-    /// Walks the pairs of alias and name.
+    /// Returns an iterator over the pairs of alias and original name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.by_alias.iter().map(|(alias, name)| (alias.as_str(), name.as_str()))
     }

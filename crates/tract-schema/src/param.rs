@@ -1,4 +1,4 @@
-//! The parameters of a tool as a tree to look at: a view, never the authority.
+//! The parameters of a tool as a tree, for display. The schema stays authoritative.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,26 +11,26 @@ use crate::tree::Node;
 /// One parameter, or the arguments as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Param {
-    /// Its name; empty for what has none.
+    /// The name; empty if it has none.
     pub name: String,
-    /// What it is.
+    /// The type.
     pub kind: ParamKind,
     /// Its description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it has to be sent.
+    /// Whether it is required.
     pub required: bool,
-    /// Whether it may be null: another question than whether it has to be sent.
+    /// Whether it may be null. Independent of `required`.
     pub nullable: bool,
-    /// The default, as JSON text; `Some("null")` is a default, `None` is none.
+    /// The default as JSON text; `Some("null")` is a default of null, `None` means no default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// The values that it may have, as JSON texts; empty when any will do.
+    /// The allowed values as JSON texts; empty if any value is allowed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
 }
 
-/// What a parameter is.
+/// The type of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ParamKind {
@@ -41,31 +41,31 @@ pub enum ParamKind {
     },
     /// A list.
     Array {
-        /// What each item is.
+        /// The type of each item.
         items: Option<Box<Param>>,
-        /// What the items at the first places are.
+        /// The types of the first items, by position.
         places: Vec<Param>,
     },
     /// An object.
     Object {
         /// Its properties, in order.
         properties: Vec<Param>,
-        /// Whether it takes other properties.
+        /// Whether it allows other properties.
         open: bool,
     },
-    /// One of several forms. No form is a union itself.
+    /// One of several alternatives, none of which is a union itself.
     Union {
-        /// The forms.
+        /// The alternatives.
         options: Vec<Param>,
     },
-    /// A part defined elsewhere in the schema.
+    /// A reference to a definition in the schema.
     Reference {
-        /// Where.
+        /// The reference.
         target: String,
     },
 }
 
-/// Looks at a schema of arguments: JSON text.
+/// Returns the parameters of a schema, given as JSON text.
 ///
 /// ```
 /// let params = tract_schema::params(
@@ -76,7 +76,7 @@ pub enum ParamKind {
 /// ```
 ///
 /// # Errors
-/// [`JsonError`] when the text is no JSON.
+/// [`JsonError`] if the text is not JSON.
 pub fn params(schema: &str) -> Result<Param, JsonError> {
     Ok(param("", &Node::parse(schema)?, true))
 }
@@ -95,7 +95,7 @@ fn param(name: &str, schema: &Node, required: bool) -> Param {
             match option.kind {
                 ParamKind::Union { options: inner } => options.extend(inner),
                 ParamKind::Scalar { ref r#type } if r#type == "null" => nullable = true,
-                // Said of the union as a whole.
+                // Nullability is a property of the union as a whole.
                 _ => options.push(Param { nullable: false, ..option }),
             }
         }
@@ -171,7 +171,7 @@ fn kind_of(name: &str, schema: &Node) -> ParamKind {
 }
 
 impl Param {
-    /// Returns the parameters within: properties, items, forms.
+    /// Returns the nested parameters: properties, items or alternatives.
     pub fn children(&self) -> Vec<&Self> {
         match &self.kind {
             ParamKind::Scalar { .. } | ParamKind::Reference { .. } => Vec::new(),
@@ -181,7 +181,7 @@ impl Param {
         }
     }
 
-    /// Returns its type in words, such as `list of integer`.
+    /// Returns the type in words, such as `list of integer`.
     pub fn type_words(&self) -> String {
         let words = match &self.kind {
             ParamKind::Scalar { r#type } => r#type.clone(),
@@ -228,7 +228,7 @@ impl Param {
     }
 }
 
-/// One line a parameter, those within indented.
+/// Writes one line per parameter, with nested ones indented.
 impl fmt::Display for Param {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, 0)

@@ -1,4 +1,4 @@
-//! Arguments of a strict call, brought back to what the schema as given means.
+//! Converts the arguments of a strict call back to those of the original schema.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -8,26 +8,27 @@ use tract_core::json::JsonError;
 
 use crate::tree::{Node, escaped};
 
-/// Arguments as the schema as given means them.
+/// Arguments that follow the original schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaisedArguments {
     /// The arguments.
     pub arguments: String,
-    /// Where null meant that a property was left out, as `/edits/0/line`.
+    /// Paths of the removed nulls, which stood for an absent property, such as `/edits/0/line`.
     pub left_out: Vec<String>,
 }
 
-/// Brings arguments of a strict call back to the schema as given: null where a property is optional
-/// and takes no null means that it was left out. All else stays as written.
+/// Converts the arguments of a strict call to those of the original schema: a null for an optional
+/// property that does not accept null stands for an absent one and is removed. Everything else is
+/// unchanged.
 ///
 /// # Behavior
-/// - Of the branches of `anyOf` and `oneOf` those count that the value can be an answer to: the
-///   strict form of each has all its properties. Null stays where one of them takes it.
-/// - The work is bounded by the sizes of both texts together, regardless of what the schema refers
-///   to. What would take more stays as written.
+/// - In `anyOf` and `oneOf`, only branches that the value can be an answer to are considered; the
+///   strict form of each branch has all its properties. A null is kept if one of them accepts it.
+/// - The work is bounded by the sizes of both texts, regardless of the schema's references. If the
+///   bound is exceeded, the arguments are returned unchanged.
 ///
 /// # Errors
-/// [`JsonError`] when one of the texts is no JSON.
+/// [`JsonError`] if one of the texts is not JSON.
 pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonError> {
     let root = Node::parse(parameters)?;
     let value = Node::parse(arguments)?;
@@ -47,17 +48,18 @@ pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonE
     Ok(RaisedArguments { arguments: better.write(), left_out })
 }
 
-/// How many pairs of a schema and a value are looked at, and how many nulls are carried along.
+/// Maximum number of visited pairs of schema and value, plus copied set entries.
 const MOST_STEPS: usize = 4_000_000;
 
-/// Nulls that mean absent, by where they are in memory.
+/// The addresses of the nulls that stand for absent properties.
 type Absent = Rc<HashSet<usize>>;
 
 fn place(node: &Node) -> usize {
     std::ptr::from_ref(node).addr()
 }
 
-/// A copy without the nulls that mean absent, which are listed: of each object first its own.
+/// Returns a copy without the given nulls, and lists their paths. An object's own nulls come before
+/// nested ones.
 fn without(
     node: &Node,
     absent: &HashSet<usize>,
@@ -92,16 +94,16 @@ fn without(
     }
 }
 
-/// How closely a value is compared with a branch.
+/// The strictness of comparing a value with a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum View {
-    /// As an answer in strict mode: an object has all properties of the schema and no others.
+    /// As an answer in strict mode: an object has exactly the properties of the schema.
     Strict,
-    /// As any value: what is missing is not looked at.
+    /// As any value: properties may be missing.
     Loose,
 }
 
-/// What a schema says of objects.
+/// The rules of a schema for objects.
 struct Rules<'a> {
     properties: HashMap<&'a str, &'a Node>,
     required: HashSet<Cow<'a, str>>,
@@ -142,7 +144,7 @@ impl<'a> RaiseState<'a> {
         rules
     }
 
-    /// The nulls within a value that mean absent, by a schema.
+    /// Returns the nulls within a value that stand for absent properties, according to a schema.
     fn absent(&mut self, schema: &'a Node, value: &Node) -> Absent {
         let key = (place(schema), place(value));
         if let Some(known) = self.absent.get(&key) {
@@ -152,7 +154,7 @@ impl<'a> RaiseState<'a> {
         if matches!(value, Node::Scalar(_)) || !schema.is_object() || !self.spend(1) {
             return none;
         }
-        // References that lead round find this.
+        // Recursive references find this entry, so the recursion ends.
         self.absent.insert(key, Rc::clone(&none));
         let mut all = HashSet::new();
         for part in self.target(schema).into_iter().chain(schema.list("allOf")) {
@@ -199,7 +201,8 @@ impl<'a> RaiseState<'a> {
         }
     }
 
-    /// What means absent by every branch that the value can be an answer to.
+    /// Returns the nulls that stand for absent properties in every branch that the value can be an
+    /// answer to.
     fn absent_of_any(&mut self, branches: &'a [Node], value: &Node) -> HashSet<usize> {
         for view in [View::Strict, View::Loose] {
             let mut common: Option<HashSet<usize>> = None;
@@ -220,15 +223,16 @@ impl<'a> RaiseState<'a> {
         HashSet::new()
     }
 
-    /// Whether a branch is a reference back to what is being looked at.
+    /// Returns whether a branch is a reference back to a schema that is being visited for this
+    /// value.
     fn leads_round(&self, branch: &'a Node, value: &Node) -> bool {
         self.target(branch)
             .and_then(|target| self.absent.get(&(place(target), place(value))))
             .is_some_and(|known| known.is_empty() && Rc::strong_count(known) > 1)
     }
 
-    /// Whether a value can be an answer to a schema; what it is held against already counts as
-    /// fitting, for references may lead round.
+    /// Returns whether a value can be an answer to a schema. A pair that is still being checked
+    /// counts as fitting, because references can be recursive.
     fn accepts(&mut self, schema: &'a Node, value: &Node, view: View) -> bool {
         if !schema.is_object() {
             return !schema.is("false");
@@ -368,7 +372,7 @@ mod tests {
         );
     }
 
-    /// Two forms of an object, distinguished by a tag: one takes null, the other does not.
+    /// Two alternatives of an object with different tags: one accepts null, the other does not.
     const FORMS: &str = r##"{"properties":{"x":{"anyOf":[
         {"type":"object","properties":{"kind":{"const":"move"},"to":{"type":"string"}},"required":["kind"]},
         {"type":"object","properties":{"kind":{"const":"drop"},"to":{"type":["string","null"]}},"required":["kind","to"]}]}}}"##;

@@ -1,10 +1,11 @@
-//! JSON in which single values are replaced, and all else stays as it was written.
+//! JSON editing that preserves the text of all other values.
 
 use tract_core::json::JsonError;
 
 use crate::tree::Node;
 
-/// JSON in which single values are replaced: every other number and string keeps its spelling.
+/// A JSON document in which single values can be replaced. All other numbers and strings keep their
+/// spelling.
 ///
 /// ```
 /// use tract_schema::RawJson;
@@ -18,10 +19,10 @@ use crate::tree::Node;
 pub struct RawJson(Node);
 
 impl RawJson {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// [`JsonError`] when it is no JSON.
+    /// [`JsonError`] if it is not JSON.
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         Node::parse(text).map(Self)
     }
@@ -31,10 +32,10 @@ impl RawJson {
         self.0.at(pointer).map(Node::write)
     }
 
-    /// Replaces the value at a JSON pointer with another, and returns whether there is one.
+    /// Replaces the value at a JSON pointer. Returns whether the pointer has a value.
     ///
     /// # Errors
-    /// [`JsonError`] when the other is no JSON.
+    /// [`JsonError`] if the new value is not JSON.
     pub fn replace(&mut self, pointer: &str, other: &str) -> Result<bool, JsonError> {
         let other = Node::parse(other)?;
         Ok(self.0.at_mut(pointer).map(|place| *place = other).is_some())

@@ -1,4 +1,4 @@
-//! The shapes in which tools are given, and one view of them all.
+//! The shapes in which tools are given, and a uniform view of them.
 
 use tract_core::json::{self, JsonError};
 
@@ -14,44 +14,44 @@ pub enum Shape {
     Flat,
     /// `{"name":…,"input_schema":…}`, `type` absent or `custom`.
     Anthropic,
-    /// `{"name":…,"inputSchema":…}`: what an MCP server lists.
+    /// `{"name":…,"inputSchema":…}`, as an MCP server lists it.
     Mcp,
-    /// `{"name":…,"parametersJsonSchema":…}`, or `parameters` with Google's names of types, such as
-    /// `OBJECT`: a declaration of Gemini's.
+    /// `{"name":…,"parametersJsonSchema":…}`, or `parameters` with Google's type names, such as
+    /// `OBJECT`: a function declaration of Gemini.
     Gemini,
-    /// `{"name":…,"parameters":…}` and nothing that says whose it is.
+    /// `{"name":…,"parameters":…}` without a hint at the provider.
     Plain,
-    /// A tool that a provider runs or defines itself: only that provider knows it.
+    /// A tool that a provider runs or defines itself. Only that provider supports it.
     Server(Dialect),
 }
 
 impl Shape {
-    /// Returns whether a provider takes this shape as it is.
+    /// Returns whether a provider accepts this shape unchanged.
     pub fn is_of(self, dialect: Dialect) -> bool {
         self == Self::Server(dialect) || self == dialect.tools().shape
     }
 }
 
-/// What a schema says, in any shape. All but the name are JSON texts as given.
+/// The contents of a tool definition in any shape. All but the name are JSON texts as given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolView<'a> {
     /// The shape.
     pub shape: Shape,
-    /// The name; empty when there is none.
+    /// The name; empty if there is none.
     pub name: String,
     /// The description.
     pub description: Option<&'a str>,
     /// The JSON Schema of the arguments.
     pub parameters: Option<&'a str>,
-    /// All other members that say something of the tool, in order: those besides the name.
+    /// All other members of the tool, in order.
     pub others: Vec<(String, &'a str)>,
 }
 
 impl<'a> ToolView<'a> {
-    /// Reads a schema.
+    /// Parses a tool definition.
     ///
     /// # Errors
-    /// [`JsonError`] when the text is no JSON object.
+    /// [`JsonError`] if the text is not a JSON object.
     pub fn parse(text: &'a str) -> Result<Self, JsonError> {
         let members = json::split_object(text)?;
         if let Some(function) = find(&members, "function").filter(|raw| raw.starts_with('{')) {
@@ -73,7 +73,7 @@ impl<'a> ToolView<'a> {
             Some("function") if has("name") => (Shape::Flat, "parameters"),
             Some("custom") if has("custom") => (Shape::Server(Dialect::OpenAi), "parameters"),
             Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
-            // A JSON Schema's own `type` next to a name: a plain shape.
+            // A JSON Schema's own `type` next to a name.
             Some("object") | None => (Shape::Plain, "parameters"),
             Some(kind) => (Shape::Server(owner(kind)), "parameters"),
         };
@@ -106,8 +106,8 @@ impl<'a> ToolView<'a> {
     }
 }
 
-/// The members of a Gemini tool that is none of functions, and one that holds several, as the API
-/// writes them and as the Python SDK dumps them.
+/// The members that identify a built-in Gemini tool, or a list of several functions, in the
+/// spellings of the API and of the Python SDK.
 const GOOGLE_TOOLS: &[&str] = &[
     "codeExecution",
     "code_execution",
@@ -136,8 +136,8 @@ const GOOGLE_TOOLS: &[&str] = &[
     "url_context",
 ];
 
-/// Tells whose a typed tool is. Anthropic's types end in a date of eight digits; those with a
-/// colon are a router's that speaks OpenAI Chat; the rest is OpenAI Responses'.
+/// Returns the provider of a typed tool. Anthropic's types end with a date of eight digits. Types
+/// with a colon belong to routers with the OpenAI Chat API. All others are OpenAI Responses'.
 fn owner(kind: &str) -> Dialect {
     let dated = kind
         .rsplit_once('_')

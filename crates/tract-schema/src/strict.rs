@@ -1,5 +1,5 @@
-//! Strict modes: a copy of a schema in the subset that a provider knows, with a report of what was
-//! lost.
+//! Strict modes: converts a copy of a schema to the subset that a provider supports, and reports
+//! the losses.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use crate::dialect::{Dialect, StrictMode};
 use crate::translate::{Loss, LossKind};
 use crate::tree::Node;
 
-/// What OpenAI's strict mode takes at most.
+/// OpenAI's limits for strict mode.
 const MOST_PROPERTIES: usize = 5000;
 const MOST_LEVELS: usize = 10;
 const MOST_ENUM_VALUES: usize = 1000;
 const MOST_CHARACTERS: usize = 120_000;
 
-/// Keywords that no strict mode knows and that only narrow or describe: they are left out.
+/// Keywords that no strict mode supports and that only narrow or describe: they are left out.
 const DROPPED: &[&str] = &[
     "$schema",
     "$id",
@@ -43,12 +43,13 @@ const DROPPED: &[&str] = &[
     "contentMediaType",
 ];
 
-/// Those that only OpenAI's does not know, and those that only Anthropic's does not.
+/// Keywords that only OpenAI, or only Anthropic, does not support.
 const DROPPED_OPENAI: &[&str] = &["default", "title"];
 const DROPPED_ANTHROPIC: &[&str] =
     &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "maxItems"];
 
-/// Keywords without which the schema would mean something else: then it cannot be strict.
+/// Keywords that cannot be removed without changing the meaning. A schema with one of them cannot
+/// be strict.
 const FATAL: &[&str] = &[
     "patternProperties",
     "allOf",
@@ -64,28 +65,28 @@ const FATAL: &[&str] = &[
     "$recursiveRef",
 ];
 
-/// A schema for strict mode.
+/// The result of converting a schema to strict mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strict {
     /// It can be sent with `strict: true`.
     Schema {
-        /// The copy.
+        /// The converted schema.
         parameters: String,
-        /// How it differs.
+        /// Its differences from the original.
         losses: Vec<Loss>,
-        /// What it takes of a request's allowance.
+        /// Its share of the request's allowance.
         cost: StrictCost,
     },
     /// It has to be sent with `strict: false`.
     NotExpressible {
-        /// Why.
+        /// The reasons.
         reasons: Vec<Loss>,
     },
 }
 
-/// Writes a schema in the subset that a provider's strict mode knows: closed objects, and for OpenAI
-/// every property required, those that were optional nullable. Anthropic's takes optional properties
-/// as they are, but no numeric limits and no recursion; Ollama has no such mode.
+/// Converts a schema to the subset that a provider's strict mode supports. Objects are closed. For
+/// OpenAI, every property is required, and optional ones become nullable. Anthropic supports
+/// optional properties, but neither numeric limits nor recursion. Ollama has no strict mode.
 ///
 /// ```
 /// use tract_schema::{Dialect, Strict, raise, to_strict};
@@ -101,7 +102,7 @@ pub enum Strict {
 /// ```
 ///
 /// # Errors
-/// [`JsonError`] when the text is no JSON.
+/// [`JsonError`] if the text is not JSON.
 pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError> {
     let mut root = Node::parse(parameters)?;
     let mode = dialect.tools().strict;
@@ -149,12 +150,12 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
     })
 }
 
-/// How many references in each other are followed; more count as too many to be sent.
+/// Maximum number of nested references to follow. Schemas beyond it are treated as recursive.
 const LONGEST_CHAIN: usize = 64;
 
-/// Whether references lead round.
+/// Returns whether references form a cycle.
 fn is_recursive(root: &Node) -> bool {
-    /// `false`: it is being followed; `true`: it leads to an end.
+    /// In `seen`, `false` means that the reference is being followed, `true` that it leads to no cycle.
     fn has_cycle(
         root: &Node,
         node: &Node,
@@ -191,7 +192,7 @@ fn is_recursive(root: &Node) -> bool {
 
 #[derive(Default)]
 struct StrictState {
-    /// Whether what may be absent is sent as what may be null.
+    /// Whether optional properties are sent as nullable ones.
     null_for_absent: bool,
     dropped: &'static [&'static str],
     losses: Vec<Loss>,
@@ -284,7 +285,7 @@ impl StrictState {
         }
     }
 
-    /// OpenAI's strict mode wants a type of every value: it is said where the schema implies one.
+    /// Adds the type that a schema implies. OpenAI's strict mode requires a type for every value.
     fn typed(&mut self, node: &mut Node, path: &str) {
         let says = ["type", "anyOf", "oneOf", "$ref"];
         if says.iter().any(|key| node.get(key).is_some()) {
@@ -351,7 +352,7 @@ fn accepts_null(schema: &Node) -> bool {
     schema.types().iter().any(|name| name == "null")
 }
 
-/// The types of values, each once; none when there is one that strict mode has no type for.
+/// Returns the distinct types of values; empty if strict mode has no type for one of them.
 fn types_of(words: &[Node]) -> Vec<&'static str> {
     let mut types = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! A definition in another shape, with a report of what could not be carried.
+//! Translates a definition to another shape and reports the losses.
 
 use std::fmt;
 
@@ -13,29 +13,29 @@ use crate::shape::{Shape, ToolView, find};
 use crate::strict::{Strict, to_strict};
 use crate::tree::Node;
 
-/// What a loss is.
+/// The kind of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossKind {
-    /// It was left out: the target has no place for it.
+    /// It was left out: the target does not support it.
     LeftOut,
-    /// It was written another way.
+    /// It was written in another way.
     Changed,
-    /// The target wants something where nothing was given.
+    /// The target requires a member that was not given.
     Added,
-    /// The target cannot say it at all.
+    /// The target cannot express it.
     NotExpressible,
 }
 
-/// One way in which a copy differs from the definition as given.
+/// One difference between a translation and the original definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
-    /// What it is.
+    /// The kind of loss.
     pub kind: LossKind,
-    /// Where: a member of the definition, or a place in its schema.
+    /// The location: a member of the definition, or a path in its schema.
     pub path: String,
-    /// What and why.
+    /// A description with the reason.
     pub message: String,
 }
 
@@ -57,17 +57,17 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What a definition is translated for.
+/// The target of a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// A provider's requests.
     Provider(Dialect),
-    /// The list of an MCP server.
+    /// The tool list of an MCP server.
     Mcp,
 }
 
 impl Target {
-    /// Returns the target that a word names: a provider's, or `mcp`.
+    /// Returns the target with this name: a provider's, or `mcp`.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "mcp" => Some(Self::Mcp),
@@ -79,18 +79,18 @@ impl Target {
 /// A definition in another shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Translation {
-    /// What is sent; absent when the target cannot know the tool.
+    /// The text to send; `None` if the target cannot support the tool.
     pub text: Option<String>,
-    /// The name as given.
+    /// The original name.
     pub name: String,
-    /// The name under which it is sent.
+    /// The name that is sent.
     pub sent_name: String,
     /// Whether the provider is asked to enforce the schema.
     pub strict: bool,
-    /// Whether what may be absent is sent as what may be null: arguments are then brought back by
+    /// Whether optional properties are sent as nullable ones. If so, convert arguments back with
     /// [`raise`](crate::raise).
     pub null_for_absent: bool,
-    /// How the copy differs.
+    /// Differences from the original.
     pub losses: Vec<Loss>,
 }
 
@@ -101,10 +101,10 @@ impl Translation {
     }
 }
 
-/// Translates a definition, in any shape. The text as given stays what it is.
+/// Translates a definition in any shape. The given text is not changed.
 ///
-/// With `strict`, a definition for OpenAI or Anthropic is written for strict mode where that is
-/// possible, and sent with `strict: false` where it is not: what is sent always says which.
+/// With `strict`, a definition for OpenAI or Anthropic is converted to strict mode if possible, and
+/// sent with `strict: false` otherwise. In both cases `strict` is written.
 ///
 /// ```
 /// use tract_schema::{Dialect, Target, translate};
@@ -120,7 +120,7 @@ impl Translation {
 /// ```
 ///
 /// # Errors
-/// [`JsonError`] when the text is no JSON object.
+/// [`JsonError`] if the text is not a JSON object.
 pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
     match to {
@@ -136,7 +136,7 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
     }
 }
 
-/// Translates a definition for a dialect, under the name that a request has settled on.
+/// Translates a definition for a dialect, under the name chosen for the request.
 ///
 /// # Errors
 /// As [`translate`].
@@ -149,9 +149,8 @@ pub fn translate_as(
     translated(text, dialect, sent_name, strict.then(|| StrictAllowance::new(dialect)).as_mut())
 }
 
-/// Translates a definition for strict mode as one of the tools of a request: where the provider
-/// would refuse the request for having too much of it, it goes out with `strict: false`, and the
-/// report says so.
+/// Translates a definition for strict mode as one of the tools of a request. If it would exceed the
+/// provider's limits per request, it is sent with `strict: false`, and the loss is reported.
 ///
 /// ```
 /// use tract_schema::{Dialect, StrictAllowance, translate_within};
@@ -205,11 +204,11 @@ fn translated(
     Ok(translation)
 }
 
-/// Members that say the same under another name.
+/// Members with the same meaning under another name.
 const SAME: &[(&str, &str)] =
     &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
 
-/// Adds to a translation's report how what is sent differs from what was given.
+/// Reports the differences between the sent and the given definition.
 fn compare(
     text: &str,
     given: &ToolView<'_>,
@@ -228,7 +227,7 @@ fn compare(
             losses.push(Loss::new(LossKind::LeftOut, key, "the target has no place for it"));
         }
     }
-    // Members next to `function`, where only OpenAI's shape has room.
+    // Members next to `function`, which only OpenAI's shape supports.
     if given.shape == Shape::Nested && text != sent_text {
         let kept = json::split_object(sent_text)?;
         for (key, raw) in json::split_object(text)? {
@@ -258,7 +257,7 @@ fn compare(
     Ok(())
 }
 
-/// What MCP's shape takes: names as they are, and any other member.
+/// Converts a definition to MCP's shape, which accepts any name and other members.
 fn mcp<'a>(text: &str, view: &ToolView<'a>) -> Translation {
     let done = |text, losses| Translation::new(text, view.name.clone(), losses);
     if view.shape == Shape::Mcp {

@@ -1,4 +1,4 @@
-//! JSON in its own order, with every scalar as it was written: what copies are changed as.
+//! A JSON tree that preserves member order and the text of scalars, for editing copies.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use tract_core::json::{self, Escapes, JsonError};
 /// The members of an object, in order.
 pub(crate) type Members = Vec<(String, Node)>;
 
-/// A JSON value. Depth is bounded by the reader.
+/// A JSON value. The parser bounds its depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     Scalar(String),
@@ -15,7 +15,7 @@ pub(crate) enum Node {
     Object(Members),
 }
 
-/// The member of a name: of several the last, as readers of JSON take it.
+/// Returns the member with a name; the last one if there are duplicates, as in JSON parsers.
 pub(crate) fn get<'a, V>(members: &'a [(String, V)], key: &str) -> Option<&'a V> {
     members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
 }
@@ -24,13 +24,13 @@ fn get_mut<'a>(members: &'a mut Members, key: &str) -> Option<&'a mut Node> {
     members.iter_mut().rev().find(|(name, _)| name == key).map(|(_, value)| value)
 }
 
-/// Takes the member out that [`get`] gives.
+/// Removes the member that [`get`] returns.
 pub(crate) fn take(members: &mut Members, key: &str) -> Option<Node> {
     let place = members.iter().rposition(|(name, _)| name == key)?;
     Some(members.remove(place).1)
 }
 
-/// Sets the member that [`get`] gives, in its place when it is there already.
+/// Replaces the member that [`get`] returns, or appends one.
 pub(crate) fn set(members: &mut Members, key: &str, value: Node) {
     match get_mut(members, key) {
         Some(old) => *old = value,
@@ -38,12 +38,12 @@ pub(crate) fn set(members: &mut Members, key: &str, value: Node) {
     }
 }
 
-/// A name as a step of a JSON pointer.
+/// Returns a name as a segment of a JSON pointer.
 pub(crate) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The steps of a JSON pointer.
+/// Returns the segments of a JSON pointer.
 fn steps(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"))
 }
@@ -89,9 +89,9 @@ impl Node {
         }
     }
 
-    /// Moves a `$ref` with other members next to it, such as a description, into an `anyOf` of its
-    /// own. Draft-07 ignores all members next to `$ref`, and strict modes refuse them. Returns
-    /// whether it did.
+    /// Moves a `$ref` that has other members next to it, such as a description, into an `anyOf`.
+    /// Draft-07 ignores all members next to `$ref`, and strict modes reject them. Returns whether
+    /// it changed anything.
     pub(crate) fn describe_reference(&mut self) -> bool {
         let Self::Object(members) = self else { return false };
         let holds = |key: &str| matches!(key, "$ref" | "$defs" | "definitions");
@@ -119,17 +119,17 @@ impl Node {
         }
     }
 
-    /// The items of a member that is a list.
+    /// Returns the items of a member that is a list.
     pub(crate) fn list(&self, key: &str) -> &[Self] {
         self.get(key).map(Self::items).unwrap_or_default()
     }
 
-    /// The texts in a member that is a list.
+    /// Returns the strings in a member that is a list.
     pub(crate) fn texts(&self, key: &str) -> Vec<String> {
         self.list(key).iter().filter_map(Self::as_text).map(Cow::into_owned).collect()
     }
 
-    /// The names in `type`, which is one name or a list of them.
+    /// Returns the names in `type`, which is one name or a list of them.
     pub(crate) fn types(&self) -> Vec<Cow<'_, str>> {
         let one = self.get("type").into_iter();
         one.chain(self.list("type")).filter_map(Self::as_text).collect()
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// The text that a string spells.
+    /// Returns the value of a string.
     pub(crate) fn as_text(&self) -> Option<Cow<'_, str>> {
         let Self::Scalar(raw) = self else { return None };
         match raw.strip_prefix('"')?.strip_suffix('"')? {
@@ -151,7 +151,7 @@ impl Node {
         }
     }
 
-    /// Whether it is a scalar that is written so, such as `null`.
+    /// Returns whether it is a scalar with this exact text, such as `null`.
     pub(crate) fn is(&self, raw: &str) -> bool {
         matches!(self, Self::Scalar(own) if own == raw)
     }
@@ -160,12 +160,12 @@ impl Node {
         matches!(self, Self::Object(_))
     }
 
-    /// The node that a local reference means: a pointer from the root.
+    /// Returns the target of a local reference, resolved from this node as the root.
     pub(crate) fn resolve(&self, reference: &str) -> Option<&Self> {
         self.at(reference.strip_prefix('#')?)
     }
 
-    /// The value that a JSON pointer leads to.
+    /// Returns the value at a JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Self> {
         steps(pointer).try_fold(self, |node, step| match node {
             Self::Object(_) => node.get(&step),

@@ -1,5 +1,4 @@
-//! The port through which arguments are held against a schema, and what it says when they do not
-//! fit.
+//! The interface for validating arguments against a schema, with errors that a model can act on.
 
 #[cfg(feature = "validate")]
 mod describe;
@@ -20,24 +19,24 @@ use serde_json::Value;
 pub use self::engine::JsonSchema;
 use crate::limits::{LimitError, SchemaLimits};
 
-/// How schemas are read.
+/// Options for compiling a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValidateOptions {
-    /// Whether `format` is asserted, or only an annotation, as Draft 2020-12 has it.
+    /// Whether `format` is checked. By default it is only an annotation, as in Draft 2020-12.
     pub formats: bool,
-    /// What a schema may cost.
+    /// The limits on the schema.
     pub limits: SchemaLimits,
 }
 
 impl ValidateOptions {
-    /// Asserts formats.
+    /// Enables format checks.
     #[must_use]
     pub fn formats(mut self) -> Self {
         self.formats = true;
         self
     }
 
-    /// Sets what a schema may cost.
+    /// Sets the limits on the schema.
     #[must_use]
     pub fn limits(mut self, limits: SchemaLimits) -> Self {
         self.limits = limits;
@@ -45,23 +44,23 @@ impl ValidateOptions {
     }
 }
 
-/// Makes validators: the port. [`JsonSchema`](crate::JsonSchema) is the one that comes with the
-/// feature `validate`.
+/// Compiles schemas into validators. [`JsonSchema`](crate::JsonSchema) is the built-in
+/// implementation, with the feature `validate`.
 pub trait SchemaCompiler: Send + Sync {
-    /// Returns the name that provenance records.
+    /// Returns the name, for provenance records.
     fn name(&self) -> &str;
 
-    /// Returns the version that provenance records.
+    /// Returns the version, for provenance records.
     fn version(&self) -> &str;
 
-    /// Makes a validator of a schema's text.
+    /// Compiles a schema, given as text.
     ///
     /// # Behavior
     /// - A schema without `$schema`, or with an unknown one, is Draft 2020-12.
     /// - Nothing outside of the text is read.
     ///
     /// # Errors
-    /// [`SchemaError`] when it is not a schema, or one that must not be run.
+    /// [`SchemaError`] if the text is not a valid schema, or exceeds a limit.
     fn compile(
         &self,
         schema: &str,
@@ -69,57 +68,58 @@ pub trait SchemaCompiler: Send + Sync {
     ) -> Result<Arc<dyn Validator>, SchemaError>;
 }
 
-/// Holds arguments against one schema.
+/// Validates arguments against one schema.
 pub trait Validator: Send + Sync {
     /// Checks a value.
     ///
     /// # Behavior
-    /// - The work is bounded, for any schema and value: a value that costs more to check than
-    ///   [`SchemaLimits::steps`] or takes longer than [`SchemaLimits::time`] is refused, with the
+    /// - The work is bounded for any schema and value: a value that takes more than
+    ///   [`SchemaLimits::steps`] steps or [`SchemaLimits::time`] to check is rejected with the
     ///   keyword `work` or `deadline`.
     ///
     /// # Errors
-    /// All that is wrong, in the order of the schema; a few of them where there are very many, each
-    /// in a few words. An empty list refuses the value as well.
+    /// The errors, in the order of the schema; only some of them if there are many, each described
+    /// in a few words. An empty list rejects the value as well.
     fn validate(&self, value: &Value) -> Result<(), Vec<Invalid>>;
 
-    /// Checks a value as [`validate`](Self::validate) does, and counts the steps that it took, reads after
-    /// it was stopped included. 0 where a validator does not count, which is the default.
+    /// Checks a value as [`validate`](Self::validate) does, and returns the number of steps taken,
+    /// including reads after it was stopped. The default implementation does not count and returns
+    /// 0.
     fn validate_counting(&self, value: &Value) -> (Result<(), Vec<Invalid>>, u64) {
         (self.validate(value), 0)
     }
 
-    /// Returns what was put right to read the schema, such as an unknown `$schema`.
+    /// Returns corrections made to read the schema, such as an unknown `$schema`.
     fn notes(&self) -> &[String] {
         &[]
     }
 }
 
-/// Why there is no validator for a schema.
+/// The error of a schema that cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// It is no JSON.
+    /// It is not JSON.
     #[error("the schema is not JSON: {message}")]
     Json {
-        /// What was expected, and where.
+        /// The expected input and the position.
         message: String,
     },
-    /// It is not a schema, or one that the validator cannot run.
+    /// It is not a valid schema, or the validator does not support it.
     #[error("{path}: {message}")]
     Schema {
-        /// Where, from the schema's root `/`.
+        /// The path from the schema's root `/`.
         path: String,
-        /// What is wrong.
+        /// A description of the error.
         message: String,
     },
-    /// It is refused before it is run.
+    /// It exceeds a limit and is not run.
     #[error(transparent)]
     Limit(#[from] LimitError),
 }
 
 impl SchemaError {
-    /// Returns the way out.
+    /// Returns hints on how to fix the error.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Json { .. } => Vec::new(),
@@ -132,27 +132,27 @@ impl SchemaError {
     }
 }
 
-/// One way in which a value does not fit its schema.
+/// One violation of a schema by a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Invalid {
-    /// The schema's keyword that does not hold, such as `type`.
+    /// The keyword that is violated, such as `type`.
     pub keyword: String,
-    /// Where in the value, from its root `/`: `/edits/0/line`.
+    /// The path in the value, from its root `/`, such as `/edits/0/line`.
     pub path: String,
-    /// What was expected.
+    /// A description of the expected value.
     pub expected: String,
-    /// What was found.
+    /// A description of the value found.
     pub found: String,
-    /// The JSON types that would do, where the type is what is wrong.
+    /// The JSON types that are allowed, if the type is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<&'static str>,
-    /// What was probably meant.
+    /// The name or value that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
 }
 
 impl Invalid {
-    /// States one.
+    /// Creates a violation.
     pub fn new(
         keyword: impl Into<String>,
         path: impl Into<String>,

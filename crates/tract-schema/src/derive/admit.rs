@@ -1,4 +1,4 @@
-//! Whether arguments fit a schema in normal form.
+//! Validates arguments against a schema in normal form.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,25 +13,25 @@ use super::values::{
 };
 use crate::tree::{Node, get};
 
-/// The most faults that are reported.
+/// Maximum number of reported mismatches.
 const MOST_FAULTS: usize = 16;
 
-/// How many references may follow each other without a step into the arguments.
+/// Maximum number of consecutive references without a step into the arguments.
 const MOST_REFERENCES: u32 = 64;
 
-/// Whether a comparison with a bound is as the bound wants it.
+/// Returns whether the result of comparing a value with a bound is allowed.
 type BoundCheck = fn(std::cmp::Ordering) -> bool;
 
-/// Something in the arguments that does not fit.
+/// A part of the arguments that does not fit the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Where, such as `edits[0].line`; empty for the arguments as a whole.
+    /// The path, such as `edits[0].line`; empty for the arguments as a whole.
     pub path: String,
-    /// What the schema says.
+    /// A description of the expected value.
     pub expected: String,
-    /// What is there.
+    /// A description of the value found.
     pub found: String,
-    /// A way out.
+    /// A hint on how to fix it.
     pub note: Option<String>,
 }
 
@@ -65,11 +65,11 @@ struct Checker<'a> {
     path: String,
     references: u32,
     faults: Vec<Mismatch>,
-    /// How many alternatives are being tried, one within the other: nothing is changed and nothing
-    /// reported then.
+    /// Number of nested alternatives being tried. While it is not 0, nothing is changed and nothing
+    /// is reported.
     tries: u32,
-    /// What came of tries, by schema and value: alternatives that nest would otherwise be tried
-    /// again at every level, in twice the time for each.
+    /// Results of tries, by the addresses of schema and value. Without it, nested alternatives
+    /// would be tried again at every level, and the time would double with each.
     tried: HashMap<(usize, usize), bool>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Checker<'a> {
         false
     }
 
-    /// Judges a part of the arguments one step further in.
+    /// Checks a part of the arguments, one step below the current path.
     fn within(&mut self, step: &str, schema: &'a Node, value: &mut Value) -> bool {
         let (length, references) = (self.path.len(), std::mem::take(&mut self.references));
         if !self.path.is_empty() && !step.starts_with('[') {
@@ -108,7 +108,7 @@ impl<'a> Checker<'a> {
         fits
     }
 
-    /// Whether a value fits, without changing it.
+    /// Returns whether a value fits, without changing it.
     fn try_out(&mut self, schema: &'a Node, value: &mut Value) -> bool {
         self.tries += 1;
         let fits = self.judge(schema, value);
@@ -120,12 +120,12 @@ impl<'a> Checker<'a> {
         if self.tries == 0 || !matches!(value, Value::Array(_) | Value::Object(_)) {
             return self.judge_now(schema, value);
         }
-        // Values stay where they are while they are judged.
+        // The addresses are valid keys: values are not moved while they are checked.
         let key = (std::ptr::from_ref(schema).addr(), std::ptr::from_ref(&*value).addr());
         if let Some(fits) = self.tried.get(&key) {
             return *fits;
         }
-        // Alternatives that lead back to themselves end here.
+        // Alternatives that refer back to themselves find this entry, so the recursion ends.
         self.tried.insert(key, false);
         let fits = self.judge_now(schema, value);
         self.tried.insert(key, fits);
@@ -191,7 +191,7 @@ impl<'a> Checker<'a> {
         if self.tries > 0 {
             return false;
         }
-        // The branch that was meant says best what is wrong.
+        // Report the errors of the branch that was probably meant.
         let meant: Vec<&Node> =
             branches.iter().filter(|branch| self.is_meant(branch, value)).collect();
         if let [only] = meant[..] {
@@ -210,7 +210,8 @@ impl<'a> Checker<'a> {
         self.root.get("$defs")?.get(&def_name(reference)?)
     }
 
-    /// Whether a value has a branch's tag, or is the only one of its kind.
+    /// Returns whether a value has the tag of a branch, or fits its type or one of its required
+    /// properties.
     fn is_meant(&self, branch: &'a Node, value: &Value) -> bool {
         let branch = self.target(branch);
         let Some(object) = value.as_object() else {
@@ -325,7 +326,7 @@ impl<'a> Checker<'a> {
                 fits = self.fault(format!("a property `{name}`"), "none");
             }
         }
-        // Keys of maps with integer keys have a pattern; that they are numbers is the parser's.
+        // Maps with integer keys have a pattern. Whether a key is in range is left to the parser.
         let pattern = schema
             .get("patternProperties")
             .and_then(|patterns| patterns.members().first())

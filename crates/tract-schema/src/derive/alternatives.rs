@@ -1,18 +1,18 @@
-//! Objects in several parts (flattened structs and enums, variants that hold a named struct)
-//! written as closed alternatives: a part that is closed by itself would refuse the others' names,
-//! and what is next to a reference is not read under draft-07.
+//! Merges objects that are written in several parts (flattened structs and enums, variants with a
+//! named struct) into closed alternatives. A part that is closed by itself would reject the
+//! properties of the others, and draft-07 ignores members next to a reference.
 
 use super::DeriveError;
 use super::normal::Definitions;
 use crate::tree::{Members, Node, get, set, take};
 
-/// How many alternatives one object may have.
+/// Maximum number of alternatives for one object.
 const MOST: usize = 64;
 
-/// How deep parts may be nested.
+/// Maximum nesting depth of parts.
 const MOST_LEVELS: usize = 16;
 
-/// Merges an object in several parts. What is in one part, or is not an object, stays as it is.
+/// Merges an object with several parts. Other schemas are returned unchanged.
 pub(super) fn merge(
     definitions: &Definitions,
     mut members: Members,
@@ -50,7 +50,7 @@ fn in_parts(members: &[(String, Node)]) -> bool {
     has("allOf") || (own && (has("oneOf") || has("anyOf") || has("$ref")))
 }
 
-/// Returns the alternatives, or `None` when a part is not an object.
+/// Returns the alternatives, or `None` if a part is not an object.
 fn expand(
     definitions: &Definitions,
     mut members: Members,
@@ -125,7 +125,7 @@ fn joined(have: &Members, more: &Members) -> Members {
                     }
                 }
             }
-            // An open part holds what the other does not name.
+            // If one part is open, the merged object is open too.
             (Some((_, old)), new) if key == "additionalProperties" => {
                 if old.is("false") {
                     *old = new.clone();

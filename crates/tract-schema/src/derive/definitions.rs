@@ -1,4 +1,4 @@
-//! Definitions: which are used, which are written out, and the name of a root that is one.
+//! Definitions: finds the used ones, inlines scalars, and names the root if it is referenced.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use super::DeriveError;
 use super::normal::{def_name, join_texts, order, parts};
 use crate::tree::{Members, Node, get};
 
-/// Gives a root that is referred to a name among the definitions: `#` means another thing as soon
-/// as the schema is part of a request.
+/// Adds the root to the definitions if it is referenced, and rewrites the references. `#` would no
+/// longer mean this schema once it is embedded in a request.
 pub(super) fn name_root(root: &mut Node, defs: &mut Members, title: String) {
     let mut name: String = title
         .chars()
@@ -26,7 +26,7 @@ pub(super) fn name_root(root: &mut Node, defs: &mut Members, title: String) {
     }
 }
 
-/// Rewrites references to the root, and says whether there are any.
+/// Rewrites references to the root. Returns whether there are any.
 fn refer(node: &mut Node, to: &str) -> bool {
     let refers = node.get("$ref").and_then(Node::as_text).is_some_and(|own| own == "#");
     if refers {
@@ -35,13 +35,13 @@ fn refer(node: &mut Node, to: &str) -> bool {
     parts(node).into_iter().fold(refers, |found, part| refer(part, to) || found)
 }
 
-/// The name of the definition that a node refers to.
+/// Returns the name of the definition that a node refers to.
 fn referred(node: &Node) -> Option<String> {
     def_name(&node.get("$ref")?.as_text()?)
 }
 
-/// Writes definitions without parts of their own where they are used: not every provider and
-/// model follows a reference to a list of words.
+/// Inlines definitions of scalars: some providers and models do not follow a reference to a list of
+/// values.
 pub(super) fn inline_scalars(node: &mut Node, defs: &Members) {
     let scalar = referred(node).and_then(|name| get(defs, &name)).filter(|def| is_scalar(def));
     let Some(def) = scalar else {
@@ -62,7 +62,7 @@ fn is_scalar(def: &Node) -> bool {
     !types.is_empty() && types.iter().all(|name| scalar(name))
 }
 
-/// The names of the definitions that the root reaches.
+/// Returns the names of the definitions that the root reaches.
 pub(super) fn used(root: &Node, defs: &Members) -> Result<BTreeSet<String>, DeriveError> {
     let mut found = BTreeSet::new();
     let mut open = vec![root.clone()];

@@ -1,4 +1,4 @@
-//! The normal form.
+//! Converts a schema into normal form.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use super::alternatives;
 use super::definitions::{inline_scalars, name_root, used};
 use crate::tree::{Members, Node, get, set, take};
 
-/// How deep a schema may nest; JSON texts nest no deeper either.
+/// Maximum depth of a schema; the JSON parser has the same limit.
 const MOST_LEVELS: usize = 128;
 
-/// The order in which members are written; others follow in the order they came in.
+/// The order in which members are written. Other members follow in their original order.
 const ORDER: &[&str] = &[
     "type",
     "description",
@@ -38,7 +38,7 @@ const ORDER: &[&str] = &[
     "examples",
 ];
 
-/// The formats that JSON Schema itself names.
+/// The formats that JSON Schema defines.
 const FORMATS: &[&str] = &[
     "date",
     "date-time",
@@ -61,7 +61,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// The bounds that a format of an integer implies. Sizes count as 64 bits everywhere, so that
+/// The bounds that an integer format implies. `usize` and `isize` are 64 bits everywhere, so that
 /// the schema is the same on every machine.
 const BOUNDS: &[(&str, &str, &str)] = &[
     ("int8", "-128", "127"),
@@ -99,7 +99,7 @@ pub(super) fn normalize(mut root: Node) -> Result<Node, DeriveError> {
     check_root(&root)?;
     let used = used(&root, &defs)?;
     defs.retain(|(name, _)| used.contains(name));
-    // The tool says what it does; what its arguments are, their own descriptions say.
+    // The tool has its own description, and the arguments have theirs.
     root.remove("description");
     if !defs.is_empty() {
         root.set("$defs", Node::Object(defs));
@@ -107,7 +107,7 @@ pub(super) fn normalize(mut root: Node) -> Result<Node, DeriveError> {
     Ok(root)
 }
 
-/// Gives every string its one spelling.
+/// Rewrites every string in its canonical spelling.
 fn respell(node: &mut Node) {
     match node {
         Node::Array(items) => items.iter_mut().for_each(respell),
@@ -128,7 +128,7 @@ fn check_root(root: &Node) -> Result<(), DeriveError> {
     }
 }
 
-/// What references are resolved in: the schema as it was given.
+/// The original schema, in which references are resolved.
 pub(super) struct Definitions {
     root: Node,
     defs: Members,
@@ -150,7 +150,7 @@ impl Definitions {
         }
         let members = match node {
             Node::Object(members) => members,
-            // `true` and `{}` say the same; providers read only the second.
+            // `true` and `{}` are equivalent, but providers accept only the second.
             node if node.is("true") || node.is("false") => {
                 let not = node.is("false").then(|| ("not".to_owned(), Node::Object(Vec::new())));
                 *node = Node::Object(not.into_iter().collect());
@@ -181,8 +181,8 @@ impl Definitions {
     }
 }
 
-/// The schemas right within one; what is not a schema (a property may be named like a keyword, a
-/// default may look like a schema) is none of them.
+/// Returns the direct subschemas of a schema. Members that are not schemas are excluded: a property
+/// may be named like a keyword, and a default may look like a schema.
 pub(super) fn parts(schema: &mut Node) -> Vec<&mut Node> {
     let Node::Object(members) = schema else { return Vec::new() };
     let mut parts = Vec::new();
@@ -205,7 +205,7 @@ pub(super) fn def_name(reference: &str) -> Option<String> {
     Some(name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Drops formats that no standard knows, and writes the bounds that they imply.
+/// Removes non-standard formats and adds the bounds that they imply.
 fn bound(members: &mut Members) {
     let Some(format) = get(members, "format").and_then(Node::as_text).map(Cow::into_owned) else {
         return;
@@ -224,12 +224,12 @@ fn bound(members: &mut Members) {
     }
 }
 
-/// Bounds that are judged and not advertised: they are those of 64 bits, wider than what JSON carries
-/// exactly, and some providers refuse schemas with such numbers.
+/// Bounds that are enforced but not advertised. They are 64-bit numbers, which JSON does not
+/// represent exactly, and some providers reject schemas with them.
 const UNSAID: &[&str] = &["-9223372036854775808", "9223372036854775807", "18446744073709551615"];
 
-/// Makes of a schema what is advertised: takes out the bounds of 64 bits, and moves references with
-/// a description into an `anyOf`, where the description is read.
+/// Prepares a schema for advertising: removes 64-bit bounds, and moves references with a
+/// description into an `anyOf`, where the description is not ignored.
 pub(super) fn advertise(schema: &mut Node) {
     let Node::Object(members) = schema else { return };
     members.retain(|(key, value)| {
@@ -243,7 +243,8 @@ pub(super) fn advertise(schema: &mut Node) {
     parts(schema).into_iter().for_each(advertise);
 }
 
-/// Writes alternatives that are texts only as one `enum`, with what they say in the description.
+/// Converts alternatives that are all string constants into one `enum`, with their texts in the
+/// description.
 fn fold_constants(members: &mut Members) {
     let branches = get(members, "anyOf").map(Node::items).unwrap_or_default();
     let mut values = Vec::new();
@@ -280,7 +281,7 @@ fn fold_constants(members: &mut Members) {
     }
 }
 
-/// A line break within a paragraph of a doc comment is a space, as in Markdown.
+/// Joins the lines of each paragraph of a doc comment, as Markdown does.
 fn unwrap_lines(members: &mut Members) {
     let Some(text) = get(members, "description").and_then(Node::as_text) else { return };
     if !text.contains('\n') || text.contains("```") {
@@ -318,9 +319,9 @@ fn is_object(members: &[(String, Node)]) -> bool {
     names.any(|name| name == "object")
 }
 
-/// Closes an object with named properties. A map says of what its values are, and stays open.
+/// Closes an object with named properties. A map declares the type of its values and stays open.
 fn close(members: &mut Members) {
-    // Alternatives of an object are closed each by itself.
+    // The alternatives of an object are closed one by one.
     if !is_object(members) || get(members, "anyOf").is_some() || get(members, "$ref").is_some() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Single values: their types, whether they are equal, and how they are shown.
+//! Single values: types, equality and display.
 
 use std::cmp::Ordering;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::tree::Node;
 
-/// How much of a value is shown.
+/// Maximum number of characters of a value in a message.
 const MOST_SHOWN: usize = 60;
 
 pub(super) fn is_integer_key(name: &str) -> bool {
@@ -40,14 +40,14 @@ pub(crate) fn has_type(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Spells an integer as one where a parser can hold it.
+/// Rewrites a whole number as an integer if it fits into 64 bits.
 pub(super) fn settle_integer(value: &mut Value) {
     let Value::Number(number) = value else { return };
     if number.is_i64() || number.is_u64() {
         return;
     }
     let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0) else { return };
-    // Within these bounds the casts are exact.
+    // The casts are exact within these bounds.
     if (0.0..18_446_744_073_709_551_616.0).contains(&float) {
         *value = Value::from(float as u64);
     } else if (-9_223_372_036_854_775_808.0..0.0).contains(&float) {
@@ -55,7 +55,7 @@ pub(super) fn settle_integer(value: &mut Value) {
     }
 }
 
-/// Compares two numbers by their texts, exactly where both are integers.
+/// Compares two numbers by their texts; exact if both are integers.
 pub(super) fn compare(a: &str, b: &str) -> Option<Ordering> {
     match (a.parse::<i128>(), b.parse::<i128>()) {
         (Ok(a), Ok(b)) => Some(a.cmp(&b)),
@@ -79,7 +79,7 @@ pub(super) fn equal(word: &Node, value: &Value) -> bool {
     }
 }
 
-/// A text that is equal for equal values.
+/// Returns a text that is the same for equal values.
 pub(crate) fn unique(value: &Value) -> String {
     match value {
         Value::Number(number) if !number.is_i64() && !number.is_u64() => {
@@ -130,7 +130,7 @@ pub(super) fn shown(value: &Value) -> String {
                 format!("an object with `{}`{more}", names.join("`, `"))
             };
         }
-        // The rest of a long text is not shown, so it is not written.
+        // Cut a long text first, so that the rest of it is not escaped in vain.
         Value::String(text) => {
             let end = text.char_indices().nth(MOST_SHOWN).map_or(text.len(), |(at, _)| at);
             Value::from(&text[..end]).to_string()

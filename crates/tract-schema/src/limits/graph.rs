@@ -1,5 +1,8 @@
-//! A schema as a graph: which subschemas are applied to the same value, and which to values inside
-//! of it.
+//! A schema as a graph, with separate edges for subschemas applied to the same value and for those
+//! applied to values inside of it.
+//!
+//! The graph over-approximates: where the target of a reference is ambiguous, it has an edge to
+//! every candidate. A missing edge would let a hostile schema pass the limits.
 
 use std::collections::HashMap;
 #[cfg(feature = "validate")]
@@ -9,27 +12,27 @@ use serde_json::{Map, Value};
 
 use super::{LimitError, SchemaLimits};
 
-/// How deep arguments can be: JSON that nests deeper is never parsed.
+/// Maximum depth of arguments; the JSON parser rejects deeper texts.
 const DEEPEST: usize = 128;
 
-/// References that the validator knows without fetching anything.
+/// Reference prefixes that the validator resolves without fetching anything.
 const KNOWN: [&str; 3] =
     ["http://json-schema.org/", "https://json-schema.org/", "http://www.json-schema.org/"];
 
-/// The subschemas that one applies.
+/// The subschemas that a schema applies.
 #[derive(Default)]
 struct SubschemaLinks {
-    /// To the same value; references last.
+    /// Applied to the same value; references come last.
     in_place: Vec<usize>,
-    /// Whether what is applied in place is looked at twice.
+    /// Whether the subschemas applied in place are evaluated twice.
     is_twice: bool,
-    /// To one property each, by name.
+    /// Applied to one named property each.
     properties: Vec<usize>,
-    /// To any property.
+    /// Applied to every property.
     any_property: Vec<usize>,
-    /// To one place of an array each.
+    /// Applied to one array index each.
     places: Vec<usize>,
-    /// To any item.
+    /// Applied to every array item.
     any_item: Vec<usize>,
 }
 
@@ -72,8 +75,8 @@ impl<'a> Graph<'a> {
             }
         }
         let resolver = Resolver { root, index: &index, identified, anchors };
-        // Each reference may mean a place in every subschema with an `$id`, so their number can be
-        // the square of the schema's size.
+        // A reference can have a target in each subschema with an `$id`, so the number of
+        // candidates can be quadratic in the size of the schema.
         let mut meant = 0;
         for node in 0..graph.values.len() {
             let mut links = SubschemaLinks::default();
@@ -94,7 +97,7 @@ impl<'a> Graph<'a> {
         self.values.len()
     }
 
-    /// The nodes, each after all that it applies to its own value.
+    /// Returns the nodes in topological order: each comes after the nodes that it applies in place.
     pub(super) fn in_place_order(&self) -> Result<Vec<usize>, LimitError> {
         let mut waiting = vec![0_usize; self.len()];
         let mut users: Vec<Vec<usize>> = vec![Vec::new(); self.len()];
@@ -125,8 +128,8 @@ impl<'a> Graph<'a> {
         Err(LimitError::Cycle { reference: reference.to_owned() })
     }
 
-    /// The subschemas that apply several others to one value and have no `type`, of those that the
-    /// root leads to. Values in other places, such as a map of properties, are no schemas.
+    /// Returns the reachable subschemas that apply several others to one value and have no `type`.
+    /// Unreachable objects, such as a map of properties, are not schemas and must not be changed.
     #[cfg(feature = "validate")]
     pub(super) fn uncounted_branches(&self) -> HashSet<*const Value> {
         let mut seen = vec![false; self.len()];
@@ -145,7 +148,7 @@ impl<'a> Graph<'a> {
         branches
     }
 
-    /// The subschemas that one applies, to its own value or to those in it.
+    /// Returns the subschemas that a node applies, to its own value or to values in it.
     fn applied_by(&self, node: usize) -> impl Iterator<Item = usize> {
         let links = &self.links[node];
         [&links.in_place, &links.properties, &links.any_property]
@@ -155,7 +158,7 @@ impl<'a> Graph<'a> {
             .copied()
     }
 
-    /// How deep a walk goes that steps into each subschema once.
+    /// Returns the maximum depth of a depth-first walk that visits each subschema once.
     pub(super) fn longest_path(&self) -> usize {
         let next = |node: usize| self.applied_by(node);
         let mut seen = vec![false; self.len()];
@@ -177,9 +180,10 @@ impl<'a> Graph<'a> {
         deepest
     }
 
-    /// How deep arguments may be before one way down them costs more than `work`.
+    /// Returns the maximum depth of arguments at which one path costs at most `work`; `None` if the
+    /// depth does not matter.
     pub(super) fn growth(&self, order: &[usize], work: u64) -> Result<Option<usize>, LimitError> {
-        // What a node costs at the value itself.
+        // First, the cost of each node at the value itself.
         let mut cost = vec![1_u64; self.len()];
         for node in order {
             cost[*node] = self.in_place(*node, &cost).saturating_add(1);
@@ -187,9 +191,9 @@ impl<'a> Graph<'a> {
         if cost[0] > work {
             return Err(LimitError::TooMuchWork { limit: work });
         }
-        // And at one of the values nested `depth` levels deep in it.
+        // Then the cost at a value nested `depth` levels below.
         for depth in 1..=DEEPEST {
-            // A value is an object or an array, so what is applied to both kinds does not add up.
+            // A value is either an object or an array, so the costs of the two are not added.
             let (mut object, mut array) = (vec![0_u64; self.len()], vec![0_u64; self.len()]);
             for node in order {
                 let links = &self.links[*node];
@@ -213,7 +217,7 @@ impl<'a> Graph<'a> {
         Ok(None)
     }
 
-    /// What a node costs by what it applies to its own value.
+    /// Returns the cost of the subschemas that a node applies in place.
     fn in_place(&self, node: usize, cost: &[u64]) -> u64 {
         let links = &self.links[node];
         self.sum(&links.in_place, cost).saturating_mul(1 + u64::from(links.is_twice))
@@ -237,7 +241,7 @@ struct Resolver<'a, 'i> {
 }
 
 impl<'a> Resolver<'a, '_> {
-    /// How many places are looked at to resolve the references of one subschema.
+    /// Returns an upper bound of the targets of a subschema's references.
     fn places_of_references(&self, members: &Map<String, Value>) -> usize {
         let references = ["$ref", "$dynamicRef", "$recursiveRef"];
         let count = references.iter().filter(|key| members.contains_key(**key)).count();
@@ -284,8 +288,8 @@ impl<'a> Resolver<'a, '_> {
         Ok(links)
     }
 
-    /// Every place that a reference can mean. Which base is in force is not worked out: where
-    /// several subschemas have an `$id`, each of them counts.
+    /// Returns every possible target of a reference. The base URI in force is not computed, so
+    /// every subschema with an `$id` is a candidate.
     fn targets(&self, reference: &str, values: &[&'a Value]) -> Result<Vec<usize>, LimitError> {
         if KNOWN.iter().any(|known| reference.starts_with(known)) {
             return Ok(Vec::new());
@@ -295,7 +299,7 @@ impl<'a> Resolver<'a, '_> {
             return Err(LimitError::NotLocal { reference: reference.to_owned() });
         }
         let roots = self.identified.iter().map(|node| values[*node]);
-        // An embedded resource is found by the end of its `$id`, else any may be meant.
+        // An embedded resource matches if its `$id` ends with the last segment of the reference.
         let tail = base.rsplit('/').next().unwrap_or(base);
         let ends = |value: &&Value| {
             let id = value.get("$id").and_then(Value::as_str).unwrap_or_default();
@@ -324,7 +328,7 @@ impl<'a> Resolver<'a, '_> {
     }
 }
 
-/// Undoes percent-encoding; what is none stays.
+/// Decodes percent-encoding; invalid sequences are kept.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

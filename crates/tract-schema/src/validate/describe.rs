@@ -1,4 +1,4 @@
-//! What is wrong with a value, in words that a model can act on.
+//! Describes violations in words that a model can act on.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use super::{Invalid, SchemaError};
 use crate::definition::kind as kind_of;
 use crate::derive::article;
 
-/// How many characters of a value are shown.
+/// Maximum number of characters of a value in a message.
 const SHOWN: usize = 60;
 
-/// How many choices are listed.
+/// Maximum number of choices in a message.
 const LISTED: usize = 12;
 
-/// The most that is said of one value.
+/// Maximum number of violations described per value.
 const MOST: usize = 32;
 
-/// How many names are compared to find the one that was meant.
+/// Maximum number of names compared to find the one that was meant.
 const COMPARED: usize = 200;
 
 pub(super) fn schema(error: &ValidationError<'_>) -> SchemaError {
@@ -40,7 +40,7 @@ pub(super) fn schema(error: &ValidationError<'_>) -> SchemaError {
     SchemaError::Schema { path, message }
 }
 
-/// Bytes of the longest text of a schema that its errors hold copies of.
+/// Returns the size in bytes of the longest part of a schema that an error may copy.
 pub(super) fn longest_text(schema: &Value) -> u64 {
     fn walk(value: &Value, longest: &mut usize) -> usize {
         match value {
@@ -70,7 +70,7 @@ pub(super) fn longest_text(schema: &Value) -> u64 {
     u64::try_from(longest).unwrap_or(u64::MAX)
 }
 
-/// Bytes of the longest path to a value.
+/// Returns the length in bytes of the longest path to a value.
 pub(super) fn longest_path(value: &Value) -> u64 {
     let length = |key: &str| u64::try_from(key.len()).unwrap_or(u64::MAX);
     match value {
@@ -83,7 +83,7 @@ pub(super) fn longest_path(value: &Value) -> u64 {
     }
 }
 
-/// What is wrong with arguments, put into words one by one and only as many as are said.
+/// Describes the violations of arguments one by one, up to the limit.
 pub(super) struct FailureText<'a> {
     arguments: &'a Value,
     schema: &'a Value,
@@ -102,9 +102,9 @@ impl<'a> FailureText<'a> {
         Self { arguments, schema, out: Vec::new() }
     }
 
-    /// Adds what an error says; of `anyOf` and `oneOf` what the branch says that comes nearest.
+    /// Adds the description of an error; for `anyOf` and `oneOf`, those of the closest branch.
     pub(super) fn add(&mut self, error: &ValidationError<'_>) {
-        // Errors hold no part of the arguments, only where it is.
+        // Errors do not contain the value, only its path.
         let found = self.arguments.pointer(error.instance_path().as_str());
         self.add_of(error, found.unwrap_or(&Value::Null));
     }
@@ -116,7 +116,7 @@ impl<'a> FailureText<'a> {
         let path = path_of(error);
         let kind = error.kind();
         let mut nearest_name = None;
-        // Where nothing else is set, it is the value itself.
+        // Defaults to the value itself.
         let mut found = None;
         let mut sized = |bound: &str, limit: &dyn fmt::Display, of: &str| {
             found = Some(size(instance));
@@ -141,7 +141,7 @@ impl<'a> FailureText<'a> {
                 let name = property.as_str().unwrap_or_default();
                 let keys = keys(instance);
                 found = Some(match nearest(name, keys.iter().copied().take(COMPARED)) {
-                    // A key that is nearly right is what has to be renamed.
+                    // The model has to rename the similar key.
                     Some(near) => format!("{near:?}, which is no name for it"),
                     None if keys.is_empty() => "no properties".to_owned(),
                     None => format!("only {}", quoted(&keys)),
@@ -220,8 +220,8 @@ impl<'a> FailureText<'a> {
     }
 }
 
-/// The branch that comes nearest: one that got past the value itself before it failed, then the
-/// one with the fewest complaints.
+/// Returns the closest branch. Branches that accept the type of the value come first, then those
+/// that accept its constants, then those with the fewest errors.
 fn best<'c>(
     branches: &'c [Vec<ValidationError<'static>>],
     path: &str,
@@ -262,7 +262,7 @@ fn branch_types(branches: &[Vec<ValidationError<'static>>]) -> String {
     if names.is_empty() { String::new() } else { format!(" ({})", names.join(" or ")) }
 }
 
-/// The names next to the keyword that does not hold.
+/// Returns the property names of the schema whose keyword is violated.
 fn known_properties<'s>(error: &ValidationError<'_>, schema: &'s Value) -> Vec<&'s str> {
     let place = error.schema_path().as_str();
     let parent = place.rsplit_once('/').and_then(|(parent, _)| schema.pointer(parent));
@@ -293,13 +293,13 @@ fn shown(value: &Value) -> String {
 
 fn plain(value: &Value) -> String {
     match value {
-        // A long text is cut before it is written.
+        // Cut a long text before formatting it.
         Value::String(text) => format!("{:?}", capped(text)),
         value => capped(value),
     }
 }
 
-/// The beginning of what is written: the rest is never made.
+/// Formats the start of a value, up to the limit. The rest is never produced.
 fn capped(value: &dyn fmt::Display) -> String {
     struct Cap(String, usize);
     impl fmt::Write for Cap {
@@ -316,7 +316,7 @@ fn capped(value: &dyn fmt::Display) -> String {
         }
     }
     let mut cap = Cap(String::new(), 0);
-    // It fails when there is more than is shown, which the text says already.
+    // Fails if the text was cut, which is not an error.
     let _ = fmt::Write::write_fmt(&mut cap, format_args!("{value}"));
     cap.0
 }

@@ -1,4 +1,4 @@
-//! The validator that is built in: the `jsonschema` crate behind the port.
+//! The built-in validator, which wraps the `jsonschema` crate.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use super::pattern::{self, Patterns};
 use super::{Invalid, SchemaCompiler, SchemaError, ValidateOptions, Validator};
 use crate::limits::{self, LimitError, SchemaLimits};
 
-/// Bytes that one compiled pattern may take.
+/// Maximum size of one compiled pattern, in bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// Bytes of texts that one error may hold. Past it no errors are collected: forms that were begun when
-/// the allowance is used up still make one each.
+/// Maximum bytes of text that one error may contain. Beyond it, no errors are collected, because
+/// every alternative in progress when the allowance runs out still creates one.
 const MOST_HELD: u64 = 4 << 10;
 
-/// What is said where no error says more.
+/// Returns the violation that is reported if there is no more specific one.
 fn unfit() -> Invalid {
     Invalid::new("schema", "/", "a value that fits", "one that does not")
 }
 
-/// Makes validators with the `jsonschema` crate: patterns run in linear time, so they know no
-/// look-around, and nothing is fetched from the network or read from files. What they may cost is
-/// bounded by [`SchemaLimits`], by step and not by schema alone.
+/// Compiles schemas with the `jsonschema` crate. Patterns run in linear time, so look-around is not
+/// supported. Nothing is fetched from the network or read from files. [`SchemaLimits`] bounds the
+/// cost of the schema and of each check.
 ///
 /// ```
 /// use tract_schema::{JsonSchema, SchemaCompiler};
@@ -73,7 +73,7 @@ impl SchemaCompiler for JsonSchema {
             .should_ignore_unknown_formats(true)
             .with_pattern_options(engine)
             .offline();
-        // Schemas come from anywhere: a defect of the crate must not take the process along.
+        // Schemas are untrusted: a bug in the crate must not take down the process.
         let built = catch_unwind(AssertUnwindSafe(|| build.build(&counted)));
         let inner = match built {
             Ok(Ok(inner)) => inner,
@@ -89,7 +89,7 @@ impl SchemaCompiler for JsonSchema {
     }
 }
 
-/// Returns the draft; an unknown `$schema` is removed of the copy that is compiled.
+/// Returns the draft. An unknown `$schema` is removed from the copy that is compiled.
 fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
     let Some(named) = schema.get("$schema").and_then(Value::as_str) else {
         return (Draft::Draft202012, Vec::new());
@@ -114,11 +114,11 @@ fn draft(schema: &mut Value) -> (Draft, Vec<String>) {
 
 struct Compiled {
     inner: jsonschema::Validator<MeteredJson>,
-    /// For what is next to a keyword that does not hold.
+    /// Needed to describe a violation by the keywords next to it.
     schema: Value,
     limits: SchemaLimits,
     patterns: Patterns,
-    /// Bytes of the longest text of the schema that an error holds.
+    /// Size in bytes of the longest part of the schema that an error may copy.
     texts: u64,
     depth: Option<usize>,
     notes: Vec<String>,
@@ -134,7 +134,7 @@ impl Compiled {
         }
     }
 
-    /// Checks a value, and returns what is wrong and the steps that it took to find out.
+    /// Checks a value. Returns the violations and the number of steps taken.
     fn check(&self, value: &Value) -> (Vec<Invalid>, u64) {
         let Metered { result: valid, stop, steps: taken } =
             meter::metered(self.allowance(), || self.inner.is_valid(MeteredValue::new(value)));
@@ -143,20 +143,22 @@ impl Compiled {
             None => {}
             Some(stop) => return (vec![self.stopped(stop)], taken),
         }
-        // An error holds where it is: the names on the way down to it.
+        // An error contains the path to its value, which consists of the names on the way.
         let held = self.texts.saturating_add(describe::longest_path(value));
         if held > MOST_HELD {
             return (vec![unfit()], taken);
         }
-        // Every form that fails is looked at once more for its errors, also within others.
+        // Collecting errors evaluates each failing alternative a second time, also within other
+        // alternatives, so it gets four times the steps.
         let steps = self.limits.steps.saturating_mul(4);
         let errors = Some((self.limits.error_bytes, held));
         let collecting = Allowance { steps, errors, ..self.allowance() };
-        // Outside of the check: it may be aborted, and the errors found before are still right.
+        // Kept outside of the closure: the check may be aborted, and the errors found before are
+        // valid.
         let mut errors = Vec::new();
         let collected = meter::metered(collecting, || {
             let found = self.inner.iter_errors(MeteredValue::new(value));
-            // Those that were made after the allowance was used up say nothing.
+            // Drop errors created after the allowance ran out; they are meaningless.
             errors.extend(found.filter(meter::is_true));
         });
         let mut described = FailureText::new(value, &self.schema);
@@ -193,7 +195,7 @@ impl Validator for Compiled {
                 return (Err(vec![Invalid::new("depth", "/", expected, format!("{found}"))]), 0);
             }
         }
-        // As above; the crate says itself that some patterns make the regex engine panic.
+        // As in `compile`. The crate documents patterns that make the regex engine panic.
         match catch_unwind(AssertUnwindSafe(|| self.check(value))) {
             Ok((invalid, steps)) if invalid.is_empty() => (Ok(()), steps),
             Ok((invalid, steps)) => (Err(invalid), steps),

@@ -1,14 +1,15 @@
-//! Counts what holding arguments against a schema costs, and stops it when it costs too much.
+//! Counts the cost of validating arguments, and stops a check that costs too much.
 //!
 //! The validator reads arguments through [`MeteredValue`] nodes. Each read costs steps, and each
-//! error costs bytes. When an allowance is used up, every node looks like `null` without content,
-//! so that all loops over the arguments end at once; conclusions after that are discarded. Recursion
-//! over the schema does not end that way, so a check that keeps reading is aborted by unwinding it.
-//! No work goes uncounted: subschemas that apply several others to one value read it first (see
+//! error costs bytes. Once an allowance is used up, every node looks like a `null` without content,
+//! so that all loops over the arguments end, and results after that are discarded. Recursion over
+//! the schema does not end that way, so a check that keeps reading is aborted by unwinding. No work
+//! is uncounted: subschemas that apply several others to one value read it first (see
 //! [`measure_counting_branches`](crate::limits::measure_counting_branches)).
 //!
-//! The counters belong to the thread, because nodes for the names of properties are made without
-//! any context. A check starts and ends on one thread and runs no code of callers.
+//! The counters are thread-local, because the validator creates nodes for property names without
+//! any context to pass a counter in. This is sound only because a check starts and ends on one
+//! thread and never runs callers' code: a nested check would reset the counters of the outer one.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -22,30 +23,30 @@ use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, SerdeJson, cmp};
 use jsonschema_value::LazyInstance;
 use serde_json::{Map, Number, Value, map};
 
-/// Placeholder for a value in an error: errors are cloned into those of `anyOf`, so they hold no
-/// part of the arguments. Where the value is, the error's path says.
+/// Placeholder for a value in an error. Errors are cloned into those of `anyOf`, so they must not
+/// contain parts of the arguments. The error's path locates the value.
 const PRESENT: &Value = &Value::Null;
 
-/// Placeholder for the value in errors that were made after an allowance was used up.
+/// Placeholder for the value in errors created after an allowance was used up.
 const STOPPED: &Value = &Value::Bool(true);
 
-/// Bytes that one error takes without its texts.
+/// Size of an error without its texts, in bytes.
 const ERROR_BYTES: u64 = 512;
 
-/// Pattern states that cost one step for each byte of text.
+/// Number of pattern states that cost one step per byte of text.
 const STATES_PER_STEP: u64 = 8;
 
-/// How often the clock is read: once in so many steps.
+/// Number of steps between two reads of the clock.
 const STEPS_PER_LOOK: u64 = 1 << 12;
 
-/// Reads after a check was stopped until it is aborted. Loops end within fewer, and the errors that
-/// were found before are kept.
+/// Reads after a check was stopped until it is aborted. Loops end within fewer reads, so a check
+/// that only has to leave its loops keeps the errors found before.
 const LATE_READS: u64 = 1 << 14;
 
 /// Payload of the panic that aborts a check.
 struct Aborted;
 
-/// Why a check ended early.
+/// The reason that a check ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Steps,
@@ -53,15 +54,15 @@ pub(super) enum Stop {
     Time,
 }
 
-/// What one check may cost.
+/// The limits of one check.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub(super) steps: u64,
     pub(super) time: Duration,
-    /// States of the largest pattern that texts are matched with; 0 without patterns.
+    /// States of the largest pattern that texts are matched against; 0 without patterns.
     pub(super) pattern_states: u64,
-    /// Bytes that errors may take, and bytes of texts that each of them holds; `None` where none
-    /// are made.
+    /// Maximum bytes of all errors, and bytes of text in each of them; `None` if no errors are
+    /// created.
     pub(super) errors: Option<(u64, u64)>,
 }
 
@@ -82,13 +83,13 @@ thread_local! {
     static METER: Meter = Meter::default();
 }
 
-/// A check that has ended.
+/// The outcome of a check.
 pub(super) struct Metered<T> {
-    /// The result; absent if the check did not end by itself after it was stopped.
+    /// The result; `None` if the check was aborted.
     pub(super) result: Option<T>,
-    /// Why it was stopped, if it was.
+    /// The reason that it was stopped, if it was.
     pub(super) stop: Option<Stop>,
-    /// The steps that it took, and its reads after it was stopped.
+    /// Number of steps taken, including reads after it was stopped.
     pub(super) steps: u64,
 }
 
@@ -117,7 +118,7 @@ pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> Met
     })
 }
 
-/// Returns whether an error was made while the allowance lasted: all others say nothing.
+/// Returns whether an error was created before the allowance ran out. All others are meaningless.
 pub(super) fn is_true(error: &jsonschema::ValidationError<'_>) -> bool {
     let instance: &Value = error.instance();
     instance != STOPPED
@@ -139,13 +140,13 @@ impl Meter {
         self.stop.get().is_none()
     }
 
-    /// Takes from what is left; without enough left, stops the check. One that continues for long
-    /// after it was stopped is aborted.
+    /// Deducts an amount. Stops the check if not enough is left, and aborts it if it continues to
+    /// read for long after that.
     fn pay(&self, from: &Cell<u64>, amount: u64, stop: Stop) {
         if self.stop.get().is_some() {
             self.late_reads.set(self.late_reads.get() + 1);
             if self.late_reads.get() > LATE_READS {
-                // Without the panic hook: this is not a defect.
+                // `resume_unwind` skips the panic hook, because this is not a bug.
                 resume_unwind(Box::new(Aborted));
             }
             return;
@@ -169,12 +170,12 @@ fn length(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
-/// Steps of a comparison, or of a copy.
+/// Returns the steps of comparing or copying a text.
 fn steps_of(text: &str) -> u64 {
     1 + length(text) / 64
 }
 
-/// Steps of a text that patterns may be matched with.
+/// Spends the steps of matching a text against patterns.
 fn spend_on_match(text: &str) -> bool {
     METER.with(|meter| {
         let of_pattern = length(text).saturating_mul(meter.pattern_states.get());
@@ -182,7 +183,7 @@ fn spend_on_match(text: &str) -> bool {
     })
 }
 
-/// Values and text of a value, for what copies it.
+/// Returns the size of a value, for the cost of copying it.
 fn weight(value: &Value) -> u64 {
     let inner = match value {
         Value::String(text) => length(text),
@@ -193,10 +194,10 @@ fn weight(value: &Value) -> u64 {
     inner.saturating_add(16)
 }
 
-/// JSON that is read step by step.
+/// A JSON implementation that counts reads.
 pub(super) struct MeteredJson;
 
-/// A value of the arguments, or a name of a property.
+/// A value of the arguments, or a property name.
 #[derive(Clone, Copy)]
 pub(super) struct MeteredValue<'a> {
     value: &'a Value,
@@ -208,7 +209,7 @@ impl<'a> MeteredValue<'a> {
         Self { value, is_name: false }
     }
 
-    /// The value, at the cost of a step.
+    /// Returns the value and spends one step.
     fn read(&self) -> &'a Value {
         if spend(1) { self.value } else { PRESENT }
     }
@@ -304,7 +305,7 @@ impl<'a> Node<'a, MeteredJson> for MeteredValue<'a> {
     }
 }
 
-/// Compares as JSON Schema does: `1.0` is `1`.
+/// Compares values as JSON Schema does: `1.0` equals `1`.
 fn equal(value: &Value, expected: &Value) -> bool {
     match (value, expected) {
         _ if !spend(1) => false,
@@ -352,7 +353,7 @@ impl<'a> Iterator for MemberSteps<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value) = self.0.next()?;
-        // What is made of names in errors are copies of them.
+        // Errors contain copies of the property names.
         let kept = |meter: &Meter| !meter.makes_errors.get() || meter.take(length(key) + 48);
         (spend_on_match(key) && METER.with(kept))
             .then_some((key.as_str(), MeteredValue::new(value)))
@@ -374,8 +375,8 @@ impl<'a> Array<'a, MeteredJson> for Items<'a> {
         ItemSteps(self.0.iter())
     }
 
-    // By whole texts: a hash over the leaves alone is the same for many different values, and
-    // finding one among them takes as many comparisons.
+    // Compares whole texts. The validator's own hash covers only the leaves, so many different
+    // values can share it, and comparing all values with the same hash is quadratic.
     fn is_unique(&self) -> bool {
         let mut seen = HashSet::with_capacity(self.0.len());
         self.0

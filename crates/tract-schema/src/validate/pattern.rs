@@ -1,4 +1,4 @@
-//! What the patterns of a schema cost, worked out before the validator compiles any of them.
+//! Measures the patterns of a schema before the validator compiles any of them.
 
 use std::collections::HashSet;
 
@@ -7,33 +7,34 @@ use serde_json::Value;
 
 use crate::limits::{LimitError, SchemaLimits};
 
-/// Escapes such as `\cA` in all patterns: the translation reads a pattern again for each of them.
+/// Maximum number of escapes such as `\cA` in all patterns. The translation scans the pattern again
+/// for each of them.
 const MOST_CONTROL_ESCAPES: usize = 100;
 
-/// Bytes of the caches for matching that all patterns share.
+/// Size in bytes of the matching caches of all patterns together.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// The patterns of a schema.
+/// The measurements of a schema's patterns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Patterns {
-    /// How many different ones there are.
+    /// Number of distinct patterns.
     pub(super) count: usize,
-    /// States of the largest.
+    /// Number of states of the largest pattern.
     pub(super) states: u64,
 }
 
 impl Patterns {
-    /// Bytes of cache for matching each of them.
+    /// Returns the cache size for each pattern, in bytes.
     pub(super) fn cache_bytes(&self) -> usize {
         CACHE_BYTES / self.count.max(8)
     }
 }
 
-/// Measures the patterns of a schema, each text once.
+/// Measures the patterns of a schema, each distinct text once.
 ///
 /// # Errors
-/// [`LimitError`] when their texts, or what is compiled of them, exceed a limit. Those that are no
-/// patterns count by their texts alone: the validator refuses them.
+/// [`LimitError`] if their texts, or their compiled forms, exceed a limit. Invalid patterns only
+/// count by their texts; the validator rejects them later.
 pub(super) fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Patterns, LimitError> {
     let mut texts = HashSet::new();
     collect(schema, &mut texts);
@@ -68,7 +69,8 @@ pub(super) fn measure(schema: &Value, limits: &SchemaLimits) -> Result<Patterns,
     Ok(Patterns { count: texts.len(), states: u64::try_from(states).unwrap_or(u64::MAX) })
 }
 
-/// Texts that may be patterns: also those within examples, which costs little and forgets none.
+/// Collects all texts that may be patterns. Includes those within examples, which costs little and
+/// misses none.
 fn collect<'a>(schema: &'a Value, texts: &mut HashSet<&'a str>) {
     match schema {
         Value::Object(members) => {
