@@ -1,4 +1,4 @@
-//! A write of keys as a value, and its bytes for journals.
+//! Atomic writes of keys as values, and their encoding for journals.
 
 use bytes::Bytes;
 
@@ -6,10 +6,10 @@ use super::value::{self, Reader};
 use super::{KvMap, KvOutcome, KvRead, Space};
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
-/// A key, and what it holds or becomes; `None` is absent.
+/// A key with its required or new value; `None` means absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvEntry {
-    /// Where.
+    /// The key's space.
     pub space: Space,
     /// The key.
     pub key: Bytes,
@@ -17,7 +17,7 @@ pub struct KvEntry {
     pub value: Option<Bytes>,
 }
 
-/// A write: what keys must hold, and what they become.
+/// An atomic write: the required values of keys, and the new ones.
 ///
 /// ```
 /// use tract_kv::{KvBatch, KvEntry, KvMap, KvOutcome, KvRead, Space};
@@ -36,19 +36,19 @@ pub struct KvEntry {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KvBatch {
-    /// The values that keys must have, or nothing is written.
+    /// Required values. If a key has a different one, nothing is written.
     pub requires: Vec<KvEntry>,
     /// The new values of keys. Each key occurs once.
     pub writes: Vec<KvEntry>,
 }
 
-/// Bytes of an encoded batch before its body: the body's length, the checksum of that, the checksum
-/// of the body. Without the checksum of the length, a damaged length would look like a torn tail,
-/// and batches would be lost unnoticed.
+/// Bytes of an encoded batch before its body: the body's length, the checksum of the length, and
+/// the checksum of the body. The length has its own checksum because a damaged length would
+/// otherwise look like a torn tail, and acknowledged batches would be lost silently.
 const HEADER: usize = 24;
 
 impl KvBatch {
-    /// Compares what is required with what is there; `Some` is the first key that differs.
+    /// Compares the required values with the stored ones. Returns the first conflict.
     ///
     /// # Errors
     /// The reader's.
@@ -62,7 +62,7 @@ impl KvBatch {
         Ok(None)
     }
 
-    /// Carries the writes out on keys in memory.
+    /// Applies the writes to keys in memory.
     pub fn apply_to(&self, map: &mut KvMap) {
         for KvEntry { space, key, value } in &self.writes {
             match value {
@@ -72,8 +72,9 @@ impl KvBatch {
         }
     }
 
-    /// Writes the batch as bytes that can be put one after another into a journal: length and
-    /// checksum come first. What it requires is left out, for a journal holds what went through.
+    /// Encodes the batch for a journal, starting with its length and checksums. Encoded batches can
+    /// be concatenated. Required values are left out, because a journal only contains batches that
+    /// were committed.
     pub fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
         for KvEntry { space, key, value } in &self.writes {
@@ -90,12 +91,12 @@ impl KvBatch {
         out
     }
 
-    /// Reads a journal: batches, one after another. A last one that is not complete, as a crash
-    /// in the middle of writing leaves it, is dropped: it was never acknowledged. The engine cuts
-    /// its file there; [`encoded_len`](Self::encoded_len) says where.
+    /// Decodes a journal of concatenated batches. An incomplete last batch, left by a crash during
+    /// a write, is dropped: it was never acknowledged. The engine must truncate its file there,
+    /// after the sum of [`encoded_len`](Self::encoded_len) over the batches.
     ///
     /// # Errors
-    /// `Corrupt` when a batch is damaged and others follow it.
+    /// `Corrupt` if a batch is damaged and others follow it.
     pub fn decode_all(journal: &[u8]) -> StoreResult<Vec<Self>> {
         let mut batches = Vec::new();
         let mut rest = journal;
@@ -128,8 +129,8 @@ impl KvBatch {
         Ok(batches)
     }
 
-    /// Returns how many bytes [`encode`](Self::encode) makes: the sum over the batches of
-    /// [`decode_all`](Self::decode_all) is where a torn tail begins.
+    /// Returns the length of the encoded batch in bytes. The sum over the batches of
+    /// [`decode_all`](Self::decode_all) is the offset of a torn tail.
     pub fn encoded_len(&self) -> usize {
         let entry = |entry: &KvEntry| {
             let value = entry.value.as_ref().map_or(0, |value| value::bytes_len(value.len()));

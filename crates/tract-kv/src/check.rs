@@ -1,4 +1,4 @@
-//! Checking what the store keeps besides objects, and that every object is where it should be.
+//! Checks the store: objects, their places, indexes, counters and the ref log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use tract_core::object::ObjectId;
 use tract_core::refs::{RefName, RefTarget};
 use tract_core::store::{Damage, LogQuery, StoreError, StoreErrorKind, StoreResult, StoreStats};
 
-/// Entries of the log that are read together.
+/// Number of log entries read per page.
 const LOG_PAGE: usize = 4096;
 
 impl View<'_> {
@@ -34,7 +34,7 @@ impl View<'_> {
         }
         self.check_places(&survey, &mut damage)?;
         for (child, parent) in &survey.parents {
-            // One that is stored and damaged is named by itself.
+            // A stored but damaged parent is reported under its own id.
             if let Ok(None) = self.commit(*parent) {
                 let what = format!("its parent {parent} is missing");
                 damage.push(lost(Some(ObjectId::Commit(*child)), what));
@@ -68,13 +68,13 @@ impl View<'_> {
         let others = survey.contents.iter().filter(|wrong| wrong.is_other);
         let stored = survey.places_of(others.filter_map(|wrong| wrong.content));
         for wrong in &survey.contents {
-            // A commit still names its content when that was erased.
+            // The content may have been erased; its commit still names it.
             if let Some(content) = wrong.content.filter(|_| !wrong.is_other)
                 && self.is_erased(content)?
             {
                 continue;
             }
-            // Or it was erased, and another message brought the same bytes again.
+            // Or it was erased, and another message stored the same bytes again.
             if let Some(content) = wrong.content
                 && self.writes().is_ok_and(|writes| writes.sweeps > 0)
                 && matches!(self.blob(content, None), Ok(Some(_)))
@@ -86,7 +86,7 @@ impl View<'_> {
                 Some(content) if stored.contains_key(&content) => {
                     format!("{at}: its content lies elsewhere")
                 }
-                // The bytes are damaged instead; that is reported by the blob's name.
+                // The blob is damaged, not the place; that is reported under the blob's id.
                 Some(_) => continue,
                 None => format!("{at}: wrong about where its content lies"),
             };
@@ -103,7 +103,7 @@ impl View<'_> {
             })?;
         for (number, expected, parent_known) in survey.expected_segments() {
             let right = match segments.remove(&number) {
-                // A tip may lie beyond the last commit once commits were moved away.
+                // The tip may be beyond the last commit if a repair moved commits away.
                 Some(Some(found)) => {
                     found.tip >= expected.tip && (!parent_known || found.parent == expected.parent)
                 }
@@ -141,7 +141,7 @@ impl View<'_> {
         let blob_places = survey.places_of(rows.keys().map(|(_, schema)| *schema));
         let was_swept = self.writes().is_ok_and(|writes| writes.sweeps > 0);
         for (pair, row) in &rows {
-            // A collection that was cut short leaves rows of commits that it deleted.
+            // A collection that was interrupted leaves rows of commits that it deleted.
             if was_swept && !survey.sighted.contains_key(&row.commit) {
                 continue;
             }
@@ -181,7 +181,7 @@ impl View<'_> {
     }
 
     fn check_log(&self, damage: &mut Vec<Damage>) -> StoreResult<()> {
-        // Newest first, a page at a time: of each ref the next newer entry is remembered.
+        // Pages are newest first, so keep the next newer entry of each ref for comparison.
         let mut later: HashMap<RefName, (u64, Option<RefTarget>)> = HashMap::new();
         let mut newest: BTreeMap<RefName, RefTarget> = BTreeMap::new();
         let mut batches: Vec<([u8; 8], u64)> = Vec::new();
@@ -211,7 +211,7 @@ impl View<'_> {
             Ok(refs) => refs,
             Err(error) => return corrupt_as_damage(error, damage),
         };
-        // Before its first entry, every ref was at nothing.
+        // Each ref starts absent, so its first entry must have no previous target.
         unfit.extend(later.into_values().filter(|(_, at)| at.is_some()).map(|(seq, _)| seq));
         for seq in unfit {
             let what = format!("entry {seq} of the ref log does not follow the one before");
@@ -224,7 +224,7 @@ impl View<'_> {
         batches.dedup();
         let (mut expected, mut fits) = (batches.iter(), true);
         self.read.scan(&self.repo.indexed(Indexed::Batch, &[]), &mut |key, _| {
-            // In the order of its keys, which is that of the pairs.
+            // Keys are scanned in the order of the sorted pairs.
             if let Some(pair) = Repo::index_parts(key) {
                 fits &= expected.next() == Some(&pair);
             }

@@ -1,4 +1,4 @@
-//! Blobs as their values hold them, and the dictionaries that some of them need.
+//! Stored blobs in their compressed form, and the dictionaries that some of them need.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,19 +15,19 @@ use super::read::{View, each};
 use super::value;
 use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 
-/// A value, and the dictionary that it needs: any thread can decompress it.
+/// A stored value with the dictionary that it needs, so that any thread can decompress it.
 pub(super) struct StoredValue {
     bytes: Bytes,
     dictionary: Option<Arc<Dictionary>>,
 }
 
 impl StoredValue {
-    /// Takes a value that is no blob's.
+    /// Wraps a value that is not a blob.
     pub(super) fn as_it_is(bytes: Bytes) -> Self {
         Self { bytes, dictionary: None }
     }
 
-    /// Returns the plain bytes; `None` when they are damaged.
+    /// Returns the uncompressed bytes; `None` if they are damaged.
     pub(super) fn plain(&self) -> Option<Bytes> {
         let plain = tract_compression::decode_with(&self.bytes, self.dictionary.as_deref()).ok()?;
         Some(match plain {
@@ -42,7 +42,7 @@ impl StoredValue {
     }
 }
 
-/// Returns the value of a blob that is written.
+/// Encodes a blob for storage.
 pub(super) fn value_of(blob: &Bytes) -> Bytes {
     match tract_compression::encode(blob) {
         Cow::Borrowed(_) => blob.clone(),
@@ -50,7 +50,7 @@ pub(super) fn value_of(blob: &Bytes) -> Bytes {
     }
 }
 
-/// A dictionary of a repository, as its value says.
+/// A stored dictionary.
 pub(super) struct StoredDictionary {
     pub(super) id: DictionaryId,
     pub(super) number: u64,
@@ -58,33 +58,33 @@ pub(super) struct StoredDictionary {
     stored: Vec<u8>,
 }
 
-/// A copy of a dictionary that is damaged or missing.
+/// A damaged or missing copy of a dictionary.
 pub(super) struct DamagedCopy {
     pub(super) key: Vec<u8>,
     pub(super) id: Option<DictionaryId>,
-    /// Another copy is whole.
+    /// Whether another copy is intact.
     pub(super) has_other: bool,
 }
 
 impl StoredDictionary {
-    /// Stages all copies of it.
+    /// Stages all copies.
     pub(super) fn put(&self, overlay: &mut Overlay<'_>, repo: Repo) {
         let Self { id, number, is_stale, stored } = self;
         let row = DictionaryRow { number: *number, is_stale: *is_stale, stored };
         put_dictionary(overlay, repo, *id, row);
     }
 
-    /// Makes it ready; `None` when it is damaged, or this build cannot.
+    /// Prepares it for use; `None` if it is damaged, or if this build cannot decompress.
     pub(super) fn open(&self) -> Option<Dictionary> {
         Dictionary::open(&self.stored)
     }
 }
 
 impl View<'_> {
-    /// Finds the dictionary that a value needs.
+    /// Adds the dictionary that a value needs.
     ///
     /// # Errors
-    /// `Unsupported` when this build cannot decompress.
+    /// `Unsupported` if this build cannot decompress.
     pub(super) fn stored(&self, bytes: Bytes) -> StoreResult<StoredValue> {
         if !tract_compression::IS_AVAILABLE && tract_compression::is_compressed(&bytes) {
             let error = DecodeError::Unavailable;
@@ -108,13 +108,12 @@ impl View<'_> {
         Ok(StoredValue { bytes, dictionary })
     }
 
-    /// Returns the plain bytes of a value; `None` when they are damaged.
+    /// Returns the uncompressed bytes of a value; `None` if they are damaged.
     pub(super) fn plain(&self, bytes: Bytes) -> StoreResult<Option<Bytes>> {
         Ok(self.stored(bytes)?.plain())
     }
 
-    /// Lists the dictionaries of the repository, the newest last, and the keys of their copies that
-    /// are damaged or missing.
+    /// Returns the dictionaries of the repository, newest last, and the damaged or missing copies.
     pub(super) fn dictionaries(&self) -> StoreResult<(Vec<StoredDictionary>, Vec<DamagedCopy>)> {
         let (mut found, mut damaged) = (Vec::<StoredDictionary>::new(), BTreeSet::new());
         let mut whole = BTreeSet::new();
@@ -146,7 +145,7 @@ impl View<'_> {
         Ok((found, damaged))
     }
 
-    /// Returns whether a value in the repository needs a dictionary.
+    /// Returns whether a blob in the repository needs a dictionary.
     pub(super) fn needs_dictionary(&self, id: Option<DictionaryId>) -> StoreResult<bool> {
         let Some(id) = id else { return Ok(false) };
         let mut is_needed = false;
@@ -169,7 +168,7 @@ pub(super) fn put_dictionary(
     }
 }
 
-/// Marks all dictionaries of a repository: they were trained on what is erased now.
+/// Marks all dictionaries of a repository as stale: they may contain text of erased blobs.
 pub(super) fn distrust_dictionaries(
     overlay: &mut Overlay<'_>,
     repo: Repo,

@@ -1,4 +1,4 @@
-//! What an engine of ordered keys has to offer.
+//! The interface of an engine with ordered keys.
 
 use std::ops::{ControlFlow, Deref};
 
@@ -7,16 +7,16 @@ use bytes::Bytes;
 use super::KvBatch;
 use tract_core::store::{Capabilities, Damage, StoreResult, WipeReport};
 
-/// The spaces that keys live in. An engine keeps each apart: a tree, a table, or a first byte.
+/// The key spaces. An engine keeps them separate: as trees, tables, or by a first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// Commit records by place. Keys mostly ascend.
     Commits,
     /// Blobs by place. Keys mostly ascend.
     Blobs,
-    /// Hash prefixes and batch prefixes; keys in no order, values empty.
+    /// Hash prefixes and batch prefixes; keys in no particular order, values empty.
     Index,
-    /// Everything small: the format, repositories, segments, refs, toolsets, tools, derived rows.
+    /// Small values: the format, repositories, segments, refs, toolsets, tools, derived rows.
     Small,
     /// The ref log. Keys ascend.
     Log,
@@ -26,7 +26,7 @@ impl Space {
     /// All spaces, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Commits, Self::Blobs, Self::Index, Self::Small, Self::Log];
 
-    /// Returns the number under which [`KvBatch::encode`] writes it; it never changes.
+    /// Returns the number that [`KvBatch::encode`] writes. It never changes.
     pub const fn number(self) -> u8 {
         self as u8
     }
@@ -36,7 +36,7 @@ impl Space {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns a name that suits a table or tree.
+    /// Returns a name for a table or tree.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Commits => "commits",
@@ -48,21 +48,21 @@ impl Space {
     }
 }
 
-/// A range of keys to be read, in byte order.
+/// A range of keys, in byte order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// Where.
+    /// The space to read.
     pub space: Space,
-    /// The lowest key; part of the range.
+    /// The lowest key, inclusive.
     pub from: Vec<u8>,
-    /// The key where the range ends; not part of it. `None`: to the end of the space.
+    /// The end of the range, exclusive; `None` for the end of the space.
     pub to: Option<Vec<u8>>,
-    /// Highest key first.
+    /// Whether to read the highest key first.
     pub reverse: bool,
 }
 
 impl Scan {
-    /// Reads all keys that begin with `prefix`.
+    /// Returns the range of all keys with this prefix.
     ///
     /// ```
     /// use tract_kv::{Scan, Space};
@@ -79,7 +79,7 @@ impl Scan {
         Self { space, from: prefix, to, reverse: false }
     }
 
-    /// The same range, highest key first.
+    /// Returns the same range in the opposite direction.
     #[must_use]
     pub fn reversed(mut self) -> Self {
         self.reverse = !self.reverse;
@@ -97,29 +97,29 @@ impl Scan {
     }
 }
 
-/// Takes one key and value of a scan, and says whether to continue.
+/// Receives one key and value of a scan, and returns whether to continue.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> StoreResult<ControlFlow<()>> + 'a;
 
-/// One consistent state of an engine: what other writers do after it was made does not show.
+/// A consistent snapshot of an engine: later writes are not visible in it.
 pub trait KvRead {
     /// Reads one value.
     fn get(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>>;
 
-    /// Calls `visit` for each key in the range, in order, until it says to break.
+    /// Calls `visit` for each key in the range, in order, until it returns `Break`.
     ///
     /// # Errors
     /// The engine's failure, or the first error of `visit`.
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()>;
 
-    /// Returns the number of the open store that it reads, 0 where that is not known: what is
-    /// remembered of one store is not there in another.
+    /// Returns the number of the open store that it reads, or 0 if unknown. Caches use it as a key,
+    /// because data of one store must not be used for another.
     #[doc(hidden)]
     fn store_number(&self) -> u64 {
         0
     }
 }
 
-/// A state of the store with a number.
+/// A snapshot with the number of its store.
 pub(super) struct NumberedRead<'r> {
     pub(super) read: Box<dyn KvRead + 'r>,
     pub(super) number: u64,
@@ -153,16 +153,17 @@ impl<P: Deref<Target: KvRead>> KvRead for P {
     }
 }
 
-/// Gives what joins a write, given what was written so far; `None` when no batch waits.
+/// Returns the next batch to join a write, given the state written so far; `None` if no batch is
+/// waiting.
 pub type KvJoining<'a> = dyn FnMut(&dyn KvRead) -> Option<KvBatch> + 'a;
 
-/// The durability that a write asks for.
+/// The durability required of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Before the call returns.
+    /// Durable before the call returns.
     #[default]
     Immediate,
-    /// Some time; at the latest with the next immediate write.
+    /// Durable at some later time, at the latest with the next immediate write.
     Eventual,
 }
 
@@ -170,22 +171,22 @@ pub enum Durability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum KvOutcome {
-    /// All of it was written.
+    /// The whole batch was written.
     Committed,
-    /// A key did not hold what the batch requires; nothing was written.
+    /// A key did not have its required value; nothing was written.
     Conflict {
-        /// Where.
+        /// The key's space.
         space: Space,
         /// The key.
         key: Bytes,
     },
 }
 
-/// An engine of ordered keys: what it takes to be a store.
+/// An engine of ordered keys, the smallest interface for implementing a store.
 ///
-/// [`KvStore`](super::KvStore) does the rest: layout, walks, compare-and-swap of refs, group
+/// [`KvStore`](super::KvStore) implements the rest: layout, walks, compare-and-swap of refs, group
 /// commit, checks. [`KvMap`](super::KvMap) and [`KvBatch`] help engines that keep their keys in
-/// memory. The error of a method is the engine's failure where nothing else is said.
+/// memory. Unless documented otherwise, a method's error is the engine's failure.
 pub trait KvEngine: Send + Sync + 'static {
     /// The engine's name, such as `redb`.
     const NAME: &'static str;
@@ -193,18 +194,19 @@ pub trait KvEngine: Send + Sync + 'static {
     /// Takes a snapshot.
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>>;
 
-    /// Writes a batch, all of it or nothing, if every key holds what the batch requires; no other
-    /// write may come between the comparison and the writing.
+    /// Writes a batch atomically if every key has its required value. No other write may happen
+    /// between the comparison and the write.
     ///
     /// # Errors
-    /// An error of kind `Busy`, `ReadOnly`, `TooLarge` or `Unsupported` says that nothing was
-    /// written. After any other it is unknown what was, and the store lets nothing more be written
-    /// through this handle; after `Full`, not until [`reopen`](Self::reopen) has opened it again.
+    /// Errors of kind `Busy`, `ReadOnly`, `TooLarge` or `Unsupported` mean that nothing was
+    /// written. After any other error the outcome is unknown, and the store rejects further writes
+    /// through this handle; after `Full`, only until [`reopen`](Self::reopen) succeeds.
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome>;
 
-    /// Does what [`write`](Self::write) does, and before the write is durable asks `joining` for
-    /// another batch to become part of it, until there is none: its argument shows what has been
-    /// written so far. All of the batches are written, or none. By default `joining` is not asked.
+    /// Writes as [`write`](Self::write) does, but lets other batches join before the write is
+    /// durable. Calls `joining` with the state written so far until it returns `None`, and adds
+    /// each batch to the write. All of the batches are written, or none. The default implementation
+    /// does not call `joining`.
     ///
     /// # Errors
     /// Those of [`write`](Self::write).
@@ -217,25 +219,25 @@ pub trait KvEngine: Send + Sync + 'static {
         self.write(batch, durability)
     }
 
-    /// Returns what the engine can do. It has no default, since a store that loses data must not
-    /// claim to be durable by omission: [`Capabilities::ONE_PROCESS`] is right for an engine whose
-    /// writes are on disk when [`Durability::Immediate`] returns, [`Capabilities::IN_MEMORY`] for one
-    /// that forgets.
+    /// Returns the capabilities of the engine. There is no default, so that a store that loses data
+    /// does not claim to be durable by omission. Use [`Capabilities::ONE_PROCESS`] for an engine
+    /// whose writes are on disk when [`Durability::Immediate`] returns, and
+    /// [`Capabilities::IN_MEMORY`] for one without persistence.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns how many bytes it takes on disk; 0 in memory.
+    /// Returns its size on disk in bytes; 0 in memory.
     fn disk_bytes(&self) -> StoreResult<u64> {
         Ok(0)
     }
 
-    /// Gives space that nothing uses back to the file system, as far as the engine can while it is
-    /// open, and says what else helps. By default it does nothing and has nothing to say.
+    /// Returns unused space to the file system, as far as possible while the engine is open.
+    /// Returns a note if another step would free more. The default implementation does nothing.
     fn release_space(&self) -> StoreResult<Option<String>> {
         Ok(None)
     }
 
-    /// Makes deleted bytes unrecoverable in the engine's files, and reports where they may remain. By
-    /// default an engine has no files, and nothing remains.
+    /// Makes deleted bytes unrecoverable in the engine's files, and reports where they may remain.
+    /// The default implementation is for engines without files and reports nothing.
     fn wipe(&self) -> StoreResult<WipeReport> {
         Ok(WipeReport::default())
     }
@@ -245,28 +247,28 @@ pub trait KvEngine: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Puts a whole and durable copy next to the store, before that is brought from `format` to the
-    /// next; a copy of that format that is there already is left as it is. By default there is
-    /// none: each step of a migration is one write, so nothing is half done without it either.
+    /// Creates a complete and durable copy next to the store before it is migrated from `format`.
+    /// An existing copy of that format is kept. The default implementation does nothing; since each
+    /// step of a migration is one write, a migration is safe without a copy too.
     ///
     /// # Errors
-    /// The engine's failure; then the store stays as it is.
+    /// The engine's failure; the store is then left unchanged.
     fn keep_copy(&self, _format: u32) -> StoreResult<()> {
         Ok(())
     }
 
-    /// Opens the engine's files again after a write failed with `Full`, as a new process would, so that
-    /// what is read from then on is what is on disk. Waits until nothing reads. Returns `false` where
-    /// an engine does not do this, which is the default.
+    /// Reopens the engine's files after a write failed with `Full`, as a new process would, so that
+    /// later reads see the state on disk. Waits for all readers. Returns `false` if the engine does
+    /// not support it, which is the default.
     ///
     /// # Errors
-    /// Why it cannot be opened, such as a disk that is still full. The engine then reads and writes
-    /// nothing until a later call succeeds.
+    /// The reason that it cannot be opened, such as a full disk. Until a later call succeeds, the
+    /// engine neither reads nor writes.
     fn reopen(&self) -> StoreResult<bool> {
         Ok(false)
     }
 
-    /// Writes out what is held back and releases files and locks. The store calls nothing after it.
+    /// Flushes pending writes and releases files and locks. The store makes no calls after it.
     fn close(&self) -> StoreResult<()> {
         Ok(())
     }

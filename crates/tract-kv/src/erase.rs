@@ -1,4 +1,4 @@
-//! Erasing: blobs that are deleted with the write that says so, and kept out from then on.
+//! Erasure: blobs are deleted in the same write as the erasure ref, which also blocks their return.
 
 use super::compressed;
 use super::keys::Repo;
@@ -16,7 +16,7 @@ impl View<'_> {
     }
 }
 
-/// Deletes blobs, and counts that, so that handles forget where they lay.
+/// Deletes blobs. Also counts a sweep, which invalidates the places that handles have cached.
 pub(super) fn erase(
     overlay: &mut Overlay<'_>,
     repo: Repo,

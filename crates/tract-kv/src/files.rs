@@ -1,4 +1,4 @@
-//! What engines that keep their keys in files share: opening, copies, errors.
+//! Shared code of engines with files: opening, copies, errors.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tract_core::store::{WriteMode, format_copy_path, unfinished_copy_path};
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 
-/// How a store in files is opened.
+/// Options for opening a store in files.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the method of the same name says what each is")]
 pub struct FileOptions {
@@ -25,7 +25,7 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// Opens an existing store for reading and writing, with five seconds of patience.
+    /// Opens an existing store for reading and writing, with a busy timeout of five seconds.
     pub const fn new() -> Self {
         Self {
             create: false,
@@ -36,23 +36,23 @@ impl FileOptions {
         }
     }
 
-    /// Makes the store, and its folder, when there is none; off by default.
+    /// Creates the store and its folder if they do not exist; off by default.
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Opens for reading only, together with other readers; off by default. No process may have the
-    /// store open for writing, and the last writer must have closed it. An engine that cannot refuses
-    /// with `Unsupported`.
+    /// Opens for reading only, shared with other readers; off by default. No process may have the
+    /// store open for writing, and the last writer must have closed it. Engines that do not support
+    /// it fail with `Unsupported`.
     #[must_use]
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// How long opening waits for another process that has the store open, before giving up with
+    /// Sets how long to wait for another process that has the store open before failing with
     /// `Busy`.
     #[must_use]
     pub const fn busy_timeout(mut self, timeout: Duration) -> Self {
@@ -60,16 +60,16 @@ impl FileOptions {
         self
     }
 
-    /// How writes reach the store.
+    /// Sets where writes run.
     #[must_use]
     pub const fn write_mode(mut self, mode: WriteMode) -> Self {
         self.write_mode = mode;
         self
     }
 
-    /// Stores with every write what opening after a kill would else have to gather from the whole
-    /// file; on by default. Off, writes are some microseconds faster, and opening after a kill
-    /// takes time in proportion to the size of the file. An engine without that choice passes over it.
+    /// Stores recovery data with every write, so that opening after a crash need not scan the whole
+    /// file; on by default. Without it, a write is some microseconds faster, and opening after a
+    /// crash takes time proportional to the file size. Ignored by engines without this choice.
     #[must_use]
     pub const fn quick_repair(mut self, quick: bool) -> Self {
         self.quick_repair = quick;
@@ -77,19 +77,19 @@ impl FileOptions {
     }
 }
 
-/// Makes the error of opening where no store is.
+/// Returns the error for a path without a store.
 pub fn no_store(backend: &'static str, path: &Path) -> StoreError {
     let message = format!("there is no store at {}", path.display());
     StoreError::new(StoreErrorKind::NoStore, backend, "open", message)
 }
 
-/// Makes the error of calling an engine that was closed.
+/// Returns the error for a closed engine.
 pub fn closed(backend: &'static str, op: &'static str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, backend, op, "the store is closed")
 }
 
-/// Opens again while the answer is `Busy`, until the timeout: there is no way to wait for the lock of
-/// a file.
+/// Calls `open` again while it returns `Busy`, until the timeout. It polls, because file locks
+/// cannot be waited for.
 ///
 /// # Errors
 /// Those of `open`; `Busy` after the timeout.
@@ -110,10 +110,10 @@ pub fn open_with_timeout<T>(
     }
 }
 
-/// Returns what an error of the operating system is to a store that was found when it was opened.
+/// Maps an operating system error of a store that was found when it was opened.
 pub fn io_kind(error: &io::Error) -> StoreErrorKind {
     match error.kind() {
-        // Where there is no store, opening has said so before the engine is asked.
+        // A missing store is reported when it is opened, before the engine is called.
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied => {
             StoreErrorKind::Unavailable
         }
@@ -121,13 +121,13 @@ pub fn io_kind(error: &io::Error) -> StoreErrorKind {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             StoreErrorKind::Full
         }
-        // The file ends before a page that it should contain.
+        // The file is truncated: a page that it should contain is missing.
         ErrorKind::UnexpectedEof => StoreErrorKind::Corrupt { object: None },
         _ => StoreErrorKind::Engine,
     }
 }
 
-/// Names the place in an error that says that it cannot be opened, read or written, or is full.
+/// Adds the path to errors about opening, reading, writing or a full disk.
 pub fn at(path: &Path) -> impl Fn(StoreError) -> StoreError {
     use StoreErrorKind::{Full, ReadOnly, Unavailable};
     move |mut error| {
@@ -138,12 +138,13 @@ pub fn at(path: &Path) -> impl Fn(StoreError) -> StoreError {
     }
 }
 
-/// Calls an engine that panics on damaged files or on errors of the disk: that is an answer too. The
-/// caller writes no more through an engine that panicked in a write; what is read is hashed.
+/// Calls an engine that panics on damaged files or disk errors, and converts the panic into an
+/// error. After a panic in a write, the caller must not write through that engine again; reads are
+/// safe, because everything read is verified by its hash.
 ///
 /// # Errors
-/// Those of the call; for a panic `Full` or `Engine` where its message contains an error of the
-/// operating system, else `Corrupt`.
+/// Those of the call. A panic becomes `Full` or `Engine` if its message contains an operating
+/// system error, else `Corrupt`.
 pub fn contained<T>(
     backend: &'static str,
     op: &'static str,
@@ -151,7 +152,7 @@ pub fn contained<T>(
 ) -> StoreResult<T> {
     const FULL: [&str; 3] = ["StorageFull", "QuotaExceeded", "FileTooLarge"];
     tract_core::contained(call).unwrap_or_else(|panic| {
-        // The message of an `unwrap` is all that is left of an error of the operating system.
+        // The message of an `unwrap` is all that remains of the operating system error.
         let of_disk = panic.contains("Os { code: ");
         let (kind, what) = if of_disk && FULL.iter().any(|full| panic.contains(full)) {
             (StoreErrorKind::Full, "the disk is full")
@@ -164,15 +165,16 @@ pub fn contained<T>(
     })
 }
 
-/// Makes the names in a folder durable. Where folders cannot be flushed, they need not be.
+/// Makes the names in a folder durable. Errors are ignored: systems that cannot flush a folder do
+/// not need it.
 pub fn sync_folder(folder: &Path) {
     if let Ok(folder) = std::fs::File::open(folder) {
         let _ = folder.sync_all();
     }
 }
 
-/// Has `write` make a whole and durable copy of a store, named `PATH.format-N`, unless that exists.
-/// It gets its name when it is whole.
+/// Creates a complete and durable copy of a store with `write`, named `PATH.format-N`, unless it
+/// exists. The copy is written under a temporary name and renamed when it is complete.
 ///
 /// # Errors
 /// Those of `write`, or of the operating system.

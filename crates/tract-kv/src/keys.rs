@@ -1,4 +1,4 @@
-//! The layout: which key holds what. Every key begins with its repository.
+//! The key layout. Every key starts with its repository number.
 //!
 //! | space | key after the repository | value |
 //! | --- | --- | --- |
@@ -15,18 +15,20 @@
 //! | small | `n`, length, name, tool | empty |
 //! | small | `d`, kind, place | derived row |
 //! | small | `z`, id, copy | a dictionary that blobs are compressed with |
-//! | small | `w` | writes without a ref, and sweeps; absent while there were none |
+//! | small
+//! `w`
+//! number of writes without a ref, and of sweeps; absent while both are 0 |
 //!
-//! Repository 0 is the store itself: `f` its format, `n` the number of the next repository,
-//! `r` and a name the number of that repository. Values have a checksum unless a hash covers
-//! them, they are empty, or (derived rows) their writer put one in.
+//! Repository 0 is the store itself: `f` is its format, `n` the number of the next repository, `r`
+//! and a name the number of that repository. Values have a checksum unless a hash covers them, they
+//! are empty, or their writer included one (derived rows).
 
 use super::{Scan, Space};
 use tract_compression::DictionaryId;
 use tract_core::batch::DerivedKind;
 use tract_core::id::{BlobId, RepoName, ToolId, ToolsetId};
 
-/// Where a commit or a blob lies: the segment's number and the position in it.
+/// Returns the place of a commit or blob: the segment number and the position in it.
 pub(super) fn place(segment: u32, position: u32) -> u64 {
     u64::from(segment) << 32 | u64::from(position)
 }
@@ -39,7 +41,7 @@ pub(super) fn position_of(place: u64) -> u32 {
     place as u32
 }
 
-/// Which index, with its letter in keys.
+/// An index, with its letter in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Indexed {
@@ -59,12 +61,12 @@ pub(super) fn repos() -> Scan {
     Scan::prefix(Space::Small, b"\0r".to_vec())
 }
 
-/// The number of a repository as it begins its keys: one byte for the first hundred, and never
-/// the beginning of another's.
+/// The number of a repository, as the prefix of its keys. It takes one byte up to 127. No prefix is
+/// a prefix of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Repo(pub(super) u32);
 
-/// The first eight bytes of a hash, or of half of one.
+/// Returns the first eight bytes of an id or of half an id.
 pub(super) fn head(bytes: &[u8]) -> [u8; 8] {
     *bytes.first_chunk().expect("ids are longer than eight bytes")
 }
@@ -89,7 +91,7 @@ impl Repo {
         key
     }
 
-    /// Reads all of a space.
+    /// Returns the range of all keys of a space.
     pub(super) fn all(self, space: Space) -> Scan {
         Scan::prefix(space, self.start(0))
     }
@@ -99,14 +101,14 @@ impl Repo {
         key.last_chunk().map(|number| u64::from_be_bytes(*number))
     }
 
-    /// The key of a commit, a blob or a log entry.
+    /// Returns the key of a commit, a blob or a log entry.
     pub(super) fn numbered(self, number: u64) -> Vec<u8> {
         let mut key = self.start(8);
         key.extend_from_slice(&number.to_be_bytes());
         key
     }
 
-    /// Reads commits or blobs from place to place, both included.
+    /// Returns the range of commits or blobs between two places, both inclusive.
     pub(super) fn places(self, space: Space, from: u64, to: u64) -> Scan {
         let end = match to.checked_add(1) {
             Some(end) => Some(self.numbered(end)),
@@ -119,19 +121,19 @@ impl Repo {
         self.small(kind as u8, &[&head, &number.to_be_bytes()])
     }
 
-    /// Reads what has this prefix, or a prefix that begins so.
+    /// Returns the range of index entries whose hash starts with `head`.
     pub(super) fn indexed(self, kind: Indexed, head: &[u8]) -> Scan {
         Scan::prefix(Space::Index, self.small(kind as u8, &[head]))
     }
 
-    /// Reads what has a prefix between two, both included.
+    /// Returns the range of index entries between two prefixes, both inclusive.
     pub(super) fn index_range(self, kind: Indexed, from: u64, to: u64) -> Scan {
         let from = self.small(kind as u8, &[&from.to_be_bytes()]);
         let to = Scan::prefix(Space::Index, self.small(kind as u8, &[&to.to_be_bytes()])).to;
         Scan { space: Space::Index, from, to, reverse: false }
     }
 
-    /// Takes the prefix and the number out of an index key.
+    /// Splits an index key into the prefix and the number.
     pub(super) fn index_parts(key: &[u8]) -> Option<([u8; 8], u64)> {
         let (rest, number) = key.split_last_chunk::<8>()?;
         Some((*rest.last_chunk()?, u64::from_be_bytes(*number)))
@@ -149,7 +151,7 @@ impl Repo {
         self.small(b'z', &[id.as_bytes(), &[copy]])
     }
 
-    /// Takes the id out of the key of a dictionary.
+    /// Returns the id in the key of a dictionary.
     pub(super) fn dictionary_id(key: &[u8]) -> Option<DictionaryId> {
         let (_, rest) = key.split_last()?;
         rest.last_chunk().map(|id| DictionaryId::from_bytes(*id))
@@ -179,7 +181,7 @@ impl Repo {
         self.small(b't', &[id.as_bytes()])
     }
 
-    /// Reads the toolsets whose id begins with these bytes.
+    /// Returns the range of toolsets whose id starts with these bytes.
     pub(super) fn toolsets(self, bytes: &[u8]) -> Scan {
         Scan::prefix(Space::Small, self.small(b't', &[bytes]))
     }
@@ -188,12 +190,12 @@ impl Repo {
         self.small(b'i', &[tool.as_bytes(), schema.as_bytes()])
     }
 
-    /// Reads the tool index where tools begin with these bytes.
+    /// Returns the range of tool index entries whose tool id starts with these bytes.
     pub(super) fn tools(self, bytes: &[u8]) -> Scan {
         Scan::prefix(Space::Small, self.small(b'i', &[bytes]))
     }
 
-    /// Takes tool and schema out of a key of the tool index.
+    /// Returns the tool and schema ids in a key of the tool index.
     pub(super) fn tool_parts(key: &[u8]) -> Option<(ToolId, BlobId)> {
         let (rest, schema) = key.split_last_chunk::<32>()?;
         let tool = rest.last_chunk::<32>()?;
@@ -217,7 +219,7 @@ impl Repo {
         Scan::prefix(Space::Small, self.small(b'n', &[]))
     }
 
-    /// Takes name and tool out of a key of the name index.
+    /// Returns the name and the tool id in a key of the name index.
     pub(super) fn tool_name_parts(self, key: &[u8]) -> Option<(&str, ToolId)> {
         let (length, after) = key.get(self.start(0).len() + 1..)?.split_first_chunk::<4>()?;
         let (name, tool) = after.split_last_chunk::<32>()?;

@@ -1,4 +1,4 @@
-//! What a batch needs: stored already, or brought along.
+//! Checks that everything a batch needs is stored or part of the batch.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,11 +10,11 @@ use tract_core::id::{BlobId, CommitId};
 use tract_core::object::{Blob, ObjectId, ToolEntry};
 use tract_core::store::{StoreError, StoreResult};
 
-/// The objects that a batch contains and links to, each with its place if it is stored.
+/// The objects that a batch contains or links to, each with its place if it is stored.
 pub(super) struct KnownObjects<'b, 'r> {
     recent: &'r Recent,
     sweeps: u64,
-    /// Commits of the batch and those it links to; `None` is to be stored.
+    /// Commits of the batch, and commits that it links to; `None` if still to be stored.
     pub(super) commits: HashMap<CommitId, Option<u64>>,
     pub(super) blobs: HashMap<BlobId, Option<u64>>,
     pub(super) new_blobs: Vec<&'b Blob>,
@@ -26,7 +26,7 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
         Self { recent, sweeps, commits, blobs, new_blobs }
     }
 
-    /// Finds where a commit of the batch lies; `None` when it is to be stored.
+    /// Returns the place of a commit of the batch; `None` if it is still to be stored.
     pub(super) fn commit(&mut self, view: &View<'_>, id: CommitId) -> StoreResult<Option<u64>> {
         if let Some(known) = self.commits.get(&id) {
             return Ok(*known);
@@ -43,7 +43,7 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
         }
     }
 
-    /// Checks that all that is required or linked to is stored or in the batch.
+    /// Checks that all required or linked objects are stored or in the batch.
     pub(super) fn check(&mut self, view: &View<'_>, batch: &'b Batch) -> StoreResult<()> {
         for blob in &batch.blobs {
             if let Entry::Vacant(entry) = self.blobs.entry(blob.id()) {

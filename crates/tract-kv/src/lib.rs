@@ -1,8 +1,9 @@
-//! The shortest way to a store: an engine of ordered keys.
+//! The simplest way to implement a store: an engine of ordered keys.
 //!
-//! [`KvEngine`] requires two functions, a snapshot to read from ([`KvRead`]) and a write that
-//! compares before it swaps ([`KvBatch`]), and the capabilities of the engine. [`KvStore`] brings all else: layout, walks, refs and
-//! their log, group commit, poisoning, checks. The store in memory, [`memory`], is made so.
+//! [`KvEngine`] requires a snapshot to read from ([`KvRead`]), an atomic write that compares before
+//! it swaps ([`KvBatch`]), and the capabilities of the engine. [`KvStore`] implements all else:
+//! layout, walks, refs and their log, group commit, poisoning, checks. The in-memory store,
+//! [`memory`], is built on it.
 //!
 //! An engine that keeps its keys in memory and a journal on disk:
 //!

@@ -1,4 +1,4 @@
-//! Keys in memory: one ordered map per space.
+//! An in-memory map of keys, with one ordered map per space.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::{KvRead, Scan, Space, Visit};
 use tract_core::store::StoreResult;
 
-/// The keys of all spaces, in memory. Keys and values are shared, so that cloning copies no
-/// bytes, but it is linear in the number of keys.
+/// The keys of all spaces, in memory. Cloning shares the bytes of keys and values, but is linear in
+/// the number of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KvMap {
     spaces: [BTreeMap<Bytes, Bytes>; Space::ALL.len()],
@@ -21,7 +21,7 @@ impl KvMap {
         self.spaces[space as usize].insert(key, value);
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key if it exists.
     pub fn delete(&mut self, space: Space, key: &[u8]) {
         self.spaces[space as usize].remove(key);
     }
@@ -43,7 +43,7 @@ impl KvRead for KvMap {
     }
 
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
-        // An inverted range would make the map panic.
+        // `BTreeMap::range` panics on an inverted range.
         if scan.is_empty() {
             return Ok(());
         }

@@ -1,16 +1,16 @@
-//! The store that forgets when it is dropped.
+//! The in-memory store, without persistence.
 
 use std::sync::{PoisonError, RwLock};
 
 use super::{Durability, KvBatch, KvEngine, KvMap, KvOutcome, KvRead, KvStore};
 use tract_core::store::{Capabilities, StoreResult, ThreadedStore};
 
-/// An engine that keeps its keys in memory. A reader keeps writers waiting, not other readers.
+/// An engine that keeps its keys in memory. Readers block writers, but not other readers.
 #[derive(Debug, Default)]
 pub struct MemoryEngine(pub(super) RwLock<KvMap>);
 
 impl MemoryEngine {
-    /// Makes an engine without keys.
+    /// Creates an engine without keys.
     pub fn new() -> Self {
         Self::default()
     }
@@ -26,7 +26,7 @@ impl KvEngine for MemoryEngine {
     const NAME: &'static str = "memory";
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
-        // Putting keys into a map has no half-done state that a panic could leave behind.
+        // A panic cannot leave the map partly changed, so a poisoned lock is safe to use.
         Ok(Box::new(self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
@@ -44,10 +44,10 @@ impl KvEngine for MemoryEngine {
     }
 }
 
-/// The store that forgets when it is dropped.
+/// The in-memory store. Its contents are lost when it is dropped.
 pub type MemoryStore = ThreadedStore<KvStore<MemoryEngine>>;
 
-/// Makes an empty store in memory.
+/// Creates an empty store in memory.
 ///
 /// ```
 /// use tract_core::{RepoName, Store, StoreExt, block_on};

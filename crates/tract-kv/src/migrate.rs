@@ -1,4 +1,5 @@
-//! From an older format to the newest: numbered steps, a copy first, each step whole or not at all.
+//! Migrates a store to the newest format in numbered steps. Before the first one a copy is made,
+//! and each step is one atomic write.
 
 use super::{
     Durability, KvBatch, KvEngine, KvEntry, KvOutcome, KvRead, Scan, Space, keys, read, value,
@@ -9,15 +10,15 @@ use tract_core::store::{StoreError, StoreErrorKind, StoreResult};
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct KvStep {
-    /// The format that it begins with; it ends with the one after.
+    /// The format before the step. The step leads to the next one.
     pub from: u32,
     /// The new values of keys, computed from a snapshot of the old format.
     pub writes: fn(&dyn KvRead) -> StoreResult<Vec<KvEntry>>,
 }
 
-/// All steps, by number.
+/// All steps, in order.
 pub(super) const STEPS: &[KvStep] = &[
-    // Format 2 compresses blobs: those that begin like a compressed one are marked as plain.
+    // Format 2 compresses blobs. Blobs that start like a compressed one are marked as plain.
     KvStep { from: 1, writes: mark_plain_blobs },
 ];
 
@@ -31,7 +32,7 @@ fn mark_plain_blobs(read: &dyn KvRead) -> StoreResult<Vec<KvEntry>> {
     })
 }
 
-/// Reads the format of a store; `None` when it has no keys at all.
+/// Reads the format of a store; `None` if it has no keys at all.
 fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Option<u32>> {
     let not_a_store =
         |message: &str| Err(StoreError::new(StoreErrorKind::NotAStore, E::NAME, "open", message));
@@ -54,19 +55,19 @@ fn format<E: KvEngine>(read: &dyn KvRead) -> StoreResult<Option<u32>> {
     }
 }
 
-/// The entry that says a format.
+/// Returns the entry for a format version.
 fn format_entry(version: u32) -> KvEntry {
     let sealed = value::seal(keys::FORMAT, version.to_be_bytes().to_vec());
     KvEntry { space: Space::Small, key: keys::FORMAT.into(), value: Some(sealed) }
 }
 
-/// Brings a store to a format, which an empty one takes at once. Before the first step the engine
-/// keeps a copy of the store as it was. Each step and the version that it leads to are one write:
-/// a process that is killed in between continues with the next one.
+/// Migrates a store to a format. An empty store gets the format at once. Before the first step, the
+/// engine makes a copy of the store. Each step is one write together with its format version, so a
+/// process that is killed continues with the next step.
 ///
 /// # Errors
-/// `TooNew` for a format beyond it, `NotAStore` for keys that are not a store's, `Unsupported`
-/// where a step is missing, and the engine's failures.
+/// `TooNew` for a newer format, `NotAStore` for keys that are not a store's, `Unsupported` if a
+/// step is missing, and the engine's failures.
 #[doc(hidden)]
 pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResult<()> {
     let mut copied = false;
@@ -90,7 +91,7 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
                     return Err(StoreError::new(kind, E::NAME, "migrate", message));
                 };
                 if !copied {
-                    // An engine may allow only one read at a time.
+                    // Some engines allow only one read at a time.
                     drop(read);
                     engine.keep_copy(from)?;
                     copied = true;
@@ -106,7 +107,7 @@ pub fn migrate<E: KvEngine>(engine: &E, steps: &[KvStep], to: u32) -> StoreResul
             }
         }
         drop(read);
-        // Where another process was faster, the loop reads again what is there now.
+        // On a conflict another process was faster; the loop reads the new state.
         match engine.write(&batch, Durability::Immediate)? {
             KvOutcome::Committed | KvOutcome::Conflict { .. } => {}
         }
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
     use crate::tests::Failing;
 
-    /// Remembers when it was asked for a copy, and what a key held then.
+    /// Records the requested copies, each with the value of a key at that time.
     struct Copying {
         engine: Failing,
         copies: Mutex<Vec<(u32, Option<Bytes>)>>,

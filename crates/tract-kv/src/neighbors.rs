@@ -1,4 +1,4 @@
-//! Reading many blobs: neighbors in one scan.
+//! Reads many blobs, with one scan for adjacent places.
 
 use std::ops::ControlFlow;
 
@@ -13,13 +13,13 @@ use tract_core::object::Blob;
 use tract_core::parallel;
 use tract_core::store::{BlobKey, StoreResult};
 
-/// How many places a scan may pass over between two that are asked for.
+/// Maximum distance between two places that one scan reads.
 const GAP: u64 = 4;
-/// A run shorter than this is not worth a scan.
+/// Minimum length of a run for a scan to be worth it.
 const RUN: usize = 4;
 
 impl View<'_> {
-    /// Reads blobs, one answer per key.
+    /// Reads blobs. The result is parallel to the keys.
     pub(super) fn blobs(&self, keys: &[BlobKey]) -> StoreResult<Vec<Option<Blob>>> {
         let mut found: Vec<Option<Blob>> = Vec::with_capacity(keys.len());
         let mut rest = keys;
@@ -30,7 +30,7 @@ impl View<'_> {
             } else {
                 found.extend(run.iter().map(|_| None))
             }
-            // A hint may be wrong: what the scan did not give is looked up.
+            // A hint may be wrong, so blobs that the scan did not return are looked up by id.
             let from = found.len() - run.len();
             for (key, slot) in run.iter().zip(found.iter_mut().skip(from)) {
                 if slot.is_none() {
@@ -43,7 +43,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Reads a run in scans, and hashes meanwhile; `None` for what is not what it should be.
+    /// Reads a run in scans while other threads hash; `None` for blobs that do not match their id.
     fn scan_run(&self, run: &[BlobKey], found: &mut Vec<Option<Blob>>) -> StoreResult<()> {
         let mut portions = run.chunks(parallel::PORTION);
         let next = || portions.next().map(|portion| self.scan_portion(portion)).transpose();
@@ -54,7 +54,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Reads the bytes of some neighbors in one scan, one answer per key.
+    /// Reads adjacent blobs in one scan. The result is parallel to the keys.
     fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<StoredValue>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
@@ -84,7 +84,7 @@ impl View<'_> {
     }
 }
 
-/// Returns how many keys from the first on lie side by side, all ascending or all descending.
+/// Returns the number of leading keys that are close together, all ascending or all descending.
 fn run_of(keys: &[BlobKey]) -> usize {
     let step = |pair: &[BlobKey]| match pair {
         [BlobKey { hint: Some(one), .. }, BlobKey { hint: Some(two), .. }] => {

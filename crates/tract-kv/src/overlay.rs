@@ -1,4 +1,9 @@
-//! Writes that are not yet written, over a snapshot: later batches of a group see earlier ones.
+//! Staged writes over a snapshot, so that later batches of a group see earlier ones.
+//!
+//! A group of batches is staged into one overlay and written as one batch. The snapshot may be
+//! stale by then, so every value that the plan depends on and that another handle can change has to
+//! be passed to [`Overlay::require`]. The engine compares these values before it writes. A missing
+//! one would let a concurrent write be overwritten silently.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -10,14 +15,14 @@ use tract_core::store::StoreResult;
 
 type Staged = BTreeMap<Bytes, Option<Bytes>>;
 
-/// What a key held in the overlay before; the outer `None` means that it was not staged.
+/// The staged value that a key had before; the outer `None` means that it was not staged.
 struct PreviousEntry {
     space: Space,
     key: Bytes,
     staged: Option<Option<Bytes>>,
 }
 
-/// A point to go back to.
+/// A point to roll back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark(usize);
 
@@ -38,12 +43,12 @@ impl<'a> Overlay<'a> {
         self.stage(space, key.into(), Some(value));
     }
 
-    /// Puts a key that says all by itself.
+    /// Stages a key without a value.
     pub(super) fn add(&mut self, space: Space, key: Vec<u8>) {
         self.put(space, key, Bytes::new());
     }
 
-    /// Puts a value under its checksum.
+    /// Stages a value with its checksum.
     pub(super) fn seal(&mut self, space: Space, key: Vec<u8>, value: Vec<u8>) {
         let sealed = value::seal(&key, value);
         self.put(space, key, sealed);
@@ -62,9 +67,9 @@ impl<'a> Overlay<'a> {
         Mark(self.journal.len())
     }
 
-    /// Drops what was staged since the mark.
+    /// Reverts everything staged since the mark.
     pub(super) fn roll_back(&mut self, mark: Mark) {
-        // Backwards: of a key that was staged twice, the oldest value must win.
+        // In reverse order: for a key that was staged twice, the oldest value must win.
         for PreviousEntry { space, key, staged } in self.journal.drain(mark.0..).rev() {
             let map = &mut self.staged[space as usize];
             match staged {
@@ -74,19 +79,20 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// Lets the whole group fail when a key no longer holds what the snapshot says.
+    /// Requires a key to be unchanged since the snapshot, or the whole group fails.
     pub(super) fn require(&mut self, space: Space, key: Vec<u8>) -> StoreResult<()> {
         let known = |entry: &KvEntry| entry.space == space && entry.key == key;
         if !self.requires.iter().any(known) {
-            // From the snapshot, not from what is staged: the engine compares with what it has, and
-            // an earlier batch of the group may have staged another value.
+            // The required value comes from the snapshot, not from the staged writes: the engine
+            // compares it with the stored value, and an earlier batch of the group may have staged
+            // another one.
             let value = self.base.get(space, &key)?;
             self.requires.push(KvEntry { space, key: key.into(), value });
         }
         Ok(())
     }
 
-    /// Gives all that is staged, and what it rests on.
+    /// Returns the staged writes with their required values.
     pub(super) fn into_batch(self) -> KvBatch {
         let entries = Space::ALL.into_iter().zip(self.staged).flat_map(|(space, staged)| {
             staged.into_iter().map(move |(key, value)| KvEntry { space, key, value })
@@ -107,7 +113,8 @@ impl KvRead for Overlay<'_> {
         self.base.store_number()
     }
 
-    /// Collects the whole range first: writing looks at a few keys at a time.
+    /// Merges staged entries into the range. Collects the whole range first, which is fine for
+    /// writes, as they scan only a few keys.
     fn scan(&self, scan: &Scan, visit: &mut Visit<'_>) -> StoreResult<()> {
         if scan.is_empty() {
             return Ok(());
@@ -119,8 +126,8 @@ impl KvRead for Overlay<'_> {
         if staged.peek().is_none() {
             return self.base.scan(scan, visit);
         }
-        // Staged entries replace those of the snapshot, and a staged `None` deletes one, so both are
-        // merged by key before anything is shown.
+        // Staged entries replace those of the snapshot, and a staged `None` hides one, so both have
+        // to be merged by key before anything is visited.
         let mut merged: Staged = BTreeMap::new();
         let forward = Scan { reverse: false, ..scan.clone() };
         self.base.scan(&forward, &mut |key, value| {

@@ -1,4 +1,4 @@
-//! Reading one repository in one snapshot. Every hash is checked here.
+//! Reads one repository in one snapshot. All hashes are checked here.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use tract_core::object::{Blob, IdPrefix, ObjectId, ToolDefinition, Toolset};
 use tract_core::refs::{LogEntry, RefName, RefTarget};
 use tract_core::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
 
-/// A commit that was found, and where.
+/// A stored commit with its place.
 #[derive(Clone, Debug)]
 pub(super) struct StoredCommit {
     pub(super) place: u64,
@@ -31,7 +31,7 @@ pub(super) struct View<'a> {
     pub(super) backend: &'static str,
 }
 
-/// Makes the error of a value that is damaged and is not an object.
+/// Returns the error for a damaged value that is not an object.
 pub(super) fn damaged(backend: &'static str, op: &'static str, what: &str) -> StoreError {
     let kind = StoreErrorKind::Corrupt { object: None };
     StoreError::new(kind, backend, op, format!("{what} is damaged"))
@@ -50,7 +50,7 @@ pub(super) fn repo_number(
     }
 }
 
-/// Visits all of a scan.
+/// Visits all entries of a scan.
 pub(super) fn each(
     read: &dyn KvRead,
     scan: &Scan,
@@ -59,7 +59,7 @@ pub(super) fn each(
     read.scan(scan, &mut |key, value| visit(key, value).map(ControlFlow::Continue))
 }
 
-/// Collects what `pick` makes of the keys and values of a scan.
+/// Collects the results of `pick` for the keys and values of a scan.
 pub(super) fn collect<T, C: Default + Extend<T>>(
     read: &dyn KvRead,
     scan: &Scan,
@@ -86,7 +86,7 @@ impl View<'_> {
         damaged(self.backend, "read", what)
     }
 
-    /// Reads a small value and checks its checksum.
+    /// Reads a small value and verifies its checksum.
     pub(super) fn small(&self, key: &[u8], what: &str) -> StoreResult<Option<Bytes>> {
         let Some(sealed) = self.read.get(Space::Small, key)? else { return Ok(None) };
         match value::open(key, &sealed) {
@@ -111,12 +111,12 @@ impl View<'_> {
         }
     }
 
-    /// Returns the numbers that an index has for a prefix.
+    /// Returns the numbers of the index entries with a prefix.
     pub(super) fn hits(&self, kind: Indexed, head: [u8; 8]) -> StoreResult<Vec<u64>> {
         collect(self.read, &self.repo.indexed(kind, &head), |key, _| Repo::number(key))
     }
 
-    /// Reads the commit at a place, whichever it is; `None` when it is damaged.
+    /// Reads the commit at a place, whatever its id; `None` if it is missing or damaged.
     pub(super) fn commit_at(&self, place: u64) -> StoreResult<Option<StoredCommit>> {
         let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
         Ok(value.and_then(|value| any_commit(place, &value)))
@@ -125,7 +125,7 @@ impl View<'_> {
     /// Finds a commit by its id.
     ///
     /// # Errors
-    /// `Corrupt` when the index knows it and no record hashes to it.
+    /// `Corrupt` if it is in the index but no record hashes to it.
     pub(super) fn commit(&self, id: CommitId) -> StoreResult<Option<StoredCommit>> {
         let head = keys::head(id.as_bytes());
         let mut suspect = false;
@@ -135,13 +135,14 @@ impl View<'_> {
             if found_id == Some(id) {
                 return Ok(found);
             }
-            // Two commits may begin alike; damage cannot look like the other one.
+            // A different commit with the same prefix is not damage. A damaged record would not
+            // hash to the prefix under which it is indexed.
             suspect |= found_id.is_none_or(|other| keys::head(other.as_bytes()) != head);
         }
         if suspect { Err(self.corrupt(ObjectId::Commit(id))) } else { Ok(None) }
     }
 
-    /// Reads the plain bytes of the blob at a place; `None` when there are none, or they are damaged.
+    /// Reads the uncompressed blob at a place; `None` if it is missing or damaged.
     fn plain_at(&self, place: u64) -> StoreResult<Option<Bytes>> {
         match self.read.get(Space::Blobs, &self.repo.numbered(place))? {
             Some(stored) => self.plain(stored),
@@ -149,10 +150,10 @@ impl View<'_> {
         }
     }
 
-    /// Finds a blob by its id, first at the hint.
+    /// Finds a blob by its id, trying the hint first.
     ///
     /// # Errors
-    /// `Corrupt` when the index knows it and no bytes hash to it.
+    /// `Corrupt` if it is in the index but no bytes hash to it.
     pub(super) fn blob(&self, id: BlobId, hint: Option<u64>) -> StoreResult<Option<(u64, Blob)>> {
         if let Some(place) = hint
             && let Some(bytes) = self.plain_at(place)?
@@ -176,7 +177,7 @@ impl View<'_> {
         if suspect { Err(self.corrupt(ObjectId::Blob(id))) } else { Ok(None) }
     }
 
-    /// Finds the place of a blob whose bytes are known: comparing is cheaper than hashing.
+    /// Finds the place of a blob whose bytes are known. Comparing bytes is cheaper than hashing.
     pub(super) fn place_of_blob(&self, blob: &Blob) -> StoreResult<Option<u64>> {
         let hits = self.hits(Indexed::Blob, keys::head(blob.id().as_bytes()))?;
         if hits.is_empty() {
@@ -187,7 +188,7 @@ impl View<'_> {
                 return Ok(Some(place));
             }
         }
-        // Either damage or another blob with the same first bytes: the hash decides.
+        // Either damage, or another blob with the same prefix: decide by the hash.
         Ok(self.blob(blob.id(), None)?.map(|(place, _)| place))
     }
 
@@ -201,7 +202,7 @@ impl View<'_> {
         }
     }
 
-    /// Reads one definition from the tool index.
+    /// Reads a tool definition from the tool index.
     pub(super) fn tool(&self, id: ToolId) -> StoreResult<Option<ToolDefinition>> {
         let mut rows = Vec::new();
         each(self.read, &self.repo.tools(id.as_bytes()), |key, sealed| {
@@ -267,7 +268,7 @@ impl View<'_> {
         opened.ok_or_else(|| self.damaged(&format!("entry {seq} of the ref log")))
     }
 
-    /// Returns the entries of the batches whose id begins with these bytes, oldest first.
+    /// Returns the log entries of batches whose id starts with these bytes, oldest first.
     fn moves_with(&self, prefix: [u8; 8]) -> StoreResult<Vec<LogEntry>> {
         let mut entries = Vec::new();
         for seq in self.hits(Indexed::Batch, prefix)? {
@@ -312,7 +313,7 @@ impl View<'_> {
         Ok(entries)
     }
 
-    /// Lists the commits that have a derived row of a kind.
+    /// Returns the commits that have a derived row of a kind.
     pub(super) fn derived_commits(&self, kind: DerivedKind) -> StoreResult<Vec<CommitId>> {
         let mut found = Vec::new();
         for key in scan_keys(self.read, &self.repo.derived_between(kind, 0, u64::MAX))? {
@@ -324,7 +325,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Finds all ids that begin with these digits.
+    /// Returns all ids with this prefix.
     pub(super) fn resolve(&self, prefix: &IdPrefix) -> StoreResult<Vec<ObjectId>> {
         let mut found = Vec::new();
         let (from, to) = prefix.range();
@@ -346,7 +347,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Returns the id of the object at a place; `None` if it is damaged.
+    /// Returns the id of the object at a place; `None` if it is missing or damaged.
     pub(super) fn object_at(&self, kind: Indexed, place: u64) -> StoreResult<Option<ObjectId>> {
         Ok(match kind {
             Indexed::Commit => {
@@ -359,7 +360,7 @@ impl View<'_> {
         })
     }
 
-    /// Returns the ids that keys begin with and that begin with a prefix.
+    /// Returns the ids at the start of keys that may have a prefix.
     fn heads(&self, prefix: &IdPrefix, scan: impl Fn(&[u8]) -> Scan) -> StoreResult<Vec<[u8; 32]>> {
         let whole = prefix.as_str().len().min(16) / 2;
         let (from, _) = prefix.range();
@@ -371,7 +372,7 @@ impl View<'_> {
     }
 }
 
-/// Opens a commit's value, whichever commit it is; `None` when it is damaged.
+/// Decodes a commit's value, whatever its id; `None` if it is damaged.
 pub(super) fn any_commit(place: u64, value: &[u8]) -> Option<StoredCommit> {
     let (content, record) = value::split_commit(place, value)?;
     let commit = Commit::decode_any(record).ok()?;

@@ -1,21 +1,21 @@
-//! Places of commits that a handle wrote lately.
+//! A cache of the places of commits that this handle wrote recently.
 
 use std::collections::HashMap;
 
 use super::keys::Repo;
 use tract_core::id::CommitId;
 
-/// How many are remembered at least, of the latest.
+/// Minimum number of commits to remember. The cache has two generations of this size.
 const COMMITS: usize = 4096;
 
-/// A repository between two of its sweeps.
+/// A repository and its number of sweeps.
 pub(super) type Era = (Repo, u64);
 
-/// A commit with its repository and its place.
+/// A commit with its era and its place.
 pub(super) type Stored = (Era, CommitId, u64);
 
-/// Places of commits. No other handle can make one untrue: a place never changes, a commit enters
-/// only once it is durable, and a sweep begins another era, in which nothing is remembered yet.
+/// Places of commits. Other handles cannot make an entry stale: a place never changes, a commit is
+/// added only once it is durable, and a sweep starts a new era without entries.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     young: HashMap<(Era, CommitId), u64>,

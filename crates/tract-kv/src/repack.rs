@@ -1,4 +1,4 @@
-//! Writing blobs again, smaller, in steps.
+//! Rewrites blobs in a smaller form, step by step.
 
 use std::ops::ControlFlow;
 
@@ -16,7 +16,7 @@ use super::{KvEngine, KvStore, Space};
 use tract_core::id::RepoName;
 use tract_core::store::{RepackPage, RepackStep, StoreResult};
 
-/// A step reads blobs until they have so many bytes, or are so many.
+/// Maximum number of bytes of blobs read by one step. `STEP_BLOBS` is the limit on their number.
 const STEP_BYTES: usize = 1 << 20;
 const STEP_BLOBS: u64 = 1024;
 
@@ -48,7 +48,7 @@ impl<E: KvEngine> KvStore<E> {
                     let (known, _) =
                         View { read: &*overlay, repo, backend: E::NAME }.dictionaries()?;
                     let newest = known.iter().rfind(|known| !known.is_stale);
-                    // An erasure may mark it, and another repack may remove it.
+                    // An erasure may mark it as stale, and another repack may remove it.
                     if let Some(newest) = newest {
                         overlay.require(Space::Small, repo.dictionary(newest.id, 0))?;
                     }
@@ -65,7 +65,8 @@ impl<E: KvEngine> KvStore<E> {
                 Ok(page)
             }
             RepackStep::Finish { trained, unreadable } => {
-                // All blobs were written again since this dictionary was the newest, with it or one after it.
+                // Since this dictionary became the newest, all blobs were rewritten with it or with
+                // a newer one.
                 if trained > 0 && !unreadable {
                     self.delete_dictionaries(name, |known| known.number < trained)?;
                 }
@@ -79,8 +80,9 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
-    /// Stores a dictionary that was trained after so many sweeps and erasures; gives none when there were
-    /// others meanwhile, for it may hold what was erased.
+    /// Stores a dictionary that was trained when the repository had `sweeps` sweeps and erasures.
+    /// Returns `None` without storing it if there were others since, because it may contain erased
+    /// text.
     fn store_dictionary(
         &self,
         name: &RepoName,
@@ -120,8 +122,8 @@ impl<E: KvEngine> KvStore<E> {
         })
     }
 
-    /// Removes the dictionaries that were trained on what is erased now: blobs that need them are
-    /// written again without them first.
+    /// Removes the stale dictionaries, which may contain text of erased blobs. Blobs that need one
+    /// are first rewritten without it.
     pub(super) fn remove_stale_dictionaries(&self, name: &RepoName) -> StoreResult<()> {
         let known = self.with("wipe", name, |view| view.dictionaries())?;
         let (known, _) = known.unwrap_or_default();
@@ -146,7 +148,8 @@ impl<E: KvEngine> KvStore<E> {
 }
 
 impl View<'_> {
-    /// Trains a dictionary on some blobs, chosen by their hashes, so that no kind of blob is preferred.
+    /// Trains a dictionary on a sample of blobs, chosen by their hashes so that the sample is
+    /// representative.
     fn train(&self) -> StoreResult<Option<Dictionary>> {
         if !tract_compression::IS_AVAILABLE {
             return Ok(None);
@@ -171,7 +174,7 @@ impl View<'_> {
                 return Ok(ControlFlow::Continue(()));
             };
             let plain = self.plain(stored)?;
-            // What is compressed already holds more than its value says.
+            // A compressed blob may be longer than its stored value, so check the length again.
             if let Some(plain) = plain.filter(|plain| plain.len() <= MAX_SAMPLE_BYTES) {
                 taken += plain.len() as u64;
                 samples.push(plain);
@@ -183,8 +186,8 @@ impl View<'_> {
     }
 }
 
-/// Stages the blobs after a place again, with a dictionary or without one. Returns with it the last place
-/// that was looked at, unless it was the last of all.
+/// Stages the blobs after a place again, with a dictionary or without one. Returns the page and the
+/// last place visited, or `None` if there are no more blobs.
 fn write_again(
     overlay: &mut Overlay<'_>,
     repo: Repo,
@@ -227,7 +230,7 @@ fn write_again(
     }
     page.written = changed.len() as u64;
     for (key, value) in changed {
-        // It may be erased meanwhile.
+        // Another handle may erase the blob; then the write must conflict, or it would return.
         overlay.require(Space::Blobs, key.clone())?;
         overlay.put(Space::Blobs, key, value);
     }

@@ -1,4 +1,4 @@
-//! Rebuilds what can be derived: indexes, places, counters, the tool index.
+//! Rebuilds derived data: indexes, places, counters, the tool index.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ use tract_core::refs::LogEntry;
 use tract_core::store::{LogQuery, StoreResult};
 
 impl<E: KvEngine> KvStore<E> {
-    /// Rebuilds what is derived; objects, refs and their log stay as they are.
+    /// Rebuilds derived data. Objects, refs and the ref log are not changed.
     pub(super) fn repair(&self, repo: &RepoName) -> StoreResult<()> {
         self.write("repair", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
@@ -30,7 +30,7 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-/// Returns what the number of the next repository should be, where something else is stored.
+/// Returns the correct number of the next repository if the stored one is wrong.
 pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<Option<u32>> {
     let numbers: Vec<u32> = read::collect(read, &keys::repos(), value::open_number)?;
     let next = numbers.into_iter().max().unwrap_or_default().saturating_add(1);
@@ -40,7 +40,7 @@ pub(super) fn repo_count(read: &dyn KvRead) -> StoreResult<Option<u32>> {
 }
 
 fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> StoreResult<()> {
-    // All reading comes first: what is staged would make every scan slow.
+    // Read everything first, because staged writes make scans slow.
     let view = View { read: overlay, repo, backend };
     let survey = view.survey(&mut Vec::new())?;
     let mut state = counters(&view, &survey)?;
@@ -50,7 +50,7 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     for (&(id, schema), &(created_at, commit)) in &survey.tools {
         let name = match view.blob(schema, blob_places.get(&schema).copied()) {
             Ok(Some((_, blob))) => tool_name(&blob),
-            // A damaged schema has no name to give; the damage itself is reported.
+            // The name of a damaged schema is unknown. The damage itself is reported.
             _ => continue,
         };
         rows.push(ToolRow { id, name, schema, commit, created_at });
@@ -102,7 +102,7 @@ fn repair(overlay: &mut Overlay<'_>, repo: Repo, backend: &'static str) -> Store
     Ok(())
 }
 
-/// Returns the counters: those stored, or at least beyond all that is there.
+/// Returns the stored counters, or else counters beyond all existing objects and entries.
 fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
     if let Ok(state) = view.state() {
         return Ok(state);
@@ -120,7 +120,7 @@ fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
     })
 }
 
-/// Returns the keys of derived rows that belong to no commit.
+/// Returns the keys of derived rows without a commit.
 pub(super) fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u8>>> {
     let skip = view.repo.all_derived().from.len();
     read::collect(view.read, &view.repo.all_derived(), |key, _| {
@@ -131,8 +131,8 @@ pub(super) fn orphans(view: &View<'_>, survey: &Survey) -> StoreResult<Vec<Vec<u
     })
 }
 
-/// Moves each run of commits that does not continue what lies before it to a segment of its own,
-/// and writes all segments' rows.
+/// Moves each run of commits that does not follow its predecessor in place into a new segment, and
+/// rewrites the rows of all segments.
 fn rebuild_segments(
     overlay: &mut Overlay<'_>,
     repo: Repo,
@@ -183,7 +183,7 @@ fn rebuild_segments(
             }
             position += 1;
         }
-        // The old tip stays: the places that were left may still be those of blobs.
+        // The old tip is kept: blobs may still use the places that the commits left.
         let tip = position.saturating_sub(1);
         segments.insert(number, Segment { tip, parent: None });
     }
@@ -197,7 +197,7 @@ fn rebuild_segments(
             overlay.put(Space::Commits, repo.numbered(wrong.place), value);
         }
     }
-    // Parents may have moved: take them from where their children lie now.
+    // Parents may have moved, so look up their current places.
     for (number, segment) in &mut segments {
         let parent = parents.get(number).copied().flatten();
         segment.parent = parent.and_then(|id| places.get(&id_head(id.as_bytes())).copied());
@@ -208,7 +208,7 @@ fn rebuild_segments(
     Ok(())
 }
 
-/// Reads the commit at a place, whichever it is.
+/// Reads the commit at a place, whatever its id.
 fn commit_at(overlay: &Overlay<'_>, repo: Repo, place: u64) -> StoreResult<Option<Commit>> {
     let value = overlay.get(Space::Commits, &repo.numbered(place))?;
     Ok(value.and_then(|value| Some(read::any_commit(place, &value)?.commit)))

@@ -1,4 +1,4 @@
-//! Sound copies in the place of what is damaged or missing.
+//! Restores damaged or missing objects from copies.
 
 use super::compressed::value_of;
 use super::keys::{self, Indexed, Repo};
@@ -13,7 +13,7 @@ use tract_core::object::{Blob, ObjectId};
 use tract_core::store::{ObjectCopies, StoreErrorKind, StoreResult};
 
 impl<E: KvEngine> KvStore<E> {
-    /// Stores copies of what does not read whole; returns what was written.
+    /// Stores copies of unreadable objects. Returns the ids of the objects written.
     pub(super) fn restore_objects(
         &self,
         name: &RepoName,
@@ -40,7 +40,7 @@ fn restore(
 ) -> StoreResult<Vec<ObjectId>> {
     let (mut restored, mut stored) = (Vec::new(), Vec::new());
     let mut writer = Writer::new(overlay, repo, backend, &mut stored)?;
-    // Blobs first: commits say where their contents lie.
+    // Blobs first, because commits record the places of their contents.
     for blob in &copies.blobs {
         if restore_blob(&mut writer, repo, blob)? {
             restored.push(ObjectId::Blob(blob.id()));
@@ -67,7 +67,7 @@ fn restore(
     Ok(restored)
 }
 
-/// Takes an answer; a damaged object is one that is not there.
+/// Treats a damaged object as missing.
 fn sound<T>(read: StoreResult<Option<T>>) -> StoreResult<Option<T>> {
     match read {
         Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { .. }) => Ok(None),
@@ -121,8 +121,8 @@ fn restore_commit(writer: &mut Writer<'_, '_>, repo: Repo, commit: &Commit) -> S
 }
 
 impl View<'_> {
-    /// Returns a place where the index has an object, and where nothing lies or what is not indexed
-    /// there.
+    /// Returns a place that is indexed for an object, but where nothing is stored, or an object
+    /// that is not indexed there.
     fn damaged_place(&self, object: ObjectId) -> StoreResult<Option<u64>> {
         let kind = match object {
             ObjectId::Commit(_) => Indexed::Commit,

@@ -1,4 +1,4 @@
-//! A store over any engine of ordered keys.
+//! A store on any engine of ordered keys.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,38 +24,44 @@ use tract_core::store::{
     WriteMode, WritePosition,
 };
 
-/// The format that this build writes, and the newest that it reads.
+/// The format that this build writes, and the newest that it can read.
 pub const FORMAT: u32 = 2;
 
-/// How often a write is tried again when other handles on the same engine keep coming first.
+/// Maximum number of attempts for a write while other handles on the same engine win the race.
 const ATTEMPTS: usize = 64;
 
-/// The number of the next store that is opened; 0 is none's.
+/// The number of the next opened store; 0 means unknown.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
-/// Time between attempts to open the engine again after the disk was full: each may repair the file.
+/// Interval between attempts to reopen the engine after the disk was full. Each may repair the
+/// file.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A store over any engine of ordered keys: layout, walks, compare-and-swap of refs, group
-/// commit, checks.
+/// A store on any engine of ordered keys: layout, walks, compare-and-swap of refs, group commit,
+/// checks.
+///
+/// Writes are planned on a snapshot and compared by the engine before they are applied, so several
+/// handles may write at the same time: the slower one conflicts and plans again. After a failed
+/// write whose outcome is unknown the handle is poisoned. It must not write again, because a retry
+/// could apply a write twice, and later writes could build on data that is lost at the next start.
 pub struct KvStore<E> {
     engine: E,
     recent: Mutex<Recent>,
-    /// The write after which it is unknown what the engine holds.
+    /// The failed write after which the contents of the engine are unknown.
     failed_write: Mutex<Option<FailedWrite>>,
-    /// Whether there is one, to be read without the lock.
+    /// Whether there is a failed write; readable without the lock.
     poisoned: AtomicBool,
     closed: AtomicBool,
-    /// Tells it from all others that are open.
+    /// Distinguishes it from all other open stores.
     number: AtomicU64,
 }
 
 #[derive(Debug)]
 struct FailedWrite {
     cause: String,
-    /// Whether the disk was full. Then the engine is opened again, as nothing but space was missing.
+    /// Whether the disk was full. Only space was missing, so the engine can be reopened.
     was_full: bool,
-    /// The last attempt to open the engine again, and why it failed.
+    /// The time and error of the last attempt to reopen the engine.
     reopened: Option<(Instant, String)>,
 }
 
@@ -76,18 +82,18 @@ impl KvStore<MemoryEngine> {
 }
 
 impl<E: KvEngine> KvStore<E> {
-    /// Opens a store and gives it a thread for its writes. An engine without keys becomes an empty
-    /// store; one of an earlier format is brought to the present one, after a copy where the engine
-    /// keeps one.
+    /// Opens a store with a writer thread. An engine without keys becomes an empty store. A store
+    /// of an earlier format is migrated, after a copy if the engine supports it.
     ///
     /// # Errors
-    /// `TooNew` when a later version wrote it, `NotAStore` when its keys are not a store's, or the
+    /// `TooNew` if a newer version wrote it, `NotAStore` if its keys are not a store's, or the
     /// engine's failure.
     pub fn open(engine: E) -> StoreResult<ThreadedStore<Self>> {
         Ok(ThreadedStore::new(Self::new(engine)?, WriteMode::default()))
     }
 
-    /// Opens a store without a thread, for [`ThreadedStore`] with other choices or for blocking use.
+    /// Opens a store without a thread, for a [`ThreadedStore`] with other options or for blocking
+    /// use.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -125,9 +131,9 @@ impl<E: KvEngine> KvStore<E> {
         self.failed_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the engine again when the disk was full, so that a process that runs for long continues
-    /// once there is space. Other failures may have lost writes that the system took: only a person can
-    /// tell what the disk does next, so the handle stays as it is.
+    /// Reopens the engine after the disk was full, so that a long-running process continues once
+    /// there is space. After other failures, writes that the system accepted may be lost, and the
+    /// disk may fail again, so the handle stays poisoned.
     fn recover(&self, op: &'static str) -> StoreResult<()> {
         if !self.poisoned.load(Ordering::Acquire) {
             return Ok(());
@@ -137,7 +143,7 @@ impl<E: KvEngine> KvStore<E> {
         if write.reopened.as_ref().is_none_or(|(at, _)| at.elapsed() >= REOPEN_INTERVAL) {
             match self.engine.reopen() {
                 Ok(true) => {
-                    // What was remembered of the failed write is not remembered of this store.
+                    // A new number invalidates cached data that the failed write may have left.
                     self.number.store(OPENED.fetch_add(1, Ordering::Relaxed), Ordering::Release);
                     *failed = None;
                     self.poisoned.store(false, Ordering::Release);
@@ -164,7 +170,7 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
-    /// Reads one repository in one snapshot; `None` when there is no such repository.
+    /// Reads one repository in one snapshot; `None` if the repository does not exist.
     pub(super) fn with<T>(
         &self,
         op: &'static str,
@@ -180,7 +186,7 @@ impl<E: KvEngine> KvStore<E> {
         }
     }
 
-    /// Reads something for each of some keys, all in one snapshot.
+    /// Reads a value for each key, all in one snapshot.
     fn with_each<K, T>(
         &self,
         op: &'static str,
@@ -193,7 +199,7 @@ impl<E: KvEngine> KvStore<E> {
         Ok(found.unwrap_or_else(|| keys.iter().map(|_| None).collect()))
     }
 
-    /// Plans a write on a snapshot and writes it, again if another writer came first.
+    /// Plans a write on a snapshot and writes it. Plans again if another writer was faster.
     pub(super) fn write<T>(
         &self,
         op: &'static str,
@@ -219,9 +225,9 @@ impl<E: KvEngine> KvStore<E> {
         Err(self.outrun(op))
     }
 
-    /// Writes a group, and with it those who join before it is durable; again if another writer
-    /// came first. `joined` keeps these over attempts: they have left the queue, so they must be
-    /// part of the next attempt and get their answers from it.
+    /// Writes a group and the batches that join it before it is durable. Plans again if another
+    /// writer was faster. `joined` keeps the joined batches across attempts: they have left the
+    /// queue, so they must be part of the next attempt and get their answers from it.
     fn write_group(
         &self,
         recent: &Recent,
@@ -241,7 +247,7 @@ impl<E: KvEngine> KvStore<E> {
                 }
                 overlay.into_batch()
             };
-            // Nothing is read from this snapshot while it is written.
+            // The snapshot is dropped before the engine writes.
             let batch = stage(&self.read()?, &[group, joined]);
             if batch.writes.is_empty() {
                 return Ok((answers, stored));
@@ -265,8 +271,8 @@ impl<E: KvEngine> KvStore<E> {
         self.error(StoreErrorKind::Busy, op, "other writers came first, again and again")
     }
 
-    /// Judges a failed write: unless the engine says that nothing was written, the outcome is
-    /// unknown.
+    /// Records a failed write and returns its error. Unless the engine reports that nothing was
+    /// written, the outcome is unknown and the handle is poisoned.
     fn failed(&self, op: &'static str, error: StoreError) -> StoreError {
         use StoreErrorKind::{
             Busy, Corrupt, Full, Poisoned, ReadOnly, TooLarge, Unknown, Unsupported,
@@ -279,7 +285,7 @@ impl<E: KvEngine> KvStore<E> {
         let write = FailedWrite { cause, was_full, reopened: None };
         self.failed_write().get_or_insert(write);
         self.poisoned.store(true, Ordering::Release);
-        // A cause that has a name of its own says more than that the outcome is unknown.
+        // A specific kind is more useful to the caller than `Unknown`.
         let kind = match &error.kind {
             Full | Corrupt { .. } | Poisoned => error.kind.clone(),
             _ => Unknown,
@@ -382,7 +388,8 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         self.write("drop_derived", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
-            // Rows written meanwhile are written by a write that changes the counters.
+            // Writes that add derived rows also change the counters, so they conflict with this
+            // one.
             overlay.require(Space::Small, repo.state())?;
             for key in read::scan_keys(overlay, &repo.all_derived())? {
                 overlay.delete(Space::Small, key);
@@ -470,7 +477,8 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
                 recent.remember(stored);
                 answers
             }
-            // Nobody's write is known to last, also not of those who would have been refused.
+            // No batch of the group is known to be durable, so all get the error, even those that
+            // would have been rejected.
             Err(error) => {
                 let again = || self.error(error.kind.clone(), error.op, &error.message);
                 let callers = group.len() + joined.len();

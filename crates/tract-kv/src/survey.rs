@@ -1,4 +1,4 @@
-//! Reading a repository from end to end: objects by place, compared with the indexes.
+//! Reads a whole repository: objects by place, compared with the indexes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,13 +18,13 @@ use tract_core::refs::RefTarget;
 use tract_core::schema::ToolSchema;
 use tract_core::store::{Damage, SeenCommit, StoreError, StoreResult, ToolsInForce};
 
-/// How many objects are decoded and hashed before what they say is taken down.
+/// Number of objects decoded and hashed before their results are recorded.
 const BATCH: usize = 8192;
-/// How many bytes are read for one thread at a time, if there is more than one object in them.
+/// Bytes read for one thread at a time, unless a single object is larger.
 const PORTION_BYTES: usize = 1 << 20;
 
-/// An object as it lies there. Half of its id says which it is: wrong places are found, not
-/// forgeries, and there may be millions.
+/// An object at its place. Half of its id identifies it, which saves memory for millions of
+/// objects: this finds wrong places, not forgeries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SurveyedObject {
     pub(super) place: u64,
@@ -38,16 +38,16 @@ pub(super) fn id_head(id: &[u8; 32]) -> IdHead {
     id.first_chunk().copied().unwrap_or_default()
 }
 
-/// A commit whose row is wrong about where its content lies, or about whether it has any.
+/// A commit whose row has the wrong place for its content, or a place although it has no content.
 pub(super) struct WrongContent {
     pub(super) place: u64,
     pub(super) commit: CommitId,
     pub(super) content: Option<BlobId>,
-    /// Another blob lies where the row says.
+    /// Whether the place contains another blob.
     pub(super) is_other: bool,
 }
 
-/// What the commits of a segment say of it.
+/// A segment, as derived from its commits.
 pub(super) struct SurveyedSegment {
     pub(super) number: u32,
     pub(super) tip: u32,
@@ -55,37 +55,37 @@ pub(super) struct SurveyedSegment {
     pub(super) parent: Option<CommitId>,
 }
 
-/// All that a repository holds, read from end to end and hashed.
+/// The contents of a repository, read completely and hashed.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// In the order of their places, as all that follows.
+    /// Sorted by place, as are all lists below.
     pub(super) commits: Vec<SurveyedObject>,
-    /// Places whose record cannot be read.
+    /// Places of unreadable records.
     pub(super) broken: Vec<u64>,
     pub(super) blobs: Vec<SurveyedObject>,
     pub(super) segments: Vec<SurveyedSegment>,
-    /// Commits whose first parent does not lie right before them.
+    /// Commits whose first parent is not directly before them.
     pub(super) misplaced: Vec<(u64, CommitId)>,
-    /// Parents that do not lie right before their child, each with it.
+    /// Commits with a parent that is not directly before them.
     pub(super) parents: Vec<(CommitId, CommitId)>,
     pub(super) contents: Vec<WrongContent>,
     pub(super) toolsets: HashMap<ToolsetId, Toolset>,
-    /// Each tool as given, with the first commit that has it in force and its time.
+    /// Each tool and schema, with the time and id of the first commit that has it in force.
     pub(super) tools: BTreeMap<(ToolId, BlobId), (i64, CommitId)>,
-    /// The commits that the tool index names and that are there, with their tools.
+    /// The existing commits that the tool index names, with their toolsets.
     pub(super) sighted: HashMap<CommitId, Option<ToolsetId>>,
 }
 
-/// One entry of an index, or a lack of one.
+/// A wrong or missing index entry.
 pub(super) struct IndexMismatch {
     pub(super) kind: Indexed,
     pub(super) place: u64,
-    /// The entry that is there and wrong.
+    /// The wrong entry.
     pub(super) found: Option<[u8; 8]>,
-    /// The entry that should be there.
+    /// The correct entry.
     pub(super) expected: Option<[u8; 8]>,
     object: Option<ObjectId>,
-    /// The object is damaged, not the index, and repair may not change that.
+    /// Whether the object is damaged instead of the index. Repair must not change it.
     pub(super) bytes: bool,
 }
 
@@ -101,25 +101,26 @@ pub(super) fn place_text(place: u64) -> String {
     format!("place {}.{}", keys::segment_of(place), keys::position_of(place))
 }
 
-/// How an index and what lies at a place differ.
+/// A difference between an index and the object at a place.
 struct RawIndexMismatch {
     place: u64,
-    /// The entries of the place; those before the one in question were reported.
+    /// The wrong entry, if there is one.
     found: Option<[u8; 8]>,
     expected: Option<[u8; 8]>,
-    /// The index lacks the place, or its record cannot be read.
+    /// Whether the index has no entry for the place, or the record is unreadable.
     is_lacking: bool,
 }
 
 impl View<'_> {
-    /// Reads everything.
+    /// Reads the whole repository.
     pub(super) fn survey(&self, damage: &mut Vec<Damage>) -> StoreResult<Survey> {
         let mut survey = Survey::default();
         self.each_place(
             Space::Blobs,
             |_, stored| {
                 let plain = stored.plain();
-                // What cannot be decompressed has an id of no blob, as what is damaged has.
+                // Data that cannot be decompressed is hashed as stored, so it matches no blob, like
+                // other damage.
                 let bytes = plain.as_deref().unwrap_or(stored.stored());
                 id_head(tract_core::hash::blob(bytes).as_bytes())
             },
@@ -170,7 +171,7 @@ impl View<'_> {
         Ok(survey)
     }
 
-    /// Reads what lies at all places of a space, in order. `decode` runs on as many threads as help.
+    /// Reads all entries of a space in order. `decode` runs on several threads.
     fn each_place<R: Send>(
         &self,
         space: Space,
@@ -196,7 +197,7 @@ impl View<'_> {
         }
     }
 
-    /// Reads the next few values of a scan, and leaves what is left of it.
+    /// Reads the next values of a scan. `rest` becomes the remaining scan.
     fn portion(&self, rest: &mut Option<Scan>) -> StoreResult<Vec<(u64, StoredValue)>> {
         let Some(mut scan) = rest.take() else { return Ok(Vec::new()) };
         let (mut values, mut bytes) = (Vec::with_capacity(parallel::PORTION), 0);
@@ -219,7 +220,7 @@ impl View<'_> {
             Ok(ControlFlow::Break(()))
         })?;
         if let Some(mut last) = last {
-            // The next key that there can be.
+            // Appending a zero byte gives the smallest key after the last one.
             last.push(0);
             scan.from = last;
             *rest = Some(scan);
@@ -227,7 +228,7 @@ impl View<'_> {
         Ok(values)
     }
 
-    /// Compares the indexes with what lies at the places.
+    /// Compares the indexes with the objects at their places.
     pub(super) fn misfits(&self, survey: &Survey) -> StoreResult<Vec<IndexMismatch>> {
         let mut misfits =
             self.misfits_of(Indexed::Commit, &survey.commits, &survey.broken, survey)?;
@@ -252,7 +253,7 @@ impl View<'_> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        // Only now it matters what each of them is called, and what links to it.
+        // Resolve names and links only now, since most checks find no mismatch.
         drop(entries);
         let heads: HashSet<[u8; 8]> =
             found.iter().flat_map(|raw| [raw.found, raw.expected]).flatten().collect();
@@ -273,8 +274,8 @@ impl View<'_> {
                 let (found, object, bytes) = match (is_lacking, expected) {
                     (true, _) => (None, object.or(named(found)), expected.is_none()),
                     (false, None) => (found, named(found), named(found).is_some()),
-                    // Something links to what the index says, and it is nowhere: the bytes are
-                    // wrong. Something links to what lies here: the index is.
+                    // If something links to the indexed id and that is stored nowhere, the bytes
+                    // are damaged. If something links to the object here, the index is wrong.
                     (false, Some(_)) => {
                         let is_stored = found.is_some_and(|head| stored.contains(&head));
                         let is_lost = named(found).is_some() && !is_stored;
@@ -287,7 +288,7 @@ impl View<'_> {
             .collect()
     }
 
-    /// Finds what something links to under ids that begin so, so that damage has a name.
+    /// Finds linked objects with these prefixes, so that damage can be reported with an id.
     fn links_to(
         &self,
         kind: Indexed,
@@ -315,7 +316,7 @@ impl View<'_> {
         })?;
         let entries = survey.toolsets.values().flat_map(Toolset::entries);
         entries.for_each(|entry| link(ObjectId::Blob(entry.schema)));
-        // Damaged refs are reported by their own check.
+        // Damaged refs are reported separately.
         for (_, target) in self.list_refs("").unwrap_or_default() {
             match target {
                 RefTarget::Commit(id) => link(ObjectId::Commit(id)),
@@ -327,8 +328,8 @@ impl View<'_> {
     }
 }
 
-/// Compares the places of objects and of records that cannot be read with the entries of an index,
-/// all of them in order.
+/// Compares the places of objects and unreadable records with the entries of an index. All lists
+/// are sorted.
 fn raw_misfits(
     objects: &[SurveyedObject],
     broken: &[u64],
@@ -371,7 +372,7 @@ fn indexed_nowhere((place, head): &(u64, [u8; 8])) -> RawIndexMismatch {
     RawIndexMismatch { place: *place, found: Some(*head), expected: None, is_lacking: false }
 }
 
-/// Returns the name in a schema: `function.name`, else `name`, else empty.
+/// Returns the tool name in a schema: `function.name`, else `name`, else empty.
 pub(super) fn tool_name(schema: &Blob) -> String {
     let parsed = schema.text().and_then(|text| ToolSchema::parse(text).ok());
     parsed.map(|schema| schema.name().to_owned()).unwrap_or_default()
@@ -395,7 +396,7 @@ impl IndexMismatch {
 }
 
 impl Survey {
-    /// Takes down a commit; `before` is the sound one before it, and its place.
+    /// Records a commit. `before` is the previous readable commit with its place.
     fn take(
         &mut self,
         place: u64,
@@ -439,7 +440,7 @@ impl Survey {
         find(&self.commits, place).is_some()
     }
 
-    /// Returns where some blobs lie.
+    /// Returns the places of blobs.
     pub(super) fn places_of(
         &self,
         blobs: impl IntoIterator<Item = BlobId>,
@@ -453,7 +454,8 @@ impl Survey {
         self.blobs.iter().filter_map(place).collect()
     }
 
-    /// Returns what each segment's row should say, with whether the parent is there if it has one.
+    /// Returns the expected row of each segment, and whether its parent is stored; true if it has
+    /// none.
     pub(super) fn expected_segments(&self) -> Vec<(u32, Segment, bool)> {
         let mut wanted: HashMap<IdHead, Option<u64>> = HashMap::new();
         let parents = self.segments.iter().filter_map(|segment| segment.parent);
@@ -475,7 +477,7 @@ impl Survey {
     }
 }
 
-/// Finds what lies at a place.
+/// Finds the object at a place.
 fn find(objects: &[SurveyedObject], place: u64) -> Option<&SurveyedObject> {
     let found = objects.binary_search_by_key(&place, |object| object.place).ok();
     found.and_then(|found| objects.get(found))

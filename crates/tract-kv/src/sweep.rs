@@ -1,4 +1,4 @@
-//! Listing what is stored, and deleting what nothing needs.
+//! Lists stored objects, and deletes the unneeded ones.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use tract_core::store::{
 };
 
 impl View<'_> {
-    /// Reads how far writes have come.
+    /// Returns the position of the last write.
     pub(super) fn position(&self) -> StoreResult<WritePosition> {
         let log = self.state()?.next_seq.saturating_sub(1);
         Ok(WritePosition { log, unlogged: self.writes()?.unlogged })
@@ -34,7 +34,7 @@ impl View<'_> {
                 let plain = self.plain(Bytes::copy_from_slice(bytes))?;
                 Ok(plain.map(|plain| ObjectId::Blob(tract_core::hash::blob(&plain))))
             }),
-            // There are few of them.
+            // Toolsets are few, so they fit into one page.
             ListKind::Toolsets => {
                 let scan = self.repo.toolsets(&[]);
                 let objects = read::collect(self.read, &scan, |key, bytes| {
@@ -69,6 +69,10 @@ impl View<'_> {
 
 impl<E: KvEngine> KvStore<E> {
     /// Deletes objects if nothing was written since the sweep's position.
+    ///
+    /// A write that lands between the caller's marking and this check may link to an object that is
+    /// about to be deleted. Comparing the position and requiring the counters in the same write
+    /// excludes that.
     pub(super) fn sweep_objects(&self, name: &RepoName, sweep: &Sweep) -> StoreResult<SweepAnswer> {
         self.write("sweep", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, name)? else {
@@ -87,7 +91,8 @@ impl<E: KvEngine> KvStore<E> {
             for row in &sweep.tools {
                 write::put_tool(overlay, repo, row);
             }
-            // A write that was planned on what was there has to be planned again.
+            // A new generation makes concurrent writes conflict and plan again: they may have
+            // relied on deleted objects.
             let state = State { generation: state.generation + 1, ..state };
             overlay.seal(Space::Small, repo.state(), state.encode());
             count(overlay, repo, E::NAME)?;
@@ -96,7 +101,7 @@ impl<E: KvEngine> KvStore<E> {
     }
 }
 
-/// Counts a sweep or an erasure, so that handles forget where objects lay.
+/// Counts a sweep or an erasure, which invalidates the places that handles have cached.
 pub(super) fn count(
     overlay: &mut Overlay<'_>,
     repo: Repo,
@@ -128,7 +133,7 @@ pub(super) fn delete(
             derived.into_iter().for_each(|key| overlay.delete(Space::Small, key));
             overlay.delete(Space::Commits, repo.numbered(place));
             overlay.delete(Space::Index, repo.index(Indexed::Commit, head, place));
-            // All others of a segment descend from its first commit, and are gone.
+            // All other commits of the segment descend from its first one and are deleted as well.
             if keys::position_of(place) == 0 {
                 overlay.delete(Space::Small, repo.segment(keys::segment_of(place)));
             }

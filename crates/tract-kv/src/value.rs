@@ -1,4 +1,4 @@
-//! Values under checksums, and the little encodings they are made of.
+//! Values with checksums, and the encodings of their parts.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -8,13 +8,13 @@ use tract_core::batch::ToolRow;
 use tract_core::id::{BatchId, BlobId, CommitId, OperationId};
 use tract_core::refs::{LogEntry, LogNote, RefName, RefTarget};
 
-/// Bytes of a checksum: enough to find accidents; tampering is found by the hashes of objects.
+/// Length of a checksum in bytes. It detects accidents; the hashes of objects detect tampering.
 pub(super) const CHECKSUM: usize = 8;
 
 /// Returns the checksum of a value, which also covers its key.
 pub(super) fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM] {
     let mut hasher = Sha256::new();
-    // With the key, so that a value which damage moved under another key is noticed; with its
+    // Includes the key, so that a value that damage moved to another key is detected, and the key's
     // length, so that no byte can move from the key to the value.
     hasher.update((key.len() as u64).to_be_bytes());
     hasher.update(key);
@@ -23,20 +23,20 @@ pub(super) fn checksum(key: &[u8], value: &[u8]) -> [u8; CHECKSUM] {
     *sum.first_chunk().expect("a hash is longer than a checksum")
 }
 
-/// Adds the checksum.
+/// Appends the checksum.
 pub(super) fn seal(key: &[u8], mut value: Vec<u8>) -> Bytes {
     let sum = checksum(key, &value);
     value.extend_from_slice(&sum);
     value.into()
 }
 
-/// Checks and takes off the checksum; `None` when it is wrong.
+/// Verifies and removes the checksum; `None` if it is wrong.
 pub(super) fn open<'a>(key: &[u8], sealed: &'a [u8]) -> Option<&'a [u8]> {
     let (value, sum) = sealed.split_last_chunk::<CHECKSUM>()?;
     (checksum(key, value) == *sum).then_some(value)
 }
 
-/// Opens a value that is one number.
+/// Opens a value that consists of one number.
 pub(super) fn open_number(key: &[u8], sealed: &[u8]) -> Option<u32> {
     open(key, sealed)?.try_into().ok().map(u32::from_be_bytes)
 }
@@ -54,7 +54,7 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Writes whether there is a value, and the value.
+/// Writes a flag for whether there is a value, then the value.
 pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: fn(&mut Vec<u8>, T)) {
     out.push(u8::from(value.is_some()));
     if let Some(value) = value {
@@ -62,13 +62,13 @@ pub(super) fn put_option<T>(out: &mut Vec<u8>, value: Option<T>, put: fn(&mut Ve
     }
 }
 
-/// Returns how many bytes `put_bytes` makes of so many.
+/// Returns the encoded length of `length` bytes written by `put_bytes`.
 pub(super) fn bytes_len(length: usize) -> usize {
     let bits = (u64::BITS - (length as u64).leading_zeros()).max(1);
     bits.div_ceil(7) as usize + length
 }
 
-/// Takes values off the front of bytes; `None` where they end early.
+/// Reads values from the front of a byte slice; `None` if it ends early.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -116,22 +116,23 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).ok()
     }
 
-    /// Says whether all was read.
+    /// Returns `Some` if all bytes were read.
     pub(super) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
 }
 
-/// What a repository counts; written by every write of it, so that comparing it is comparing all.
+/// The counters of a repository. Every write changes them, so requiring them unchanged detects any
+/// concurrent write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// Grows with every write.
     pub(super) generation: u64,
     /// The segment opened next.
     pub(super) next_segment: u32,
-    /// The segment of blobs that are no commit's content; 0 while there is none.
+    /// The segment of blobs that are not the content of a commit; 0 if there is none yet.
     pub(super) loose_segment: u32,
-    /// The next position in it.
+    /// The next position in that segment.
     pub(super) loose_position: u32,
     /// The number of the next log entry.
     pub(super) next_seq: u64,
@@ -164,12 +165,12 @@ impl State {
     }
 }
 
-/// What a repository also counts, for the collection of garbage.
+/// Further counters of a repository, for garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteCounts {
-    /// Writes that stored objects and moved no ref.
+    /// Number of writes that stored objects but moved no ref.
     pub(super) unlogged: u64,
-    /// Sweeps: places that a handle remembers from before the last one may hold nothing.
+    /// Number of sweeps. Places cached before the last one may be empty now.
     pub(super) sweeps: u64,
 }
 
@@ -191,7 +192,7 @@ impl WriteCounts {
 pub(super) struct Segment {
     /// The last position taken.
     pub(super) tip: u32,
-    /// Where the first parent of its first commit lies.
+    /// The place of the first parent of its first commit.
     pub(super) parent: Option<u64>,
 }
 
@@ -241,7 +242,7 @@ pub(super) fn target(reader: &mut Reader<'_>) -> Option<Option<RefTarget>> {
     })
 }
 
-/// Writes a log entry without its number, which is its key.
+/// Encodes a log entry without its number, which is part of the key.
 pub(super) fn encode_move(entry: &LogEntry) -> Vec<u8> {
     let LogEntry { name, before, after, batch, note, .. } = entry;
     let mut out = Vec::with_capacity(192);
@@ -258,7 +259,7 @@ pub(super) fn encode_move(entry: &LogEntry) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_move`] wrote.
+/// Decodes the output of [`encode_move`].
 pub(super) fn decode_move(seq: u64, value: &[u8]) -> Option<LogEntry> {
     let mut reader = Reader(value);
     let name = RefName::new(reader.text()?).ok()?;
@@ -275,7 +276,7 @@ pub(super) fn decode_move(seq: u64, value: &[u8]) -> Option<LogEntry> {
     reader.end().map(|()| LogEntry { seq, name, before, after, batch, note })
 }
 
-/// Writes a row of the tool index without its ids, which are its key.
+/// Encodes a row of the tool index without its ids, which are part of the key.
 pub(super) fn encode_tool(row: &ToolRow) -> Vec<u8> {
     let mut out = Vec::with_capacity(40 + row.name.len() + CHECKSUM);
     out.extend_from_slice(&row.created_at.to_be_bytes());
@@ -284,7 +285,7 @@ pub(super) fn encode_tool(row: &ToolRow) -> Vec<u8> {
     out
 }
 
-/// Reads a row of the tool index; `None` when it is damaged.
+/// Decodes a row of the tool index; `None` if it is damaged.
 pub(super) fn open_tool(key: &[u8], sealed: &[u8]) -> Option<ToolRow> {
     let (id, schema) = Repo::tool_parts(key)?;
     let mut reader = Reader(open(key, sealed)?);
@@ -294,7 +295,8 @@ pub(super) fn open_tool(key: &[u8], sealed: &[u8]) -> Option<ToolRow> {
     Some(ToolRow { id, name, schema, commit, created_at })
 }
 
-/// Puts the place of a commit's content before its record. Most contents are at the commit's own place.
+/// Encodes a commit's value: the place of its content, then its record. Most contents have the
+/// commit's own place.
 pub(super) fn commit_value(place: u64, content: Option<u64>, record: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(record.len() + 9);
     match content {
@@ -309,7 +311,7 @@ pub(super) fn commit_value(place: u64, content: Option<u64>, record: &[u8]) -> B
     out.into()
 }
 
-/// Splits a value of `commit_value` into the place of the content and the record.
+/// Splits a commit's value into the place of its content and the record.
 pub(super) fn split_commit(place: u64, value: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut reader = Reader(value);
     let content = match reader.byte()? {

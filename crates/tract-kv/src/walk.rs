@@ -1,4 +1,4 @@
-//! Walking first parents: a range of places, every step checked.
+//! Walks first parents by reading ranges of places. Every step is verified.
 
 use std::ops::ControlFlow;
 
@@ -14,18 +14,18 @@ use tract_core::object::ObjectId;
 use tract_core::parallel;
 use tract_core::store::{LocationHint, StoreError, StoreResult, Walk, WalkEntry, WalkPage};
 
-/// How many records are read and decoded before they are looked at; few at first where a walk ends
-/// at a commit that it may soon come to.
+/// Number of records read and decoded at once. Starts small if the walk ends at a given commit,
+/// which may be near.
 const FIRST_PORTION: usize = 32;
 const LARGEST_PORTION: usize = 4096;
 
-/// Where a run of places is left.
+/// The state of a walk at the end of a run.
 enum RunEnd {
-    /// The walk is at its end.
+    /// The walk is complete.
     End,
-    /// The page is full, or the run ended or proved wrong: continue with this commit.
+    /// The page is full, the run ended, or a place was wrong: continue with this commit.
     At(CommitId),
-    /// A commit with a row, and the row.
+    /// A commit with a derived row to stop at, and the row.
     Stopped(CommitId, Bytes),
 }
 
@@ -36,8 +36,8 @@ impl View<'_> {
         let mut next = walk.head;
         let mut hint: Option<u64> = None;
         while walk.until != Some(next) {
-            // A wrong hint costs a look-up and cannot give a wrong commit: the record must hash to the
-            // id.
+            // A wrong hint costs a lookup but cannot return a wrong commit, since the record must
+            // hash to the id.
             let at_hint = match hint {
                 Some(place) => self.commit_at(place)?.filter(|found| found.commit.id() == next),
                 None => None,
@@ -67,13 +67,13 @@ impl View<'_> {
     }
 
     pub(super) fn segment(&self, segment: u32) -> StoreResult<Option<Segment>> {
-        // Only a hint to walks: damage is reported by the check, not by reading.
+        // Only a hint for walks, so damage is ignored here; the check reports it.
         let key = self.repo.segment(segment);
         let sealed = self.read.get(Space::Small, &key)?;
         Ok(sealed.and_then(|sealed| value::open(&key, &sealed).and_then(Segment::decode)))
     }
 
-    /// Takes commits from the first one down to the beginning of its segment.
+    /// Collects commits from the first one down to the start of its segment.
     fn run(
         &self,
         walk: &Walk,
@@ -87,7 +87,7 @@ impl View<'_> {
             Some(kind) => self.highest_row(kind, bottom, top)?,
             None => None,
         };
-        // Nothing below the row that the walk stops at is of use.
+        // Commits below the row to stop at are not needed.
         let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
         let mut left = RunEnd::End;
         // Returns whether the run continues below the commit.
@@ -123,8 +123,8 @@ impl View<'_> {
             let read = self.commits_down(at, most)?;
             let is_last = read.len() < most || most == left_here;
             for found in read {
-                // What lies below must be the first parent, or else the places are wrong here and
-                // the parent is looked up by its id.
+                // The entry below must be the first parent. Otherwise the places are wrong, and the
+                // caller looks up the parent by its id.
                 let Some(found) = found.filter(|found| Some(found.commit.id()) == wanted) else {
                     return Ok(left);
                 };
@@ -141,8 +141,8 @@ impl View<'_> {
         }
     }
 
-    /// Reads so many commits from a place down, and decodes and hashes them meanwhile; fewer where
-    /// the next place holds none.
+    /// Reads up to `count` commits from a place downward; other threads decode and hash. Stops at
+    /// the first empty place.
     fn commits_down(&self, top: u64, count: usize) -> StoreResult<Vec<Option<StoredCommit>>> {
         let (mut top, mut left) = (top, count);
         let next = || {
@@ -161,7 +161,7 @@ impl View<'_> {
         parallel::map_read(count, parallel::OBJECTS, next, decode)
     }
 
-    /// Reads the records that lie side by side from a place down, so many at most.
+    /// Reads up to `most` records at adjacent places, from a place downward.
     fn values_down(&self, top: u64, most: usize) -> StoreResult<Vec<(u64, Bytes)>> {
         let mut values = Vec::with_capacity(most);
         let (mut expected, bottom) = (top, top.saturating_sub(most as u64 - 1));
@@ -177,7 +177,7 @@ impl View<'_> {
         Ok(values)
     }
 
-    /// Finds the highest row of a kind between two places.
+    /// Finds the derived row of a kind at the highest place in a range.
     fn highest_row(
         &self,
         kind: DerivedKind,

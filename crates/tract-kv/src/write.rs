@@ -1,4 +1,4 @@
-//! Applying batches: first every check, then every write, all of it staged.
+//! Applies batches. All checks come before the first staged write.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ use tract_core::object::Blob;
 use tract_core::refs::{Conflict, LogEntry, RefTarget};
 use tract_core::store::{LogQuery, StoreError, StoreErrorKind, StoreResult};
 
-/// Stages one batch on top of what is staged already. A batch that is refused leaves nothing.
-/// `stored` takes the commits that are to be stored.
+/// Stages one batch on top of the staged ones. A rejected batch leaves no changes. Appends the
+/// commits to be stored to `stored`.
 pub(super) fn apply(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
@@ -37,7 +37,7 @@ pub(super) fn apply(
     applied.map(|(applied, _)| applied)
 }
 
-/// Stages a batch; the flag says whether it changes anything.
+/// Stages a batch. The flag is true if it changes anything.
 fn stage(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
@@ -51,7 +51,7 @@ fn stage(
     let view = View { read: overlay, repo, backend };
     let writes = view.writes()?;
     let mut known = KnownObjects::new(recent, writes.sweeps);
-    // All commits of a batch that was applied are stored.
+    // If a batch was applied, all of its commits are stored, so a new commit rules that out.
     let is_new = match batch.commits.first() {
         Some(first) => known.commit(&view, first.id())?.is_none(),
         None => false,
@@ -84,15 +84,15 @@ fn stage(
     Ok((Applied::Done, wrote))
 }
 
-/// Returns the number of a repository, staging a new one when there is none.
+/// Returns the number of a repository. Stages a new one if it does not exist.
 pub(super) fn open_repo(
     overlay: &mut Overlay<'_>,
     backend: &'static str,
     name: &RepoName,
 ) -> StoreResult<Repo> {
     if let Some(repo) = read::repo_number(overlay, backend, name)? {
-        // Places and log numbers come from the counters. With them required as they were read, a
-        // second writer of the repository conflicts instead of giving out the same ones.
+        // Places and log numbers are allocated from the counters. Requiring the counters makes a
+        // second writer of the repository conflict instead of allocating the same ones.
         overlay.require(Space::Small, repo.state())?;
         return Ok(repo);
     }
@@ -117,7 +117,7 @@ fn full(backend: &'static str, what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::TooLarge, backend, "apply", message)
 }
 
-/// What a ref was, for each edit that changes it, by the edit's index.
+/// The previous targets of changed refs, by the index of the edit.
 type PreviousTargets = Vec<(usize, Option<RefTarget>)>;
 
 fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<PreviousTargets, Conflict>> {
@@ -134,13 +134,13 @@ fn check_refs(view: &View<'_>, batch: &Batch) -> StoreResult<Result<PreviousTarg
     Ok(Ok(moves))
 }
 
-/// Stages a row of the tool index, and the name under which it is found.
+/// Stages a row of the tool index, and its entry in the name index.
 pub(super) fn put_tool(overlay: &mut Overlay<'_>, repo: Repo, row: &ToolRow) {
     overlay.seal(Space::Small, repo.tool(row.id, row.schema), value::encode_tool(row));
     overlay.add(Space::Small, repo.tool_name(&row.name, row.id));
 }
 
-/// Stages what was checked.
+/// Stages the changes of a checked batch.
 pub(super) struct Writer<'w, 'a> {
     pub(super) overlay: &'w mut Overlay<'a>,
     repo: Repo,
@@ -148,12 +148,12 @@ pub(super) struct Writer<'w, 'a> {
     state: State,
     sweeps: u64,
     stored: &'w mut Vec<Stored>,
-    /// Where the overlay was before.
+    /// The state of the overlay before the first change.
     start: Mark,
 }
 
 impl<'w, 'a> Writer<'w, 'a> {
-    /// Makes one that stages on top of what is staged already.
+    /// Creates a writer on top of the staged changes.
     pub(super) fn new(
         overlay: &'w mut Overlay<'a>,
         repo: Repo,
@@ -166,7 +166,7 @@ impl<'w, 'a> Writer<'w, 'a> {
         Ok(Self { overlay, repo, backend, state, sweeps, stored, start })
     }
 
-    /// Whether anything was staged.
+    /// Returns whether anything was staged.
     pub(super) fn wrote(&self) -> bool {
         self.overlay.mark() != self.start
     }
@@ -236,8 +236,9 @@ impl<'w, 'a> Writer<'w, 'a> {
         self.overlay.add(Space::Index, self.repo.index(Indexed::Blob, head, place));
     }
 
-    /// Takes the place after the parent's, if that is its segment's tip; else opens a segment.
-    /// The whole write rests on the repository's counters, so no other writer can take it as well.
+    /// Allocates the place after the parent's if the parent is the tip of its segment; otherwise
+    /// opens a segment. The write requires the repository's counters, so no other writer can
+    /// allocate the same place.
     pub(super) fn next_place(&mut self, parent: Option<u64>) -> StoreResult<u64> {
         if let Some(parent) = parent {
             let (number, position) = (keys::segment_of(parent), keys::position_of(parent));
@@ -263,7 +264,7 @@ impl<'w, 'a> Writer<'w, 'a> {
         Ok(number)
     }
 
-    /// Takes a place for a blob that is not a commit's content.
+    /// Allocates a place for a blob that is not the content of a commit.
     pub(super) fn next_loose_place(&mut self) -> StoreResult<u64> {
         if self.state.loose_segment == 0 || self.state.loose_position == u32::MAX {
             self.state.loose_segment = self.open_segment()?;
@@ -303,7 +304,7 @@ impl<'w, 'a> Writer<'w, 'a> {
         }
     }
 
-    /// Writes the counters, if anything was written; says whether.
+    /// Stages the counters if anything was staged. Returns whether it was.
     pub(super) fn finish(mut self) -> bool {
         if self.wrote() {
             self.state.generation += 1;
