@@ -24,7 +24,8 @@ struct Engine {
     open: Option<OpenStore>,
 }
 
-type OpenStore = fn(StoreUrl, &StoreOptions) -> Opening;
+/// Opens a URL. The path in the URL is empty if the store is neither a file nor a folder.
+type OpenStore = fn(&str, PathBuf, &StoreOptions) -> Opening;
 type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>>> + Send>>;
 
 /// The part of a URL after its scheme.
@@ -38,30 +39,24 @@ enum Location {
     Server,
 }
 
-/// A URL whose engine this build has.
-struct StoreUrl {
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "for engines with a server"))]
-    url: String,
-    /// The file or folder; empty if the store is neither.
-    path: PathBuf,
-}
-
 const ENGINES: &[Engine] = &[
     Engine {
         schemes: &["memory"],
         feature: "",
         location: Location::Memory,
-        open: Some(|_, _| Box::pin(async { Ok(Arc::new(tract_kv::memory()) as Arc<dyn Store>) })),
+        open: Some(|_, _, _| {
+            Box::pin(async { Ok(Arc::new(tract_kv::memory()) as Arc<dyn Store>) })
+        }),
     },
     Engine {
         schemes: &["redb"],
         feature: "redb",
         location: Location::File,
         #[cfg(feature = "redb")]
-        open: Some(|at, options| {
+        open: Some(|_, path, options| {
             let redb = tract_store_redb::RedbOptions::new();
             let redb = redb.create(options.create).write_mode(options.write_mode);
-            open_off_thread("redb", move || tract_store_redb::open(at.path, &redb))
+            open_off_thread("redb", move || tract_store_redb::open(path, &redb))
         }),
         #[cfg(not(feature = "redb"))]
         open: None,
@@ -71,10 +66,10 @@ const ENGINES: &[Engine] = &[
         feature: "sled",
         location: Location::File,
         #[cfg(feature = "sled")]
-        open: Some(|at, options| {
+        open: Some(|_, path, options| {
             let sled = tract_store_sled::SledOptions::new();
             let sled = sled.create(options.create).write_mode(options.write_mode);
-            open_off_thread("sled", move || tract_store_sled::open(at.path, &sled))
+            open_off_thread("sled", move || tract_store_sled::open(path, &sled))
         }),
         #[cfg(not(feature = "sled"))]
         open: None,
@@ -84,10 +79,11 @@ const ENGINES: &[Engine] = &[
         feature: "postgres",
         location: Location::Server,
         #[cfg(feature = "postgres")]
-        open: Some(|at, options| {
+        open: Some(|url, _, options| {
+            let url = url.to_owned();
             let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
             Box::pin(async move {
-                let store = tract_store_postgres::open(&at.url, &postgres).await?;
+                let store = tract_store_postgres::open(&url, &postgres).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
             })
         }),
@@ -99,10 +95,10 @@ const ENGINES: &[Engine] = &[
         feature: "sqlite",
         location: Location::File,
         #[cfg(feature = "sqlite")]
-        open: Some(|at, options| {
+        open: Some(|_, path, options| {
             let sqlite = tract_store_sqlite::SqliteOptions::new();
             let sqlite = sqlite.create(options.create).write_mode(options.write_mode);
-            open_off_thread("sqlite", move || tract_store_sqlite::open(at.path, &sqlite))
+            open_off_thread("sqlite", move || tract_store_sqlite::open(path, &sqlite))
         }),
         #[cfg(not(feature = "sqlite"))]
         open: None,
@@ -201,7 +197,7 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 /// As [`open`]; with `create(false)` also when there is no store.
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let (open, path) = locate(url)?;
-    open(StoreUrl { url: url.to_owned(), path }, options).await
+    open(url, path, options).await
 }
 
 /// Returns the file or folder that a url names; `None` when its store is neither.
