@@ -15,9 +15,7 @@
 //! | small | `n`, length, name, tool | empty |
 //! | small | `d`, kind, place | derived row |
 //! | small | `z`, id, copy | a dictionary that blobs are compressed with |
-//! | small
-//! `w`
-//! number of writes without a ref, and of sweeps; absent while both are 0 |
+//! | small | `w` | number of writes without a ref, and of sweeps; absent while both are 0 |
 //!
 //! Repository 0 is the store itself: `f` is its format, `n` the number of the next repository, `r`
 //! and a name the number of that repository. Values have a checksum unless a hash covers them, they
