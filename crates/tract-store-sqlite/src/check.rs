@@ -1,4 +1,5 @@
-//! Checking what only this store can: the engine's file, places, the tool index, refs and log.
+//! Checks the parts specific to this store: the database file, places, the tool index, refs and
+//! log.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -27,50 +28,50 @@ use crate::{compressed, sweep, tools};
 
 const OP: &str = "check";
 
-/// What the check of one repository knows and found.
+/// The state and findings of the check of one repository.
 struct Check<'c> {
     reader: RepoReader<'c>,
     damage: Vec<Damage>,
-    /// Sound blobs, in the order of their rows.
+    /// Intact blobs, sorted by row.
     blobs: Vec<StoredBlob>,
-    /// Where sound commits lie: the first and the last row of each run.
+    /// Rows of intact commits: the first and last of each run.
     commits: Vec<(i64, i64)>,
-    /// Commits whose content does not lie where their row says.
+    /// Commits whose row has the wrong place for their content.
     misplaced: Vec<(i64, BlobId)>,
     tool_changes: ToolChanges,
     toolsets: HashMap<ToolsetId, Toolset>,
     /// Rows of the tool index.
     tools: Vec<ToolRow>,
-    /// Commits before which none lies, each with its first parent.
+    /// Commits without a commit directly before them, each with its first parent.
     gaps: Vec<(i64, CommitId)>,
-    /// Damaged rows of `small` that can be thrown away.
+    /// Damaged rows of `small` that can be deleted.
     broken: Vec<i64>,
-    /// Damaged or missing copies of dictionaries of which another copy is whole, by the key.
+    /// Keys of dictionaries that have an intact copy and a damaged or missing one.
     copies: Vec<i64>,
     index_broken: bool,
-    /// Pages are damaged: rows are read as far as they can be.
+    /// Whether pages are damaged. If so, rows are read as far as possible.
     pages_broken: bool,
-    /// Objects were swept: blobs may lie where no commit does any more.
+    /// Whether objects were swept. If so, blobs may be at places without a commit.
     was_swept: bool,
-    /// Contents that were erased: commits still name them.
+    /// Erased contents, which commits still name.
     erased: HashSet<BlobId>,
 }
 
-/// A sound blob. Half of its id says which it is: wrong places are found, not forgeries.
+/// An intact blob. Half of its id identifies it: this finds wrong places, not forgeries.
 struct StoredBlob {
     at: i64,
     head: [u8; 16],
     beside: CommitAtPlace,
 }
 
-/// What lies at the place of a blob among the commits.
+/// The commit at the place of a blob.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CommitAtPlace {
-    /// No commit that can be read.
+    /// No readable commit.
     Nothing,
-    /// A commit with other content.
+    /// A commit with different content.
     Other,
-    /// The commit whose content it is.
+    /// The commit that has this content.
     Own,
 }
 
@@ -78,7 +79,7 @@ fn head(id: BlobId) -> [u8; 16] {
     id.as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
-/// Checks a repository; with `repair`, rebuilds what is derived.
+/// Checks a repository. With `repair`, rebuilds derived data.
 pub(crate) fn check(
     reader: RepoReader<'_>,
     memory: &Mutex<Memory>,
@@ -99,7 +100,7 @@ pub(crate) fn check(
         copies: Vec::new(),
         index_broken: false,
         pages_broken: false,
-        // A damaged count is reported as a row.
+        // A damaged count is reported as a damaged row.
         was_swept: sweep::sweeps(reader).is_ok_and(|sweeps| sweeps > 0),
         erased: crate::erase::erased(reader),
     };
@@ -109,7 +110,7 @@ pub(crate) fn check(
     check.commits()?;
     check.small()?;
     check.dictionaries()?;
-    // What rows say of others that cannot be read is no damage of its own.
+    // With damaged pages, findings about missing rows would only repeat that damage.
     if !check.pages_broken {
         check.loose_blobs();
         check.tool_index()?;
@@ -122,9 +123,9 @@ pub(crate) fn check(
     Ok(check.damage)
 }
 
-/// Reads rows of a table (the columns behind their number, and what follows in the statement) in the
-/// order of the file. Where pages are damaged, those on others are read all the same: a row that
-/// cannot be read is passed by in growing steps of its number.
+/// Reads rows of a table in file order. `columns_of` is the part of the statement from the columns
+/// after `id` to the condition. With damaged pages, rows on other pages are still read: unreadable
+/// ids are skipped in steps that double in size.
 fn rows(
     reader: RepoReader<'_>,
     pages_broken: bool,
@@ -157,7 +158,7 @@ fn rows(
                 }
             }
         }
-        // What is passed by is read by its id elsewhere, and named when that fails.
+        // A skipped object is reported when another one refers to it and it cannot be read by id.
         let Some(next) = after.checked_add(step) else { return Ok(()) };
         (after, step) = (next, step.saturating_mul(2));
     }
@@ -168,7 +169,7 @@ impl Check<'_> {
         self.damage.push(Damage { object, what: what.into(), derived });
     }
 
-    /// Names a log that was set aside because it is damaged.
+    /// Reports a damaged log that was set aside.
     fn kept_log(&mut self) {
         let Some(path) = self.reader.connection.path().map(Path::new) else { return };
         let kept = damaged_log_path(path);
@@ -182,7 +183,7 @@ impl Check<'_> {
         }
     }
 
-    /// Names what cannot be read because it is damaged; other errors stay errors.
+    /// Reports corruption as damage and passes other errors on.
     fn unreadable(&mut self, error: StoreError) -> StoreResult<()> {
         match error.kind {
             StoreErrorKind::Corrupt { object } => self.found(object, false, error.message),
@@ -191,7 +192,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Lets SQLite check its file: pages, tables against indexes.
+    /// Runs SQLite's own check of pages, and of tables against indexes.
     fn engine(&mut self) -> StoreResult<()> {
         let lines = self
             .reader
@@ -209,7 +210,7 @@ impl Check<'_> {
             }
         };
         for line in lines.into_iter().filter(|line| line != "ok") {
-            // Only an index can be rebuilt: rows that it lacks or has too much.
+            // Only an index can be rebuilt if it has missing or extra rows.
             let derived = line.contains(" index ");
             self.index_broken |= derived;
             self.pages_broken |= !derived;
@@ -237,14 +238,14 @@ impl Check<'_> {
         })
     }
 
-    /// Whether a blob lies in a row.
+    /// Returns whether a blob is stored in a row.
     fn has_blob(&self, at: i64, id: BlobId) -> bool {
         let found = self.blobs.binary_search_by_key(&at, |blob| blob.at).ok();
         found.and_then(|place| self.blobs.get(place)).is_some_and(|blob| blob.head == head(id))
     }
 
-    /// Checks commits and their places in one pass: a commit is right after its first parent, or
-    /// begins a segment; its content lies where its row says.
+    /// Checks commits and their places in one pass: a commit directly follows its first parent, or
+    /// starts a segment, and its content is in the row that its own row names.
     fn commits(&mut self) -> StoreResult<()> {
         let mut next_blob = 0;
         let mut before: Option<(i64, SeenCommit)> = None;
@@ -254,7 +255,7 @@ impl Check<'_> {
             found.map(|(_, commit)| commit)
         };
         let mut tools = ToolsInForce::new(&read);
-        // Parents that do not lie right before their child, each with it.
+        // Parents that are not directly before their child, each with the child.
         let mut elsewhere: Vec<(CommitId, CommitId)> = Vec::new();
         let columns_of = "h, content, rec FROM commits NOT INDEXED WHERE repo = ?1";
         rows(reader, self.pages_broken, columns_of, |row| {
@@ -295,9 +296,9 @@ impl Check<'_> {
             if let Some(id) = commit.content {
                 let lies = content_place(at, content);
                 let is_stored = lies.is_some_and(|lies| self.has_blob(lies, id));
-                // A commit still names its content when that was erased.
+                // The content may have been erased; its commit still names it.
                 if !is_stored && !self.erased.contains(&id) {
-                    // It was erased, and another message brought the same bytes again.
+                    // Or it was erased, and another message stored the same bytes again.
                     let came_back =
                         || self.was_swept && matches!(reader.find_blob(id), Ok(Some(_)));
                     if !self.pages_broken && !came_back() {
@@ -318,7 +319,7 @@ impl Check<'_> {
         })?;
         self.tool_changes = tools.into_changes();
         for (child, parent) in elsewhere {
-            // One that is stored and damaged is named by itself.
+            // A stored but damaged parent is reported under its own id.
             if let Ok(None) = reader.find_commit(parent) {
                 let what = format!("its parent {parent} is missing");
                 self.found(Some(ObjectId::Commit(child)), false, what);
@@ -327,18 +328,18 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a sound commit lies in a row.
+    /// Returns whether an intact commit is stored in a row.
     fn has_commit(&self, at: i64) -> bool {
         let after = self.commits.partition_point(|(first, _)| *first <= at);
         let run = after.checked_sub(1).and_then(|place| self.commits.get(place));
         run.is_some_and(|(_, last)| at <= *last)
     }
 
-    /// Checks that blobs of no commit lie in their segment.
+    /// Checks that blobs that are not the content of a commit are in their own segment.
     fn loose_blobs(&mut self) {
         let own = blob_segment(self.reader.repo);
         let astray = |blob: &&StoredBlob| {
-            // A sweep leaves a blob that others need where the commit next to it is gone.
+            // A sweep keeps a blob that is still needed when it deletes the commit in the same row.
             let is_left = self.was_swept && blob.beside == CommitAtPlace::Nothing;
             blob.at >> 32 != own && !is_left && blob.beside != CommitAtPlace::Own
         };
@@ -350,7 +351,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads all rows of `small` of this repository and the one that names it.
+    /// Reads all rows of `small` for this repository, and the row with its name.
     fn small(&mut self) -> StoreResult<()> {
         let columns_of = "repo, kind, key, data, sum FROM small NOT INDEXED WHERE repo IN (0, ?1)";
         rows(self.reader, self.pages_broken, columns_of, |row| {
@@ -369,7 +370,7 @@ impl Check<'_> {
                 kind == TOOL || kind == TOOL_NAME || (DERIVED..=DERIVED_LAST).contains(&kind);
             let damaged = || format!("{named} (row {id}) is damaged");
             if kind == DICTIONARY {
-                // They are checked together with their other copies.
+                // Dictionaries are checked together with their copies.
                 return Ok(());
             }
             if small_sum(repo, kind, key, data) != sum {
@@ -440,8 +441,8 @@ impl Check<'_> {
         Ok(found.is_some())
     }
 
-    /// Works out which rows the tool index must have: per tool and schema the first commit whose
-    /// tools in force hold it.
+    /// Returns the correct rows of the tool index: for each tool and schema, the first commit that
+    /// has it in force.
     fn expected_tools(&self) -> Vec<ToolRow> {
         let first = self.tool_changes.first(&self.toolsets);
         let mut expected: Vec<_> = first
@@ -456,7 +457,7 @@ impl Check<'_> {
         expected
     }
 
-    /// Finds a blob, also without the index, which may be what is damaged.
+    /// Finds a blob, even if the index is damaged.
     fn find(&self, id: BlobId) -> Option<(i64, Blob)> {
         if let Ok(Some(found)) = self.reader.find_blob(id) {
             return Some(found);
@@ -563,7 +564,7 @@ impl Check<'_> {
             is_moved |= tx.fill_gap(repo, *child, *parent, &log_rows)?;
         }
         if is_moved {
-            // Others forget where they lay.
+            // Makes other handles drop their cached places.
             tx.sweeps = tx.count(0, SWEEPS)?;
             lock(memory).forget_swept(tx.sweeps);
         }

@@ -1,4 +1,4 @@
-//! Blobs as they lie in their rows, and the dictionaries that some of them need.
+//! Stored blobs in their compressed form, and the dictionaries that some of them need.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,7 +19,7 @@ fn key(id: DictionaryId) -> i64 {
 }
 
 impl RepoReader<'_> {
-    /// Returns the plain bytes of a row; `None` when they are damaged, or their dictionary is.
+    /// Returns the uncompressed bytes of a row; `None` if they or their dictionary are damaged.
     pub(crate) fn plain<'r>(self, stored: &'r [u8]) -> StoreResult<Option<Cow<'r, [u8]>>> {
         let load = |id| -> StoreResult<_> {
             let (rows, _) = self.small(DICTIONARY, key(id))?;
@@ -35,7 +35,8 @@ impl RepoReader<'_> {
         }
     }
 
-    /// Returns where the dictionary is read that stored bytes need.
+    /// Returns the cache scope of the dictionary that stored bytes need. It identifies the database
+    /// file and the repository.
     fn scope(self, stored: &[u8]) -> DictionaryScope {
         if tract_compression::dictionary_of(stored).is_none() {
             return (0, 0);
@@ -45,8 +46,8 @@ impl RepoReader<'_> {
         (hasher.finish(), self.repo.unsigned_abs())
     }
 
-    /// Finds the row of a blob by its bytes: a damaged one counts as none, so that storing it again
-    /// heals.
+    /// Finds the row of a blob by its bytes. A damaged row is ignored, so that storing the blob
+    /// again repairs it.
     pub(crate) fn row_of(self, blob: &Blob) -> StoreResult<Option<i64>> {
         let sql = "SELECT id, data FROM blobs WHERE repo = ?1 AND h = ?2";
         self.find_row(sql, params![self.repo, prefix(blob.id().as_bytes())], |row| {
@@ -56,8 +57,8 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Lists the dictionaries of a repository, each as often as it has rows, the newest last. A
-    /// damaged row is passed over: `check` names it.
+    /// Returns the dictionaries of a repository, one for each intact row, newest last. Damaged rows
+    /// are skipped; `check` reports them.
     pub(crate) fn dictionaries(self) -> StoreResult<Vec<StoredDictionary>> {
         let mut found = Vec::new();
         self.each_small(DICTIONARY, |row, key, data| {
@@ -76,7 +77,7 @@ impl RepoReader<'_> {
     }
 }
 
-/// A dictionary of a repository, as one of its rows says.
+/// A stored dictionary.
 pub(crate) struct StoredDictionary {
     row: i64,
     key: i64,
@@ -86,25 +87,25 @@ pub(crate) struct StoredDictionary {
 }
 
 impl StoredDictionary {
-    /// Makes it ready; `None` when it is damaged, or this build cannot.
+    /// Prepares it for use; `None` if it is damaged, or if this build cannot decompress.
     pub(crate) fn open(&self) -> Option<Dictionary> {
         Dictionary::open(&self.stored)
     }
 
-    /// Returns the five bytes that a blob which needs it begins with in its row.
+    /// Returns the first five bytes of stored blobs that need it.
     pub(crate) fn mark(&self) -> Option<[u8; 5]> {
         mark(self.key)
     }
 }
 
-/// Returns the five bytes that a blob begins with which needs the dictionary with this key.
+/// Returns the first five bytes of stored blobs that need the dictionary with this key.
 pub(crate) fn mark(key: i64) -> Option<[u8; 5]> {
     let id = u32::try_from(key).ok()?.to_be_bytes();
     Some(tract_compression::mark(DictionaryId::from_bytes(id)))
 }
 
 impl Tx<'_> {
-    /// Stores a dictionary as the newest, and returns its number.
+    /// Stores a dictionary as the newest. Returns its number.
     pub(crate) fn dictionary(&mut self, repo: i64, dictionary: &Dictionary) -> StoreResult<u64> {
         let known = self.reader(repo).dictionaries()?;
         let number = known.last().map_or(1, |newest| newest.number + 1);
@@ -114,14 +115,14 @@ impl Tx<'_> {
         }
         let stored = dictionary.stored();
         let row = DictionaryRow { number, is_stale: false, stored: &stored };
-        // Thousands of blobs can need it, so that one damaged page must not take it away.
+        // Thousands of blobs may need it, so one damaged page must not make it unreadable.
         for _ in 0..DICTIONARY_COPIES {
             self.small(repo, DICTIONARY, key, &row.encode())?;
         }
         Ok(number)
     }
 
-    /// Writes what is missing of the copies of a dictionary of which one is whole.
+    /// Adds the missing copies of a dictionary that has an intact one.
     pub(crate) fn copy_dictionary(&mut self, repo: i64, key: i64) -> StoreResult<()> {
         let mut known = self.reader(repo).dictionaries()?;
         known.retain(|dictionary| dictionary.key == key);
@@ -135,7 +136,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Marks all dictionaries of a repository: they were trained on what is erased now.
+    /// Marks all dictionaries of a repository as stale: they may contain text of erased blobs.
     pub(crate) fn distrust_dictionaries(&mut self, repo: i64) -> StoreResult<()> {
         for known in self.reader(repo).dictionaries()? {
             let (number, stored) = (known.number, known.stored.as_slice());

@@ -1,5 +1,5 @@
-//! Erasing: blobs that are deleted with the write that says so, kept out from then on, and wiped
-//! from the file.
+//! Erasure: blobs are deleted in the same write as the erasure ref, which also blocks their return,
+//! and are then wiped from the file.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,12 +18,12 @@ use crate::write::{OP, Tx};
 use crate::{repack, stats};
 
 impl Tx<'_> {
-    /// Returns whether a blob is erased. A store that never deleted anything is not asked.
+    /// Returns whether a blob is erased. Skips the query if the store never deleted anything.
     fn is_erased(&mut self, repo: i64, blob: BlobId) -> StoreResult<bool> {
         Ok(self.sweeps > 0 && self.target(repo, &RefName::erasure(blob))?.is_some())
     }
 
-    /// Refuses a batch that brings an erased blob, unless it ends the erasure.
+    /// Rejects a batch that contains an erased blob, unless the batch also lifts the erasure.
     pub(crate) fn check_brought(&mut self, repo: i64, batch: &Batch) -> StoreResult<()> {
         for blob in &batch.blobs {
             let refused = batch.erases(blob.id())
@@ -35,7 +35,8 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Decides on an object that a batch needs and that is not stored.
+    /// Returns the error for a needed object that is not stored, or `Ok` if the batch itself erases
+    /// it.
     pub(crate) fn check_absent(
         &mut self,
         repo: Option<i64>,
@@ -56,7 +57,7 @@ impl Tx<'_> {
         Err(StoreError::missing(BACKEND, OP, object))
     }
 
-    /// Deletes blobs, and forgets where they lay.
+    /// Deletes blobs. Also counts a sweep, which invalidates cached places.
     pub(crate) fn erase(&mut self, repo: i64, blobs: &[BlobId]) -> StoreResult<()> {
         let mut log_rows = LogRows::default();
         log_rows.extend(RepoReader::new(self.connection, sweep::OP, repo))?;
@@ -71,14 +72,14 @@ impl Tx<'_> {
     }
 }
 
-/// Lists the erased blobs of a repository; those whose ref is damaged are reported with it.
+/// Returns the erased blobs of a repository. A damaged ref is reported by the check of the refs.
 pub(crate) fn erased(reader: RepoReader<'_>) -> HashSet<BlobId> {
     let listed = reader.list_refs(RefName::erasures());
     let refs = listed.map(|(refs, _)| refs).unwrap_or_default();
     refs.iter().filter_map(|(name, _)| name.erased_blob()).collect()
 }
 
-/// Removes what was deleted from the file, and the dictionaries that were trained on it.
+/// Removes deleted data from the file, and dictionaries that may contain parts of it.
 pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResult<WipeReport> {
     const OP: &str = "wipe";
     for name in stats::repos(connection)? {
@@ -90,10 +91,10 @@ pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResu
     Ok(connection.path().map(|path| remove_copies(Path::new(path))).unwrap_or_default())
 }
 
-/// Writes the file again without its free pages, and empties the log of writes. SQLite writes the
-/// new pages to an unnamed temporary file, and from there through the log over the old ones.
+/// Rewrites the file without free pages and empties the log. SQLite writes the new pages to an
+/// unnamed temporary file, and then through the log over the old ones.
 pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<()> {
-    // The pages of the log are in the file first, so that the new file replaces all of them.
+    // First move the pages of the log into the file, so that the vacuum replaces all of them.
     checkpoint(connection, op)?;
     let folder = connection.path().and_then(|path| Path::new(path).parent());
     if let Some(folder) = folder {
@@ -103,7 +104,7 @@ pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<
                 .map_err(engine(op))
         };
         let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
-        // Once in the temporary file, once in the log.
+        // The pages are written twice: to the temporary file and to the log.
         let bytes = pages.saturating_mul(number("page_size")?).saturating_mul(2);
         require_space(BACKEND, op, folder, bytes.unsigned_abs())?;
     }
@@ -111,14 +112,14 @@ pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<
     checkpoint(connection, op)
 }
 
-/// The folder of temporary files is one setting for all connections of a process.
+/// `temp_store_directory` is a process-wide setting in SQLite, so only one thread may change it.
 static TEMPORARY_FOLDER: Mutex<()> = Mutex::new(());
 
 /// Vacuums with a temporary file in a folder instead of in memory.
 fn vacuum(connection: &Connection, folder: Option<&Path>) -> rusqlite::Result<()> {
     let _alone = lock(&TEMPORARY_FOLDER);
     let set = |folder: &str| connection.pragma_update(None, "temp_store_directory", folder);
-    // Where the name is not UTF-8, SQLite uses the system's folder.
+    // If the path is not UTF-8, SQLite uses the system's folder.
     set(folder.and_then(Path::to_str).unwrap_or_default())?;
     let vacuumed = connection.execute_batch("PRAGMA temp_store = FILE; VACUUM");
     let reset = connection.execute_batch("PRAGMA temp_store = MEMORY").and_then(|()| set(""));

@@ -1,4 +1,4 @@
-//! SQLite's failures as those of the store border.
+//! Converts SQLite's errors into store errors.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tract_core::{ObjectId, StoreError, StoreErrorKind};
 
 pub(crate) const BACKEND: &str = "sqlite";
 
-/// Makes an error of SQLite one of the store's.
+/// Converts an SQLite error into a store error.
 pub(crate) fn engine(op: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| {
         let message = match kind(&error) {
@@ -25,7 +25,7 @@ pub(crate) fn engine(op: &'static str) -> impl Fn(rusqlite::Error) -> StoreError
     }
 }
 
-/// What the operating system refused, where SQLite tells; not why: it keeps that to itself.
+/// Returns the failed operation if SQLite reports it. SQLite does not report the reason.
 fn refused(error: &rusqlite::Error) -> Option<&'static str> {
     use rusqlite::ffi;
     let rusqlite::Error::SqliteFailure(failure, _) = error else { return None };
@@ -52,7 +52,7 @@ fn kind(error: &rusqlite::Error) -> StoreErrorKind {
             ErrorCode::TooBig => StoreErrorKind::TooLarge,
             _ => StoreErrorKind::Engine,
         },
-        // Tables are strict: a value of another type was not written by us.
+        // Tables are strict, so a value of another type was not written by this store.
         rusqlite::Error::InvalidColumnType(..)
         | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
@@ -61,8 +61,8 @@ fn kind(error: &rusqlite::Error) -> StoreErrorKind {
     }
 }
 
-/// Returns whether the operating system failed to read, write or flush: what was written since
-/// the last flush may or may not be there.
+/// Returns whether the operating system failed to read, write or flush. If so, data written since
+/// the last flush may be lost.
 pub(crate) fn is_io(error: &StoreError) -> bool {
     let source = error.source.as_deref().and_then(|source| source.downcast_ref());
     matches!(
@@ -71,8 +71,8 @@ pub(crate) fn is_io(error: &StoreError) -> bool {
     )
 }
 
-/// Adds to the error of a full disk how much space is needed. Deleting needs space too: it writes to
-/// the log, which shrinks only once its pages fit into the file.
+/// Adds the required space to a disk-full error. Deleting needs space too, because it writes to the
+/// log, which shrinks only once its pages fit into the file.
 pub(crate) fn with_space_needed(mut error: StoreError, path: &Path) -> StoreError {
     const TO_CONTINUE: u64 = 1 << 20;
     if error.kind == StoreErrorKind::Full {
@@ -87,7 +87,7 @@ pub(crate) fn with_space_needed(mut error: StoreError, path: &Path) -> StoreErro
     error
 }
 
-/// Makes an error of our own.
+/// Creates an error of the store.
 pub(crate) fn new(
     kind: StoreErrorKind,
     op: &'static str,
@@ -96,17 +96,17 @@ pub(crate) fn new(
     StoreError::new(kind, BACKEND, op, message)
 }
 
-/// Makes the error of something stored, but no object, whose bytes are wrong.
+/// Returns the error for damaged data that is not an object.
 pub(crate) fn damaged(op: &'static str, what: impl Into<String>) -> StoreError {
     new(StoreErrorKind::Corrupt { object: None }, op, what)
 }
 
-/// Makes the error of an object whose stored bytes are wrong.
+/// Returns the error for an object with damaged bytes.
 pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
     StoreError::corrupt(BACKEND, op, object)
 }
 
-/// Says the same once more: every batch of a group gets an answer of its own.
+/// Copies an error, because every batch of a group gets its own.
 pub(crate) fn again(error: &StoreError) -> StoreError {
     StoreError::new(error.kind.clone(), error.backend, error.op, error.message.clone())
 }

@@ -1,4 +1,4 @@
-//! A file that may not grow any further: what SQLite says of a full disk.
+//! Tests a full disk, simulated by a file that must not grow.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, &SqliteOptions::new().create(true)).expect("it opens")
 }
 
-/// Appends one message; says what it would be, and the answer.
+/// Appends one message. Returns its commit id and the answer.
 fn append(
     store: &SqliteStore,
     parent: Option<CommitId>,
@@ -51,10 +51,10 @@ fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
             assert!(acknowledged.len() < 1000, "40 pages are full at some time");
         };
         assert_eq!(error.kind, StoreErrorKind::Full, "{error}");
-        // What was acknowledged is there, and nothing of what was refused.
+        // All acknowledged writes are there, and no rejected ones.
         assert_eq!(head(&store), acknowledged.last().copied());
         assert_eq!(store.check(&repo, false).expect("it checks itself"), []);
-        // With room again the same handle continues.
+        // With space again, the same handle continues.
         let _: u32 = store.ask("PRAGMA max_page_count = 1000000");
         let (id, answer) = append(&store, acknowledged.last().copied(), "there is room");
         assert_eq!(answer.expect("there is room"), Applied::Done);

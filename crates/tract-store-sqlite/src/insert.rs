@@ -1,4 +1,4 @@
-//! Putting what passed its checks into the tables.
+//! Writes checked batches to the tables.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -20,27 +20,28 @@ use crate::sweep;
 use crate::tools;
 use crate::write::{Checked, OP, Tx};
 
-/// Bytes above this are written in place: bound to a statement, SQLite copies them twice.
+/// Larger blobs are written in place, because SQLite copies bound values twice.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// What becomes known when a transaction is durable.
+/// Facts that become true, and may be cached, once a transaction is durable.
 #[derive(Debug, Default)]
 pub(crate) struct CommittedState {
     pub(crate) repos: HashMap<String, i64>,
     pub(crate) places: IdMap<(i64, ObjectId), i64>,
-    /// Refs as the batches of this group have moved them so far; the transaction keeps other
-    /// writers out.
+    /// Refs as moved by the earlier batches of this group. The write lock keeps other writers out,
+    /// so they cannot become stale within the transaction.
     pub(crate) refs: HashMap<i64, HashMap<RefName, Option<RefTarget>>>,
     pub(crate) texts: IdMap<TextName, i64>,
-    /// The next segment for commits, once it was asked for.
+    /// The next segment for commits, once it has been queried.
     next_segment: Option<i64>,
-    /// The next row of a repository's log, and of its blobs that are no commit's content.
+    /// The next row of a repository's log. `next_blob` is the next row for loose blobs, which are
+    /// not the content of a commit.
     pub(crate) next_entry: IdMap<i64, i64>,
     next_blob: IdMap<i64, i64>,
 }
 
 impl CommittedState {
-    /// Tells the handle.
+    /// Adds the facts to the handle's cache.
     pub(crate) fn remember(self, memory: &Mutex<Memory>) {
         let mut memory = lock(memory);
         self.repos.into_iter().for_each(|(name, repo)| memory.repos.insert(name, repo));
@@ -51,7 +52,8 @@ impl CommittedState {
 }
 
 impl Tx<'_> {
-    /// Writes a batch. An error leaves it half written: the transaction has to be rolled back.
+    /// Writes a batch. After an error it may be partly written, so the transaction must be rolled
+    /// back.
     pub(crate) fn write(
         &mut self,
         name: &RepoName,
@@ -85,7 +87,7 @@ impl Tx<'_> {
                 }
             }
         }
-        // What follows a new commit is new as well: no commit is stored without its parents.
+        // A child of a new commit is new too, because no commit is stored without its parents.
         let mut new: Option<CommitId> = None;
         for (at, (commit, record)) in batch.commits.iter().zip(&records).enumerate() {
             let follows_new = new.is_some_and(|new| commit.parents.contains(&new));
@@ -94,7 +96,7 @@ impl Tx<'_> {
                 new = Some(commit.id());
             }
         }
-        // In the order of the batch, so that equal batches make equal files.
+        // In batch order, so that equal batches produce equal files.
         for blob in &batch.blobs {
             if blobs.remove(&blob.id()).is_some() {
                 let row = self.next_blob(repo)?;
@@ -143,7 +145,7 @@ impl Tx<'_> {
         Ok(self.connection.last_insert_rowid())
     }
 
-    /// Writes other bytes into the rows of a kind and key; tells how many there are.
+    /// Replaces the data of the rows with a kind and key. Returns the number of rows.
     fn replace_small(&mut self, repo: i64, kind: i64, key: i64, data: &[u8]) -> StoreResult<usize> {
         let sum = small_sum(repo, kind, key, data);
         let sql = "UPDATE small SET data = ?4, sum = ?5 WHERE repo = ?1 AND kind = ?2 AND key = ?3";
@@ -188,8 +190,8 @@ impl Tx<'_> {
         Ok(next)
     }
 
-    /// Finds a commit by its bytes: a damaged one counts as none. Most are new, so what is
-    /// remembered would be asked in vain.
+    /// Finds a commit by its record. A damaged one is ignored. Skips the cache, because most
+    /// commits are new.
     pub(crate) fn stored_commit(
         &mut self,
         repo: i64,
@@ -204,8 +206,8 @@ impl Tx<'_> {
         Ok(stored)
     }
 
-    /// Stores a commit right after its parent where that place is free, else in a new segment,
-    /// and with it its content, where that is new. Tells whether the commit was not stored yet.
+    /// Stores a commit directly after its parent if that place is free, otherwise in a new segment,
+    /// together with its content if that is new. Returns whether the commit was new.
     fn commit(
         &mut self,
         repo: i64,
@@ -226,7 +228,7 @@ impl Tx<'_> {
             (None, None) => None,
         };
         let parent = commit.parent().and_then(|id| self.known_place(repo, ObjectId::Commit(id)));
-        // A sweep may leave a blob where the commit next to it is gone: that place is not free.
+        // A sweep may leave a blob at a place without a commit. That place is not free.
         let sql = if self.sweeps > 0 {
             "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
              SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM blobs WHERE id = ?1)"
@@ -234,8 +236,9 @@ impl Tx<'_> {
             "INSERT OR IGNORE INTO commits (id, repo, h, content, rec) \
              VALUES (?1, ?2, ?3, ?4, ?5)"
         };
-        // The primary key decides who follows a parent: this is the compare-and-swap on the tip
-        // of a segment. The last position stays free, so that a range never runs over.
+        // The primary key decides which child follows a parent: the insert is the compare-and-swap
+        // on the tip of a segment. The last position stays unused, so that `place + 1` never
+        // overflows into the next segment.
         let after = parent.map(|parent| parent + 1).filter(|at| *at as u32 != u32::MAX);
         let at = match after {
             Some(at) if self.execute(sql, &[&at, &repo, &h, &content, &record])? == 1 => at,
@@ -275,7 +278,7 @@ impl Tx<'_> {
         Ok(next)
     }
 
-    /// Returns the first segment for commits, from this one on, without blobs that a sweep left.
+    /// Returns the first segment from `next` on that contains no blobs left by a sweep.
     fn after_blobs(&mut self, mut next: i64) -> StoreResult<i64> {
         let sql = "SELECT 1 FROM blobs WHERE id >= ?1 AND id < ?2 LIMIT 1";
         while self.number(sql, &[&place(next, 0), &place(next + 1, 0)])?.is_some() {
@@ -284,7 +287,7 @@ impl Tx<'_> {
         Ok(next)
     }
 
-    /// Adds one to a count of a repository.
+    /// Increments a count of a repository.
     pub(crate) fn count(&mut self, repo: i64, kind: i64) -> StoreResult<i64> {
         let counted = sweep::count(self.reader(repo), kind)?;
         let data = (counted + 1).to_le_bytes();

@@ -1,4 +1,4 @@
-//! Asking at once whether what a batch brings is stored.
+//! Checks with one statement whether the objects of a batch are stored.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -10,10 +10,11 @@ use crate::error::engine;
 use crate::schema::prefix;
 use crate::write::{NewObjects, OP, Tx};
 
-/// How many prefixes one statement looks up. Fewer than a third of them are asked for one by one.
+/// Number of prefixes looked up by one statement. Fewer than a third of that are queried one by
+/// one.
 pub(crate) const WIDE: usize = 25;
 
-/// Looks for any of many contents.
+/// Finds any of several blobs.
 static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
     let mut sql = "SELECT 1 FROM (VALUES (?2)".to_owned();
     for n in 3..WIDE + 2 {
@@ -24,8 +25,8 @@ static ANY_BLOB: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Tx<'_> {
-    /// Looks for what the usual batch brings, a commit and a blob, by one statement. `record` is
-    /// the first commit's.
+    /// Looks up the objects of a typical batch, one commit and one blob, with one statement.
+    /// `record` is the record of the first commit.
     pub(crate) fn new_in(
         &mut self,
         repo: i64,
@@ -51,8 +52,8 @@ impl Tx<'_> {
         Ok(NewObjects { commit: commit.is_none(), blob: alike.is_none() })
     }
 
-    /// Whether it is sure that none of these, [`WIDE`] at most, is stored; else each has to be
-    /// looked for.
+    /// Returns true if none of these blobs, up to [`WIDE`], is stored. If it returns false, each
+    /// has to be looked up.
     pub(crate) fn surely_new(&mut self, repo: i64, blobs: &[Blob]) -> StoreResult<bool> {
         if blobs.len() * 3 < WIDE {
             return Ok(false);

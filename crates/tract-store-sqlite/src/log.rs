@@ -1,7 +1,7 @@
 //! Refs and the ref log.
 //!
-//! An entry of the log is a dozen small integers: texts and objects are referred to by the numbers
-//! of their rows, which never change.
+//! An entry of the log is a dozen small integers. Texts and objects are referenced by row numbers,
+//! which never change.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::error::damaged;
 use crate::read::{Columns, RepoReader};
 use crate::schema::{REPO, TEXT, log_base, log_sum, ref_sum, small_sum, text_key};
 
-/// What `before` and `after` of an entry are.
+/// The kinds of `before` and `after` in an entry.
 pub(crate) const NONE: i64 = 0;
 /// The place of a commit.
 pub(crate) const COMMIT: i64 = 1;
@@ -25,18 +25,18 @@ pub(crate) const BLOB: i64 = 2;
 /// The row of a text with the encoded target: another ref, or an object that is not stored.
 pub(crate) const TARGET: i64 = 3;
 
-/// An entry as it is stored.
+/// An entry in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raw {
     pub(crate) id: i64,
     pub(crate) name: i64,
-    /// What `before` is, times four, plus what `after` is.
+    /// The kind of `before` times four, plus the kind of `after`.
     pub(crate) kinds: i64,
-    /// Between commits the distance up to `after`, mostly 1, else as `kinds` says.
+    /// The distance to `after` if both are commits, usually 1; otherwise the value for its kind.
     pub(crate) before: i64,
     pub(crate) after: i64,
     pub(crate) batch: (i64, i64),
-    /// Absent when it is the batch's id.
+    /// `None` if it is the same as the batch id.
     pub(crate) operation: Option<[u8; 16]>,
     pub(crate) what: i64,
     pub(crate) who: i64,
@@ -66,7 +66,7 @@ impl Raw {
         log_sum(&numbers, self.operation.as_ref().map(<[u8; 16]>::as_slice))
     }
 
-    /// Reads a row of [`COLUMNS`]; `None` when it is damaged.
+    /// Reads a row of [`COLUMNS`]; `None` if it is damaged.
     pub(crate) fn read(row: &Columns<'_>) -> StoreResult<Option<Self>> {
         let Ok(operation) = row.maybe_bytes(7)?.map(<[u8; 16]>::try_from).transpose() else {
             return Ok(None);
@@ -89,7 +89,7 @@ impl Raw {
     }
 }
 
-/// Splits a batch's id into the two numbers that the log keeps.
+/// Splits a batch id into the two numbers stored in the log.
 pub(crate) fn batch_numbers(id: BatchId) -> (i64, i64) {
     let number = u128::from_be_bytes(*id.as_bytes());
     ((number >> 64) as u64 as i64, number as u64 as i64)
@@ -100,7 +100,7 @@ fn batch_id(numbers: (i64, i64)) -> BatchId {
     BatchId::from_bytes((u128::from(high as u64) << 64 | u128::from(low as u64)).to_be_bytes())
 }
 
-/// Gives entries their texts and objects back.
+/// Resolves the row numbers in log entries to texts and objects.
 struct LogReader<'c> {
     reader: RepoReader<'c>,
     texts: HashMap<i64, Option<Vec<u8>>>,
@@ -131,7 +131,7 @@ impl<'c> LogReader<'c> {
         Ok(self.bytes(id)?.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
-    /// Reads what a ref was or became; `None` when that is damaged.
+    /// Reads the old or new target of a ref; `None` if it is damaged.
     fn side(&mut self, kind: i64, value: i64) -> StoreResult<Option<Option<RefTarget>>> {
         if kind == NONE { Ok(Some(None)) } else { Ok(self.target(kind, value)?.map(Some)) }
     }
@@ -155,7 +155,7 @@ impl<'c> LogReader<'c> {
         Ok(target)
     }
 
-    /// Reads the entry of a row, and its number.
+    /// Reads the entry of a row, with its number.
     fn entry_of(&mut self, row: &Columns<'_>) -> StoreResult<(u64, Option<LogEntry>)> {
         let seq = (row.number(0)? - log_base(self.reader.repo)) as u64;
         let entry = match Raw::read(row)? {
@@ -165,7 +165,7 @@ impl<'c> LogReader<'c> {
         Ok((seq, entry))
     }
 
-    /// Reads one entry; `None` when something in it is damaged.
+    /// Reads one entry; `None` if any part of it is damaged.
     fn entry(&mut self, raw: &Raw) -> StoreResult<Option<LogEntry>> {
         let (before, after) = (raw.kinds >> 2, raw.kinds & 3);
         let from = match (before, after) {
@@ -208,7 +208,7 @@ impl<'c> LogReader<'c> {
 pub(crate) const COLUMNS: &str =
     "id, ref, kinds, before, after, b1, b2, operation, what, who, why, undoes, at, sum";
 
-/// What a listing of refs gives: those that are sound, and the names of those that are damaged.
+/// The intact refs, and the names of the damaged ones.
 pub(crate) type RefListing = (Vec<(RefName, RefTarget)>, Vec<String>);
 
 impl RepoReader<'_> {
@@ -255,7 +255,7 @@ impl RepoReader<'_> {
         Ok(entries)
     }
 
-    /// Reads all entries, oldest first, giving `None` for those that are damaged.
+    /// Visits all entries, oldest first, with `None` for damaged ones.
     pub(crate) fn replay(self, mut each: impl FnMut(u64, Option<LogEntry>)) -> StoreResult<()> {
         let (low, high) = (log_base(self.repo), log_base(self.repo + 1));
         let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id > ?1 AND id <= ?2 ORDER BY id");
@@ -280,7 +280,7 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Lists the refs whose names begin with `prefix`.
+    /// Returns the refs whose names start with `prefix`.
     pub(crate) fn list_refs(self, prefix: &str) -> StoreResult<RefListing> {
         let sql = "SELECT name, target, sum FROM refs WHERE repo = ?1 AND name >= ?2 ORDER BY name";
         let (mut sound, mut bad) = (Vec::new(), Vec::new());

@@ -1,9 +1,11 @@
-//! What a handle remembers: facts that no other process can make untrue.
+//! The cache of a handle, which contains only facts that other processes cannot make false.
 //!
-//! A place never changes until a sweep, after which all places are forgotten; an object never
-//! changes, a repository and a text keep their numbers.
-//! Nothing enters here before the transaction that made it true is durable. Refs and tips, which
-//! others move, are never remembered.
+//! Places are fixed until a sweep, after which all cached places are dropped. Objects never change,
+//! and repositories and texts keep their numbers.
+//!
+//! A fact is added only after the transaction that made it true is durable: row numbers of a
+//! transaction that is rolled back are given to other objects. Refs and segment tips are never
+//! cached, because other processes move them.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -12,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::ObjectId;
 
-/// Hashes keys that are hashes already, or small numbers.
+/// A hasher for keys that are hashes already, or small numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -37,24 +39,24 @@ impl Hasher for IdHasher {
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a panic can leave behind is an open transaction, and those end with their guards.
+    // A panic can only leave an open transaction, which its guard rolls back.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A map by ids.
+/// A map keyed by id.
 pub(crate) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// The number of a repository and a text.
+/// A repository number and a text, as the key of a cached text.
 pub(crate) type TextName = Box<[u8]>;
 
-/// Writes what a text is remembered by, so that looking one up takes no memory of its own.
+/// Writes the cache key of a text to a buffer, so that a lookup allocates nothing.
 pub(crate) fn name_text(name: &mut Vec<u8>, repo: i64, text: &[u8]) {
     name.clear();
     name.extend_from_slice(&repo.to_le_bytes());
     name.extend_from_slice(text);
 }
 
-/// A map that forgets what has not been put in for a while.
+/// A map that drops entries that were not inserted recently.
 #[derive(Debug)]
 pub(crate) struct AgingMap<K, V> {
     young: IdMap<K, V>,
@@ -82,30 +84,30 @@ impl<K: Eq + Hash, V> AgingMap<K, V> {
     }
 }
 
-/// How many repositories are remembered, of those used lately: one file may hold any number.
+/// Number of cached repositories. One file may contain any number of them.
 const REPOS: usize = 4 << 10;
 
-/// How many places are remembered.
+/// Number of cached places.
 const PLACES: usize = 16 << 10;
 
-/// Where a repository's objects lie.
+/// The cached numbers of repositories, objects and texts.
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Numbers of repositories, by name.
     pub(crate) repos: AgingMap<String, i64>,
-    /// The row that the next entry of a repository's log takes, unless others wrote meanwhile:
-    /// a guess, which the primary key settles.
+    /// The likely row of the next log entry of a repository. It is wrong if another process has
+    /// written since; the primary key detects that.
     pub(crate) next_entry: AgingMap<i64, i64>,
-    /// Row numbers of objects, as of the sweep with the number `sweeps`.
+    /// Row numbers of objects, valid as of sweep number `sweeps`.
     pub(crate) places: AgingMap<(i64, ObjectId), i64>,
-    /// How many sweeps the store had seen when `places` was last compared with it.
+    /// Number of sweeps in the store when `places` was last compared with it.
     pub(crate) sweeps: i64,
-    /// Row numbers of texts, by what [`name_text`] writes.
+    /// Row numbers of texts, with keys from [`name_text`].
     pub(crate) texts: AgingMap<TextName, i64>,
 }
 
 impl Memory {
-    /// Forgets all places, unless no object was swept since they were remembered.
+    /// Drops all cached places if objects were swept since they were added.
     pub(crate) fn forget_swept(&mut self, sweeps: i64) {
         if self.sweeps != sweeps {
             self.places = AgingMap::new(PLACES);

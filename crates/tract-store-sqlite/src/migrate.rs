@@ -1,4 +1,4 @@
-//! Opening a file: what it must be, and how it is made.
+//! Opens, validates and creates the database file.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,19 +14,20 @@ use crate::error::{damaged, engine, new};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use crate::{steps, uri};
 
-/// Who reads comes to most pages once, and commits of others empty its cache: a small one keeps
-/// what a walk reads near the processor, which saves it a tenth of its time.
+/// Page cache of a reading connection. Readers visit most pages once, and other connections'
+/// commits empty the cache. A small one keeps the pages of a walk in the processor's cache, which
+/// saves a tenth of the time.
 pub(crate) const READER_KIB: i64 = 512;
-/// Who checks all there is comes to some pages again.
+/// Page cache during a check, which visits some pages repeatedly.
 pub(crate) const CHECKER_KIB: i64 = 8_000;
-/// Who writes comes to pages again: those of the indexes by hash, of which a
-/// large write changes all. Where they do not fit, they are written to the log several times.
+/// Page cache of the writing connection. A large write changes all pages of the hash indexes, and
+/// pages that do not fit into the cache are written to the log several times.
 pub(crate) const WRITER_KIB: i64 = 32_000;
 
-/// The oldest SQLite without a known way to damage a database in WAL mode.
+/// The oldest SQLite version without a known bug that corrupts databases in WAL mode.
 const OLDEST_SQLITE: i32 = 3_051_003;
 
-/// Looks at the file before SQLite does, so that nothing foreign is touched.
+/// Inspects the file before SQLite opens it, so that files of other programs are not changed.
 pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<()> {
     let refused = |kind, message: String| Err(new(kind, "open", message));
     let unavailable = |error: std::io::Error, what: String| {
@@ -61,7 +62,7 @@ pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<
     }
     match head.as_slice() {
         b"SQLite format 3\0" => Ok(()),
-        // A process may have died right after it made the file.
+        // Another process may have died right after it created the file.
         [] if options.create && !options.read_only => Ok(()),
         [] => refused(StoreErrorKind::NoStore, format!("{shown} is empty")),
         _ => refused(
@@ -71,17 +72,17 @@ pub(crate) fn inspect_file(path: &Path, options: &SqliteOptions) -> StoreResult<
     }
 }
 
-/// How a file is opened.
+/// The access mode of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Write,
     Read,
-    /// As it is, without locks and side files: no process can write it.
+    /// Reads without locks and side files, because no process can write the file.
     Immutable,
 }
 
-/// Opens a store's first connection and says how the file could be opened: SQLite reads where it
-/// may not write.
+/// Opens a store's first connection. Returns the actual access: SQLite opens a file for reading if
+/// it may not write it.
 pub(crate) fn opened(
     path: &Path,
     access: Access,
@@ -99,12 +100,12 @@ pub(crate) fn opened(
     Ok((connection, access))
 }
 
-/// Whether an error may say that the file, or a file next to it, cannot be written.
+/// Returns whether an error may mean that the file, or a file next to it, is not writable.
 pub(crate) fn is_unwritable(error: &StoreError) -> bool {
     matches!(error.kind, StoreErrorKind::ReadOnly | StoreErrorKind::Unavailable)
 }
 
-/// Opens a connection and sets what every connection needs.
+/// Opens a connection with the settings that all connections need.
 pub(crate) fn connect(
     path: &Path,
     access: Access,
@@ -115,7 +116,7 @@ pub(crate) fn connect(
             Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             Access::Read | Access::Immutable => OpenFlags::SQLITE_OPEN_READ_ONLY,
         };
-        // The path is resolved: a link in it came since, and leads to another file.
+        // The path is already resolved, so a link in it is new and points to a different file.
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let connection = match access {
             Access::Immutable => uri::open_immutable(path, flags)?,
@@ -123,8 +124,8 @@ pub(crate) fn connect(
         };
         connection.busy_timeout(options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // Otherwise a statement is prepared again for each bound value that its plan could depend
-        // on.
+        // Without QPSG, SQLite prepares a statement again whenever a bound value could change its
+        // plan.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
@@ -136,7 +137,7 @@ pub(crate) fn connect(
     open().map_err(engine("open")).map_err(|error| at(path, error))
 }
 
-/// Names the file in an error that says that it cannot be opened or written.
+/// Adds the path to errors about opening or writing the file.
 fn at(path: &Path, mut error: StoreError) -> StoreError {
     if is_unwritable(&error) {
         error.message = format!("{}: {}", path.display(), error.message);
@@ -144,14 +145,14 @@ fn at(path: &Path, mut error: StoreError) -> StoreError {
     error
 }
 
-/// Sets what the one connection that writes needs.
+/// Applies the settings of the writing connection.
 pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -> StoreResult<()> {
-    // FULL flushes the log before a commit is answered. What `wal` says of a damaged log rests on
-    // that as well: no transaction is written before the one ahead of it is flushed.
+    // FULL flushes the log before a commit returns. The gap detection in `wal` relies on it too: no
+    // transaction may be written before the previous one is flushed.
     let synchronous = if options.unsafe_lose_on_power_loss { "NORMAL" } else { "FULL" };
-    // Deleted rows are overwritten in pages that are written anyway; freed pages are cut off or used
-    // again when garbage is collected.
-    // A checkpoint every 16 MiB of log: with the default of 4 they are a third of a batched write.
+    // FAST overwrites deleted rows only in pages that are written anyway; garbage collection
+    // truncates or reuses freed pages. A checkpoint runs every 16 MiB of log. With the default of 4
+    // MiB, checkpoints take a third of the time of a batched write.
     connection
         .execute_batch(&format!(
             "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 4000; \
@@ -161,12 +162,12 @@ pub(crate) fn prepare_writer(connection: &Connection, options: &SqliteOptions) -
         .map_err(engine("open"))
 }
 
-/// Sets how many KiB of pages a connection keeps.
+/// Sets the page cache of a connection, in KiB.
 pub(crate) fn cache(connection: &Connection, kib: i64) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -kib)
 }
 
-/// What a database says of itself.
+/// The result of inspecting a database.
 enum StoreKind {
     Empty,
     Ours,
@@ -216,7 +217,7 @@ fn inspect(connection: &Connection, path: &Path) -> StoreResult<StoreKind> {
     }
 }
 
-/// Inspects all of it as of one moment: another process may be making it just now.
+/// Inspects the database in one transaction, because another process may be creating it.
 fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<StoreKind> {
     let moment = connection.transaction().map_err(engine("open"))?;
     let found = inspect(&moment, path)?;
@@ -224,7 +225,7 @@ fn inspect_at_once(connection: &mut Connection, path: &Path) -> StoreResult<Stor
     Ok(found)
 }
 
-/// Checks that the database is a store of a known format; makes it one when it is empty.
+/// Checks that the database is a store of a known format. Creates the tables if it is empty.
 pub(crate) fn prepare(
     connection: &mut Connection,
     path: &Path,
@@ -256,13 +257,14 @@ pub(crate) fn prepare(
         }
         StoreKind::Empty => {}
     }
-    // So that the file shrinks in steps when garbage is collected; only an empty file takes it.
+    // Lets the file shrink in steps after garbage collection. The setting only takes effect on an
+    // empty file.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(engine("open"))?;
     enter_wal(connection, options.busy_timeout)?;
     let begun = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(engine("open"))?;
-    // Another process may have been faster.
+    // Another process may have created the tables first.
     if let StoreKind::Ours = inspect(&begun, path)? {
         return Ok(());
     }
@@ -275,15 +277,15 @@ pub(crate) fn prepare(
         ))
         .and_then(|()| begun.commit())
         .map_err(engine("open"))?;
-    // So that the file's name lasts like its content; where folders cannot be flushed, the
-    // operating system does it by itself.
+    // Makes the file's name as durable as its content. Systems that cannot flush a folder do not
+    // need it.
     if let Some(folder) = path.parent().and_then(|folder| File::open(folder).ok()) {
         let _ = folder.sync_all();
     }
     Ok(())
 }
 
-/// Switches to the write-ahead log. SQLite does not wait for others here, so we do.
+/// Switches to the write-ahead log. SQLite does not apply the busy timeout here, so retry.
 fn enter_wal(connection: &Connection, patience: Duration) -> StoreResult<()> {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! Moving refs, and telling the log.
+//! Moves refs and logs the moves.
 
 use tract_core::{BatchId, LogNote, ObjectId, RefEdit, RefTarget, StoreErrorKind, StoreResult};
 
@@ -9,7 +9,7 @@ use crate::schema::{TEXT, log_base, ref_sum, text_key};
 use crate::write::{OP, RefMove, Tx};
 
 impl Tx<'_> {
-    /// Finds the row of a text, or writes it.
+    /// Returns the row of a text; inserts it if it is new.
     pub(crate) fn text(&mut self, repo: i64, text: &[u8]) -> StoreResult<i64> {
         memory::name_text(&mut self.text_name, repo, text);
         let remembered = || lock(self.memory).texts.get(self.text_name.as_slice()).copied();
@@ -32,7 +32,7 @@ impl Tx<'_> {
                 ObjectId::Commit(_) => log::COMMIT,
                 _ => log::BLOB,
             };
-            // What is not stored, or damaged, is written out.
+            // Missing or damaged objects are logged by id instead of by row.
             match self.place(repo, object) {
                 Ok(Some(row)) => return Ok((kind, row)),
                 Ok(None) => {}
@@ -43,7 +43,7 @@ impl Tx<'_> {
         Ok((log::TARGET, self.text(repo, &target.encode())?))
     }
 
-    /// Moves a ref if it is where it is expected to be, and tells whether it was.
+    /// Moves a ref if it has its expected target. Returns whether it did.
     pub(crate) fn swap_ref(
         &mut self,
         repo: i64,
@@ -133,7 +133,7 @@ impl Tx<'_> {
             )?;
             match (written, sure) {
                 (1, _) => break,
-                // Others wrote since this handle did.
+                // The cached row was stale, because another process has written since.
                 (_, false) => (id, sure) = (self.last_entry(repo)? + 1, true),
                 (_, true) => {
                     return Err(damaged(OP, format!("entry {id} of the ref log is taken")));
@@ -151,7 +151,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Returns the row for the next entry, and whether that is known for sure.
+    /// Returns the row for the next entry, and whether it is certain.
     fn next_entry(&mut self, repo: i64) -> StoreResult<(i64, bool)> {
         if let Some(next) = self.fresh.next_entry.get(&repo) {
             return Ok((*next, true));

@@ -1,8 +1,8 @@
-//! The files that this process has open through SQLite.
+//! A registry of the files that this process has open through SQLite.
 //!
-//! A process loses all its POSIX locks on a file when it closes any handle on it. A second store on
-//! the same file therefore must not open the file itself to look at it: the first store's locks
-//! would be gone, and another process could delete the log that it writes.
+//! A process loses all its POSIX locks on a file when it closes any handle to it. So a second store
+//! on the same file must not open the file itself for inspection: the first store would lose its
+//! locks, and another process could delete the log that the first one writes to.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,14 @@ use crate::memory::lock;
 
 static OPEN: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
 
-/// A store that has a file open; dropped after its connections.
+/// An entry for a store that has a file open. It must be dropped after the store's connections.
 #[derive(Debug)]
 pub(crate) struct Registration(PathBuf);
 
 impl Registration {
-    /// Registers a store on a resolved path. `inspect` may open and close the file: it runs only if
-    /// no other store of this process has it open, and none is opened while it runs.
+    /// Registers a store on a resolved path. `inspect` may open and close the file: it only runs if
+    /// no other store of this process has it open, and it holds the registry's lock so that none
+    /// can open it meantime.
     pub(crate) fn new(path: &Path, inspect: impl FnOnce() -> StoreResult<()>) -> StoreResult<Self> {
         let mut open = lock(&OPEN);
         if !open.contains_key(path) {

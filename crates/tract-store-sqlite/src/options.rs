@@ -1,10 +1,10 @@
-//! How a store is opened.
+//! Options for opening a store.
 
 use std::time::Duration;
 
 use tract_core::store::WriteMode;
 
-/// How a store is opened.
+/// Options for opening a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +27,8 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// Opens an existing file for reading and writing, durably, with five seconds of patience.
+    /// Opens an existing file for reading and writing, durably, with a busy timeout of five
+    /// seconds.
     pub const fn new() -> Self {
         Self {
             create: false,
@@ -38,38 +39,38 @@ impl SqliteOptions {
         }
     }
 
-    /// Makes the file, and its folder, when there is none; off by default.
+    /// Creates the file and its folder if they do not exist; off by default.
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Refuses all writes; off by default. The folder must still be writable while others use
-    /// the store, for the index of the write-ahead log.
+    /// Rejects all writes; off by default. The folder must still be writable while other processes
+    /// use the store, for the index of the write-ahead log.
     #[must_use]
     pub const fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self
     }
 
-    /// How long to wait for another process's write before giving up with `Busy`.
+    /// Sets how long to wait for another process's write before failing with `Busy`.
     #[must_use]
     pub const fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// How writes reach the store.
+    /// Sets where writes run.
     #[must_use]
     pub const fn write_mode(mut self, mode: WriteMode) -> Self {
         self.write_mode = mode;
         self
     }
 
-    /// Acknowledges writes before they are flushed (`synchronous=NORMAL`): a loss of power may
-    /// take the last acknowledged writes with it. The store stays sound, and the end of the
-    /// process loses nothing. Off by default.
+    /// Acknowledges writes before they are flushed (`synchronous=NORMAL`). A power loss may then
+    /// lose the last acknowledged writes. The store stays intact, and a crash of the process loses
+    /// nothing. Off by default.
     #[must_use]
     pub const fn unsafe_lose_on_power_loss(mut self, lose: bool) -> Self {
         self.unsafe_lose_on_power_loss = lose;

@@ -1,5 +1,5 @@
-//! Reading objects: by place where one is known, by the first eight bytes of the id otherwise,
-//! and never without hashing what was read.
+//! Reads objects, by place if it is known, else by the first eight bytes of the id. Everything read
+//! is hashed and compared with the id.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(crate) fn statement<'c>(
     connection.prepare_cached(sql).map_err(engine(op))
 }
 
-/// A row, read for an operation.
+/// A row with the name of the operation that reads it.
 pub(crate) struct Columns<'r> {
     pub(crate) row: &'r Row<'r>,
     pub(crate) op: &'static str,
@@ -39,7 +39,7 @@ impl<'r> Columns<'r> {
         self.get(index)
     }
 
-    /// Returns the bytes of a text or blob; of anything else none.
+    /// Returns the bytes of a text or blob; empty for other types.
     pub(crate) fn bytes(&self, index: usize) -> StoreResult<&'r [u8]> {
         Ok(self.maybe_bytes(index)?.unwrap_or_default())
     }
@@ -51,12 +51,12 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// Reads from one repository, for an operation.
+/// A reader of one repository, with the name of the operation.
 #[derive(Clone, Copy)]
 pub(crate) struct RepoReader<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) op: &'static str,
-    /// Its number; 0 is the store itself.
+    /// The repository's number; 0 is the store itself.
     pub(crate) repo: i64,
 }
 
@@ -65,7 +65,7 @@ impl<'c> RepoReader<'c> {
         Self { connection, op, repo }
     }
 
-    /// Looks at the rows of a statement until one gives an answer.
+    /// Visits the rows of a statement until `look` returns a value.
     pub(crate) fn find_row<T>(
         self,
         sql: &str,
@@ -82,7 +82,7 @@ impl<'c> RepoReader<'c> {
         Ok(None)
     }
 
-    /// Takes the rows of a statement, one after another.
+    /// Visits all rows of a statement.
     pub(crate) fn each_row(
         self,
         sql: &str,
@@ -94,7 +94,7 @@ impl<'c> RepoReader<'c> {
     }
 }
 
-/// A transaction that reads: all its statements see the same state.
+/// A read transaction: all its statements see the same state.
 pub(crate) struct Snapshot<'c>(&'c Connection);
 
 impl<'c> Snapshot<'c> {
@@ -106,18 +106,19 @@ impl<'c> Snapshot<'c> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        // It wrote nothing, so there is nothing to fail but what the next BEGIN will tell.
+        // Nothing was written, so nothing is lost if this fails; the next BEGIN reports it.
         if let Ok(mut end) = self.0.prepare_cached("COMMIT") {
             let _ = end.execute([]);
         }
     }
 }
 
-/// Lends another thread a connection to read from, in a snapshot of its own, or none where none is
-/// free. What it shows may differ from what the caller sees by what was written or swept meanwhile.
+/// Calls a function with a free reading connection, in its own snapshot, or not at all if none is
+/// free. The snapshot may be older or newer than the caller's, so other writes and sweeps can make
+/// it differ.
 pub(crate) type ReaderPool<'a> = dyn Fn(&mut dyn FnMut(&Connection)) + Sync + 'a;
 
-/// Reads the column `content`: 0 says that the content lies at the commit's own place.
+/// Decodes the column `content`, where 0 means the commit's own place.
 pub(crate) fn content_place(place: i64, content: Option<i64>) -> Option<i64> {
     content.map(|content| if content == 0 { place } else { content })
 }
@@ -126,20 +127,20 @@ pub(crate) fn hint(place: i64, content: Option<i64>) -> Option<LocationHint> {
     content_place(place, content).map(|place| LocationHint(place as u64))
 }
 
-/// How many blobs must lie side by side for a range of rows to be cheaper than so many look-ups.
+/// Minimum number of adjacent blobs for one range query to be cheaper than point reads.
 const MANY: usize = 8;
-/// How many rows that were not asked for may lie between two that were.
+/// Maximum number of unrequested rows between two requested ones in a range query.
 const GAP: i64 = 4;
 
-/// A sound row of `small`.
+/// An intact row of `small`.
 pub(crate) struct SmallRow {
     pub(crate) id: i64,
     pub(crate) data: Vec<u8>,
 }
 
 impl RepoReader<'_> {
-    /// Finds an object in the rows with the first eight bytes of its id; `read` gives what a row
-    /// holds, with its id, and nothing of a damaged one.
+    /// Finds an object among the rows with the first eight bytes of its id. `read` returns the
+    /// object of a row with its id, or `None` if the row is damaged.
     fn find<T>(
         self,
         sql: &str,
@@ -177,8 +178,8 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Reads blobs that lie side by side, as those of one branch do, in ranges of rows. What is not
-    /// found so is left for [`blob`](Self::blob).
+    /// Reads adjacent blobs, such as those of one branch, with range queries. Blobs that are not
+    /// found this way are left for [`blob`](Self::blob).
     pub(crate) fn neighbors(
         self,
         others: &ReaderPool<'_>,
@@ -213,13 +214,13 @@ impl RepoReader<'_> {
         Ok(())
     }
 
-    /// Reads the blobs of some places, and gives those that are what their keys say.
+    /// Reads the blobs at several places. Returns those that match their keys.
     fn read_run(self, keys: &[BlobKey], run: &[(i64, usize)]) -> StoreResult<Vec<(usize, Blob)>> {
         let mut found = Vec::with_capacity(run.len());
         let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else {
             return Ok(found);
         };
-        // The sign keeps it from going by the index of repositories.
+        // `+repo` keeps SQLite from using the index by repository.
         let sql =
             "SELECT id, data FROM blobs WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 ORDER BY id";
         let mut wanted = run.iter().peekable();
@@ -236,7 +237,7 @@ impl RepoReader<'_> {
         Ok(found)
     }
 
-    /// Reads one blob: at the hint, else by its id.
+    /// Reads one blob, at the hint or else by its id.
     pub(crate) fn blob(self, key: &BlobKey) -> StoreResult<Option<Blob>> {
         if let Some(place) = key.hint {
             let sql = "SELECT data FROM blobs WHERE id = ?1 AND repo = ?2";
@@ -251,8 +252,8 @@ impl RepoReader<'_> {
         Ok(self.find_blob(key.id)?.map(|(_, blob)| blob))
     }
 
-    /// Reads the rows of one kind and key, in the order in which they were written; the second value
-    /// says whether any row was left out because its checksum is wrong.
+    /// Reads the rows of one kind and key, in the order in which they were written. The flag is
+    /// true if a row was left out because its checksum is wrong.
     pub(crate) fn small(self, kind: i64, key: i64) -> StoreResult<(Vec<SmallRow>, bool)> {
         let sql = "SELECT id, data, sum FROM small \
                    WHERE repo = ?1 AND kind = ?2 AND key = ?3 ORDER BY id";
@@ -269,7 +270,7 @@ impl RepoReader<'_> {
         Ok((sound, damaged))
     }
 
-    /// Takes all rows of a kind, with their keys; the bytes of a damaged one are absent.
+    /// Visits all rows of a kind with their keys; the data of a damaged row is `None`.
     pub(crate) fn each_small(
         self,
         kind: i64,
@@ -292,7 +293,7 @@ impl RepoReader<'_> {
         }
     }
 
-    /// Finds where an object lies, by reading it.
+    /// Finds the place of an object by reading it.
     pub(crate) fn find_place(self, object: ObjectId) -> StoreResult<Option<i64>> {
         Ok(match object {
             ObjectId::Commit(id) => self.find_commit(id)?.map(|(place, _)| place),
@@ -302,7 +303,7 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Returns which object the bytes of a row are; `None` when they are damaged.
+    /// Returns the id of the object in a row; `None` if it is damaged.
     pub(crate) fn object_of(self, kind: ListKind, stored: &[u8]) -> StoreResult<Option<ObjectId>> {
         Ok(match kind {
             ListKind::Commits => {
@@ -314,7 +315,7 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Reads the id of the commit or blob at a place; `None` when no sound one lies there.
+    /// Returns the id of the commit or blob at a place; `None` if there is no intact one.
     pub(crate) fn id_at(self, kind: ListKind, place: i64) -> StoreResult<Option<[u8; 32]>> {
         let sql = match kind {
             ListKind::Commits => "SELECT h, rec FROM commits WHERE id = ?1 AND repo = ?2",
@@ -327,13 +328,13 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Finds the objects whose id begins with these digits.
+    /// Finds the objects whose id starts with these digits.
     pub(crate) fn resolve_prefix(
         self,
         digits: &IdPrefix,
         limit: usize,
     ) -> StoreResult<Vec<ObjectId>> {
-        // A prefix has four digits at least, so the range lies on one side of the sign.
+        // A prefix has at least four digits, so the range does not cross the sign boundary.
         let (low, high) = digits.range();
         let (low, high) = (low as i64, high as i64);
         let small = |kind: i64| {
@@ -359,12 +360,12 @@ impl RepoReader<'_> {
                     Some(kind) => self.object_of(kind, stored)?,
                     None => tools::decode(stored).map(|row| ObjectId::Tool(row.id)),
                 };
-                // A damaged row is no answer to a question about ids; reading it by id tells.
+                // Damaged rows are skipped here; reading the object by its id reports the damage.
                 here.extend(object.filter(|object| {
                     let id = object.as_bytes();
                     prefix(id) == h && digits.matches(id) && !here.contains(object)
                 }));
-                // Rows come in the order of their first eight bytes.
+                // Rows are ordered by their first eight bytes.
                 Ok((here.len() > limit).then_some(()))
             })?;
             found.append(&mut here);

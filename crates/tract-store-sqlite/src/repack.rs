@@ -1,4 +1,4 @@
-//! Writing blobs again, smaller, in steps that keep writers waiting for a moment each.
+//! Rewrites blobs in a smaller form, in short steps that block writers only briefly.
 
 use std::sync::Mutex;
 
@@ -16,11 +16,11 @@ use crate::sweep;
 use crate::write::{Tx, WriteTransaction};
 
 const OP: &str = "repack";
-/// A step reads blobs until they have so many bytes, or are so many.
+/// Maximum number of bytes of blobs read by one step. `STEP_BLOBS` is the limit on their number.
 const STEP_BYTES: usize = 1 << 20;
 const STEP_BLOBS: usize = 1024;
 
-/// Writes the next blobs again.
+/// Rewrites the next blobs.
 pub(crate) fn blobs(
     connection: &Connection,
     repo: i64,
@@ -42,8 +42,8 @@ pub(crate) fn blobs(
     Ok(page)
 }
 
-/// Deletes the dictionaries before the one that this repack trained: since then all blobs were written again,
-/// with it or one after it.
+/// Deletes the dictionaries older than the one that this repack trained. Since then all blobs were
+/// rewritten with it or with a newer one.
 pub(crate) fn finish(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -61,7 +61,7 @@ pub(crate) fn finish(
     writing.commit(OP)
 }
 
-/// Writes the file again; a note says what keeps it from that.
+/// Rewrites the file. Returns a note if others prevent it.
 pub(crate) fn shrink(connection: &Connection) -> StoreResult<Option<String>> {
     match erase::rewrite(connection, OP) {
         Ok(()) => Ok(None),
@@ -70,14 +70,14 @@ pub(crate) fn shrink(connection: &Connection) -> StoreResult<Option<String>> {
     }
 }
 
-/// A dictionary, and how many sweeps and erasures the store had seen when it was trained.
+/// A dictionary, and the number of sweeps and erasures in the store when it was trained.
 pub(crate) struct TrainedDictionary {
     sweeps: i64,
     dictionary: Dictionary,
 }
 
-/// Stores the dictionary that was trained, and returns the step after it: to train again, when something
-/// was erased meanwhile, for the dictionary may hold that.
+/// Stores a trained dictionary and returns the next step. If something was erased since the
+/// training, the dictionary may contain it, so the next step trains again.
 pub(crate) fn trained(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -99,7 +99,8 @@ pub(crate) fn trained(
     Ok(RepackStep::Blobs { after: 0, trained, unreadable: false })
 }
 
-/// Trains a dictionary on some blobs, chosen by their hashes, so that no kind of blob is preferred.
+/// Trains a dictionary on a sample of blobs, chosen by their hashes so that the sample is
+/// representative.
 pub(crate) fn train(reader: RepoReader<'_>) -> StoreResult<Option<TrainedDictionary>> {
     let (repo, sweeps) = (reader.repo, sweep::sweeps(reader)?);
     if !tract_compression::IS_AVAILABLE {
@@ -115,7 +116,7 @@ pub(crate) fn train(reader: RepoReader<'_>) -> StoreResult<Option<TrainedDiction
     let (mut samples, mut taken) = (Vec::new(), 0);
     reader.find_row(sql, params![repo, limit, stride as i64], |row| {
         let sample = reader.plain(row.bytes(0)?)?;
-        // What is compressed already holds more than its row says.
+        // A compressed blob may be longer than its stored value, so check the length again.
         let Some(sample) = sample.filter(|sample| sample.len() <= MAX_SAMPLE_BYTES) else {
             return Ok(None);
         };
@@ -130,8 +131,8 @@ pub(crate) fn train(reader: RepoReader<'_>) -> StoreResult<Option<TrainedDiction
     Ok(dictionary.map(|dictionary| TrainedDictionary { sweeps, dictionary }))
 }
 
-/// Writes the blobs of some rows again, with a dictionary or without one. Returns with it the last row
-/// that was looked at, unless it was the last of all.
+/// Rewrites the blobs after a row, with a dictionary or without one. Returns the page and the last
+/// row visited, or `None` if there are no more blobs.
 pub(crate) fn write_again(
     connection: &Connection,
     repo: i64,
@@ -141,7 +142,7 @@ pub(crate) fn write_again(
 ) -> StoreResult<(RepackPage, Option<i64>)> {
     let (mut page, mut last, mut read) = (RepackPage::default(), after, 0);
     let mut changed = Vec::new();
-    // The sign keeps it from going by the index of repositories.
+    // `+repo` keeps SQLite from using the index by repository.
     let sql = "SELECT id, data FROM blobs WHERE +repo = ?1 AND id > ?2 ORDER BY id";
     let reader = RepoReader::new(connection, OP, repo);
     let cut = reader.find_row(sql, params![repo, after], |row| {
@@ -176,8 +177,8 @@ pub(crate) fn write_again(
     Ok((page, cut.map(|()| last)))
 }
 
-/// Removes the dictionaries that were trained on what is erased now: blobs that need them are written
-/// again without them first.
+/// Removes the stale dictionaries, which may contain text of erased blobs. Blobs that need one are
+/// first rewritten without it.
 pub(crate) fn remove_stale(
     connection: &Connection,
     memory: &Mutex<Memory>,

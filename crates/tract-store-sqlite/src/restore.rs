@@ -1,4 +1,4 @@
-//! Sound copies in the place of what is damaged or missing.
+//! Restores damaged or missing objects from copies.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::schema::{
 use crate::sweep::{self, LogRows};
 use crate::write::{OP, Tx, WriteTransaction};
 
-/// Stores copies of what does not read whole; returns what was written.
+/// Stores copies of unreadable objects. Returns the ids of the objects written.
 pub(crate) fn restore(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -38,7 +38,7 @@ pub(crate) fn restore(
     let erased = erase::erased(tx.reader(repo));
     let mut places = LostPlaces::new(tx.reader(repo));
     let mut restored = Vec::new();
-    // Blobs first: commits say where their contents lie.
+    // Blobs first, because commits record the rows of their contents.
     for blob in &copies.blobs {
         if tx.restore_blob(repo, blob, &erased, &mut places)? {
             restored.push(ObjectId::Blob(blob.id()));
@@ -67,12 +67,13 @@ pub(crate) fn restore(
 
 const BLOB_AT: &str = "SELECT id FROM blobs WHERE id = ?1";
 
-/// Where objects lay whose rows are gone, as far as other rows tell. Each is read when it is asked for.
+/// The former places of objects whose rows are lost, as far as other rows reveal them. Computed on
+/// first use.
 struct LostPlaces<'c> {
     reader: RepoReader<'c>,
-    /// The names of the refs that lead to an object.
+    /// The names of the refs that point to an object.
     refs: Option<HashMap<ObjectId, Vec<String>>>,
-    /// The place right before a commit, by its first parent, where no commit lies there.
+    /// The empty place directly before a commit, by the commit's first parent.
     gaps: Option<HashMap<CommitId, i64>>,
 }
 
@@ -81,8 +82,8 @@ impl<'c> LostPlaces<'c> {
         Self { reader, refs: None, gaps: None }
     }
 
-    /// Returns the place of an object that a ref leads to, as the newest entry of that ref in the log
-    /// says.
+    /// Returns the place of an object that a ref points to, according to the newest log entry of
+    /// that ref.
     fn logged(&mut self, object: ObjectId) -> StoreResult<Option<i64>> {
         let reader = self.reader;
         let refs = match self.refs.take() {
@@ -122,7 +123,7 @@ impl<'c> LostPlaces<'c> {
         Ok(None)
     }
 
-    /// Returns the place right before the commit whose first parent this is.
+    /// Returns the place directly before the commit with this first parent.
     fn before_child(&mut self, parent: CommitId) -> StoreResult<Option<i64>> {
         if self.gaps.is_none() {
             let mut gaps = HashMap::new();
@@ -141,7 +142,7 @@ impl<'c> LostPlaces<'c> {
     }
 }
 
-/// Takes an answer; a damaged object is one that is not there.
+/// Treats a damaged object as missing.
 pub(crate) fn sound<T>(read: StoreResult<Option<T>>) -> StoreResult<Option<T>> {
     match read {
         Err(error) if matches!(error.kind, StoreErrorKind::Corrupt { object: Some(_) }) => Ok(None),
@@ -150,8 +151,8 @@ pub(crate) fn sound<T>(read: StoreResult<Option<T>>) -> StoreResult<Option<T>> {
 }
 
 impl RepoReader<'_> {
-    /// Returns the row of a commit or a blob whose bytes are damaged: it has the first eight bytes
-    /// of the id, and does not read as any object that has.
+    /// Returns the row of a damaged commit or blob: it is indexed under the first eight bytes of
+    /// the id, but its data does not hash to them.
     fn damaged_row(self, object: ObjectId) -> StoreResult<Option<i64>> {
         let h = prefix(object.as_bytes());
         let sql = match object {
@@ -171,7 +172,7 @@ impl RepoReader<'_> {
         })
     }
 
-    /// Returns the row of a blob whose bytes are damaged.
+    /// Returns the row of a damaged blob.
     pub(crate) fn damaged_blob(self, id: BlobId) -> StoreResult<Option<i64>> {
         self.damaged_row(ObjectId::Blob(id))
     }
@@ -202,7 +203,7 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Overwrites the bytes of a row with those that belong there.
+    /// Replaces the damaged bytes of a row.
     pub(crate) fn replace_blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let stored = tract_compression::encode(blob.bytes());
         let bytes = stored.as_ref();
@@ -245,8 +246,8 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Returns where a commit lay whose row is gone: entries of the ref log name it by its place. The
-    /// begin of a new segment where that is unknown.
+    /// Returns the former place of a commit whose row is lost, because ref log entries reference it
+    /// by its place. Returns the start of a new segment if the place is unknown.
     fn lost_place(
         &mut self,
         repo: i64,
@@ -279,8 +280,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Returns the begin of a segment in which nothing lies: what was restored may lie beyond the last
-    /// one that was known.
+    /// Returns the start of an empty segment. Restored objects may be beyond the last known one.
     fn unused_segment(&mut self) -> StoreResult<i64> {
         loop {
             let segment = self.next_segment()?;
@@ -295,9 +295,9 @@ impl Tx<'_> {
         }
     }
 
-    /// Moves a run of commits that ends with the first parent of a commit to the gap before that one,
-    /// where they lay before: they are alone in a segment that was made when they were stored again.
-    /// Returns whether they were moved.
+    /// Moves a run of commits that ends with the first parent of a commit back into the gap before
+    /// that commit. The run must be alone in a segment that was created when its commits were
+    /// stored again. Returns whether it was moved.
     pub(crate) fn fill_gap(
         &mut self,
         repo: i64,
@@ -341,15 +341,15 @@ impl Tx<'_> {
         self.execute(sql, &range)?;
         self.execute("UPDATE blobs SET id = id + ?3 WHERE id BETWEEN ?1 AND ?2", &range)?;
         self.execute("UPDATE commits SET id = id + ?3 WHERE id BETWEEN ?1 AND ?2", &range)?;
-        // Their rows are found by the place, and come again.
+        // Derived rows are keyed by place. They are dropped here and computed again.
         let sql = "DELETE FROM small WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3 \
                    AND key BETWEEN ?4 AND ?5";
         self.execute(sql, &[&repo, &DERIVED, &DERIVED_LAST, &first, &last])?;
         Ok(true)
     }
 
-    /// Returns the place of a commit's content where the commit lay too and its row is gone: what lies
-    /// after it there is its child.
+    /// Returns the place of a commit's content if the lost row of the commit was there too, which
+    /// is the case if the next row is the commit's child.
     pub(crate) fn lost_with_content(
         &mut self,
         repo: i64,
@@ -368,7 +368,8 @@ impl Tx<'_> {
         Ok((is_child == Some(true)).then_some(content))
     }
 
-    /// Whether a commit may lie at a place: none does, nor a blob other than its content.
+    /// Returns whether a commit may be stored at a place: there is no other commit, and no blob
+    /// other than its content.
     fn is_free(&mut self, at: i64, content: Option<i64>) -> StoreResult<bool> {
         if at as u32 == u32::MAX {
             return Ok(false);

@@ -5,20 +5,21 @@ use sha2::{Digest, Sha256};
 
 /// Marks a file as a tract store: `trac`.
 pub(crate) const APPLICATION_ID: i32 = 0x7472_6163;
-/// The format that this build writes, and the newest that it reads.
+/// The format that this build writes, and the newest that it can read.
 pub(crate) const FORMAT: u32 = 2;
-/// The largest value that one row may hold; SQLite's own limit is 1,000,000,000 bytes a row.
+/// Maximum size of a value in one row, in bytes; SQLite's own limit is 1,000,000,000 bytes a row.
 pub(crate) const MAX_BYTES: usize = 999_000_000;
 
-/// All tables and indexes, by name. An opened file has exactly these.
+/// All tables and indexes, sorted by name. An opened file must have exactly these.
 ///
 /// - `id` of commits and blobs is a [`place`], so that a walk is a range of the primary key.
 /// - `h` is the first eight bytes of an object's id, which keeps the index small. Two objects can
-///   share it: readers hash what they find.
-/// - `ref_log_batch` has only `b1`, the half of a batch id that all batches of one command share, so
-///   one index serves the search for a batch and for a command.
-/// - `refs` is small and read by name alone, so it has no rowid.
-/// - STRICT: without it SQLite converts types silently, and a damaged value would read as a valid one.
+///   share it, so readers hash the rows that they find.
+/// - `ref_log_batch` only indexes `b1`, the half of a batch id that is shared by all batches of one
+///   command, so that one index finds both a batch and a command.
+/// - `refs` is small and only read by name, so it has no rowid.
+/// - Without STRICT, SQLite would convert types silently, and a damaged value could read as a valid
+///   one.
 pub(crate) const TABLES: [(&str, &str); 9] = [
     (
         "blobs",
@@ -61,27 +62,28 @@ pub(crate) const TEXT: i64 = 2;
 pub(crate) const TOOLSET: i64 = 3;
 pub(crate) const TOOL: i64 = 4;
 pub(crate) const TOOL_NAME: i64 = 5;
-/// How many sweeps the store has seen, of repository 0; absent while there were none.
+/// The number of sweeps in the store, under repository 0; absent while it is 0.
 pub(crate) const SWEEPS: i64 = 6;
-/// How many writes of a repository stored objects and moved no ref; absent while there were none.
+/// The number of writes of a repository that stored objects but moved no ref; absent while it is 0.
 pub(crate) const UNLOGGED: i64 = 7;
-/// The dictionaries that blobs of a repository are compressed with; the key is the dictionary's id.
+/// The dictionaries that blobs of a repository are compressed with, keyed by their id.
 pub(crate) const DICTIONARY: i64 = 8;
 pub(crate) const DERIVED: i64 = 16;
 pub(crate) const DERIVED_LAST: i64 = DERIVED + 255;
 
-/// A place: segment in the upper half, position in the lower. Commits live in even segments;
-/// blobs that no commit of their batch has as its content in the odd one of their repository.
+/// Returns a place: the segment in the upper half, the position in the lower. Commits have even
+/// segments. Blobs that are not the content of a commit in their batch are in the odd segment of
+/// their repository.
 pub(crate) const fn place(segment: i64, position: i64) -> i64 {
     segment << 32 | position
 }
 
-/// Returns the place of the first row of the segment that `place` lies in.
+/// Returns the first place of the segment that contains `place`.
 pub(crate) const fn segment_start(place: i64) -> i64 {
     place >> 32 << 32
 }
 
-/// Returns the segment of the blobs of a repository that are no commit's content.
+/// Returns the segment for a repository's blobs that are not the content of a commit.
 pub(crate) const fn blob_segment(repo: i64) -> i64 {
     repo * 2 - 1
 }
@@ -91,7 +93,7 @@ pub(crate) const fn log_base(repo: i64) -> i64 {
     (repo - 1) << 40
 }
 
-/// Returns the first eight bytes of an id: what the indexes hold.
+/// Returns the first eight bytes of an id, which are the index key.
 pub(crate) fn prefix(id: &[u8; 32]) -> i64 {
     let (first, _) = id.split_first_chunk::<8>().expect("an id has 32 bytes");
     i64::from_be_bytes(*first)
@@ -105,7 +107,7 @@ pub(crate) fn text_key(text: &[u8]) -> i64 {
 fn short_sum(digest: Sha256) -> i64 {
     let digest: [u8; 32] = digest.finalize().into();
     let (first, _) = digest.split_first_chunk::<4>().expect("a digest has 32 bytes");
-    // Four bytes; the sign has no meaning.
+    // Only four bytes are stored. The sign is irrelevant.
     i64::from(i32::from_be_bytes(*first))
 }
 
@@ -134,8 +136,8 @@ pub(crate) fn log_sum(numbers: &[i64], operation: Option<&[u8]>) -> i64 {
     short_sum(digest)
 }
 
-/// Returns the bytes of a text or blob value; of anything else, which only damage can bring,
-/// none.
+/// Returns the bytes of a text or blob value; empty for other types, which only occur if the row is
+/// damaged.
 pub(crate) fn bytes_of(value: ValueRef<'_>) -> &[u8] {
     match value {
         ValueRef::Blob(bytes) | ValueRef::Text(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! Counting what a repository holds.
+//! Counts the contents of a repository.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::error::{damaged, engine};
 use crate::read::{RepoReader, statement};
 use crate::schema::{DERIVED, DERIVED_LAST, REPO, TOOL_NAME, TOOLSET, log_base};
 
-/// Counts rows and bytes; looks at every row, but at no large content.
+/// Counts rows and bytes. Reads every row but skips large contents.
 pub(crate) fn stats(reader: RepoReader<'_>) -> StoreResult<StoreStats> {
     let RepoReader { connection, op, repo } = reader;
     let count = |sql: &str, low: i64, high: i64| -> StoreResult<(u64, u64)> {
@@ -50,7 +50,7 @@ pub(crate) fn disk_bytes(path: &Path) -> u64 {
         .sum()
 }
 
-/// Lists the repositories, sorted by name.
+/// Returns the names of the repositories, sorted.
 pub(crate) fn repos(connection: &Connection) -> StoreResult<Vec<RepoName>> {
     const OP: &str = "repos";
     let mut names = Vec::new();

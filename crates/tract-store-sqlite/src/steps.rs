@@ -1,4 +1,5 @@
-//! From an older format to the newest: numbered steps, a copy first, all of it or nothing.
+//! Migrates a database to the newest format in numbered steps. A copy is made first, and all steps
+//! are one transaction.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,18 +10,18 @@ use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{engine, new};
 
-/// What brings a database from one format to the next.
+/// A migration from one format to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Migration {
-    /// The format that it begins with; it ends with the one after.
+    /// The format before the step. The step leads to the next one.
     pub(crate) from: u32,
-    /// What it does, within the transaction of all steps.
+    /// The statements, run in the transaction of all steps.
     pub(crate) sql: &'static str,
 }
 
-/// All steps, by number.
+/// All steps, in order.
 pub(crate) const STEPS: &[Migration] = &[
-    // Format 2 compresses blobs: those that begin like a compressed one are marked as plain.
+    // Format 2 compresses blobs. Blobs that start like a compressed one are marked as plain.
     Migration {
         from: 1,
         sql: "UPDATE blobs SET data = CAST(x'FF' || data AS BLOB) \
@@ -32,9 +33,9 @@ fn version(connection: &Connection) -> StoreResult<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(engine("migrate"))
 }
 
-/// Brings a database to a format. A copy of the file as it was is put next to it first, and stays.
+/// Migrates a database to a format. First puts a copy of the file next to it, which is kept.
 ///
-/// Returns where the copy is; `None` when there was nothing to do.
+/// Returns the path of the copy; `None` if there was nothing to do.
 pub(crate) fn upgrade(
     connection: &mut Connection,
     path: &Path,
@@ -55,7 +56,7 @@ pub(crate) fn upgrade(
     let begun = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .map_err(engine("migrate"))?;
-    // Another process may have been faster.
+    // Another process may have migrated it first.
     if version(&begun)? == to {
         return Ok(Some(copy));
     }
@@ -69,7 +70,7 @@ pub(crate) fn upgrade(
     Ok(Some(copy))
 }
 
-/// Puts a whole, durable copy next to the file, unless one of that format is there already.
+/// Creates a complete and durable copy next to the file, unless one of that format exists.
 fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<PathBuf> {
     let copy = format_copy_path(path, format);
     if copy.exists() {
@@ -83,7 +84,7 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
     let name = part.to_str().ok_or_else(|| {
         new(StoreErrorKind::Unsupported, "migrate", "expected a path in UTF-8, found another")
     })?;
-    // Locked until it has its name, so that no other process takes it for a leftover.
+    // Locked until it is renamed, so that no other process removes it as a leftover.
     let _locked = create_unfinished(&part).map_err(failed)?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(engine("migrate"))?;
     File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The store: one connection that writes, a few that read.
+//! The store: one writing connection and several reading ones.
 
 use std::fmt;
 use std::path::Path;
@@ -30,15 +30,15 @@ use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
 use crate::{SqliteOptions, check, erase, migrate, repack, stats, sweep, walk, write};
 
-/// How many connections read at once: a reader of many rows takes as many as there are processors.
+/// Maximum number of reading connections. A large read uses one for each processor.
 const READERS: usize = 8;
 
-/// Opens a store, or makes one where the options say so.
+/// Opens a store, or creates one if the options allow it.
 ///
 /// # Errors
-/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
-/// format of a later version, `Busy` when it is locked longer than the timeout, `ReadOnly` when
-/// it would have to be made but cannot be written, `Unavailable` when the operating system refuses.
+/// `NoStore` if there is none, `NotAStore` for other files, `TooNew` for a format of a newer
+/// version, `Busy` if it is locked for longer than the timeout, `ReadOnly` if it has to be created
+/// but is not writable, `Unavailable` if the operating system refuses access.
 pub fn open(
     path: impl AsRef<Path>,
     options: &SqliteOptions,
@@ -46,52 +46,53 @@ pub fn open(
     Ok(ThreadedStore::new(SqliteStore::open(path.as_ref(), options)?, options.write_mode))
 }
 
-/// A store in one SQLite file. [`open`] gives it ready for use.
+/// A store in one SQLite file. [`open`] returns it ready for use.
 pub struct SqliteStore {
     file: OpenedFile,
     options: SqliteOptions,
     read_only: bool,
-    /// How connections that read are opened.
+    /// The access mode of reading connections.
     reading: Access,
     writer: Mutex<Option<Connection>>,
     readers: [Mutex<Option<Connection>>; READERS],
-    /// Which reader to wait for when all are busy.
+    /// The next reader to wait for when all are busy.
     turn: AtomicUsize,
     memory: Mutex<Memory>,
-    /// Which entries of the ref log name a row, while objects are being swept.
+    /// The log entries that reference rows, cached while objects are being swept.
     log_rows: Mutex<sweep::LogRows>,
     closed: AtomicBool,
-    /// What failed when it became unknown what the disk holds.
+    /// The error after which the state of the disk is unknown.
     poisoned: OnceLock<String>,
     _registration: Registration,
 }
 
-/// Leaves the lock for writing to others, who look for it every millisecond.
+/// Pauses so that other processes, which poll every millisecond, can take the write lock.
 fn let_others_write() {
     std::thread::sleep(Duration::from_millis(2));
 }
 
 impl SqliteStore {
-    /// Opens a store as [`open`] does, for calls that block.
+    /// Opens a store as [`open`] does, for blocking calls.
     ///
     /// # Errors
     /// Those of [`open`].
     pub fn open(path: &Path, options: &SqliteOptions) -> StoreResult<Self> {
-        // The log is next to the file that links lead to. An absolute path never means a database in
-        // memory.
+        // SQLite keeps the log next to the target of a link. An absolute path never means an
+        // in-memory database.
         let path = resolve_path(BACKEND, path)?;
         let registration = Registration::new(&path, || migrate::inspect_file(&path, options))?;
         let existing = path.exists().then(|| OpenedFile::new(path.clone()));
         if let Some(file) = &existing {
-            // The log is found by the file's name: through another name it may be incomplete, also
-            // for reading.
+            // SQLite derives the log's name from the file's. Under a second hard link it would use
+            // another log, so even reads could miss acknowledged writes.
             file.require_one_name(BACKEND, "open")?;
         }
         crate::wal::check(&path)?;
         let first = if options.read_only { Access::Read } else { Access::Write };
         let (connection, access) = match migrate::opened(&path, first, options) {
-            // A log's index can neither be made nor changed where nothing can be written. Without a
-            // log, no process writes either: the file is whole as it is.
+            // Where nothing can be written, SQLite cannot create the index of the log. Without a
+            // log there is no pending write either, so the file is complete and can be opened as
+            // immutable.
             Err(error) if migrate::is_unwritable(&error) && crate::uri::is_whole(&path) => {
                 migrate::opened(&path, Access::Immutable, options).map_err(|_| error)?
             }
@@ -143,7 +144,7 @@ impl SqliteStore {
         new(StoreErrorKind::Unavailable, op, "the store is closed")
     }
 
-    /// Reads within one snapshot, on a connection that no other thread uses.
+    /// Reads within one snapshot, on a connection that no other thread is using.
     fn read<T>(
         &self,
         op: &'static str,
@@ -160,8 +161,8 @@ impl SqliteStore {
         self.read_on(&mut reader, op, read)
     }
 
-    /// Reads on another connection than the caller's, if one is free; who reads what it would have
-    /// read finds what is wrong.
+    /// Reads on another connection than the caller's if one is free. Errors are dropped: the caller
+    /// repeats the read itself and reports them.
     fn read_on_free_reader(&self, op: &'static str, read: &mut dyn FnMut(&Connection)) {
         let free = self.readers.iter().find_map(|reader| reader.try_lock().ok());
         if let Some(mut reader) = free {
@@ -186,7 +187,7 @@ impl SqliteStore {
             empty => {
                 self.file.require_in_place(BACKEND, op)?;
                 let connection = migrate::connect(self.path(), self.reading, &self.options)?;
-                // SQLite opened it by its path.
+                // SQLite opened the path, which may have been replaced since the first check.
                 self.file.require_in_place(BACKEND, op)?;
                 empty.insert(connection)
             }
@@ -195,8 +196,8 @@ impl SqliteStore {
         read(connection)
     }
 
-    /// Reads one ref on the writing connection, while no write is in progress: a commit empties the
-    /// page caches of all other connections, and the head is what is asked for after each.
+    /// Reads one ref on the writing connection if no write is in progress. A commit empties the
+    /// page caches of all other connections, and the head is usually read right after one.
     fn ref_near(&self, repo: &RepoName, name: &RefName) -> Option<StoreResult<Option<RefTarget>>> {
         let repo = lock(&self.memory).repos.get(repo.as_str()).copied()?;
         let writer = self.writer.try_lock().ok()?;
@@ -205,7 +206,7 @@ impl SqliteStore {
         fit.then(|| RepoReader::new(connection, "refs", repo).target(name))
     }
 
-    /// Reads from a repository; gives the default of one that has nothing in it.
+    /// Reads from a repository; returns the default value if the repository does not exist.
     fn read_repo<T: Default>(
         &self,
         op: &'static str,
@@ -224,7 +225,7 @@ impl SqliteStore {
         })
     }
 
-    /// Reads something for each of some keys.
+    /// Reads a value for each key.
     fn read_each<K, T: Clone>(
         &self,
         op: &'static str,
@@ -234,7 +235,7 @@ impl SqliteStore {
     ) -> StoreResult<Vec<Option<T>>> {
         let mut found: Vec<Option<T>> =
             self.read_repo(op, name, |reader| keys.iter().map(|key| read(reader, key)).collect())?;
-        // A repository that has nothing in it gives none at all.
+        // The result is empty if the repository does not exist.
         found.resize(keys.len(), None);
         Ok(found)
     }
@@ -261,8 +262,8 @@ impl SqliteStore {
         }
     }
 
-    /// Writes. After a failure of the operating system it is unknown what the disk holds, so nothing
-    /// more is written.
+    /// Writes, and poisons the handle if the operating system fails: the contents of the disk are
+    /// then unknown, so further writes are rejected.
     fn maintain<T>(
         &self,
         op: &'static str,
@@ -287,7 +288,7 @@ impl SqliteStore {
             let patience = self.options.busy_timeout;
             write::group(connection, &self.memory, patience, group, joining, &mut callers)
         });
-        // When the transaction fails, each caller gets the error.
+        // If the transaction fails, each caller gets the error.
         written.unwrap_or_else(|error| {
             (0..callers).map(|_| Err(crate::error::again(&error))).collect()
         })
@@ -296,7 +297,7 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        // The last connection writes the log back, which one that only reads cannot: the readers
+        // The last connection to close writes the log back. A read-only one cannot, so the readers
         // are closed first.
         let _ = BlockingStore::close(self);
     }
@@ -420,7 +421,7 @@ impl BlockingStore for SqliteStore {
                 None => reader.find_place(object)?,
             };
             let Some(place) = place else { return Ok(None) };
-            // A damaged row counts as none: what it says can be computed again.
+            // A damaged row is ignored, because derived data can be recomputed.
             let (rows, _) = reader.small(kind, place)?;
             Ok(rows.into_iter().next().map(|row| Bytes::from(row.data)))
         })
@@ -505,7 +506,7 @@ impl BlockingStore for SqliteStore {
             let mut log_rows = lock(&self.log_rows);
             sweep::sweep(connection, &self.memory, &mut log_rows, repo, sweep)
         })?;
-        // Not after an answer that others wrote: what was marked would be outdated again.
+        // Not after `Moved`: the caller's marking would become stale again.
         if answer == SweepAnswer::Done {
             let_others_write();
         }
@@ -536,7 +537,7 @@ impl BlockingStore for SqliteStore {
         };
         match step {
             RepackStep::Train => {
-                // Training takes a while, so it reads like others and keeps no writer waiting.
+                // Training takes long, so it uses a reading connection and does not block writers.
                 let train = |connection: &Connection| {
                     repack::train(RepoReader::new(connection, OP, number))
                 };
@@ -582,11 +583,11 @@ impl BlockingStore for SqliteStore {
 
     fn close(&self) -> StoreResult<()> {
         self.closed.store(true, Ordering::Release);
-        // Readers first, so that the log can be written back whole.
+        // Close the readers first, so that the checkpoint can write back the whole log.
         self.readers.iter().for_each(|reader| drop(lock(reader).take()));
         let Some(writer) = lock(&self.writer).take() else { return Ok(()) };
-        // Others may be reading or writing: then the last of them writes the log back. Nothing waits
-        // for them here, for a checkpoint that waits for readers keeps writers out meanwhile.
+        // If others use the store, the last of them writes the log back. Do not wait for them: a
+        // checkpoint that waits for readers blocks writers.
         let written = writer
             .busy_timeout(Duration::ZERO)
             .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))

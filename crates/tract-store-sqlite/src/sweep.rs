@@ -1,4 +1,4 @@
-//! Listing what is stored, and deleting what nothing needs.
+//! Lists stored objects, and deletes the unneeded ones.
 
 use std::sync::Mutex;
 
@@ -14,10 +14,10 @@ use crate::schema::{DERIVED, SWEEPS, TOOL_NAME, UNLOGGED, log_base, text_key};
 use crate::write::{Tx, WriteTransaction};
 
 pub(crate) const OP: &str = "sweep";
-/// Pages that are given back in one transaction: a writer waits for one at most.
+/// Maximum number of pages released in one transaction, which bounds the wait of other writers.
 const STEP_PAGES: i64 = 256;
 
-/// Reads a count of a repository; 0 while there is none.
+/// Reads a count of a repository; 0 if there is none.
 pub(crate) fn count(reader: RepoReader<'_>, kind: i64) -> StoreResult<i64> {
     let (rows, bad) = reader.small(kind, 0)?;
     let counted = rows.first().and_then(|row| row.data.as_slice().try_into().ok());
@@ -28,20 +28,20 @@ pub(crate) fn count(reader: RepoReader<'_>, kind: i64) -> StoreResult<i64> {
     }
 }
 
-/// Reads how many sweeps the store has seen.
+/// Reads the number of sweeps in the store.
 pub(crate) fn sweeps(reader: RepoReader<'_>) -> StoreResult<i64> {
     count(RepoReader { repo: 0, ..reader }, SWEEPS)
 }
 
-/// Forgets places that others may have swept since. Within a transaction that writes, what is
-/// remembered after it is true until its end.
+/// Drops cached places if others have swept since. In a write transaction, places cached afterwards
+/// stay valid until its end.
 pub(crate) fn forget(reader: RepoReader<'_>, memory: &Mutex<Memory>) -> StoreResult<i64> {
     let sweeps = sweeps(reader)?;
     lock(memory).forget_swept(sweeps);
     Ok(sweeps)
 }
 
-/// Returns where an object lies in this snapshot, where that is remembered.
+/// Returns the cached place of an object if it is valid in this snapshot.
 pub(crate) fn known(
     reader: RepoReader<'_>,
     memory: &Mutex<Memory>,
@@ -60,7 +60,7 @@ pub(crate) fn known(
 /// Lists objects.
 pub(crate) fn list(reader: RepoReader<'_>, listing: &ObjectListing) -> StoreResult<ObjectPage> {
     let sql = match listing.kind {
-        // The sign keeps it from going by the index of repositories.
+        // `+repo` keeps SQLite from using the index by repository.
         ListKind::Commits => {
             "SELECT id, rec FROM commits WHERE +repo = ?1 AND id > ?2 ORDER BY id LIMIT ?3"
         }
@@ -86,7 +86,7 @@ pub(crate) fn list(reader: RepoReader<'_>, listing: &ObjectListing) -> StoreResu
     Ok(page)
 }
 
-/// Reads how far writes have come.
+/// Returns the position of the last write.
 pub(crate) fn position(reader: RepoReader<'_>) -> StoreResult<WritePosition> {
     let repo = reader.repo;
     let sql = "SELECT max(id) FROM ref_log WHERE id > ?1 AND id <= ?2";
@@ -97,19 +97,19 @@ pub(crate) fn position(reader: RepoReader<'_>) -> StoreResult<WritePosition> {
     Ok(WritePosition { log, unlogged })
 }
 
-/// The entries of a repository's ref log that name rows of objects. It is read once, not once for
-/// each sweep, and takes 24 bytes for each name.
+/// The entries of a repository's ref log that reference rows of objects. They are read once instead
+/// of for every sweep, and take 24 bytes each.
 #[derive(Debug, Default)]
 pub(crate) struct LogRows {
     repo: i64,
     sweeps: i64,
     last: i64,
-    /// What kind of row, its place, the entry; sorted.
+    /// Kind of the row, its place, and the entry; sorted.
     named: Vec<(i64, i64, i64)>,
 }
 
 impl LogRows {
-    /// Reads the entries that are new, or all of them after another handle's sweep.
+    /// Reads the new entries, or all of them if another handle has swept.
     pub(crate) fn extend(&mut self, reader: RepoReader<'_>) -> StoreResult<()> {
         let (repo, sweeps) = (reader.repo, sweeps(reader)?);
         if (self.repo, self.sweeps) != (repo, sweeps) || self.last == 0 {
@@ -144,6 +144,10 @@ impl LogRows {
 }
 
 /// Deletes objects if nothing was written since the sweep's position.
+///
+/// A write that lands between the caller's marking and this check may link to an object that is
+/// about to be deleted. The position is therefore compared under the write lock, and the deletions
+/// are in the same transaction.
 pub(crate) fn sweep(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -155,7 +159,7 @@ pub(crate) fn sweep(
         return Ok(SweepAnswer::Done);
     };
     let repo = reader.repo;
-    // Most of the log is read before writers have to wait.
+    // Read most of the log before taking the write lock.
     log_rows.extend(reader)?;
     let writing = WriteTransaction::begin(connection, OP)?;
     let found = position(reader)?;
@@ -177,7 +181,7 @@ pub(crate) fn sweep(
     writing.commit(OP)?;
     log_rows.sweeps = sweeps;
     fresh.remember(memory);
-    // What was found while deleting is gone.
+    // Also drop places found while deleting; their objects are gone.
     lock(memory).forget_swept(sweeps);
     Ok(SweepAnswer::Done)
 }
@@ -223,7 +227,7 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Lets entries of the log name an object by its id instead of by its row.
+    /// Makes log entries reference an object by id instead of by row.
     pub(crate) fn write_out(
         &mut self,
         repo: i64,
@@ -264,15 +268,15 @@ impl Tx<'_> {
     }
 }
 
-/// What a step of giving space back did.
+/// The result of one step of releasing space.
 pub(crate) enum Released {
-    /// Some was given back; there is more.
+    /// Some pages were released, and there are more.
     Some,
-    /// No step gives more back; why, where bytes are left.
+    /// No further step releases pages; the reason if free bytes remain.
     All(Option<String>),
 }
 
-/// Gives some pages back to the file system.
+/// Releases some pages to the file system.
 pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
     const OP: &str = "release_space";
     let number = |name: &str| {
@@ -280,7 +284,7 @@ pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
     };
     let free = number("freelist_count")?;
     if free == 0 {
-        // So that the file itself ends sooner; others may be reading, and then it ends later.
+        // Lets the file shrink now. If others are reading, it shrinks later.
         let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         return Ok(Released::All(None));
     }
@@ -291,7 +295,7 @@ pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
              version, and `VACUUM` gives them back"
         ))));
     }
-    // Each row of its answer is a page that was given back.
+    // Each result row stands for one released page.
     connection
         .prepare(&format!("PRAGMA incremental_vacuum({STEP_PAGES})"))
         .and_then(|mut vacuum| {

@@ -1,4 +1,4 @@
-//! The tool index: one row per tool and schema text, in the order of first sight.
+//! The tool index: one row per tool and schema text, in the order in which they were first seen.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ pub(crate) struct Stored {
     pub(crate) row: ToolRow,
 }
 
-/// Writes a row as bytes.
+/// Encodes a row.
 pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     let at = row.created_at.to_le_bytes();
     let ids = [row.id.as_bytes().as_slice(), row.schema.as_bytes(), row.commit.as_bytes()];
     [ids.concat().as_slice(), &at, row.name.as_bytes()].concat()
 }
 
-/// Reads what [`encode`] wrote.
+/// Decodes the output of [`encode`].
 pub(crate) fn decode(bytes: &[u8]) -> Option<ToolRow> {
     let (id, rest) = bytes.split_first_chunk::<32>()?;
     let (schema, rest) = rest.split_first_chunk::<32>()?;
@@ -38,7 +38,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<ToolRow> {
     })
 }
 
-/// Reads the entries of a toolset, whose id is not known.
+/// Decodes the entries of a toolset whose id is unknown.
 pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<ToolEntry>> {
     let (ids, rest) = bytes.as_chunks::<32>();
     let (pairs, odd) = ids.as_chunks::<2>();
@@ -50,7 +50,7 @@ pub(crate) fn decode_entries(bytes: &[u8]) -> Option<Vec<ToolEntry>> {
 }
 
 impl RepoReader<'_> {
-    /// Reads the rows of one tool, in the order of first sight.
+    /// Reads the rows of one tool, in the order in which they were first seen.
     pub(crate) fn tool_rows(self, id: ToolId) -> StoreResult<Vec<Stored>> {
         let (rows, bad) = self.small(TOOL, prefix(id.as_bytes()))?;
         if bad {
@@ -75,7 +75,7 @@ impl RepoReader<'_> {
         }))
     }
 
-    /// Reads all versions of a name, the first seen first.
+    /// Reads all tools with a name, oldest first.
     pub(crate) fn tools_by_name(self, name: &str) -> StoreResult<Vec<ToolDefinition>> {
         let (rows, bad) = self.small(TOOL_NAME, text_key(name.as_bytes()))?;
         if bad {
@@ -94,7 +94,7 @@ impl RepoReader<'_> {
         Ok(found)
     }
 
-    /// Lists the names in the index.
+    /// Returns the names in the index.
     pub(crate) fn tool_names(self) -> StoreResult<Vec<String>> {
         let mut names = BTreeSet::new();
         self.each_small(TOOL_NAME, |_, _, data| {

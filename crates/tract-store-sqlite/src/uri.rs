@@ -1,4 +1,4 @@
-//! Reading a file as it lies, without the files that SQLite keeps next to it.
+//! Opens a file as immutable, without the side files that SQLite keeps next to it.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use tract_core::store::adjacent_path;
 
 use crate::migrate::is_unwritable;
 
-/// The endings of what SQLite keeps next to a file until it is written into it: the write-ahead log
-/// and the rollback journal.
+/// Suffixes of the side files whose contents SQLite has not yet written to the database: the
+/// write-ahead log and the rollback journal.
 const SIDES: [&str; 2] = ["-wal", "-journal"];
 
-/// Whether all of a database is in its file: there is no log and no journal with anything in it.
-/// A journal says that a transaction broke off, and that the file has pages of both sides of it.
+/// Returns whether the database file is complete: the log and the journal are empty or missing. A
+/// journal is left by an interrupted transaction, whose pages may be partly in the file.
 pub(crate) fn is_whole(path: &Path) -> bool {
     SIDES.iter().all(|side| match std::fs::metadata(adjacent_path(path, side)) {
         Ok(file) => file.len() == 0,
@@ -21,7 +21,7 @@ pub(crate) fn is_whole(path: &Path) -> bool {
     })
 }
 
-/// Adds to an error that may be about a log that cannot be read why that is, and what to do.
+/// Adds an explanation and a hint to an error that may be caused by an unreadable log.
 pub(crate) fn with_unread_log(mut error: StoreError, path: &Path) -> StoreError {
     let has_writes = |side: &&&str| {
         std::fs::metadata(adjacent_path(path, side)).is_ok_and(|file| file.len() > 0)
@@ -39,7 +39,7 @@ pub(crate) fn with_unread_log(mut error: StoreError, path: &Path) -> StoreError 
     error
 }
 
-/// Opens a file that no process writes, for reading as it is.
+/// Opens a file that no process can write, as immutable.
 pub(crate) fn open_immutable(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {

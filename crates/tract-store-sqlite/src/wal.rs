@@ -1,11 +1,11 @@
-//! Whether the write-ahead log lost writes that were acknowledged.
+//! Detects whether the write-ahead log has lost acknowledged writes.
 //!
-//! SQLite reads its log up to the first frame whose checksum does not hold and drops the rest in
-//! silence: after a crash that is what was never acknowledged, after a flipped bit it is not. The
-//! difference can be detected, because each checksum continues the one stored in the frame before
-//! it: frames behind a damaged one still hold. A transaction is written only when the one before it
-//! is flushed. So of what a crash left unfinished at most one transaction can hold behind a gap;
-//! where two do, the first of them was acknowledged.
+//! SQLite reads its log up to the first frame with a wrong checksum and silently drops the rest.
+//! After a crash, the rest was never acknowledged; after a flipped bit, it may have been. The two
+//! can be told apart, because each checksum continues the one stored in the previous frame, so
+//! frames after a damaged one are still valid. A transaction is only written after the previous one
+//! is flushed, so a crash leaves at most one valid transaction after a gap. If there are two, the
+//! first of them was acknowledged.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -18,12 +18,12 @@ use crate::error::damaged;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The first word of a log, but for its last bit, which says how its checksums read words.
+/// The first word of a log, without its last bit, which is the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
 
 type Sum = (u32, u32);
 
-/// What a log begins with.
+/// The header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     big_endian: bool,
@@ -32,12 +32,12 @@ struct Header {
     sum: Sum,
 }
 
-/// A gap in a log, with more than one transaction behind it.
+/// A gap in a log that is followed by more than one transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// Where the first frame begins that does not hold.
+    /// Offset of the first invalid frame.
     pub(crate) at: u64,
-    /// How many transactions end behind it.
+    /// Number of transactions that end after it.
     pub(crate) transactions: u64,
 }
 
@@ -46,7 +46,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Continues a checksum over bytes, eight at a time.
+/// Continues a checksum over bytes, in blocks of eight.
 fn sum(big_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
     let (chunks, _) = bytes.as_chunks::<8>();
     for &[b0, b1, b2, b3, b4, b5, b6, b7] in chunks {
@@ -63,7 +63,7 @@ fn sum(big_endian: bool, (mut a, mut b): Sum, bytes: &[u8]) -> Sum {
 }
 
 impl Header {
-    /// Reads a header; `None` where there is none that SQLite would accept.
+    /// Reads a header; `None` if SQLite would not accept it.
     fn read(file: &mut File) -> io::Result<Option<Self>> {
         let mut bytes = Vec::with_capacity(HEADER);
         file.seek(SeekFrom::Start(0))?;
@@ -83,7 +83,7 @@ impl Header {
     }
 }
 
-/// Looks for a gap in a log. Reads it once from end to end.
+/// Finds a gap in a log. Reads the whole log once.
 fn gap(path: &Path) -> io::Result<Option<Gap>> {
     let mut file = File::open(path)?;
     let Some(header) = Header::read(&mut file)? else { return Ok(None) };
@@ -112,16 +112,16 @@ fn gap(path: &Path) -> io::Result<Option<Gap>> {
         before = stored;
         at += frame.len() as u64;
     }
-    // A process that restarted the log meanwhile left old frames behind new ones.
+    // If another process restarted the log during this read, old frames follow new ones.
     let is_same = Header::read(&mut file)? == Some(header);
     Ok(found.filter(|gap| is_same && gap.transactions > 1))
 }
 
-/// Refuses a store once whose log has a gap with acknowledged writes behind it, and keeps a copy of
-/// that log: to open it again is to continue without them.
+/// Rejects a store once if its log has a gap followed by acknowledged writes, and keeps a copy of
+/// that log. Opening the store again continues without these writes.
 pub(crate) fn check(path: &Path) -> StoreResult<()> {
     let log = adjacent_path(path, "-wal");
-    // SQLite says what is wrong with a log that cannot be read.
+    // If the log cannot be read, SQLite reports the error.
     let Ok(Some(Gap { at, transactions })) = gap(&log) else { return Ok(()) };
     let copy = damaged_log_path(path);
     let same = |a: &Path, b: &Path| {
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A log of so many transactions that no checkpoint has written back.
+    /// Returns a log with this number of transactions, none of which is checkpointed.
     fn logged(folder: &Path, transactions: u32) -> (PathBuf, Vec<u8>) {
         let live = folder.join("live.db");
         let connection = Connection::open(&live).expect("it opens");
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(found.at, (HEADER + n * frame) as u64);
             assert!(found.transactions > 1);
         }
-        // What a crash leaves: an end that was never flushed, whole or with a gap.
+        // A crash leaves an end that was never flushed, either cut off or with a gap.
         for cut in (HEADER..whole.len()).step_by(frame / 3) {
             std::fs::write(&log, &whole[..cut]).unwrap();
             assert_eq!(gap(&log).unwrap(), None, "cut at {cut}");

@@ -1,4 +1,4 @@
-//! Walking first parents: a range of places, checked link by link.
+//! Walks first parents by reading ranges of places. Every step is verified.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use crate::schema::{DERIVED, prefix, segment_start, small_sum};
 
 const OP: &str = "walk";
 
-/// Walks from `walk.head`; `place` is where that commit lies, when it is remembered.
+/// Walks from `walk.head`; `place` is the cached place of that commit, if known.
 ///
-/// Neighbors of a branch lie side by side, so the walk reads a range of rows backwards and
-/// checks that each is the first parent of the one before it. Where it is not (another segment
-/// begins, or a place is wrong), it looks the parent up by id and continues from there.
+/// Commits of one branch are in adjacent rows, so the walk reads a range of rows backward and
+/// checks that each is the first parent of the one before it. If it is not (because another segment
+/// starts, or a place is wrong), the parent is looked up by its id.
 pub(crate) fn walk(
     reader: RepoReader<'_>,
     others: &ReaderPool<'_>,
@@ -47,7 +47,7 @@ pub(crate) fn walk(
     }
 }
 
-/// A walk, and what it found so far.
+/// A walk with its results so far.
 struct Walker<'a> {
     reader: RepoReader<'a>,
     others: &'a ReaderPool<'a>,
@@ -56,22 +56,22 @@ struct Walker<'a> {
     page: WalkPage,
 }
 
-/// The commit to be read next.
+/// The next commit to read.
 #[derive(Clone, Copy)]
 struct WalkPosition {
     id: CommitId,
-    /// Where it may lie; checked when it is read.
+    /// The likely place; verified when it is read.
     place: Option<i64>,
-    /// The place was found by reading the commit there.
+    /// Whether the place was found by reading the commit there.
     sure: bool,
 }
 
-/// How many rows are read and decoded before they are looked at; few at first where a walk ends at
-/// a commit that it may soon come to.
+/// Number of rows read and decoded at once. Starts small if the walk ends at a given commit, which
+/// may be near.
 const FIRST_PORTION: usize = 32;
 const LARGEST_PORTION: usize = 4096;
 
-/// A row and the commit that it holds, when it holds one.
+/// A row, and its commit if it is readable.
 struct FoundRow {
     place: i64,
     content: Option<i64>,
@@ -79,7 +79,8 @@ struct FoundRow {
 }
 
 impl Walker<'_> {
-    /// Finds a commit by id: the only row with these first eight bytes, else by reading all of them.
+    /// Finds the place of a commit: the only row with its first eight bytes, or else by reading all
+    /// such rows.
     fn locate(&self, at: &mut WalkPosition) -> StoreResult<i64> {
         if !at.sure {
             let sql = "SELECT id FROM commits WHERE repo = ?1 AND h = ?2 LIMIT 2";
@@ -103,9 +104,9 @@ impl Walker<'_> {
         }
     }
 
-    /// Reads the rows of so many places from `top` down.
+    /// Reads the rows at `count` places from `top` downward.
     fn rows_down(&self, top: i64, count: usize) -> StoreResult<VecDeque<FoundRow>> {
-        // The sign keeps it from going by the index of repositories.
+        // `+repo` keeps SQLite from using the index by repository.
         let sql = "SELECT id, content, rec FROM commits WHERE id BETWEEN ?1 AND ?2 AND +repo = ?3 \
                    ORDER BY id DESC";
         let repo = self.reader.repo;
@@ -127,7 +128,7 @@ impl Walker<'_> {
         parallel::map_ranges(count, parallel::OBJECTS, own, self.others, read).map(VecDeque::from)
     }
 
-    /// Reads down from `place` to the begin of its segment; gives the commit to continue with, or
+    /// Reads from `place` down to the start of its segment. Returns the commit to continue with, or
     /// `None` at the end of the walk.
     fn range(&mut self, place: i64, mut at: WalkPosition) -> StoreResult<Option<WalkPosition>> {
         let (walk, limit) = (self.walk, self.limit);
@@ -135,7 +136,7 @@ impl Walker<'_> {
             Some(kind) => self.newest_derived(kind, place)?,
             None => None,
         };
-        // Nothing below the row that the walk stops at is of use.
+        // Commits below the row to stop at are not needed.
         let lowest = stop.as_ref().map_or_else(|| segment_start(place), |(stop, _)| *stop);
         let mut expected = place;
         let mut portion = match walk.until {
@@ -156,11 +157,11 @@ impl Walker<'_> {
             let Some(FoundRow { place: found, content, commit }) = read.pop_front() else { break };
             let here = commit.filter(|commit| commit.id() == at.id && found == expected);
             let Some(commit) = here else {
-                // Either the parent lies elsewhere, or this row is damaged: the index knows.
+                // Either the parent is elsewhere, or this row is damaged; the lookup by id decides.
                 if at.sure {
                     return Err(corrupt(OP, ObjectId::Commit(at.id)));
                 }
-                // The very place that the index gave: read all rows that it could mean.
+                // If the index returned this very place, read all rows with the same prefix.
                 at.sure = expected == place;
                 return Ok(Some(WalkPosition { place: None, ..at }));
             };
@@ -179,16 +180,16 @@ impl Walker<'_> {
             expected -= 1;
         }
         match expected == place && self.page.steps.len() < limit && walk.until != Some(at.id) {
-            // The index gave this place, and the row there says that it is another repository's.
+            // The index returned this place, but the row belongs to another repository.
             true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
-            // Nothing was read at this place, so it cannot be trusted.
+            // There is no row at this place, so the place is wrong.
             true => Ok(Some(WalkPosition { place: None, sure: true, ..at })),
             false => Ok(Some(at)),
         }
     }
 
-    /// Finds the newest derived row of a kind at or before a place of the same segment. A damaged
-    /// one counts as none: what it says can be had from further back.
+    /// Finds the newest derived row of a kind at or before a place in the same segment. A damaged
+    /// row is ignored, because an older one serves as well.
     fn newest_derived(&self, kind: DerivedKind, place: i64) -> StoreResult<Option<(i64, Bytes)>> {
         let sql = "SELECT key, data, sum FROM small WHERE repo = ?1 AND kind = ?2 \
                    AND key BETWEEN ?3 AND ?4 ORDER BY key DESC LIMIT 1";

@@ -1,5 +1,10 @@
-//! Writing groups of batches: everything of a batch is checked before any of it is written, so a
-//! refused one leaves no trace in the transaction that it shares with its neighbors.
+//! Writes groups of batches in one transaction. A batch is checked completely before any of it is
+//! written, so a rejected batch leaves no trace in the transaction that it shares with others.
+//!
+//! The order is what makes group commit safe. The write lock comes first, then the sweep count, so
+//! that cached places cannot be stale. All batches, including those that join late, are then staged
+//! in the transaction. Only after COMMIT, which flushes the log, are answers returned and new facts
+//! added to the cache.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,26 +25,26 @@ use crate::schema::{MAX_BYTES, log_base};
 use crate::sweep;
 
 pub(crate) const OP: &str = "apply";
-/// For so long SQLite waits for the lock before it is asked again; it looks every millisecond.
+/// Busy timeout per attempt. SQLite polls the lock every millisecond.
 const POLL: Duration = Duration::from_millis(2);
 
-/// A transaction that writes; rolled back when it is dropped before its end.
+/// A write transaction, rolled back if it is dropped before the commit.
 pub(crate) struct WriteTransaction<'c> {
     connection: &'c Connection,
     open: bool,
 }
 
 impl<'c> WriteTransaction<'c> {
-    /// Takes the lock for writing at once: a transaction that reads first and writes then would
-    /// be refused without any patience.
+    /// Takes the write lock at once. A transaction that upgrades from reading to writing would fail
+    /// with `Busy` immediately, without the busy timeout.
     pub(crate) fn begin(connection: &'c Connection, op: &'static str) -> StoreResult<Self> {
         statement(connection, op, "BEGIN IMMEDIATE")?.execute([]).map_err(engine(op))?;
         Ok(Self { connection, open: true })
     }
 
-    /// Takes the lock for writing within a time. SQLite itself looks for it less and less often, up to
-    /// every 100 ms, and so comes too late again and again next to a process that takes it for a moment
-    /// many times, as one that collects garbage does.
+    /// Takes the write lock within a time limit. SQLite itself polls at growing intervals, up to
+    /// 100 ms, and so misses the lock again and again while another process takes it often and
+    /// briefly, as a garbage collection does.
     fn begin_within(
         connection: &'c Connection,
         patience: Duration,
@@ -67,7 +72,7 @@ impl<'c> WriteTransaction<'c> {
 
 impl Drop for WriteTransaction<'_> {
     fn drop(&mut self) {
-        // SQLite may have rolled back by itself.
+        // SQLite may have rolled back on its own.
         if self.open && !self.connection.is_autocommit() {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
@@ -77,50 +82,50 @@ impl Drop for WriteTransaction<'_> {
 /// A batch that passed its checks.
 pub(crate) struct Checked<'b> {
     pub(crate) batch: &'b Batch,
-    /// The bytes of its commits.
+    /// The encoded commits of the batch.
     pub(crate) records: Vec<Vec<u8>>,
     pub(crate) new: NewObjects,
     pub(crate) moves: Vec<RefMove<'b>>,
 }
 
-/// What a batch is known to bring.
+/// Objects of a batch that are known to be new.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewObjects {
-    /// The first of its commits is not stored.
+    /// Whether its first commit is not stored yet.
     pub(crate) commit: bool,
-    /// It has one blob, which is not stored.
+    /// Whether it has exactly one blob, which is not stored yet.
     pub(crate) blob: bool,
 }
 
-/// An edit that changes something.
+/// A ref edit that changes the ref.
 pub(crate) struct RefMove<'b> {
     pub(crate) edit: &'b RefEdit,
     pub(crate) before: Option<RefTarget>,
-    /// Whether the row of the ref says so already.
+    /// Whether the row of the ref is already updated.
     pub(crate) done: bool,
 }
 
-/// One group's transaction.
+/// The transaction of one group.
 pub(crate) struct Tx<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) memory: &'a Mutex<Memory>,
-    /// What becomes known when this transaction is durable.
+    /// Facts to cache once this transaction is durable.
     pub(crate) fresh: CommittedState,
-    /// How many sweeps the store has seen.
+    /// Number of sweeps in the store.
     pub(crate) sweeps: i64,
-    /// Whether other batches come after this one.
+    /// Whether more batches may follow this one.
     pub(crate) more_follow: bool,
-    /// Statements in use, a dozen, by the address of their text: even the cache of the connection
-    /// costs more than some of them do.
+    /// The dozen statements in use, keyed by the address of their text. Looking them up in the
+    /// connection's cache would cost more than running some of them.
     statements: Vec<((usize, usize), CachedStatement<'a>)>,
-    /// Room for what the text that is being looked up is remembered by.
+    /// Buffer for the cache key of a text.
     pub(crate) text_name: Vec<u8>,
 }
 
 type Answers = Vec<StoreResult<Applied>>;
 
-/// Writes a group and those who join it; `callers` counts both. After an error of the operating system
-/// it is in doubt what of them is durable.
+/// Writes a group and the batches that join it. `callers` becomes the number of both. After an
+/// operating system error it is unknown which of them are durable.
 pub(crate) fn group(
     connection: &Connection,
     memory: &Mutex<Memory>,
@@ -131,8 +136,8 @@ pub(crate) fn group(
 ) -> StoreResult<Answers> {
     let writing = WriteTransaction::begin_within(connection, patience, OP)?;
     let mut tx = Tx::new(connection, memory);
-    // Under the lock for writing: another process could sweep between this look and our writes, and
-    // a place that is remembered here would then point to nothing.
+    // Read the sweep count under the write lock. Before it, another process could sweep after the
+    // read, and a cached place would then point to nothing, or to another object.
     tx.sweeps = sweep::forget(tx.reader(0), memory)?;
     let mut answers = Vec::with_capacity(group.len());
     tx.write_all(group, joining.is_some(), &mut answers)?;
@@ -141,20 +146,21 @@ pub(crate) fn group(
         if joined.is_empty() {
             break;
         }
-        // Counted before they are written: when the transaction fails, each caller gets the error.
+        // Counted before they are written, so that each caller gets the error if the transaction
+        // fails.
         *callers += joined.len();
         tx.write_all(&joined, true, &mut answers)?;
     }
     let fresh = tx.fresh;
     writing.commit(OP).map_err(|mut error| {
         if crate::error::is_io(&error) {
-            // The log may have been written and not flushed. Whether a later flush would succeed
-            // says nothing about these pages, so the store stops instead of trying again.
+            // The log may have been written but not flushed. A later flush can succeed although
+            // these pages are lost, so the store stops instead of retrying.
             error.kind = StoreErrorKind::Unknown;
         }
         error
     })?;
-    // Only now: places of a transaction that was rolled back are given out again.
+    // Only after the commit: the places of a rolled-back transaction are given out again.
     fresh.remember(memory);
     Ok(answers)
 }
@@ -200,7 +206,7 @@ impl<'a> Tx<'a> {
         self.statement(sql)?.query_row(parameters, |row| row.get(0)).optional().map_err(engine(OP))
     }
 
-    /// Checks and writes batches; `may_grow` says that others may follow.
+    /// Checks and writes batches. `may_grow` means that others may follow.
     fn write_all(
         &mut self,
         batches: &[(RepoName, Batch)],
@@ -216,7 +222,7 @@ impl<'a> Tx<'a> {
                     answers.push(Ok(Applied::Done));
                 }
                 Ok((_, Err(answer))) => answers.push(Ok(answer)),
-                // Nothing of this batch was written, unless the whole transaction is gone.
+                // Nothing of this batch was written, unless the whole transaction was rolled back.
                 Err(error) if self.connection.is_autocommit() || crate::error::is_io(&error) => {
                     return Err(error);
                 }
@@ -233,7 +239,7 @@ impl<'a> Tx<'a> {
         Ok(found.is_some())
     }
 
-    /// Reads a ref as this transaction leaves it.
+    /// Returns the target of a ref as changed by this transaction.
     pub(crate) fn target(&mut self, repo: i64, name: &RefName) -> StoreResult<Option<RefTarget>> {
         if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
             return Ok(target.clone());
@@ -241,7 +247,7 @@ impl<'a> Tx<'a> {
         self.reader(repo).target(name)
     }
 
-    /// Finds the number of a repository that has something in it.
+    /// Returns the number of a repository if it exists.
     pub(crate) fn repo(&mut self, name: &RepoName) -> StoreResult<Option<i64>> {
         let known = self.fresh.repos.get(name.as_str()).copied();
         let remembered = || lock(self.memory).repos.get(name.as_str()).copied();
@@ -255,7 +261,7 @@ impl<'a> Tx<'a> {
         Ok(found)
     }
 
-    /// Finds where an object lies.
+    /// Returns the place of an object.
     pub(crate) fn place(&mut self, repo: i64, object: ObjectId) -> StoreResult<Option<i64>> {
         if let Some(place) = self.known_place(repo, object) {
             return Ok(Some(place));
@@ -267,13 +273,13 @@ impl<'a> Tx<'a> {
         Ok(found)
     }
 
-    /// Finds where an object lies without asking the database.
+    /// Returns the cached place of an object. Runs no query.
     pub(crate) fn known_place(&self, repo: i64, object: ObjectId) -> Option<i64> {
         let fresh = self.fresh.places.get(&(repo, object)).copied();
         fresh.or_else(|| lock(self.memory).places.get(&(repo, object)).copied())
     }
 
-    /// Checks a batch; what is not to be written has its answer.
+    /// Checks a batch. Returns its answer if it is not to be written.
     fn check<'b>(
         &mut self,
         repo: Option<i64>,
@@ -286,7 +292,7 @@ impl<'a> Tx<'a> {
             _ => NewObjects::default(),
         };
         if let Some(repo) = repo {
-            // All commits of a batch that was applied are stored, so this one was not.
+            // If the batch had been applied, all of its commits would be stored.
             if new.commit
                 && let Some(moved) = self.swap(repo, batch, &records)?
             {
@@ -315,9 +321,9 @@ impl<'a> Tx<'a> {
         Ok(Ok(Checked { batch, records, new, moves }))
     }
 
-    /// The usual write: one ref, from where it is expected to elsewhere. Where all else holds, one
-    /// statement both checks and moves it. `None` when something does not hold, or it is another
-    /// write: nothing has happened then.
+    /// Handles the common case of one ref with an expected target. If all other checks pass, one
+    /// statement compares and moves the ref. Returns `None` without any change if a check fails or
+    /// the batch has another form.
     fn swap<'b>(
         &mut self,
         repo: i64,
@@ -340,7 +346,7 @@ impl<'a> Tx<'a> {
         Ok(done.then(|| RefMove { edit, before: Some(before.clone()), done }))
     }
 
-    /// Checks that all that the batch leans on is stored or in it.
+    /// Checks that all objects that the batch requires or links to are stored or in it.
     fn check_links(&mut self, repo: Option<i64>, batch: &Batch) -> StoreResult<()> {
         if let Some(repo) = repo {
             self.check_brought(repo, batch)?;
