@@ -111,7 +111,7 @@ fn encode(name: &str) -> String {
     percent_encoded(name, "-._~")
 }
 
-/// Reads a segment; `None` when its escapes are none, or it is not UTF-8.
+/// Decodes a segment; `None` if an escape is invalid, or it is not UTF-8.
 fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.as_bytes();

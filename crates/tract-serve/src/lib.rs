@@ -1,7 +1,7 @@
 //! tract as an MCP server: what agents may search, read and write of recorded conversations.
 //!
-//! Answers are short texts first, with the same as structured content; each is bounded, and says how
-//! to read on. Nothing can be deleted, and nothing is written unless [`ServeOptions::write`] allows it.
+//! Answers are short texts, with the same data as structured content. Each is bounded, and explains how
+//! to get the next part. Nothing can be deleted, and nothing is written unless [`ServeOptions::write`] allows it.
 //!
 //! ```no_run
 //! # async fn example(repo: tract_engine::Repo) -> tract_mcp::Result<()> {
@@ -27,7 +27,7 @@ use crate::documents::Documents;
 use crate::recorded::Escaped;
 use crate::shared::Shared;
 
-/// What clients of the server may do.
+/// The permissions of clients of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServeOptions {
     /// Whether clients may make branches, and notes and messages on those; not by default.

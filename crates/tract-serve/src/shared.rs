@@ -1,4 +1,4 @@
-//! What all calls share: the repositories, and what is left out.
+//! The state that all calls share: the repositories, excluded branches, and branches that may be written.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use tract_engine::{Error, Repo};
 
 use crate::ServeOptions;
 
-/// Repositories that are kept open, with what they remember of compiled contexts.
+/// Maximum number of repositories that stay open, each with its cache of compiled contexts.
 const OPEN_REPOS: usize = 8;
 
-/// What all calls share.
+/// The state that all calls share.
 pub(crate) struct Shared {
     repo: Repo,
     others: Mutex<HashMap<RepoName, Repo>>,

@@ -1,4 +1,4 @@
-//! Messages as clients read them: numbered, and cut to what one answer may hold.
+//! Messages in the form for clients: numbered, and cut to the size limit of an answer.
 
 use std::ops::Range;
 
@@ -93,8 +93,8 @@ pub(crate) async fn messages(
     Ok(shown)
 }
 
-/// Returns which places around one fit into so much room, those after it first. The one itself is
-/// among them.
+/// Returns the range of positions around `wanted`, itself included, whose sizes fit into `room`. Later
+/// positions are added first.
 fn around(sizes: &[usize], wanted: usize, room: usize) -> Range<usize> {
     let Some(size) = sizes.get(wanted) else { return 0..0 };
     let mut room = room.saturating_sub(*size);

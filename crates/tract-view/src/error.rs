@@ -4,7 +4,7 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What the engine reports.
+    /// Errors of the engine.
     #[error(transparent)]
     Engine(#[from] tract_engine::Error),
     /// A context cannot be compiled to a request.
@@ -21,10 +21,10 @@ pub enum Error {
     /// The server, or the file that is written, failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The operating system has no randomness to give.
+    /// The operating system cannot provide randomness.
     #[error("no randomness for the token: {0}")]
     Random(String),
-    /// What was asked for does not exist.
+    /// The requested page does not exist.
     #[error("{0}")]
     NotFound(String),
 }

@@ -64,7 +64,8 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
     Ok(HtmlExport { page, redacted })
 }
 
-/// What the file may do: run its own script and style, by their hashes, and show the pictures in it.
+/// The content security policy of the file: its own script and style, by their hashes, and the pictures
+/// in it.
 fn policy() -> String {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     format!(

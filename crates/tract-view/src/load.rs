@@ -1,4 +1,4 @@
-//! What pages show, read from the engine.
+//! Reads the data of pages from the engine.
 
 mod history;
 mod search;
@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 pub(crate) struct DatedBranch {
     pub(crate) branch: Branch,
     pub(crate) commit: Commit,
-    /// What its answers cost, where the list is sorted by that.
+    /// The cost of its answers, if the list is sorted by it.
     pub(crate) usage: Option<UsageSum>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct LoadedContext {
     pub(crate) revision: String,
     pub(crate) head: CommitId,
     pub(crate) compiled: Compiled,
-    /// What of it cannot be read.
+    /// The messages that cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
     /// Whether the revision is a branch, which may grow.
     pub(crate) is_branch: bool,
@@ -132,7 +132,7 @@ async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {
 /// The same, but one object that is damaged or erased hides no other.
 pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
     let head = repo.resolve_position(revision).await?;
-    // What compiles is kept in a cache, and what does not is the exception.
+    // The compiled context is cached. Only a context with damage is read object by object.
     let (compiled, unreadable) = match repo.compile(Some(head)).await {
         Ok(compiled) => (compiled, Vec::new()),
         Err(_) => repo.compile_readable(Some(head)).await?,
@@ -141,7 +141,7 @@ pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<Load
     Ok(LoadedContext { revision: revision.to_owned(), head, compiled, unreadable, is_branch })
 }
 
-/// A message, and what a reader wants to know around it.
+/// A message with its number, author and history, as pages show it.
 pub(crate) struct ShownMessage<'a> {
     /// Its place in the context, from 1.
     pub(crate) number: usize,

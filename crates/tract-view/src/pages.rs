@@ -1,4 +1,4 @@
-//! The pages: functions from what was read to HTML.
+//! The pages: functions from loaded data to HTML.
 
 mod compare;
 mod conversations;
@@ -28,7 +28,7 @@ pub(crate) use self::window::window;
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
 
-/// What the pages of a server let their reader do.
+/// The actions that the pages of a server offer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
     ReadOnly,

@@ -26,7 +26,8 @@ use crate::text::query;
 /// Characters of each text on a page.
 const MOST: usize = 20_000;
 
-/// What a page may do: nothing but its own style, script, recorded pictures, and news from here.
+/// The content security policy of a page: its own style and script, recorded pictures, and events of
+/// this server.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -42,7 +43,7 @@ pub struct Viewer {
 struct Shared {
     repo: Repo,
     token: String,
-    /// What the browser may call us.
+    /// The host names under which a browser may reach the server.
     hosts: [String; 2],
     /// Whether pending approvals may be decided here.
     decides: bool,

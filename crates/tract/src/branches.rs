@@ -78,7 +78,7 @@ impl Branches<'_> {
     /// Lists the branches with their heads, sorted by name.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<Branch>> {
         Ok(self.tract.repo().branches().await?)
     }
@@ -120,7 +120,7 @@ impl Tags<'_> {
     /// Lists the tags with their commits, sorted by name.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<(String, CommitId)>> {
         Ok(self.tract.repo().tags().await?)
     }

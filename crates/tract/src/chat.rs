@@ -22,7 +22,7 @@ impl Tract {
     /// # Errors
     /// [`Error::Model`](crate::Error::Model) when there is no answer,
     /// [`Error::BrokenOff`](crate::Error::BrokenOff) when only a part of it arrived,
-    /// [`Error::Late`](crate::Error::Late) when the branch moved meanwhile; else as
+    /// [`Error::Late`](crate::Error::Late) if the branch moved during the request; else as
     /// [`commit`](Self::commit).
     pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<ChatReply> {
         self.chat_with(model, Draft::user(text), &ChatOptions::new()).await

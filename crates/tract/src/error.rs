@@ -20,7 +20,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This build has no store engine for a URL.
+    /// This build lacks the store engine of a URL.
     #[error("this build cannot open {url:?}")]
     NoSuchStore {
         /// The url.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The engines of this build, and how to add others.
         note: String,
     },
-    /// The store has no repository of this name.
+    /// The store does not contain a repository of this name.
     #[error("no repository {name:?} in this store")]
     NoRepo {
         /// The name.
@@ -39,9 +39,9 @@ pub enum Error {
     Conflict {
         /// The ref.
         name: RefName,
-        /// Where it was expected.
+        /// The target that was expected.
         expected: Expect,
-        /// Where it is.
+        /// The target it has.
         found: Option<RefTarget>,
     },
     /// A revision names nothing.
@@ -97,7 +97,7 @@ pub enum Error {
     Late {
         /// The answer.
         reply: Box<tract_core::Reply>,
-        /// Where the branch was expected and found.
+        /// The conflict, with the expected and the actual head.
         conflict: Box<Error>,
     },
     /// A run cannot continue.
@@ -143,7 +143,7 @@ pub enum Error {
     /// The arguments contradict each other.
     #[error("{message}")]
     Invalid {
-        /// What was expected, and what was found.
+        /// The expectation and the value that contradicts it.
         message: String,
         /// The way out.
         note: Option<String>,

@@ -56,7 +56,7 @@ impl Tract {
     /// Reads the commit that this handle's branch points to; `None` before the first.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn head(&self) -> Result<Option<CommitId>> {
         Ok(self.repo.head_of(&self.branch).await?)
     }

@@ -52,7 +52,7 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// When the operating system has no randomness to give.
+    /// If the operating system cannot provide randomness.
     pub fn one_operation(&self) -> Result<Self> {
         let repo = self.repo().within(tract_engine::Operation::begin()?);
         Ok(Self::new(repo, self.branch().clone()))
@@ -62,7 +62,7 @@ impl Tract {
     /// reads page by page, also over all parents.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve), and what the store reports.
+    /// As [`resolve`](Self::resolve), and errors of the store.
     pub async fn log(&self, head: impl Into<Revision>, limit: usize) -> Result<Vec<Commit>> {
         let head = self.resolve_position(head).await?;
         Ok(tract_engine::log(self.repo(), head, limit).await?.commits)
@@ -187,7 +187,7 @@ impl Tract {
     ///
     /// # Errors
     /// `unsupported` when the store cannot erase; `busy` when others use it; `read_only` when this user
-    /// may not wipe it, and then the message says what its owner does.
+    /// may not wipe it, with a message that explains what its owner can do.
     pub async fn finish_erasures(&self) -> Result<WipeReport> {
         Ok(tract_engine::finish_erasures(self.repo()).await?)
     }

@@ -1,5 +1,5 @@
-//! Recorded conversations in: from a provider's text to what the engine stores; and out again, in
-//! the formats of other tools.
+//! Import of recorded conversations, from a provider's text to commits, and export in the formats of
+//! other tools.
 
 use serde::{Deserialize, Serialize};
 use tract_core::{JsonText, RefName, RefTarget};
@@ -136,7 +136,7 @@ pub struct LargeConversation<'a> {
     pub id: String,
     /// The tools in force from the start.
     pub tools: Vec<tract_core::ToolSchema>,
-    /// What else belongs to it.
+    /// The document next to it: its dialect, parameters and remaining members.
     pub meta: JsonText,
     /// Its messages, one after the other.
     pub messages: ConversationReader<'a>,
@@ -147,7 +147,7 @@ impl<'a> LargeConversation<'a> {
     /// and one message at a time, however many there are.
     ///
     /// # Errors
-    /// As [`read`], but for what is wrong with a message.
+    /// As [`read`], except for errors in messages.
     pub fn open(text: &'a str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Self> {
         let mut messages = ConversationReader::new(text, dialect)?;
         let id = messages.id.clone().unwrap_or_else(|| fallback_id.to_owned());

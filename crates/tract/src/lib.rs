@@ -120,7 +120,7 @@ pub mod forms {
     };
 }
 
-/// What tokens cost, by tables of list prices.
+/// Costs of tokens, from tables of list prices.
 #[cfg(feature = "engine")]
 pub mod prices {
     pub use tract_providers::{PriceBasis, PriceError, PriceTable, TokenAmounts};

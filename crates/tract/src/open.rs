@@ -26,7 +26,7 @@ use crate::store::{self, StoreOptions, WriteMode};
 /// ```
 ///
 /// # Errors
-/// [`Error::NoSuchStore`] when this build has no engine for the url, else what the engine says.
+/// [`Error::NoSuchStore`] if this build lacks the engine of the URL; else the errors of the engine.
 pub async fn open(url: &str) -> Result<Tract> {
     OpenOptions::new().open(url).await
 }
@@ -143,7 +143,7 @@ impl OpenOptions {
     ///
     /// # Errors
     /// [`Error::BadName`] for a bad name; [`Error::NoRepo`] with `create(false)` when there is no
-    /// such repository; what the store says.
+    /// such repository; errors of the store.
     pub async fn open_store(&self, store: impl Store) -> Result<Tract> {
         self.open_shared(Arc::new(store)).await
     }

@@ -1,6 +1,6 @@
 //! Passwords in urls, which no message repeats.
 
-/// What is shown in the place of a password.
+/// The text that is shown instead of a password.
 const HIDDEN: &str = "…";
 
 /// Whether a character ends a url in a text.

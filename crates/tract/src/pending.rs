@@ -91,7 +91,7 @@ impl PendingApprovals<'_> {
     /// Lists them, of all branches, oldest first.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<Pending>> {
         Ok(self.tract.repo().pending().await?)
     }

@@ -45,7 +45,7 @@ impl ToolPins<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) when another writer approved one meanwhile; store
+    /// [`Error::Conflict`](crate::Error::Conflict) if another writer approved one concurrently; store
     /// errors.
     pub async fn approve(&self, pins: impl IntoIterator<Item = Pin>) -> Result<()> {
         let documents = pins.into_iter().map(|pin| pin.to_document()).collect::<Result<_, _>>()?;
@@ -64,14 +64,14 @@ impl ToolPins<'_> {
     /// Sets which tools of servers may run, for everyone who opens the repository.
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) when another writer set it meanwhile; store errors.
+    /// [`Error::Conflict`](crate::Error::Conflict) if another writer set it concurrently; store errors.
     pub async fn set_policy(&self, policy: PinPolicy) -> Result<()> {
         Ok(self.tract.repo().set_documents("pin policy", vec![policy.to_document()?]).await?)
     }
 
     /// Makes a policy for registries that refuses calls of tools which were not approved here.
     ///
-    /// Where the repository has no policy of its own, only approved tools may run. Agents check
+    /// Without a policy of the repository, only approved tools may run. Agents check
     /// approvals by themselves and need no gate.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! What most programs need: `use tract::prelude::*;`.
+//! The imports that most programs need: `use tract::prelude::*;`.
 
 pub use crate::{
     Commit, CommitId, Compiled, Draft, Params, Priority, RequestForms, Revision, Tract,

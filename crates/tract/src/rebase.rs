@@ -81,7 +81,7 @@ impl Tract {
     /// it was.
     ///
     /// # Errors
-    /// `unknown_revision`; what the store says.
+    /// `unknown_revision`; errors of the store.
     pub async fn reset(&self, to: impl Into<Revision>) -> Result<Option<CommitId>> {
         let to = self.resolve_position(to).await?;
         Ok(self.repo().reset(self.branch(), to).await?)

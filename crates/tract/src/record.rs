@@ -175,7 +175,7 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Json`](crate::Error::Json) when one is no JSON object,
+    /// [`Error::Json`](crate::Error::Json) if one is not a JSON object,
     /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large ones, `no_name` and
     /// `duplicate_name` for tools that a model could not name.
     pub async fn set_tools<T: IntoSchema>(

@@ -1,4 +1,4 @@
-//! Remotes: other stores, by name, and what moves between them and this one.
+//! Remotes: other stores by name, and transfers between them and this one.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Remotes<'_> {
     /// these out.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub async fn list(&self) -> Result<Vec<Remote>> {
         Ok(self.tract.repo().remotes().await?)
     }
@@ -58,7 +58,7 @@ impl Remotes<'_> {
     /// password that is not in it is taken from `PGPASSWORD` when it is used.
     ///
     /// # Errors
-    /// [`Error::NoSuchStore`] when this build has no engine for the url; `remote_exists`; a bad name.
+    /// [`Error::NoSuchStore`] if this build lacks the engine of the URL; `remote_exists`; a bad name.
     pub async fn add(&self, remote: Remote) -> Result<()> {
         if remote.bundle().is_none() {
             store::file_of(&remote.url)?;
@@ -66,7 +66,7 @@ impl Remotes<'_> {
         Ok(self.tract.repo().add_remote(remote).await?)
     }
 
-    /// Removes one, and what is known of its branches.
+    /// Removes one, with the remote-tracking refs of its branches.
     ///
     /// # Errors
     /// `unknown_remote`.
@@ -78,8 +78,8 @@ impl Remotes<'_> {
     /// [`FetchOptions::pull`] also moves branches of this repository forward.
     ///
     /// # Errors
-    /// `unknown_remote`; as [`tract_engine::fetch`] or [`tract_engine::fetch_bundle`]; what opening
-    /// the remote says.
+    /// `unknown_remote`; as [`tract_engine::fetch`] or [`tract_engine::fetch_bundle`]; errors of opening
+    /// the remote.
     pub async fn fetch(&self, name: &str, options: &FetchOptions) -> Result<FetchReport> {
         let repo = self.tract.repo();
         let remote = repo.remote(Some(name)).await?;
@@ -101,8 +101,8 @@ impl Remotes<'_> {
     /// they are missing.
     ///
     /// # Errors
-    /// `unknown_remote`; [`Error::Invalid`] when it is a bundle; as [`tract_engine::push`]; what
-    /// opening the remote says.
+    /// `unknown_remote`; [`Error::Invalid`] when it is a bundle; as [`tract_engine::push`];
+    /// errors of opening the remote.
     pub async fn push(&self, name: &str, options: &PushOptions) -> Result<PushReport> {
         let repo = self.tract.repo();
         let remote = repo.remote(Some(name)).await?;

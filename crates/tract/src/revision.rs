@@ -1,4 +1,4 @@
-//! What names a commit.
+//! Names of commits.
 
 use tract_core::{Commit, CommitId};
 

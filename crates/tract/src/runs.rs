@@ -45,8 +45,8 @@ impl Tract {
         Agent::new(self.repo().clone(), self.branch().clone(), model, tools)
     }
 
-    /// Runs the conversation at a revision again, against its own replies and results, and says
-    /// where it first differs from what was recorded.
+    /// Runs the conversation at a revision again, against its own replies and results. Returns
+    /// the first difference from the recording.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve), and when the recording cannot be read.

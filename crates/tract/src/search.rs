@@ -90,7 +90,7 @@ impl Tract {
         Ok(tract_engine::concerns(self.repo(), commit, slot).await?)
     }
 
-    /// Finds what the summaries of a context hid that it says nowhere else.
+    /// Finds details that the summaries of a context hid and that appear nowhere else in it.
     ///
     /// # Errors
     /// As [`tract_engine::lost`].

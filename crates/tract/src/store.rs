@@ -20,7 +20,7 @@ struct Engine {
     /// The feature that brings it; empty for the one that is always there.
     feature: &'static str,
     location: Location,
-    /// Opens the store of a URL; `None` if this build has no such engine.
+    /// Opens the store of a URL; `None` if this build lacks the engine.
     open: Option<OpenStore>,
 }
 
@@ -185,7 +185,7 @@ impl StoreOptions {
 /// ```
 ///
 /// # Errors
-/// [`Error::NoSuchStore`] when this build has no engine for the url, else what the engine says.
+/// [`Error::NoSuchStore`] if this build lacks the engine of the URL; else the errors of the engine.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_with(url, &StoreOptions::new()).await
 }
@@ -203,7 +203,7 @@ pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Stor
 /// Returns the file or folder that a url names; `None` when its store is neither.
 ///
 /// # Errors
-/// [`Error::NoSuchStore`] when this build has no engine for the url.
+/// [`Error::NoSuchStore`] if this build lacks the engine of the URL.
 pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     let (_, path) = locate(url)?;
     Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
@@ -305,7 +305,7 @@ mod tests {
         let mut second = std::pin::pin!(open(&url));
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(second.as_mut().poll(&mut context), Poll::Pending));
-        // This thread can give way to what the other waits for.
+        // The polling thread is free to release the file that the other one waits for.
         drop(first);
         crate::block_on(second).expect("the file is free");
     }

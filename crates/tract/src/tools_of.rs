@@ -37,7 +37,7 @@ impl ToolsOf<'_> {
     /// Reads the tools in force on the handle's branch, as they were given.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn in_force(&self) -> Result<Vec<ActiveTool>> {
         match self.tract.head().await? {
             Some(head) => self.at(head).await,
@@ -48,7 +48,7 @@ impl ToolsOf<'_> {
     /// Reads the tools in force at a revision, as they were given to it or to an earlier commit.
     ///
     /// # Errors
-    /// As [`Tract::resolve`], and what the store reports.
+    /// As [`Tract::resolve`], and errors of the store.
     pub async fn at(&self, revision: impl Into<Revision>) -> Result<Vec<ActiveTool>> {
         let id = self.tract.resolve_position(revision).await?;
         Ok(self.tract.repo().tools_of(id).await?)
@@ -70,7 +70,7 @@ impl ToolsOf<'_> {
     /// Reads all versions of a tool, in order of first sight.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn history(&self, name: &str) -> Result<Vec<ToolDefinition>> {
         Ok(self.tract.repo().tool_history(name).await?)
     }
@@ -78,7 +78,7 @@ impl ToolsOf<'_> {
     /// Finds the definitions whose id begins with these digits.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn by_prefix(&self, digits: &str) -> Result<Vec<ToolDefinition>> {
         Ok(self.tract.repo().tools_by_prefix(digits).await?)
     }
@@ -100,7 +100,7 @@ impl ToolsOf<'_> {
     /// Sets no tools: [`Tract::set_tools`] with none.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Errors of the store.
     pub async fn clear(&self) -> Result<tract_core::Commit> {
         self.tract.set_tools(std::iter::empty::<ToolSchema>()).await
     }

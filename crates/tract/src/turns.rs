@@ -105,7 +105,7 @@ impl ToolTurns<'_> {
     /// Skips the turns in which a tool failed, with one commit. A second call finds nothing more.
     ///
     /// # Errors
-    /// As [`find`](Self::find), and what the store reports.
+    /// As [`find`](Self::find), and errors of the store.
     pub async fn drop_failed(&self, query: &ToolQuery) -> Result<DroppedTurns> {
         Ok(self.tract.repo().drop_failed_tool_turns(self.tract.branch(), query).await?)
     }

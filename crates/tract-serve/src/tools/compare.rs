@@ -1,4 +1,4 @@
-//! `diff` and `why_miss`: what differs between two revisions, and what that costs at the prompt cache.
+//! `diff` and `why_miss`: the differences between two revisions, and their cost at the prompt cache.
 
 use schemars::JsonSchema;
 use serde::Serialize;

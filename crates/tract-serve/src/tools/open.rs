@@ -51,8 +51,8 @@ pub(crate) async fn open(
     context: &ToolContext,
 ) -> Result<ToolResult<OpenedConversation>, ToolError> {
     let repo = Shared::of(context)?.repo(repo.as_deref()).await?;
-    // `#N` names the commit of a message, at which the conversation ends; the reader wants what is
-    // around it.
+    // `#N` names the commit of a message, where the conversation would end. The reader needs the
+    // messages around it.
     let (line, place) = match revision.rsplit_once('#') {
         Some((line, place)) if place.parse::<usize>().is_ok() => (line, place.parse().ok()),
         _ => (revision.as_str(), None),

@@ -31,7 +31,8 @@ pub(crate) struct HistoryEntry {
     pub(crate) rows: Vec<GraphRow>,
 }
 
-/// Reads so many commits from a place on. `head` comes first; `all` adds the other branches.
+/// Reads `count` commits, starting at the position `from`. `head` comes first; `all` adds the other
+/// branches.
 pub(crate) async fn history(
     repo: &Repo,
     head: CommitId,
@@ -52,7 +53,7 @@ pub(crate) async fn history(
     let mut commits = log_all(repo, &heads, limit).await?;
     let has_more = commits.len() == limit;
     commits.truncate(limit - 1);
-    // Where lines are on this page depends on all that is above it.
+    // The columns of the graph on this page depend on all rows above it.
     let mut layout = Layout::new();
     let mut rows = Vec::with_capacity(commits.len().saturating_sub(from));
     for (place, commit) in commits.iter().enumerate() {

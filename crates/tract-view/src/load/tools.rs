@@ -1,4 +1,4 @@
-//! The tools of a branch over its commits, and what was approved of them.
+//! The tools of a branch over its commits, with their approvals.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,9 +22,9 @@ pub(crate) struct ToolsChange {
     pub(crate) changed: Vec<String>,
 }
 
-/// What is known of one tool in force.
+/// The losses and the approval of one active tool.
 pub(crate) struct ToolFacts {
-    /// What each provider's copy loses; providers of which the copy says all are left out.
+    /// The losses of the copy for each provider; providers without a loss are left out.
     pub(crate) losses: Vec<(Dialect, Vec<Loss>)>,
     pub(crate) approval: Approval,
 }
@@ -44,7 +44,7 @@ pub(crate) enum Approval {
 /// than are listed.
 pub(crate) async fn tool_changes(repo: &Repo, head: CommitId) -> Result<(Vec<ToolsChange>, bool)> {
     let (mut found, mut next) = (Vec::new(), Some(head));
-    // The commit that is looked at, until its parent says whether it changed the tools.
+    // The current commit. Only its parent shows whether it changed the tools.
     let mut later: Option<Commit> = None;
     while let Some(at) = next {
         let page = repo.store().walk(repo.name(), Walk::from(at)).await;

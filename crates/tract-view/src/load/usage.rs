@@ -1,4 +1,4 @@
-//! What the answers of a repository cost.
+//! The cost of the answers of a repository.
 
 use std::collections::{BTreeMap, BTreeSet};
 

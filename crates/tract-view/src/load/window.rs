@@ -21,7 +21,7 @@ pub(crate) struct Window {
     pub(crate) commits: usize,
     pub(crate) points: Vec<WindowPoint>,
     pub(crate) marks: Vec<WindowMark>,
-    /// What the answers say of the prompt cache, summed up between the points of the chart.
+    /// The prompt-cache figures of the answers, summed up between the points of the chart.
     pub(crate) cache: Vec<CacheUse>,
     /// The times of the oldest and of the newest commit that have one.
     pub(crate) times: Option<(i64, i64)>,

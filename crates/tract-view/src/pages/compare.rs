@@ -1,4 +1,4 @@
-//! What differs between two revisions, and what that costs at the provider's prompt cache.
+//! The differences between two revisions, and their cost at the provider's prompt cache.
 
 use maud::{Markup, html};
 use tract_core::text::beginning;

@@ -12,7 +12,7 @@ use crate::text::{query, visible};
 /// Branches on one page.
 pub(crate) const PAGE: usize = 100;
 
-/// Lists branches with what their newest commits say.
+/// Lists branches with a line about their newest commits.
 pub(crate) fn conversations(
     repo: &str,
     filter: &str,

@@ -1,4 +1,4 @@
-//! What waits for a person's decision.
+//! The page of pending approvals.
 
 use maud::{Markup, html};
 use tract_core::text::beginning;

@@ -15,7 +15,7 @@ pub(crate) const PAGE: usize = 200;
 /// Objects that are listed when they cannot be read.
 const LISTED: usize = 20;
 
-/// What a transcript is made for.
+/// Options of a transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TranscriptOptions {
     /// Characters of each text.

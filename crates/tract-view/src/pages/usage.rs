@@ -1,4 +1,4 @@
-//! What the answers cost.
+//! The page of costs.
 
 use maud::{Markup, html};
 use tract_core::text::number;
@@ -58,7 +58,7 @@ fn name(name: Option<&str>) -> Markup {
     html! { (visible(name.unwrap_or("unknown"))) }
 }
 
-/// Returns the cost as a text: at least so much where some answers have no price.
+/// Returns the cost as a text. It is a lower bound if some answers have no price.
 pub(super) fn cost(sum: &UsageSum) -> String {
     match sum.unpriced {
         n if n == sum.answers => "–".to_owned(),

@@ -78,8 +78,8 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
     }
 }
 
-/// Shows what requests read from the prompt cache, wrote to it, and sent without it; nothing where no answer
-/// says so.
+/// Shows what requests read from the prompt cache, wrote to it, and sent without it; nothing if no answer
+/// reports it.
 fn cache(window: &Window, x: impl Fn(usize) -> f64) -> Markup {
     let sum = |of: fn(&CacheUse) -> u64| window.cache.iter().map(of).sum::<u64>();
     let (read, written) = (sum(|one| one.read), sum(|one| one.written));

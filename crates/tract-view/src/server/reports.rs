@@ -14,7 +14,7 @@ pub(super) async fn usage(State(shared): Served) -> Page {
     Ok(shared.page("usage", None, &pages::usage(&report)))
 }
 
-/// What waits for a decision.
+/// The page of pending approvals.
 pub(super) async fn pending(State(shared): Served) -> Page {
     let pending = shared.repo.pending().await?;
     Ok(shared.page("pending", None, &pages::pending(&pending, shared.decides)))
