@@ -3,7 +3,7 @@
 //!
 //! Hashes over beginnings leave arguments out, because clients send calls back with defaults added or
 //! with arguments that a person edited. Servers that number their calls (`call_0`) give two runs the
-//! same ids, so what was recorded for an id has to agree with what is sent.
+//! same ids, so the recorded arguments of an id have to agree with those that are sent.
 
 use std::collections::HashMap;
 

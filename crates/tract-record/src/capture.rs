@@ -1,4 +1,4 @@
-//! The copy of what passes: bounded, and never in the way of what passes.
+//! Copies the traffic of a proxy. Copies are bounded, and never delay the traffic.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -170,7 +170,7 @@ impl Drop for BodyCopy {
     }
 }
 
-/// What passed: a request, and what was answered.
+/// A request with its response.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) method: http::Method,
@@ -194,8 +194,8 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Capture {
     exchange: Mutex<Option<Exchange>>,
-    /// Whether its bodies are copied. They are not where the request is none that a model answers:
-    /// nothing would read the copies, and they would take the place of others.
+    /// Whether its bodies are copied. Not if no model answers the request: the copies would not be read,
+    /// and would use up the budget of others.
     has_copies: bool,
     to: Sender<Exchange>,
     counts: Arc<Counts>,
@@ -264,7 +264,7 @@ impl Drop for Capture {
     }
 }
 
-/// Which body of an exchange is copied.
+/// The body of an exchange that is copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
     Request,
@@ -342,7 +342,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for CopiedBody<B> {
     fn is_end_stream(&self) -> bool {
         let is_end = self.inner.is_end_stream();
         if is_end {
-            // Who sends a body without a byte does not poll it.
+            // An empty body is not polled by its sender.
             self.copy(|body| body.is_complete = true);
         }
         is_end

@@ -65,7 +65,7 @@ pub(crate) fn after(hash: ChainHash, content: &Content) -> ChainHash {
     hash
 }
 
-/// Returns the hash of what a model sees of an answer: its texts and calls.
+/// Returns the hash of the visible part of an answer: its texts and calls.
 pub(crate) fn visible(content: &Content) -> ChainHash {
     let mut hash = link(ROOT, &[content.kind().as_str()]);
     for part in content.parts() {

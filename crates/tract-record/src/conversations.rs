@@ -1,5 +1,5 @@
-//! Which conversation a request continues: an index of the recorded ones by the hashes of their
-//! beginnings.
+//! Finds the conversation that a request continues: an index of the recorded ones by the hashes of their
+//! prefixes.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::chain::{self, ChainHash, ROOT};
 use crate::responses::{PendingRequest, ServerState, StoredResponses};
 use crate::turn::Thread;
 
-/// Where branches of recordings are.
+/// The prefix of the branches of recordings.
 pub(crate) const PREFIX: &str = "record/";
 /// The beginning of the names of conversations without a session.
 const UNNAMED: &str = "chat-";
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
     pub(crate) head: CommitId,
     /// The commit of the message itself.
     pub(crate) message: CommitId,
-    /// What a model sees of it.
+    /// The hash of its visible part.
     pub(crate) visible: ChainHash,
     /// The calls up to it.
     pub(crate) calls: CallsId,
@@ -47,7 +47,7 @@ pub(crate) struct BranchState {
     pub(crate) context: ContextState,
 }
 
-/// What is in a context besides its messages.
+/// The parts of a context besides its messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ContextState {
     /// The instructions at its beginning.
@@ -287,7 +287,8 @@ impl Conversations {
         let (number, mut messages) = self.load_branch(repo, branch, end).await?;
         let (_, at_head) = self.load_branch(repo, branch, branch.head).await?;
         let Some((hash, mut entry)) = messages.pop() else { return Ok(None) };
-        // What is after it in the log is in no context: the next message follows that.
+        // Commits after the last message do not show in the context, so the next message is added at the
+        // head.
         if at_head.last().is_some_and(|(_, last)| last.message == entry.message) {
             entry.head = self.branches.get(number).map_or(branch.head, |state| state.head);
         }
@@ -413,7 +414,7 @@ impl Conversations {
     }
 
     pub(crate) fn insert(&mut self, thread: &Thread, hash: ChainHash, entry: Entry) {
-        // What has no content begins every conversation.
+        // The hash of an empty history is a prefix of every conversation, so it identifies none.
         if hash != ROOT {
             self.threads.entry(thread.clone()).or_default().insert(hash, entry);
         }

@@ -1,4 +1,4 @@
-//! What was recorded, and what was not, and why.
+//! Counts of recorded exchanges, and of the others by reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,11 +20,11 @@ pub enum Reason {
     NoResponse,
     /// The status of the response is not 200.
     UpstreamStatus,
-    /// The request is none that a model answers: a list of models, a count of tokens.
+    /// The request is not one that a model answers: a list of models, a count of tokens.
     NotATurn,
     /// The body of the request could not be decoded or read.
     RequestUndecodable,
-    /// The response has no byte.
+    /// The body of the response is empty.
     EmptyResponse,
     /// The request is in no known dialect.
     UnknownProvider,
@@ -69,7 +69,7 @@ impl Reason {
         self.words().1
     }
 
-    /// The stable word, and what happened.
+    /// Returns the stable word of a reason, and its description.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::OverBudget => ("over_budget", "the memory for copies was used up"),

@@ -30,7 +30,7 @@ pub(crate) enum DecodeError {
     Undecodable(&'static str),
 }
 
-/// Undoes the codings of a `content-encoding` header. A body that was cut gives what it has.
+/// Decodes a body with a `content-encoding` header. A truncated body is decoded up to its end.
 pub(crate) fn decode(bytes: Vec<u8>, header: Option<&str>) -> Result<Decoded, DecodeError> {
     let header = header.unwrap_or_default();
     let names = header.split(',').map(|name| name.trim().to_ascii_lowercase());
@@ -75,7 +75,7 @@ impl Coding {
     fn undo(self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
         match self {
             Self::Gzip => read(MultiGzDecoder::new(bytes), "gzip"),
-            // The standard says zlib; some servers send it bare.
+            // The standard requires zlib; some servers send bare deflate.
             Self::Deflate if is_zlib(bytes) => read(ZlibDecoder::new(bytes), "deflate"),
             Self::Deflate => read(DeflateDecoder::new(bytes), "deflate"),
             Self::Brotli => read(brotli_decompressor::Decompressor::new(bytes, 4096), "br"),

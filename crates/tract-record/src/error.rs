@@ -1,4 +1,4 @@
-//! What can go wrong with a recording proxy as a whole.
+//! Errors of a recording proxy as a whole.
 
 /// The result of the proxy.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,10 +26,10 @@ pub enum Error {
     Upstream {
         /// The url, without user and query.
         found: String,
-        /// What is wrong with it.
+        /// The reason why it is rejected.
         why: &'static str,
     },
-    /// There is no upstream to forward to.
+    /// No upstream is configured.
     #[error("no upstream is configured")]
     NoUpstream,
     /// The operating system gives no randomness.

@@ -3,7 +3,8 @@
 //!
 //! # Behavior
 //! - Bytes first: every chunk is forwarded as it comes. Recording works on a copy with a bounded size;
-//!   what does not fit, or what the store refuses, is counted and never delays or changes a request.
+//!   an exchange that does not fit or that the store rejects is counted, and never delays or changes a
+//!   request.
 //! - A request continues the conversation whose recorded messages are its longest beginning. Headers
 //!   that name a session or a subagent decide first. A rewind becomes a branch.
 //! - Of headers only [`STORED_HEADERS`] are kept: no key reaches the store.

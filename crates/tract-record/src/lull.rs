@@ -28,8 +28,8 @@ impl Lull {
         Self { counts, budget, seen: 0 }
     }
 
-    /// Waits while much passes and there is room for the copies of it. `do_many_wait` says whether
-    /// many exchanges are to be recorded.
+    /// Waits while traffic is heavy and there is room for its copies. `do_many_wait` returns whether many
+    /// exchanges are waiting to be recorded.
     pub(crate) fn wait(&mut self, do_many_wait: impl Fn() -> bool, nap: impl Fn(Duration)) {
         for _ in 0..MOST_NAPS {
             let passed = self.counts.passed();

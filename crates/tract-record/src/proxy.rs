@@ -29,7 +29,7 @@ const MAX_HEADERS: usize = 1000;
 
 type OutgoingBody = Either<CopiedBody<Incoming>, Full<Bytes>>;
 
-/// How a proxy listens.
+/// Options of a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyOptions {
     /// The address to listen on; port 0 takes a free one.

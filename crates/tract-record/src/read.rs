@@ -1,4 +1,4 @@
-//! From the copy of an exchange to the messages that it says.
+//! Reads the messages from the copy of an exchange.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -26,10 +26,10 @@ const NOT_PARAMETERS: &[&str] = &[
     "user",
 ];
 
-/// What agents send before there is a conversation, to have a cache or a quota.
+/// Texts that agents send before a conversation, to fill a cache or to check a quota.
 const WARM_UPS: &[&str] = &["Warmup", "quota"];
 
-/// A turn of a conversation: what was sent, and what the model answered.
+/// A turn of a conversation: the request, and the answer of the model.
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
     pub(crate) thread: Thread,
@@ -42,9 +42,9 @@ pub(crate) struct RecordedTurn {
     pub(crate) redacted: Vec<Vec<SecretKind>>,
     pub(crate) tools: Option<Vec<ToolSchema>>,
     pub(crate) parameters: JsonText,
-    /// What the messages continue, where the provider keeps it and the request names it.
+    /// The response or conversation at the provider that the request names and its messages continue.
     pub(crate) continues: Option<ServerState>,
-    /// The response that was fetched, where it was asked for earlier. Such a turn has no messages.
+    /// The background response that this exchange fetched. Such a turn does not have messages.
     pub(crate) fetched: Option<ServerState>,
     /// The provider's id of the request.
     pub(crate) request_id: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct RecordedTurn {
     pub(crate) answered_at_us: i64,
 }
 
-/// What came back.
+/// The answer of a turn.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Whole(Box<Reply>),
@@ -88,8 +88,8 @@ impl RecordedTurn {
         }
     }
 
-    /// Whether it is next to a session's conversation and no part of it: a title, a warm-up.
-    /// `has_tools` says whether the conversation has tools.
+    /// Returns whether it is a request next to a session's conversation and not a part of it: a title, a
+    /// warm-up. `has_tools` is whether the conversation has tools.
     pub(crate) fn is_side_request(&self, has_tools: bool) -> bool {
         if self.thread.session.is_none() {
             return false;
@@ -113,7 +113,7 @@ impl RecordedTurn {
 /// Reads an exchange.
 ///
 /// # Errors
-/// The first reason why it is no turn, in the order of [`Reason::ALL`].
+/// The first reason why it is not a turn, in the order of [`Reason::ALL`].
 pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     if exchange.request.is_over_budget || exchange.response.is_over_budget {
         return Err(Reason::OverBudget);
@@ -178,8 +178,8 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     })
 }
 
-/// A body as text in which damage to characters is replaced: the message counts, not the emoji that was
-/// cut in it. `name` is the body's, for what is noted.
+/// Decodes a body and replaces damaged characters: a cut emoji must not cost the message. `name` names
+/// the body in the notes about damage.
 fn readable(name: &str, bytes: &[u8], damage: &mut Vec<String>) -> String {
     let decoded = tract_core::json::decode(bytes);
     damage.extend(decoded.replaced.iter().map(|replaced| format!("{name} {replaced}")));
@@ -334,7 +334,7 @@ fn answer(
     Ok(Answer::Partial { partial: Box::new(partial), cause })
 }
 
-/// The provider's word for what is wrong. Its message may quote a key, so it is left where it is.
+/// Returns the provider's code of an error. The message of the error may quote a key, so it is not read.
 fn error_kind(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;

@@ -18,7 +18,7 @@ use crate::read::{self, Answer};
 use crate::report::{RecordAnomaly, RecordReport, WrittenBranch};
 use crate::write::{Writer, WrittenTurn};
 
-/// How exchanges are recorded.
+/// Options of a recorder.
 #[derive(Clone, Debug)]
 pub struct RecorderOptions {
     /// Whether secrets are replaced by marks; on unless told otherwise.
@@ -64,7 +64,7 @@ impl RecorderOptions {
     }
 }
 
-/// What the thread has done, for the report.
+/// The results of the thread, for the report.
 #[derive(Debug, Default)]
 struct Progress {
     branches: BTreeMap<String, (u64, u64)>,
@@ -79,7 +79,7 @@ const LISTED: usize = 20;
 /// have them counted again.
 const REMEMBERED: usize = 10_000;
 
-/// What was unusual about what was recorded.
+/// The anomalies of the recorded exchanges.
 #[derive(Debug, Default)]
 struct Anomalies {
     counts: BTreeMap<AnomalyKind, u64>,
@@ -113,7 +113,7 @@ pub struct Recorder {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// Where a proxy leaves its copies.
+/// The queue to which a proxy sends its copies.
 #[derive(Clone, Debug)]
 pub struct RecorderHandle {
     to: Sender<Exchange>,
@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Waits for what is being recorded, not longer than `most`, writes the report next to the
-    /// recordings and returns it. What is still open counts as not recorded.
+    /// Waits up to `most` for the exchanges being recorded, stores the report next to the recordings and
+    /// returns it. Exchanges that are still open count as not recorded.
     pub async fn finish(self, most: Duration) -> RecordReport {
         self.settle(most).await;
         let mut report = self.report();
@@ -197,7 +197,7 @@ impl Recorder {
             *report.not_recorded.entry(Reason::RecorderStopped).or_default() += open;
         }
         if report.exchanges > 0 {
-            // A store that refuses it refused the recordings too, which the report says.
+            // A store that rejects the report rejected the recordings too, which the report contains.
             let stored = tokio::time::timeout(most, report.store(&self.repo)).await;
             if let Ok(Err(error)) = stored {
                 report.last_error = Some(error.code().to_owned());
@@ -253,7 +253,7 @@ impl Work {
             Ok(_) => {}
             Err(error) => {
                 progress.last_error = Some(error.code().to_owned());
-                // What the store has may be more or less than the index knows.
+                // The outcome of the write is unknown, so the index may differ from the store.
                 self.writer.forget();
                 return Err(Reason::StoreFailed);
             }

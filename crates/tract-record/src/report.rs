@@ -1,4 +1,4 @@
-//! What a recording made, for people and programs.
+//! The report of a recording, for people and programs.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +28,13 @@ pub struct WrittenBranch {
 pub struct RecordAnomaly {
     /// The branch that has it.
     pub branch: String,
-    /// What is unusual.
+    /// The kind of anomaly.
     pub kind: AnomalyKind,
-    /// What exactly, and where in the request or response. It never quotes a message.
+    /// The details and the position in the request or response. Messages are never quoted.
     pub what: String,
 }
 
-/// What was recorded, and what was not.
+/// The counts of recorded exchanges and of those left out, with their branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordReport {
     /// When the recording ended: microseconds since 1970, UTC.
@@ -56,7 +56,7 @@ pub struct RecordReport {
     /// The first anomalies.
     #[serde(default)]
     pub listed: Vec<RecordAnomaly>,
-    /// What the store said when it refused something last.
+    /// The last error of the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }

@@ -12,10 +12,10 @@ use crate::read::RecordedTurn;
 /// Commits that are read from a branch at once.
 const PAGE: usize = 256;
 
-/// How ids of responses begin that later requests may name.
+/// Prefix of the ids of responses that later requests may name.
 const RESPONSE_ID: &str = "resp_";
 
-/// The member of a note's content that says which response is still being made.
+/// The member of a note's content with the id of a response that is still in progress.
 const BACKGROUND: &str = "background_response";
 
 /// The name of something that a provider keeps.
@@ -87,7 +87,7 @@ impl PendingRequest {
     }
 }
 
-/// Where something that a provider keeps was recorded.
+/// The recorded place of a response or conversation that the provider keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) commit: CommitId,
@@ -105,8 +105,8 @@ struct RecordedResponse {
     pending: Option<PendingRequest>,
 }
 
-/// What the recordings of a store say about responses. Each commit is read once; a later search reads
-/// what was written since.
+/// The responses in the recordings of a store. Each commit is read once; a later search reads the commits
+/// written since.
 #[derive(Debug, Default)]
 pub(crate) struct StoredResponses {
     read: HashSet<CommitId>,

@@ -1,14 +1,14 @@
-//! Which exchanges are turns of a conversation, and whose.
+//! Recognizes the exchanges that are turns of a conversation, and their session.
 
 use http::HeaderMap;
 use tract_providers::Dialect;
 
 use crate::header;
 
-/// What a path is for, where a model answers there.
+/// A path on which a model answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    /// The dialect; absent where tract has none for it.
+    /// The dialect; `None` if tract does not know it.
     pub(crate) dialect: Option<Dialect>,
 }
 
@@ -22,7 +22,7 @@ const ENDS: &[(&str, Option<Dialect>)] = &[
     ("/v1/completions", None),
 ];
 
-/// The same where the last segment names a model and what it is to do.
+/// The same for paths whose last segment is a model with a verb.
 const VERBS: &[(&str, Option<Dialect>)] = &[
     (":generateContent", Some(Dialect::Gemini)),
     (":streamGenerateContent", Some(Dialect::Gemini)),
@@ -61,7 +61,7 @@ pub(crate) fn model_of(path: &str) -> Option<&str> {
     rest.split([':', '/', '?']).next().filter(|model| !model.is_empty())
 }
 
-/// Whether a status is one of an answer. Other successes have none.
+/// Returns whether a status is that of an answer. Other 2xx responses do not have an answer.
 pub(crate) fn is_answer(status: u16) -> bool {
     status == 200
 }

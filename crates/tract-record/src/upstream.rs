@@ -1,4 +1,4 @@
-//! Where requests go: servers that were configured, and no others.
+//! The servers that requests are forwarded to: those that were configured, and no others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -98,7 +98,7 @@ impl Route {
     }
 }
 
-/// A variable that tells a client where its server is.
+/// An environment variable with the base URL that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaseVariable {
     /// The variable.
@@ -148,7 +148,7 @@ pub const BASE_VARIABLES: &[BaseVariable] = &[
 /// else the one that the client would use.
 ///
 /// # Errors
-/// [`Error::Upstream`] when a variable has a value that is no base url.
+/// [`Error::Upstream`] if the value of a variable is not a base URL.
 pub fn routes(set: impl Fn(&str) -> Option<String>) -> Result<Vec<Route>, Error> {
     let mut routes = Vec::new();
     for base in BASE_VARIABLES {

@@ -1,5 +1,5 @@
 //! The rules as cases: `sessions/wire-rules` of the recordings, which are not in the repository.
-//! What they say is tested with cases of our own, too.
+//! Cases of our own test the same rules.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ fn plaintext(form: &Value) -> Vec<u8> {
     text(form, "utf8").as_bytes().to_vec()
 }
 
-/// The bytes of a case, and what they were made of.
+/// Returns the encoded bytes of a case, and the plain ones.
 fn body(case: &Value) -> (Vec<u8>, Vec<u8>) {
     use base64::Engine as _;
     if let Some(bytes) = case["body"]["bytes_b64"].as_str() {
@@ -102,7 +102,7 @@ fn content_codings_are_undone_as_the_cases_say() {
                 decoded.is_cut && !decoded.bytes.is_empty() && plain.starts_with(&decoded.bytes)
             }
             ("error", Err(error)) => match text(&expect["error"], "class") {
-                // Which is decoded here, and is no brotli there.
+                // brotli is decoded here, and the bytes of the case are not brotli.
                 "unsupported" if text(&case, "encoding") == "br" => true,
                 "unsupported" => matches!(error, DecodeError::Unsupported { .. }),
                 "oversize" => *error == DecodeError::TooLarge,

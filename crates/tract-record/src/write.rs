@@ -1,4 +1,4 @@
-//! Turns as commits: what a request says that is not recorded yet, and what was answered.
+//! Writes turns as commits: the messages of a request that are not recorded yet, and the answer.
 
 mod context;
 mod redact;
@@ -30,13 +30,13 @@ const ATTEMPTS: usize = 8;
 /// Names of one kind that are tried.
 const MOST_NAMES: usize = 10_000;
 
-/// How agents begin the text that they put in the place of a conversation that grew too long.
+/// The first words of the texts with which agents replace a conversation that grew too long.
 const SUMMARIES: &[&str] = &[
     "This session is being continued from a previous conversation",
     "Another language model started to solve this problem and produced a summary",
 ];
 
-/// What became of a turn.
+/// The commits of a turn.
 #[derive(Debug)]
 pub(crate) struct WrittenTurn {
     pub(crate) branch: String,
@@ -52,7 +52,7 @@ pub(crate) struct Writer {
     names: Mutex<HashMap<String, usize>>,
 }
 
-/// Where a turn goes.
+/// The place of a turn.
 enum Start {
     /// On a branch, after its last commit.
     Continue(Entry),
@@ -71,7 +71,7 @@ struct OpenBranch {
     context: ContextState,
     head: Option<CommitId>,
     commits: u64,
-    /// What the index learns when the write is done.
+    /// Entries for the index, added when the write succeeds.
     learned: Vec<LearnedMessage>,
     /// The calls up to the last message.
     calls: CallsId,
@@ -151,7 +151,7 @@ impl Writer {
         self.redactor.counts()
     }
 
-    /// Records a turn. `None` where nothing of it is new, or it has no place in a conversation.
+    /// Records a turn. Returns `None` if nothing of it is new, or if it does not belong to a conversation.
     pub(crate) async fn record(&mut self, mut turn: RecordedTurn) -> Result<Option<WrittenTurn>> {
         self.redactor.turn(&mut turn);
         self.conversations.load(&self.repo, &turn.thread).await?;
@@ -186,7 +186,7 @@ impl Writer {
     async fn find(&mut self, turn: &RecordedTurn, named: Option<&NamedMessage>) -> Result<Match> {
         let contents = turn.messages.iter().map(|draft| &draft.content);
         if named.is_none() && turn.continues.is_some() {
-            // What it continues is not recorded, so its messages are not the first ones.
+            // The response it continues is not recorded, so its messages are not the first of a conversation.
             return Ok(Conversations::no_match(contents));
         }
         loop {
@@ -227,7 +227,7 @@ impl Writer {
         main.map_or(Start::Root, |main| Start::Compact(main.clone()))
     }
 
-    /// Writes a turn; `None` when the branch moved meanwhile.
+    /// Writes a turn; `None` if another writer moved the branch.
     async fn write(
         &mut self,
         turn: &RecordedTurn,
@@ -409,7 +409,7 @@ impl Writer {
         Ok(Some(desk(state.name.clone(), number, state.context.clone(), Some(state.head))))
     }
 
-    /// Returns the name of a thread's next branch that is no fork of another.
+    /// Returns the name of a thread's next branch that is not a fork.
     async fn root_name(&self, txn: &mut Txn<'_>, base: &str) -> Result<RefName> {
         let name = RefName::branch(base)?;
         match txn.target(&name).await? {

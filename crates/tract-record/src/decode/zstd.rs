@@ -60,7 +60,7 @@ fn decode_frame(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     read(StreamingDecoder::new(bytes).map_err(|_| BROKEN)?, "zstd")
 }
 
-/// What follows a frame that has no content for a decoder.
+/// Returns the bytes after a skippable frame.
 fn skippable(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_first_chunk::<8>()?;
     let [a, b, c, d, size @ ..] = *head;

@@ -14,7 +14,7 @@ use super::MAX_HEADERS;
 use crate::capture::CopiedBody;
 use crate::error::{Error, Result};
 
-/// How long a connection may take to be made. What follows has no limit: models think long.
+/// Time limit for making a connection. Responses do not have one: models may think for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a response's first line and headers: hyper's own limit, set so that it can be named.
 pub(super) const MAX_HEAD_BYTES: usize = 408 << 10;

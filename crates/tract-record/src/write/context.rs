@@ -1,5 +1,5 @@
-//! What changes in a context besides its new messages: tools, instructions, answers that were sent
-//! back with other content, summaries.
+//! Changes of a context besides new messages: tools, instructions, answers that were sent back with
+//! other content, summaries.
 
 use tract_core::{AuthorKind, CommitId, Content, Draft, Priority, ToolId};
 use tract_engine::plan::{Details, Request, Selection};
@@ -11,7 +11,7 @@ use crate::conversations::Match;
 use crate::read::RecordedTurn;
 
 impl Writer {
-    /// Brings tools and instructions to what the request has.
+    /// Sets tools and instructions to those of the request.
     pub(super) async fn set_context(
         &self,
         txn: &mut Txn<'_>,

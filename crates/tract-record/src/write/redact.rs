@@ -22,7 +22,8 @@ impl Redactor {
         self.counts.iter().map(|(kind, count)| (*kind, *count))
     }
 
-    /// Redacts what a turn says. All of it, so that what is recorded already compares as equal.
+    /// Redacts all messages of a turn, also those already recorded, so that they compare as equal to the
+    /// redacted recording.
     pub(super) fn turn(&mut self, turn: &mut RecordedTurn) {
         let Some(scanner) = self.scanner else { return };
         for draft in &mut turn.system {
@@ -74,7 +75,7 @@ impl Redactor {
         draft
     }
 
-    /// Counts the secrets of what is written for the first time.
+    /// Counts the secrets of messages that are written for the first time.
     pub(super) fn count(&mut self, kinds: &[SecretKind]) {
         for kind in kinds {
             *self.counts.entry(kind.as_str()).or_default() += 1;
