@@ -1,9 +1,9 @@
 //! Staged writes over a snapshot, so that later batches of a group see earlier ones.
 //!
 //! A group of batches is staged into one overlay and written as one batch. The snapshot may be
-//! stale by then, so every value that the plan depends on and that another handle can change has to
-//! be passed to [`Overlay::require`]. The engine compares these values before it writes. A missing
-//! one would let a concurrent write be overwritten silently.
+//! stale when it is written, so every value that the plan depends on and that another handle can
+//! change has to be passed to [`Overlay::require`]. The engine compares these values before it
+//! writes. A missing one would let a concurrent write be overwritten silently.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};

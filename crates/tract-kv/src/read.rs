@@ -116,7 +116,7 @@ impl View<'_> {
         collect(self.read, &self.repo.indexed(kind, &head), |key, _| Repo::number(key))
     }
 
-    /// Reads the commit at a place, whatever its id; `None` if it is missing or damaged.
+    /// Reads the commit at a place, regardless of its id; `None` if it is missing or damaged.
     pub(super) fn commit_at(&self, place: u64) -> StoreResult<Option<StoredCommit>> {
         let value = self.read.get(Space::Commits, &self.repo.numbered(place))?;
         Ok(value.and_then(|value| any_commit(place, &value)))
@@ -372,7 +372,7 @@ impl View<'_> {
     }
 }
 
-/// Decodes a commit's value, whatever its id; `None` if it is damaged.
+/// Decodes a commit's value, regardless of its id; `None` if it is damaged.
 pub(super) fn any_commit(place: u64, value: &[u8]) -> Option<StoredCommit> {
     let (content, record) = value::split_commit(place, value)?;
     let commit = Commit::decode_any(record).ok()?;

@@ -208,7 +208,7 @@ fn rebuild_segments(
     Ok(())
 }
 
-/// Reads the commit at a place, whatever its id.
+/// Reads the commit at a place, regardless of its id.
 fn commit_at(overlay: &Overlay<'_>, repo: Repo, place: u64) -> StoreResult<Option<Commit>> {
     let value = overlay.get(Space::Commits, &repo.numbered(place))?;
     Ok(value.and_then(|value| Some(read::any_commit(place, &value)?.commit)))

@@ -13,13 +13,13 @@ use crate::tree::{Node, escaped};
 pub struct RaisedArguments {
     /// The arguments.
     pub arguments: String,
-    /// Paths of the removed nulls, which stood for an absent property, such as `/edits/0/line`.
+    /// Paths of the removed nulls, each for an absent property, such as `/edits/0/line`.
     pub left_out: Vec<String>,
 }
 
-/// Converts the arguments of a strict call to those of the original schema: a null for an optional
-/// property that does not accept null stands for an absent one and is removed. Everything else is
-/// unchanged.
+/// Converts the arguments of a strict call to those of the original schema. A null for an optional
+/// property that does not accept null means that the property is absent, so it is removed.
+/// Everything else is unchanged.
 ///
 /// # Behavior
 /// - In `anyOf` and `oneOf`, only branches that the value can be an answer to are considered; the
@@ -51,7 +51,7 @@ pub fn raise(parameters: &str, arguments: &str) -> Result<RaisedArguments, JsonE
 /// Maximum number of visited pairs of schema and value, plus copied set entries.
 const MOST_STEPS: usize = 4_000_000;
 
-/// The addresses of the nulls that stand for absent properties.
+/// The addresses of the nulls that mean absent properties.
 type Absent = Rc<HashSet<usize>>;
 
 fn place(node: &Node) -> usize {
@@ -144,7 +144,7 @@ impl<'a> RaiseState<'a> {
         rules
     }
 
-    /// Returns the nulls within a value that stand for absent properties, according to a schema.
+    /// Returns the nulls within a value that mean absent properties, according to a schema.
     fn absent(&mut self, schema: &'a Node, value: &Node) -> Absent {
         let key = (place(schema), place(value));
         if let Some(known) = self.absent.get(&key) {
@@ -201,7 +201,7 @@ impl<'a> RaiseState<'a> {
         }
     }
 
-    /// Returns the nulls that stand for absent properties in every branch that the value can be an
+    /// Returns the nulls that mean absent properties in every branch that the value can be an
     /// answer to.
     fn absent_of_any(&mut self, branches: &'a [Node], value: &Node) -> HashSet<usize> {
         for view in [View::Strict, View::Loose] {

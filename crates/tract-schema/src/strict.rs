@@ -155,7 +155,8 @@ const LONGEST_CHAIN: usize = 64;
 
 /// Returns whether references form a cycle.
 fn is_recursive(root: &Node) -> bool {
-    /// In `seen`, `false` means that the reference is being followed, `true` that it leads to no cycle.
+    /// In `seen`, `false` means that the reference is being followed, `true` that it leads to no
+    /// cycle.
     fn has_cycle(
         root: &Node,
         node: &Node,

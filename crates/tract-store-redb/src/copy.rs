@@ -1,5 +1,5 @@
-//! Copies of a file: the one that is put next to it before it is brought to a newer format, and the
-//! one that replaces it so that nothing deleted is left.
+//! Copies of a file: the one made before a migration, and the one that replaces the file so that no
+//! deleted data is left.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::open::CACHE_BYTES;
 
 const OP: &str = "migrate";
 
-/// Writes all keys of a snapshot to `PATH.format-N`, unless that is there already.
+/// Writes all keys of a snapshot to `PATH.format-N`, unless that exists.
 pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreResult<()> {
     files::keep_copy(path, format, io(OP), |part| write(part, from))
 }

@@ -105,7 +105,7 @@ fn append(
     (acknowledged, None)
 }
 
-/// Opens what is on the disk, which works again, and compares with what was acknowledged.
+/// Opens the disk, which works again, and compares its contents with the acknowledged commits.
 fn judge(disk: &Disk, acknowledged: Vec<CommitId>, in_flight: Option<CommitId>, what: &str) {
     let store = open(disk.disk.clone(), true).unwrap_or_else(|error| panic!("{what}: {error}"));
     let requested = acknowledged.iter().copied().chain(in_flight).collect();

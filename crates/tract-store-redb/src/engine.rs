@@ -1,4 +1,4 @@
-//! The file as an engine of ordered keys.
+//! A redb file as an engine of ordered keys.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use crate::open::{RedbOptions, open_file};
 use crate::scratch::Scratch;
 use crate::snapshot::{self, Snapshot};
 
-/// How much of the file a check keeps in memory.
+/// Cache size of a check, in bytes.
 const CHECK_CACHE_BYTES: usize = 16 << 20;
 
-/// The table of a space. The names belong to the format.
+/// Returns the table of a space. The names are part of the format.
 pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8], &'static [u8]> {
     TableDefinition::new(match space {
         Space::Commits => "tract-commits-1",
@@ -39,12 +39,12 @@ pub(crate) const fn table(space: Space) -> TableDefinition<'static, &'static [u8
 
 /// The opened file.
 pub(crate) enum File {
-    /// A database, and the file under it; a test may have put another backend under it.
+    /// A database with its file; `None` if a test uses another backend.
     Writable(Database, Option<FileHandle>),
     ReadOnly(ReadOnlyDatabase),
 }
 
-/// A redb file. [`open`](crate::open) makes a store of it.
+/// A redb file. [`open`](crate::open) creates a store from it.
 pub struct RedbEngine {
     path: PathBuf,
     options: RedbOptions,
@@ -59,7 +59,7 @@ impl fmt::Debug for RedbEngine {
     }
 }
 
-/// Returns the database where it may be written.
+/// Returns the database if it is writable.
 fn writable<'f>(file: &'f Option<File>, op: &'static str) -> StoreResult<&'f Database> {
     match file {
         Some(File::Writable(database, _)) => Ok(database),
@@ -74,7 +74,7 @@ impl RedbEngine {
     pub(crate) fn new(options: &RedbOptions, file: File, opened: OpenedFile) -> Self {
         let path = opened.path().to_owned();
         let (file, opened) = (RwLock::new(Some(file)), Mutex::new(opened));
-        // A file that is opened again is there.
+        // A file that is reopened must exist.
         let options = options.clone().create(false);
         Self { path, options, file, opened }
     }
@@ -101,7 +101,8 @@ impl RedbEngine {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that the file may be written, and lets redb's writes reach it.
+    /// Checks that the file may be written, and lets redb's writes reach it. See [`FileHandle`] for
+    /// the writes that are held until then.
     fn start_writing<'f>(
         &self,
         file: &'f Option<File>,
@@ -115,7 +116,7 @@ impl RedbEngine {
         Ok(database)
     }
 
-    /// Writes all that is stored to a new file and renames it over the old one.
+    /// Writes all stored data to a new file and renames it over the old one.
     fn replace_file(&self, file: &mut Option<File>, op: &'static str) -> StoreResult<()> {
         let snapshot = self.start_writing(file, op)?.begin_read().map_err(engine(op))?;
         let folder = self.path.parent().unwrap_or(&self.path);
@@ -123,8 +124,8 @@ impl RedbEngine {
         let handle = FileHandle::open(&part, true).map_err(io(op))?;
         let written = copy::write_to(handle.clone(), &snapshot, self.options.quick_repair);
         drop(snapshot);
-        // Both files are locked while the new one gets its name. A process that waits for the old
-        // one sees, once it has the lock, that the path leads to another file.
+        // Both files are locked during the rename. A process that waits for the lock of the old
+        // file checks afterwards that the path still leads to it, and then opens the new one.
         let replaced =
             written.and_then(|database| match std::fs::rename(&part, &self.path).map_err(io(op)) {
                 Ok(()) => Ok(database),
@@ -149,7 +150,7 @@ impl RedbEngine {
 
 type Writing<'t> = Table<'t, &'static [u8], &'static [u8]>;
 
-/// The tables of a transaction that writes, as it leaves them.
+/// The tables of a write transaction, with its changes.
 struct Tables<'t>([Writing<'t>; Space::ALL.len()]);
 
 impl<'t> Tables<'t> {
@@ -159,7 +160,7 @@ impl<'t> Tables<'t> {
         Ok(Self([commits?, blobs?, index?, small?, log?]))
     }
 
-    /// Compares, then writes; `Some` is the first key that differs.
+    /// Checks the required values, then writes. Returns the conflict if there is one.
     fn put(&mut self, batch: &KvBatch) -> StoreResult<Option<KvOutcome>> {
         if let Some(conflict) = batch.check(self)? {
             return Ok(Some(conflict));
@@ -175,7 +176,7 @@ impl<'t> Tables<'t> {
     }
 }
 
-/// Writes a batch and those that join it; `Some` is the first key that differs.
+/// Writes a batch and those that join it. Returns the conflict if there is one.
 fn put_all(
     transaction: &WriteTransaction,
     batch: &KvBatch,
@@ -234,8 +235,8 @@ impl KvEngine for RedbEngine {
             let mut transaction = database.begin_write().map_err(engine("apply"))?;
             match durability {
                 Durability::Immediate => {
-                    // The second phase makes a torn commit visible as one; redb then refuses to
-                    // take an older state for the newest.
+                    // The second phase makes a torn commit detectable, so that redb does not take
+                    // an older state for the newest.
                     transaction.set_two_phase_commit(true);
                     transaction.set_quick_repair(self.options.quick_repair);
                 }
@@ -260,8 +261,8 @@ impl KvEngine for RedbEngine {
         })
     }
 
-    /// Moves pages to the front of the file and cuts it. Waits until no one reads or writes, and
-    /// keeps them waiting.
+    /// Moves pages to the front of the file and truncates it. Waits for all reads and writes, and
+    /// blocks new ones.
     fn release_space(&self) -> StoreResult<Option<String>> {
         const OP: &str = "release_space";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
@@ -275,8 +276,8 @@ impl KvEngine for RedbEngine {
         .map_err(files::at(&self.path))
     }
 
-    /// Writes all that is stored to a new file, which then takes the place of the old one: redb does not
-    /// overwrite the pages that it frees. Waits until no one reads or writes, and keeps them waiting.
+    /// Writes all stored data to a new file, which then replaces the old one, because redb does not
+    /// overwrite freed pages. Waits for all reads and writes, and blocks new ones.
     fn wipe(&self) -> StoreResult<WipeReport> {
         const OP: &str = "wipe";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
@@ -284,8 +285,8 @@ impl KvEngine for RedbEngine {
         Ok(remove_copies(&self.path))
     }
 
-    /// Checks every page and the lists of free pages. The check writes; the writes go to a copy in memory.
-    /// Waits until no write is in progress, and blocks new ones.
+    /// Checks every page and the lists of free pages. The check writes, so it runs on a copy in
+    /// memory. Waits for a write in progress, and blocks new ones.
     fn check(&self) -> StoreResult<Vec<Damage>> {
         let file = self.file();
         let checked = contained("check", || {
@@ -336,7 +337,8 @@ impl KvEngine for RedbEngine {
     fn reopen(&self) -> StoreResult<bool> {
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
         match file.take() {
-            // Its lock on the file ends first. It writes no more: its pages may be those that failed.
+            // Release its lock on the file first. It must not write again: its pages may be the
+            // ones whose writes failed.
             Some(File::Writable(database, Some(_))) => release(database),
             None => {}
             other => {
@@ -367,7 +369,8 @@ impl KvEngine for RedbEngine {
 
 impl Drop for RedbEngine {
     fn drop(&mut self) {
-        // Dropping a database writes: a damaged file must not make that panic.
+        // Dropping a database writes to the file. With a damaged file that must not panic, so close
+        // it first.
         let _ = self.close();
     }
 }

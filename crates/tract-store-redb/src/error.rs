@@ -1,11 +1,11 @@
-//! redb's failures as those of the store border.
+//! Converts redb's errors into store errors.
 
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::files;
 
 pub(crate) const BACKEND: &str = "redb";
 
-/// Makes an error of our own.
+/// Creates an error of the store.
 pub(crate) fn new(
     kind: StoreErrorKind,
     op: &'static str,
@@ -14,7 +14,7 @@ pub(crate) fn new(
     StoreError::new(kind, BACKEND, op, message)
 }
 
-/// Makes an error of redb one of the store's.
+/// Converts a redb error into a store error.
 pub(crate) fn engine<E: Into<redb::Error>>(op: &'static str) -> impl Fn(E) -> StoreError {
     move |error| {
         let error = error.into();
@@ -31,7 +31,7 @@ pub(crate) fn engine<E: Into<redb::Error>>(op: &'static str) -> impl Fn(E) -> St
     }
 }
 
-/// Makes an error of the operating system one of the store's.
+/// Converts an operating system error into a store error.
 pub(crate) fn io(op: &'static str) -> impl Fn(std::io::Error) -> StoreError {
     move |error| engine(op)(redb::Error::Io(error))
 }
@@ -40,7 +40,7 @@ fn kind(error: &redb::Error) -> StoreErrorKind {
     use redb::Error;
     match error {
         Error::Corrupted(_) => StoreErrorKind::Corrupt { object: None },
-        // Tables of these names with other types, or a file that no version of ours wrote.
+        // Tables with these names but other types, or a file that no version of this store wrote.
         Error::TableTypeMismatch { .. }
         | Error::TypeDefinitionChanged { .. }
         | Error::TableIsMultimap(_)
@@ -54,12 +54,12 @@ fn kind(error: &redb::Error) -> StoreErrorKind {
     }
 }
 
-/// Calls redb, whose panics are answers too.
+/// Calls redb and converts panics into errors.
 pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,
 ) -> StoreResult<T> {
-    // redb marks its own state as unfinished: a transaction that is dropped while unwinding makes the
-    // next opening repair the file, and its locks are poisoned.
+    // redb survives a panic: a transaction that is dropped while unwinding makes the next opening
+    // repair the file, and its locks are poisoned.
     files::contained(BACKEND, op, call)
 }

@@ -1,4 +1,5 @@
-//! The open file under redb, which the engine can compare with the one at its path and release.
+//! The open file of redb, shared with the engine, which can compare it with the file at its path
+//! and release it.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +13,23 @@ use redb::{BackendError, Database, StorageBackend};
 
 use crate::header;
 
-/// Bytes of held writes above which they are written: opening a closed file writes one header.
+/// Maximum bytes of held writes. Opening a closed file writes one header, so more means a real
+/// write.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// A file that redb reads and writes, shared with the engine.
 ///
-/// Opening a closed file marks it as open, which is its only write. That write is held until the
-/// engine writes, so that a handle that only reads leaves the file as it is and redb need not close
-/// it: closing is a commit, which ends the process when the file's list of freed pages is damaged.
+/// When redb opens a closed file, it only writes a mark that the file is open. That write is held
+/// until the engine writes. A handle that only reads thus leaves the file unchanged, and redb need
+/// not close it. Closing is a commit, and that aborts the process if the file's list of freed pages
+/// is damaged.
 #[derive(Clone, Debug)]
 pub(crate) struct FileHandle(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     backend: FileBackend,
-    /// The same open file. Its locks are the backend's.
+    /// The same open file. The backend holds its locks.
     file: File,
     writes: Mutex<Writes>,
     /// Whether writes fail as on a full disk.
@@ -34,14 +37,14 @@ struct Inner {
     is_full: std::sync::atomic::AtomicBool,
 }
 
-/// The treatment of redb's writes.
+/// The state of redb's writes.
 #[derive(Debug)]
 enum Writes {
-    /// redb has written nothing.
+    /// redb has not written yet.
     None,
-    /// They are kept in memory, in their order.
+    /// Writes are kept in memory, in order.
     Held(Vec<(u64, Vec<u8>)>),
-    /// They reach the file.
+    /// Writes go to the file.
     Through,
 }
 
@@ -82,7 +85,8 @@ impl FileHandle {
         self.0.writes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets writes reach the file from now on. The mark of an open file is on disk before them.
+    /// Lets writes reach the file from now on. Flushes the mark of an open file before them, so
+    /// that a crash during a later write is detected as an unclean shutdown.
     pub(crate) fn start_writing(&self) -> io::Result<()> {
         self.write_held(&mut self.writes())
     }
@@ -101,7 +105,7 @@ impl FileHandle {
         Ok(())
     }
 
-    /// Returns whether the file was closed by the process that wrote last. A new file was not.
+    /// Returns whether the last writer closed the file. A new file is not closed.
     fn is_closed(&self) -> io::Result<bool> {
         let mut start = vec![0; header::LEN as usize];
         if self.0.backend.len()? < header::LEN {
@@ -147,7 +151,7 @@ impl StorageBackend for FileHandle {
         }
         let mut writes = self.writes();
         if matches!(*writes, Writes::None) {
-            // redb holds the lock before it writes, so no other process changes this.
+            // redb takes the lock before it writes, so no other process can change the answer.
             *writes = if self.is_closed()? { Writes::Held(Vec::new()) } else { Writes::Through };
         }
         if let Writes::Held(held) = &mut *writes {
@@ -192,7 +196,7 @@ impl StorageBackend for FileHandle {
     }
 }
 
-/// Copies the part of a write that lies in a range that was read.
+/// Copies the part of a write that overlaps a range that was read.
 fn overlay(offset: u64, out: &mut [u8], at: u64, data: &[u8]) {
     let from = offset.max(at);
     let to = (offset + out.len() as u64).min(at + data.len() as u64);
@@ -205,8 +209,8 @@ fn overlay(offset: u64, out: &mut [u8], at: u64, data: &[u8]) {
     }
 }
 
-/// Drops a database without writing to its file: while a panic unwinds, redb releases the file and
-/// writes nothing.
+/// Drops a database without writing to its file. redb skips its writes while a panic unwinds, so
+/// this drops the database during an artificial one.
 pub(crate) fn release(database: Database) {
     if std::thread::panicking() {
         return drop(database);

@@ -1,4 +1,4 @@
-//! Opening: what lies at the path decides.
+//! Opens a store file; creates it if the options allow it.
 
 use std::path::Path;
 
@@ -21,16 +21,16 @@ pub type RedbStore = KvStore<RedbEngine>;
 /// Options for opening a store. Its engine keeps up to 64 MiB in memory.
 pub type RedbOptions = files::FileOptions;
 
-/// How many bytes of the file are kept in memory at most.
+/// Maximum cache size, in bytes.
 pub(crate) const CACHE_BYTES: usize = 64 << 20;
 
-/// Opens a store, or makes one where the options say so.
+/// Opens a store, or creates one if the options allow it.
 ///
 /// # Errors
-/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
-/// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
-/// `Corrupt` for a damaged file, `Unavailable` when the operating system refuses or when a file
-/// to be read only needs repair. A file that may be read and not written is opened for reading.
+/// `NoStore` if there is none, `NotAStore` for other files, `TooNew` for a format of a newer
+/// version, `Busy` if it is open elsewhere for longer than the timeout, `Corrupt` for a damaged
+/// file, `Unavailable` if the operating system refuses access or if a file opened for reading needs
+/// repair. A file that is readable but not writable is opened for reading.
 pub fn open(
     path: impl AsRef<Path>,
     options: &RedbOptions,
@@ -62,7 +62,7 @@ pub(crate) fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<(File
             }
             check_foreign(&builder, path)?;
             let opened = match FileHandle::open(path, false) {
-                // It can be read all the same; writes are refused.
+                // It can still be read; writes are rejected.
                 Err(error) if is_unwritable(&error) => return read_only(&builder, path),
                 opened => writable(&builder, path, opened.map_err(io("open"))?)?,
             };
@@ -93,8 +93,8 @@ fn read_only(builder: &Builder, path: &Path) -> StoreResult<(File, OpenedFile)> 
     Ok((File::ReadOnly(file), opened))
 }
 
-/// Checks, once the file is locked, that its path still leads to it: the process that held the lock
-/// may have replaced the file. The next attempt opens the new one.
+/// Checks, once the file is locked, that its path still leads to it. The process that held the lock
+/// before may have replaced the file; then the next attempt opens the new one.
 fn require_same_file(opened: &OpenedFile) -> StoreResult<()> {
     if opened.is_in_place() {
         return Ok(());
@@ -139,9 +139,9 @@ fn inspect(path: &Path) -> StoreResult<bool> {
     Ok(true)
 }
 
-/// Creates the file under a temporary name and gives it its own when it is complete: a process that is
-/// killed leaves no partial file, and if two processes create one at once, the second opens the
-/// first one's.
+/// Creates the file under a temporary name and links it to its final name when it is complete. If
+/// the process is killed, it leaves no partial file. If two processes create a file at once, the
+/// second opens the first one's.
 fn create(builder: &Builder, path: &Path) -> StoreResult<()> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(io("open"))?;
@@ -150,7 +150,7 @@ fn create(builder: &Builder, path: &Path) -> StoreResult<()> {
         let unfinished = unfinished_path(path);
         let created = FileHandle::open(&unfinished, true).map_err(io("open"))?;
         let created = builder.create_with_backend(created).map_err(engine("open"))?;
-        // Still locked, so that no process removes it before it has its name.
+        // Still locked, so that no process removes it before it has its final name.
         let linked = std::fs::hard_link(&unfinished, path);
         let removed = std::fs::remove_file(&unfinished).map_err(io("open"));
         created.close().map_err(engine("open"))?;
@@ -158,19 +158,19 @@ fn create(builder: &Builder, path: &Path) -> StoreResult<()> {
         match linked {
             Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            // Not every file system has links.
+            // Not all file systems support hard links.
             Err(_) => drop(builder.create(path).map_err(engine("open"))?),
         }
     }
-    // The name must last as well.
+    // Make the name durable too.
     files::sync_folder(folder);
     Ok(())
 }
 
-/// Refuses what other programs keep in a redb file before anything is written to it. A file that
-/// needs repair cannot be read before it was repaired; it is judged then.
+/// Rejects redb files of other programs before anything is written to them. A file that needs
+/// repair cannot be read yet; it is checked after the repair.
 fn check_foreign(builder: &Builder, path: &Path) -> StoreResult<()> {
-    // An empty file becomes a database where it lies.
+    // An empty file is turned into a database in place.
     if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The loss of power at any moment: what was not flushed is on the disk or not, in any mixture.
+//! Tests power loss at any moment: any subset of the unflushed writes may be on the disk.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{RedbOptions, RedbStore};
 
 const FILE: &str = "agent.redb";
 
-/// A disk that remembers all that was done to its one file.
+/// A disk that records all operations on its one file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk(Recorder);
 
@@ -52,7 +52,7 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Opens the store in a database that no file holds.
+/// Opens the store in a database without a file.
 fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
     let options = RedbOptions::new().quick_repair(quick_repair);
     let opened = OpenedFile::new(PathBuf::new());
@@ -113,8 +113,8 @@ fn a_loss_of_power_loses_nothing_acknowledged_without_quick_repair() {
     nothing_acknowledged_is_lost(false);
 }
 
-/// Opening a file that was not closed walks all of it where that is to find out which pages are free:
-/// not with quick repair, however large the file is.
+/// Opening a file that was not closed has to walk all of it to find the free pages, unless quick
+/// repair is on.
 #[test]
 fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
     for quick_repair in [true, false] {
@@ -129,7 +129,7 @@ fn opening_after_a_kill_needs_no_walk_with_quick_repair() {
             assert!(matches!(done[..], [Ok(Applied::Done)]));
             parent = Some(id);
         }
-        // As it lies when the process is killed: nothing of it is closed.
+        // The state after a kill: nothing is closed.
         let killed = Disk::default();
         killed.0.write(FILE, 0, &disk.0.read(FILE));
         let walked = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! A file that is only read: what is written to it stays in memory.
+//! A read-only file whose writes stay in memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,15 +10,15 @@ use redb::StorageBackend;
 
 const BLOCK: u64 = 4096;
 
-/// A file as it lies there, under writes that never reach it. redb's own check repairs what it
-/// can; on this a repair changes a copy that is dropped.
+/// A file with an overlay of writes that never reach it. redb's own check repairs the file as far
+/// as possible; here it repairs a copy that is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     file: File,
-    /// How much of the file still counts.
+    /// Length of the valid part of the file, which shrinks when it is truncated.
     kept: u64,
     len: u64,
     written: BTreeMap<u64, Vec<u8>>,
@@ -37,7 +37,7 @@ impl Scratch {
 }
 
 impl Inner {
-    /// Reads from the file; zeros where it does not reach or was cut.
+    /// Reads from the file; zeros beyond its end or where it was truncated.
     fn below(&mut self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
         let there = self.kept.saturating_sub(offset).min(out.len() as u64) as usize;
@@ -50,7 +50,7 @@ impl Inner {
     }
 }
 
-/// Cuts a range at the borders of blocks: block, where in it, where in the range, how long.
+/// Splits a range at block boundaries into block, offset in the block, offset in the range, length.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Reading one state of the file.
+//! Reads one consistent state of the file.
 
 use std::cell::OnceCell;
 use std::sync::RwLockReadGuard;
@@ -13,7 +13,7 @@ use crate::error::{contained, engine};
 
 type Table = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// One state of the file. Tables are opened when they are first asked for.
+/// A consistent state of the file. Tables are opened on first use.
 pub(crate) struct Snapshot<'a> {
     tables: [OnceCell<Option<Table>>; Space::ALL.len()],
     transaction: ReadTransaction,
@@ -29,7 +29,7 @@ impl<'a> Snapshot<'a> {
         Self { tables: Default::default(), transaction, _file: file }
     }
 
-    /// Opens a table; `None` while nothing was ever written to it.
+    /// Opens a table; `None` if nothing was ever written to it.
     fn table(&self, space: Space) -> StoreResult<Option<&Table>> {
         let cell = &self.tables[space as usize];
         if let Some(table) = cell.get() {
@@ -77,7 +77,7 @@ pub(crate) fn scan(
     scan: &Scan,
     visit: &mut Visit<'_>,
 ) -> StoreResult<()> {
-    // An inverted range is a mistake to redb, and an empty one to us.
+    // redb rejects an inverted range, which is empty by our definition.
     if scan.is_empty() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The copy that is put next to a folder before it is brought to a newer format.
+//! The copy of a folder that is made before a migration.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::flush::Flush;
 use crate::open::TREE;
 
 const OP: &str = "migrate";
-/// How many keys are copied at once.
+/// Number of keys copied per batch.
 const KEYS: usize = 1024;
 
-/// Writes all keys of a tree to the folder `PATH.format-N`, unless that is there already.
+/// Writes all keys of a tree to the folder `PATH.format-N`, unless that exists.
 pub(crate) fn keep(path: &Path, from: &Tree, format: u32) -> StoreResult<()> {
     files::keep_copy(path, format, io(OP), |part| write(part, from))
 }

@@ -18,7 +18,8 @@ use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::flush::Flush;
 
-/// The opened folder. Everything is in one tree, so that one batch of sled's is one write.
+/// The opened folder. All spaces are in one tree, because sled's batches are only atomic within a
+/// tree.
 pub(crate) struct Folder {
     pub(crate) config: sled::Config,
     pub(crate) db: Db,
@@ -26,10 +27,10 @@ pub(crate) struct Folder {
     pub(crate) flush: Flush,
 }
 
-/// How long closing waits for sled to release a folder after a write that failed.
+/// Time limit for sled to release a folder when it is closed after a failed write.
 const RELEASE: Duration = Duration::from_secs(2);
 
-/// How long a flush waits before it checks whether a concurrent write failed.
+/// Interval at which a flush checks whether a concurrent write failed.
 const WAKE: Duration = Duration::from_millis(200);
 
 /// The state of a handle.
@@ -53,12 +54,12 @@ impl State {
     }
 }
 
-/// A sled folder. [`open`](crate::open) makes a store of it.
+/// A sled folder. [`open`](crate::open) creates a store from it.
 pub struct SledEngine {
     path: PathBuf,
-    /// The file in the folder that has the log.
+    /// The log file in the folder.
     log: OpenedFile,
-    /// sled does not provide snapshots, so a write excludes all readers.
+    /// sled has no snapshots, so a write excludes all readers.
     state: RwLock<State>,
 }
 
@@ -73,8 +74,8 @@ fn failed(op: &'static str, cause: &str) -> StoreError {
     new(StoreErrorKind::Poisoned, op, message)
 }
 
-/// Drops a folder whose last write failed. sled 0.34 flushes when it is dropped, and never returns if it
-/// gave up on a write halfway, so this happens on a separate thread.
+/// Drops a folder whose last write failed, on a separate thread. sled 0.34 flushes when it is
+/// dropped, and that never returns if sled gave up on a write halfway.
 fn release(folder: Folder) -> StoreResult<()> {
     let (done, dropped) = mpsc::channel();
     let drop_folder = move || {
@@ -114,7 +115,7 @@ impl SledEngine {
     }
 }
 
-/// Puts the space before a key: its number never changes.
+/// Prefixes a key with the number of its space.
 fn keyed(space: Space, key: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(1 + key.len());
     out.push(space.number());
@@ -124,7 +125,7 @@ fn keyed(space: Space, key: &[u8]) -> Vec<u8> {
 
 struct Snapshot<'a> {
     tree: Tree,
-    /// Absent where the state is locked for a write.
+    /// `None` if the state is locked for a write.
     _state: Option<RwLockReadGuard<'a, State>>,
 }
 
@@ -191,7 +192,7 @@ impl KvEngine for SledEngine {
                 Ok(KvOutcome::Committed)
             }
             Err(mut error) => {
-                // Kinds that say that nothing was written say too much here.
+                // Some kinds mean that nothing was written, which is unknown here.
                 if error.kind == StoreErrorKind::ReadOnly {
                     error.kind = StoreErrorKind::Engine;
                 }
@@ -265,13 +266,13 @@ fn put(folder: &mut Folder, batch: &KvBatch, durability: Durability) -> StoreRes
     Ok(())
 }
 
-/// Waits until all that was written is on disk.
+/// Flushes all writes to disk.
 fn flush(folder: &mut Folder, op: &'static str) -> StoreResult<()> {
     let Folder { config, db, flush, .. } = folder;
     let (config, db) = (&*config, &*db);
     let (flushed, flushing) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        // sled 0.34 does not always wake who waits for a write that failed; another flush does.
+        // sled 0.34 does not always wake threads that wait for a failed write. Another flush does.
         let wake = move || {
             while let Err(RecvTimeoutError::Timeout) = flushing.recv_timeout(WAKE) {
                 if config.global_error().is_err() {
@@ -279,7 +280,7 @@ fn flush(folder: &mut Folder, op: &'static str) -> StoreResult<()> {
                 }
             }
         };
-        // Without the thread, flushing works as before.
+        // If the thread cannot be started, the flush works without it.
         let _ = std::thread::Builder::new().spawn_scoped(scope, wake);
         let done = db.flush().map_err(engine(op));
         drop(flushed);
@@ -290,7 +291,8 @@ fn flush(folder: &mut Folder, op: &'static str) -> StoreResult<()> {
 
 impl Drop for SledEngine {
     fn drop(&mut self) {
-        // Dropping a database writes: damaged files must not make that panic.
+        // Dropping a database writes to its files. With damaged files that must not panic, so close
+        // it first.
         let _ = self.close();
     }
 }

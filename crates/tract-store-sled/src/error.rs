@@ -1,4 +1,4 @@
-//! sled's failures as those of the store border.
+//! Converts sled's errors into store errors.
 
 use std::io::ErrorKind;
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
@@ -6,7 +6,7 @@ use tract_kv::files;
 
 pub(crate) const BACKEND: &str = "sled";
 
-/// Makes an error of our own.
+/// Creates an error of the store.
 pub(crate) fn new(
     kind: StoreErrorKind,
     op: &'static str,
@@ -15,7 +15,7 @@ pub(crate) fn new(
     StoreError::new(kind, BACKEND, op, message)
 }
 
-/// Makes an error of sled one of the store's.
+/// Converts a sled error into a store error.
 pub(crate) fn engine(op: &'static str) -> impl Fn(sled::Error) -> StoreError {
     move |error| {
         let message = match kind(&error) {
@@ -28,7 +28,7 @@ pub(crate) fn engine(op: &'static str) -> impl Fn(sled::Error) -> StoreError {
     }
 }
 
-/// Makes an error of the operating system one of the store's.
+/// Converts an operating system error into a store error.
 pub(crate) fn io(op: &'static str) -> impl Fn(std::io::Error) -> StoreError {
     move |error| engine(op)(sled::Error::Io(error))
 }
@@ -40,7 +40,7 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
         sled::Error::CollectionNotFound(_) | sled::Error::ReportableBug(_) => {
             StoreErrorKind::Engine
         }
-        // sled reports it only as text.
+        // sled reports this error only as text.
         sled::Error::Io(error) if error.to_string().contains("could not acquire lock") => {
             StoreErrorKind::Busy
         }
@@ -51,7 +51,7 @@ fn kind(error: &sled::Error) -> StoreErrorKind {
     }
 }
 
-/// Calls sled, whose panics are answers too.
+/// Calls sled and converts panics into errors.
 pub(crate) fn contained<T>(
     op: &'static str,
     call: impl FnOnce() -> StoreResult<T>,

@@ -1,8 +1,7 @@
-//! The flush that sled does not do.
+//! Flushes sled's files to disk.
 //!
-//! sled 0.34's own `flush` writes its buffers out and asks Linux to start writing
-//! (`sync_file_range`), which waits for no disk. What it wrote is made durable here, through
-//! handles of our own on the same files.
+//! sled 0.34's own `flush` writes its buffers and asks Linux to start writing (`sync_file_range`),
+//! but does not wait for the disk. Here the files are flushed through separate handles on them.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,22 +12,23 @@ use std::time::{Duration, SystemTime};
 
 use tract_kv::files::sync_folder;
 
-/// The files of one sled folder.
+/// The files of a sled folder.
 #[derive(Debug)]
 pub(crate) struct Flush {
     log: File,
-    /// The folder of values that are too long for a segment of the log, one file each.
+    /// The folder of values that are too long for a segment of the log, with one file per value.
     long: PathBuf,
-    /// Those of them that were flushed already.
+    /// The long values that are flushed already.
     flushed: HashSet<OsString>,
-    /// When that folder was last changed, where it is sure that `flushed` knows it as it was then.
+    /// Modification time of that folder at the last listing, if `flushed` is certain to be complete
+    /// as of that time.
     listed: Option<SystemTime>,
-    /// Counts of files that flushes looked at, for tests.
+    /// Numbers of listed names and flushed files, for tests.
     #[cfg(test)]
     counts: FlushCounts,
 }
 
-/// Names that were listed, and files that were flushed.
+/// Numbers of listed names and flushed files.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct FlushCounts {
@@ -36,12 +36,12 @@ struct FlushCounts {
     files: usize,
 }
 
-/// How long after a change a folder may change again without another time of change: file systems
-/// tell times in steps.
+/// Granularity of modification times. A folder that changed this recently may change again without
+/// a new modification time.
 const STEP: Duration = Duration::from_secs(2);
 
 impl Flush {
-    /// Takes handles on the files of an opened folder, and makes their names durable.
+    /// Opens the files of an opened folder, and makes their names durable.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
         let flush = Self {
             log: File::open(folder.join("db"))?,
@@ -59,20 +59,21 @@ impl Flush {
         Ok(flush)
     }
 
-    /// Waits until all that was written is on disk.
+    /// Waits until all writes are on disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         let changed = std::fs::metadata(&self.long)?.modified().ok();
         if changed.is_none() || changed != self.listed {
             self.sync_long()?;
             let settled = |changed: &SystemTime| changed.elapsed().is_ok_and(|age| age > STEP);
-            // Listed after a change that is old enough, the folder is known as it is.
+            // Only trust a listing if the last change is old enough that a later one has another
+            // time.
             self.listed = changed.filter(settled);
         }
         // Data-only sync is enough even if the file grew: it includes the length, which reads need.
         self.log.sync_data()
     }
 
-    /// Flushes the files of long values that came since the last time.
+    /// Flushes the files of long values that are new since the last flush.
     fn sync_long(&mut self) -> io::Result<()> {
         let mut found = HashSet::with_capacity(self.flushed.len());
         let mut added = false;
@@ -128,8 +129,8 @@ mod tests {
         File::open(folder.join("blobs")).unwrap().set_modified(minute_ago).unwrap();
     }
 
-    /// Many short writes to a store with many long values: each flush that listed them again made
-    /// their product.
+    /// With many short writes and many long values, listing them at every flush would make the cost
+    /// the product of both numbers.
     #[test]
     fn flushes_look_at_each_long_value_once_however_many_there_are() {
         for values in [50, 200] {
@@ -151,7 +152,7 @@ mod tests {
         std::fs::write(folder.path().join("blobs/new"), b"long").unwrap();
         flush.sync().unwrap();
         assert_eq!(flush.counts.files, values + 1);
-        // Right after a change the folder is listed again, for it may have changed once more.
+        // Right after a change the folder is listed again, because it may have changed once more.
         flush.sync().unwrap();
         assert_eq!(flush.counts, FlushCounts { names: 3 * values + 2, files: values + 1 });
     }

@@ -1,4 +1,4 @@
-//! Opening: what lies at the path decides.
+//! Opens a store folder; creates it if the options allow it.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,21 +19,21 @@ pub type SledStore = KvStore<SledEngine>;
 /// Options for opening a store. Its engine keeps up to 64 MiB in memory.
 pub type SledOptions = files::FileOptions;
 
-/// How many bytes of pages sled keeps in memory, about.
+/// Approximate size of sled's page cache, in bytes.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// The tree that holds everything. The name belongs to the format.
+/// The tree with all keys. The name is part of the format.
 pub(crate) const TREE: &[u8] = b"tract-1";
 
-/// The tree that sled makes by itself.
+/// The tree that sled creates by itself.
 const DEFAULT_TREE: &[u8] = b"__sled__default";
 
-/// Opens a store, or makes one where the options say so.
+/// Opens a store, or creates one if the options allow it.
 ///
 /// # Errors
-/// `NoStore` when there is none, `NotAStore` for anything else that lies there, `TooNew` for a
-/// format of a later version, `Busy` when it is open elsewhere for longer than the timeout,
-/// `Corrupt` for damaged files, `Unavailable` when the operating system refuses.
+/// `NoStore` if there is none, `NotAStore` for other files, `TooNew` for a format of a newer
+/// version, `Busy` if it is open elsewhere for longer than the timeout, `Corrupt` for damaged
+/// files, `Unavailable` if the operating system refuses access.
 pub fn open(
     path: impl AsRef<Path>,
     options: &SledOptions,
@@ -50,7 +50,7 @@ pub(crate) fn open_engine(path: &Path, options: &SledOptions) -> StoreResult<Sle
     let path = resolve_path(BACKEND, path)?;
     let log = path.join("db");
     if inspect(&path).map_err(files::at(&path))? {
-        // Opening writes to the folder.
+        // Opening writes to the log, so it must not have a second name.
         OpenedFile::new(log.clone()).require_one_name(BACKEND, "open")?;
     } else {
         if !options.create {
@@ -79,7 +79,7 @@ fn open_folder(path: &Path) -> StoreResult<Folder> {
     let config = sled::Config::new()
         .path(path)
         .cache_capacity(CACHE_BYTES)
-        // Every write is flushed before it is acknowledged: there is nothing to flush in between.
+        // Every write is flushed before it is acknowledged, so periodic flushes are not needed.
         .flush_every_ms(None);
     let db = config.open().map_err(engine("open"))?;
     let theirs = |name: &[u8]| name != TREE && name != DEFAULT_TREE;
@@ -97,11 +97,13 @@ fn open_folder(path: &Path) -> StoreResult<Folder> {
     Ok(Folder { config, db, tree, flush })
 }
 
-/// Removes snapshots of sled's that were not finished. sled 0.34 writes one under a name of its own
-/// when it opens a folder, and renames it when it is whole; where the disk is full, or the process
-/// is killed, it later takes the partial one for the newest and never opens the folder again.
+/// Removes incomplete snapshots of sled. When sled 0.34 opens a folder, it writes a snapshot under
+/// a temporary name and renames it when it is complete. If the disk is full or the process is
+/// killed, sled later takes the partial file for the newest snapshot and can never open the folder
+/// again.
 fn remove_unfinished_snapshots(folder: &Path) {
-    // A process that has the folder open may be writing one. What cannot be removed, sled reports.
+    // A process that has the folder open may be writing one. If a file cannot be removed, sled
+    // reports it.
     let Ok(log) = std::fs::File::open(folder.join("db")) else { return };
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     if log.try_lock().is_err() {
@@ -141,7 +143,8 @@ fn inspect(path: &Path) -> StoreResult<bool> {
     }
 }
 
-/// Whether a folder is empty, or one that sled began to make and did not get to write to.
+/// Returns whether a folder is empty, or contains only files that sled created but has not written
+/// to.
 fn is_unfinished(path: &Path) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -158,7 +161,7 @@ fn is_unfinished(path: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Removes what sled wrote before the disk failed while it made a folder.
+/// Removes the files that sled wrote before the disk failed while it created a folder.
 fn remove_unfinished(path: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;

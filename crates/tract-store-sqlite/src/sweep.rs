@@ -295,7 +295,7 @@ pub(crate) fn release_step(connection: &Connection) -> StoreResult<Released> {
              version, and `VACUUM` gives them back"
         ))));
     }
-    // Each result row stands for one released page.
+    // Each result row is one released page.
     connection
         .prepare(&format!("PRAGMA incremental_vacuum({STEP_PAGES})"))
         .and_then(|mut vacuum| {
