@@ -1,4 +1,4 @@
-//! What a run works with.
+//! An agent: the model, tools, instructions and limits of its runs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -88,11 +88,12 @@ pub struct Agent {
     pub(crate) keeps_tools: bool,
     pub(crate) search: Option<SearchTools>,
     pub(crate) heeds_pins: bool,
-    /// What the repository's approvals keep from running.
+    /// The gate that refuses tools which the repository has not approved.
     pub(crate) gate: Arc<Mutex<Option<Arc<PinGate>>>>,
     /// The calls that succeeded, for policies.
     pub(crate) past: Arc<Mutex<PastCalls>>,
-    /// Where this agent left the branch, and the part of the session that is stored there.
+    /// The head at which this agent left the branch, and the part of the session that is stored
+    /// there.
     pub(crate) known: Arc<Mutex<Option<(CommitId, Stored)>>>,
 }
 
@@ -163,8 +164,8 @@ impl Agent {
         self
     }
 
-    /// Sets the instructions, and adds the tools of their sections to those of the registry. The
-    /// instructions and the tools that are on the branch are kept as the prompt says now.
+    /// Sets the instructions, and adds the tools of their sections to those of the registry. Each
+    /// run updates the instructions and tools on the branch to the prompt.
     ///
     /// # Errors
     /// [`RegistryError`] when a tool of the prompt has the name of one in the registry.
@@ -287,9 +288,8 @@ impl Agent {
         self
     }
 
-    /// Sets how long other runs wait for this one after it last said that it works on its calls,
-    /// where they cannot look at its process: 30 seconds by default, 100 ms at least. It says so
-    /// three times in that time.
+    /// Sets the lease of this run on its calls, for runs that cannot inspect its process: 30
+    /// seconds by default, at least 100 ms. It is renewed three times within that time.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -303,8 +303,8 @@ impl Agent {
         self
     }
 
-    /// Sets the token that ends the run: the model is not waited for, tools are cancelled, all
-    /// calls are answered, and what is done is committed.
+    /// Sets the token that cancels the run. The request to the model is dropped, tools are
+    /// cancelled, all calls are answered, and finished work is committed.
     #[must_use]
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = token;

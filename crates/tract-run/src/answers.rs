@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tract_core::{AuthorKind, Blob, Content, Draft, JsonText, Origin, Part, ToolAnswer, ToolCall};
 use tract_tools::dispatch::{CallAnswer, Recorded};
 
-/// Makes the message that answers a call. How it ended, how long it took and what only the operator
-/// reads are in its origin; where its arguments come from is in a blob that it keeps.
+/// Makes the message that answers a call. Its origin contains the outcome, the duration and the
+/// text for the operator; the origin of the arguments is in a blob that it keeps.
 pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     let Some(content) = answer.content() else { return Ok(None) };
     let invoked = &answer.invoked;
@@ -23,7 +23,7 @@ pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
 }
 
 /// Makes the answer to a call that is not dispatched: it was answered earlier, on another branch or
-/// before an undo (`replayed`), or will not run any more.
+/// before an undo (`replayed`), or will never run.
 pub(crate) fn undispatched(
     call: &ToolCall,
     answer: &Recorded,

@@ -1,11 +1,11 @@
 //! Claims on the effects of calls: documents under `effects/`, outside of every branch and out of
 //! `undo`'s reach.
 //!
-//! One run at a time works on the calls of a message, over all branches that have it, and says so
-//! in `effects/<message>/turn`: others wait for it. Each call with an effect is claimed in
-//! `effects/<message>/<index>` before its tool runs, by compare-and-swap, in the batch that notes
-//! its start on the branch; the answer is added there when it comes. So a fork, a run after an
-//! undo, and a run at the same time find the answer and do not run the tool again.
+//! One run at a time works on the calls of a message, over all branches that contain it. It holds
+//! `effects/<message>/turn`, and others wait for it. Each call with an effect is claimed in
+//! `effects/<message>/<index>` before its tool runs, by compare-and-swap, in the batch that stores
+//! the start marker on the branch. The answer is added to the claim when it arrives. So a fork, a
+//! run after an undo and a concurrent run find the answer and do not run the tool again.
 
 mod beat;
 mod doc;
@@ -27,20 +27,19 @@ use self::doc::{CallDoc, CallState, TurnDoc, call_ref, parse, prefix, put, turn_
 use self::holder::{Holder, HolderName};
 use crate::error::{Result, RunError};
 
-/// How long a run is believed to live after it last said so, where its process cannot be looked
-/// at. It says so three times in that time.
+/// Lease of a run whose process cannot be inspected. A run renews its lease three times within it.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// The shortest lease: a shorter one would write without pause.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
-/// What a call is answered that had started when the process ended.
+/// The answer to a call that had started when the process ended.
 pub(crate) const INTERRUPTED: &str = "interrupted, outcome unknown: the tool may have run, and the \
     process ended before it answered. Find out what became of it before you ask for it again.";
-/// What a model reads in the place of an answer that was erased.
+/// The text for the model in the place of an erased answer.
 pub(crate) const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.";
 
-/// What is known of the effect of a call.
+/// The state of the effect of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum EffectStatus {
     /// The tool answered.
@@ -50,7 +49,7 @@ pub(crate) enum EffectStatus {
     Unknown { branch: String, approved: bool },
 }
 
-/// A run on a branch, as it says that it works on the calls of a message.
+/// The hold of a run on the calls of a message.
 #[derive(Clone, Debug)]
 struct Claimant {
     repo: Repo,
@@ -306,7 +305,8 @@ impl Effects {
         }
     }
 
-    /// Says that what [`add_to`](BatchAttachment::add_to) added is stored: nothing is claimed any more.
+    /// Reports that the batch of [`add_to`](BatchAttachment::add_to) is stored, so no claim is
+    /// open.
     pub(crate) fn done(&self) {
         let mut inner = self.inner();
         inner.beat = None;
@@ -342,8 +342,8 @@ impl BatchAttachment for Effects {
     }
 }
 
-/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has run, so a
-/// fork does not run it again because its answer is gone.
+/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has
+/// run, so a fork does not run it again because its answer is gone.
 pub(crate) fn erased_answer(error: &tract_engine::Error) -> Option<Recorded> {
     let tract_engine::Error::Erased(erasure) = error else { return None };
     let reason = &erasure.reason;

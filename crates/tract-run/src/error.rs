@@ -16,7 +16,7 @@ pub enum RunError {
     /// The store, a planner or a hook refuses.
     #[error("{0}")]
     Engine(#[from] tract_engine::Error),
-    /// There is no answer from the model.
+    /// The model did not answer.
     #[error("{error}")]
     Model {
         /// Why.
@@ -37,10 +37,10 @@ pub enum RunError {
     /// Something does not become JSON.
     #[error("expected something that becomes JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// Something has no canonical JSON.
+    /// A value cannot be written as canonical JSON.
     #[error("expected JSON with a canonical form: {0}")]
     Canonical(#[from] JsonError),
-    /// What was approved cannot be read, so it is unknown what may run.
+    /// The approvals cannot be read, so it is unknown which calls may run.
     #[error(transparent)]
     Pins(#[from] PinDocumentError),
     /// There is nothing to answer on the branch.
@@ -49,7 +49,7 @@ pub enum RunError {
     /// Calls wait for a decision, so nothing can be said after them.
     #[error("calls wait for a decision: {}", .pending.join(", "))]
     CallsWait {
-        /// What waits, by name.
+        /// The names of the pending approvals.
         pending: Vec<String>,
     },
     /// Another run works on the calls, and did not end while this one waited for it.
@@ -78,10 +78,10 @@ pub enum RunError {
         /// Why.
         why: String,
     },
-    /// What is on the branch is not what a run has written.
+    /// A commit of the branch was not written by a run.
     #[error("expected {expected}, found something else in {commit}")]
     Unreadable {
-        /// What should be there.
+        /// The content that was expected.
         expected: &'static str,
         /// The commit.
         commit: CommitId,

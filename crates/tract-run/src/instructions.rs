@@ -1,4 +1,4 @@
-//! The instructions and the tools on the branch, kept as the prompt says.
+//! Keeps the instructions and tools on the branch equal to the prompt.
 
 use tract_compile::Compiled;
 use tract_core::{AuthorKind, CommitId, Content, Origin, ToolId, ToolSchema};
@@ -39,7 +39,7 @@ impl Agent {
         Ok(requests)
     }
 
-    /// The instruction that a run has written, and what it says.
+    /// Returns the instruction that a run has written, with its text.
     async fn instruction_row(
         &self,
         compiled: &Compiled,
@@ -73,7 +73,7 @@ impl Agent {
             not_listed.extend(prompt.tools().iter().map(|tool| tool.spec().name));
             not_listed.insert(OPEN_SECTIONS.to_owned());
         }
-        // What a prompt does not know of is there all the same, such as the tools of servers.
+        // Tools that the prompt does not list, such as those of servers, are always active.
         let others = self.registry().iter().filter(|tool| !not_listed.contains(tool.name()));
         wanted.extend(others.map(|tool| tool.definition().schema().clone()));
         let wanted_ids: Vec<ToolId> = wanted.iter().map(ToolSchema::id).collect();

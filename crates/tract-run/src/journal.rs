@@ -1,4 +1,4 @@
-//! What is written on the branch before calls take effect, and before a decision.
+//! The notes that are written to the branch before calls take effect, and before a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::error::Result;
 
 /// The origin of notes that mark calls as started.
 const STARTED: &str = "run/started";
-/// The origin of notes that say which calls wait, by what names their effect.
+/// The origin of notes that list the deferred calls by the key of their effect.
 const DEFERRED: &str = "run/deferred";
 
 #[derive(Serialize, Deserialize)]
@@ -28,7 +28,7 @@ struct Marks {
     calls: Vec<Mark>,
 }
 
-/// A call, and what names its effect.
+/// A call and the key of its effect.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub(crate) call_id: String,
@@ -47,15 +47,15 @@ fn note(origin: &str, message: &str, calls: Vec<Mark>) -> serde_json::Result<Req
     Ok(Request::Note { content: Some(JsonText::of(&Marks { calls })?), details })
 }
 
-/// Makes the note that says which calls wait.
+/// Makes the note that lists the deferred calls.
 pub(crate) fn deferred(calls: Vec<Mark>) -> serde_json::Result<Request> {
     note(DEFERRED, "waiting for approval of", calls)
 }
 
-/// What became, on other branches, of the calls of a message that they have too.
+/// The outcomes of a message's calls on other branches that contain the message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OtherBranches {
-    /// The answers that tools gave, by what names their effect.
+    /// The answers of tools, by the key of the effect.
     recorded: BTreeMap<CallKey, Recorded>,
     /// Calls that were marked as started somewhere.
     started: BTreeSet<String>,
@@ -116,8 +116,8 @@ impl OtherBranches {
         Ok(())
     }
 
-    /// Reads the call that a commit answers, and the answer. A handler may have changed it, or refused it:
-    /// what the tool said is kept.
+    /// Reads the call that a commit answers, and the answer. A handler may have changed it, or
+    /// refused it: what the tool said is kept.
     async fn answer_of(
         &mut self,
         repo: &Repo,
@@ -175,7 +175,7 @@ impl OtherBranches {
     }
 }
 
-/// The provider's id of the call that a commit answers, where its origin says it.
+/// Returns the provider's id of the call that a commit answers, from its origin.
 fn call_id_of(commit: &Commit) -> Option<String> {
     #[derive(Deserialize)]
     struct Detail {
@@ -185,8 +185,8 @@ fn call_id_of(commit: &Commit) -> Option<String> {
     Some(detail.call_id)
 }
 
-/// What names the effect of the call that a commit answers, where its origin says so: not when a
-/// handler has decided on the answer.
+/// Returns the key of the effect of the call that a commit answers, from its origin. `None` if a
+/// handler decided on the answer.
 fn key_of(commit: &Commit) -> Option<CallKey> {
     #[derive(Deserialize)]
     struct Detail {
@@ -263,7 +263,7 @@ impl Journal for BranchJournal {
     }
 }
 
-/// What a line has since a message, before any of it is read.
+/// The commits of a history since a message, before any of them is read.
 #[derive(Debug, Default)]
 struct HistoryTail {
     /// Notes of a tool, newest first.
@@ -300,7 +300,7 @@ impl HistoryTail {
     }
 }
 
-/// What is marked on a line since a message.
+/// The start markers and deferrals of a history since a message.
 #[derive(Debug, Default)]
 pub(crate) struct Marked {
     /// Calls that have started.

@@ -1,10 +1,10 @@
 //! The turn and the loop: an agent that runs, is recorded, survives, and can be replayed.
 //!
 //! A turn is: compile the head, ask the model, commit its reply, dispatch its calls, and commit all
-//! their answers in one durable write, with what the tools remember. [`Agent::run`] takes turns
-//! until the model has said all, a budget is spent, a call waits for a decision, or it is
-//! cancelled. Nothing is kept outside of the branch: another process that opens it continues where
-//! this one stopped.
+//! their answers and the state of the tools in one durable write. [`Agent::run`] repeats turns
+//! until the model ends its reply without calls, a budget is spent, a call waits for a decision, or
+//! the run is cancelled. All state is on the branch, so another process that opens it continues
+//! where this one stopped.
 #![forbid(unsafe_code)]
 
 mod agent;

@@ -1,9 +1,9 @@
-//! What a run begins with.
+//! The message that starts a run.
 
 use tract_core::Draft;
 
-/// What [`Agent::run`](crate::Agent::run) begins with: a text, which the user says, a [`Draft`], or
-/// `None` to continue from the head of the branch.
+/// The start of [`Agent::run`](crate::Agent::run): a text of the user, a [`Draft`], or `None` to
+/// continue from the head of the branch.
 pub trait IntoMessage {
     /// Makes the message to record first, if there is one.
     fn into_message(self) -> Option<Draft>;

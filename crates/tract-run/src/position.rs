@@ -1,11 +1,11 @@
-//! What a branch waits for.
+//! The next step of a branch.
 
 use std::collections::BTreeSet;
 
 use tract_compile::Compiled;
 use tract_core::{CallRef, CommitId, Message, Role, ToolCall};
 
-/// What a branch waits for.
+/// The next step of a branch.
 #[derive(Debug)]
 pub(crate) enum Position {
     /// A message to begin with.
@@ -18,7 +18,7 @@ pub(crate) enum Position {
     Person,
 }
 
-/// Calls that have no answer.
+/// Unanswered calls.
 #[derive(Debug)]
 pub(crate) struct Open {
     /// The version of the message that asks for them.

@@ -1,4 +1,4 @@
-//! What is reported during a run, and the reason why it stopped.
+//! The events of a run, and the reasons why it stops.
 
 use tract_core::{CommitId, ReplyDelta};
 use tract_tools::budget::BudgetExceeded;
@@ -28,7 +28,7 @@ pub enum Stop {
     Ended {
         /// The stable word.
         code: &'static str,
-        /// What happened.
+        /// The error.
         message: String,
         /// Ways out.
         notes: Vec<String>,
@@ -58,7 +58,7 @@ impl Stop {
 pub enum Progress<'a> {
     /// The model is asked.
     Asking {
-        /// Which time in this run, from 1.
+        /// The number of the request in this run, from 1.
         step: u32,
         /// The commit that it sees.
         head: CommitId,
@@ -72,18 +72,18 @@ pub enum Progress<'a> {
         /// How many calls it asks for.
         calls: usize,
     },
-    /// A tool says how far it is.
+    /// A tool reported progress.
     Tool {
         /// The call.
         call_id: &'a str,
-        /// What it says.
+        /// The text of the report.
         line: &'a str,
     },
     /// A call was answered, and the answer is committed.
     Answered(&'a AnsweredCall),
     /// A call waits for a decision.
     Waiting {
-        /// What it waits under.
+        /// The name of the pending approval.
         pending: &'a str,
         /// The call.
         call_id: &'a str,

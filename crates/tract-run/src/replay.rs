@@ -33,7 +33,7 @@ pub struct ReplayReport {
 /// A place where two conversations differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which message, from 1.
+    /// The number of the message, from 1.
     pub message: usize,
     /// Its commit in the recording; absent when there is none.
     pub commit: Option<CommitId>,
@@ -41,7 +41,7 @@ pub struct Difference {
     pub what: &'static str,
     /// The recorded value.
     pub expected: String,
-    /// What came.
+    /// The content that was found.
     pub found: String,
 }
 
@@ -69,7 +69,8 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
                 if message.answers.is_some_and(|call| !unanswered.contains(&call.slot)) => {}
             content if content.calls().next().is_some() => {
                 let Some(results) = results_of(&recorded, message) else {
-                    // A call that was never answered is not run: there is nothing to answer it with.
+                    // A call that was never answered is not run: there is nothing to answer it
+                    // with.
                     unanswered.insert(message.slot);
                     scratch.append(&branch, draft_of(message)).await?;
                     continue;

@@ -1,4 +1,4 @@
-//! Calls that an earlier run left open: who works on them, and what becomes of each.
+//! Calls that an earlier run left open: who may work on them, and the next step of each.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Agent {
         message: CommitId,
         effects: &Arc<Effects>,
     ) -> Result<TurnDone> {
-        // Who had them before may have answered: the branch is read again.
+        // The previous holder may have answered, so the branch is read again.
         let compiled = self.compile_head().await?;
         match (compiled.head(), Position::of(&compiled)) {
             (Some(head), Position::Calls(open)) if open.slot == message => {
@@ -169,8 +169,8 @@ impl Agent {
         }
     }
 
-    /// Makes the call that is run. How its tool was sent is not known any more: where the arguments
-    /// do not fit as they are, null is read as absent, as strict mode has it.
+    /// Makes the call that is run. Whether its tool was sent in strict mode is unknown by now, so
+    /// arguments that do not validate are tried again with null read as absent.
     fn resumed(&self, call: &ToolCall) -> Call {
         let as_received = Call::from(call);
         if !call.arguments.contains("null") {
@@ -242,16 +242,16 @@ impl Agent {
     }
 }
 
-/// What a call is answered that was started on another branch, where it has no answer.
+/// The answer to a call that was started on another branch and is unanswered there.
 const INTERRUPTED_ELSEWHERE: &str = "interrupted, outcome unknown: the tool may have run on another \
     branch, and no answer is recorded there. Find out what became of it before you ask for it again.";
-/// What a call of an idempotent tool is answered: its start is not written down.
+/// The answer to a call of an idempotent tool, whose start is not recorded.
 const MAY_HAVE_RUN: &str = "interrupted, outcome unknown: the tool may have run, and the process \
     ended before it answered. It can be asked for again: to run twice is the same as once.";
-/// What a call is answered that had not.
+/// The answer to a call that had not started.
 const NOT_EXECUTED: &str =
     "not executed: the process ended before the tool ran. Ask for it again if it is still needed.";
-/// What a call of a tool that only reads is answered.
+/// The answer to a call of a read-only tool.
 const NOT_ANSWERED: &str = "not executed: the process ended before an answer was recorded. Ask for it again if it is \
     still needed.";
 

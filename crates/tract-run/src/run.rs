@@ -31,8 +31,8 @@ pub struct Report {
     pub calls: u32,
     /// The token usage of the model's answers, as far as it was reported.
     pub usage: Usage,
-    /// Tokens that were estimated for the budget, because the provider does not report them. They are not
-    /// in [`usage`](Self::usage).
+    /// Tokens that were estimated for the budget, because the provider does not report them. They
+    /// are not in [`usage`](Self::usage).
     pub estimated_tokens: u64,
     /// The head of the branch.
     pub head: Option<CommitId>,
@@ -51,11 +51,11 @@ impl Agent {
     /// - Everything is on the branch: the message, the instructions and tools when they changed,
     ///   each reply, and each turn's answers in one durable write with the state of the tools.
     /// - Calls that an earlier process left open are answered first: those that had started as
-    ///   interrupted, those that were approved by running them, others as
-    ///   [`on_resume`](Self::on_resume) says.
-    /// - All that it writes is one operation: one undo reverts it, but no effect of a tool.
-    /// - One run at a time works on a [`Session`](tract_tools::Session): another one, on this branch
-    ///   or another, waits as long as [`wait_for_others`](Self::wait_for_others) says.
+    ///   interrupted, those that were approved by running them, others according to
+    ///   [`on_resume`](Self::on_resume).
+    /// - All its writes are one operation. One undo reverts them, but not the effects of tools.
+    /// - One run at a time works on a [`Session`](tract_tools::Session). Another one, on this branch
+    ///   or another, waits up to [`wait_for_others`](Self::wait_for_others).
     /// - Cancelled, it answers every call that was asked for, commits that, and stops.
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl Agent {
             past_calls(&self.repo.compile(head).await?);
         let (stored, mut slices) = Stored::at(&self.repo, head).await?;
         if is_foreign || !slices.is_empty() {
-            // What calls came to is not stored with the session: what is known of it stays.
+            // Outcomes of calls are not stored with the session, so the known ones are kept.
             slices.extend(self.session.to_json()?.remove_entry(ELSEWHERE));
             self.session.from_json(&slices)?;
         }
@@ -225,7 +225,7 @@ impl Agent {
         }
     }
 
-    /// Adds a turn to the report, and says whether it ends the run.
+    /// Adds a turn to the report; returns the reason if it ends the run.
     fn after(&self, done: &TurnDone, report: &mut Report) -> Option<Stop> {
         if done.reply.is_some() {
             report.steps += 1;
@@ -295,7 +295,7 @@ impl Agent {
         self.ask(stored, &compiled, step).await.map(Some)
     }
 
-    /// Reads why the model stopped in the last message, as its commit says.
+    /// Reads the stop reason of the last message from its commit.
     async fn last_stop_reason(&self, compiled: &Compiled) -> Result<Option<String>> {
         let Some(position) = Position::last(compiled) else { return Ok(None) };
         let commit = self.repo.commit(position.commit).await?;
@@ -306,8 +306,8 @@ impl Agent {
     }
 }
 
-/// Why a run stops where a reply without calls ended for this reason; nothing when the model only
-/// paused, and continues when it is asked again with what it said.
+/// Returns why a run stops after a reply without calls that ended for this reason; `None` if the
+/// model only paused, and continues when it is sent its reply.
 fn stop_of(reason: Option<&str>) -> Option<Stop> {
     match reason {
         Some(PAUSED) => None,
@@ -317,8 +317,8 @@ fn stop_of(reason: Option<&str>) -> Option<Stop> {
     }
 }
 
-/// The reason, where it is none that tract knows. Servers of other vendors have words of their own
-/// for a reply that is whole, so such a reply is not refused.
+/// Returns a reason that tract does not know. Servers of other vendors use their own words for a
+/// complete reply, so such a reply is not refused.
 fn unknown(reason: Option<&str>) -> Option<String> {
     let known = [
         StopReason::EndTurn,

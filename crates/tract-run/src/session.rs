@@ -1,5 +1,5 @@
-//! What tools remember, as commits: a slice of state is a note that is edited in place, an event
-//! of a log a note of its own. So it forks and time-travels with its conversation.
+//! The state of tools as commits: a slice of state is a note that is edited in place, and each
+//! event of a log is a separate note. So state forks and is reverted with its conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use tract_tools::session::SlicePolicy;
 
 use crate::error::{Result, RunError};
 
-/// What the origin of a slice's notes begins with; its name follows.
+/// Prefix of the origin of a slice's notes, before its name.
 const SLICE: &str = "session/";
 
 /// The slice that is not kept: the answers of calls contain their outcome.
@@ -35,16 +35,16 @@ struct EventNote {
     item: JsonText,
 }
 
-/// What a branch stores of a session.
+/// The part of a session that a branch stores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
-    /// State, by name: the row that holds it, and what it says.
+    /// State by name: its row and its JSON.
     state: BTreeMap<String, (CommitId, JsonText)>,
     /// Logs, by name: how many events are written.
     logs: BTreeMap<String, usize>,
 }
 
-/// What has to be written of a session, and what the branch stores then.
+/// The pending writes of a session, and the stored part after them.
 #[derive(Default)]
 pub(crate) struct SessionWrites {
     pub(crate) requests: Vec<Request>,
@@ -56,7 +56,7 @@ fn origin(name: &str) -> Origin {
     Origin { id: Some(format!("{SLICE}{name}")), ..AuthorKind::Tool.into() }
 }
 
-/// Reads a note's content as what it holds, digits of numbers included.
+/// Parses the content of a note. Numbers keep all their digits.
 pub(crate) fn read<T: serde::de::DeserializeOwned>(
     content: &Content,
     expected: &'static str,
@@ -138,7 +138,7 @@ impl Stored {
         Ok(unwritten)
     }
 
-    /// Takes note of what was written; the commits are those of the requests, in order.
+    /// Records finished writes. The commits are those of the requests, in order.
     pub(crate) fn written(&mut self, unwritten: SessionWrites, commits: &[Commit]) {
         for (place, name, text) in unwritten.states {
             let Some(commit) = commits.get(place) else { continue };
@@ -211,7 +211,7 @@ fn is_of_session(commit: &Commit) -> bool {
         && commit.origin.id.as_deref().is_some_and(|id| id.starts_with(SLICE))
 }
 
-/// What the commits of a line say of a session.
+/// The state of a session, read from the commits of a history.
 #[derive(Default)]
 struct History {
     /// Events of logs, newest first.
@@ -257,8 +257,8 @@ impl History {
         Ok(events)
     }
 
-    /// Slices whose rows lie under a summary: a summary shortens what was said, but what tools
-    /// remember is kept. What was reverted is not.
+    /// Returns the slices whose rows are under a summary: a summary shortens messages, but the
+    /// state of tools is kept. Reverted slices are left out.
     async fn summarized(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
         let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
         let mut found = Vec::new();
@@ -290,10 +290,10 @@ pub async fn stored_slices(
     Ok(Stored::at(repo, head).await?.1)
 }
 
-/// Puts a session to what the tools remember at a head.
+/// Sets a session to the state of the tools at a head.
 ///
 /// # Errors
-/// As [`stored_slices`], and when a slice does not hold what its type reads.
+/// As [`stored_slices`], and if a slice cannot be read as its type.
 pub async fn load_session(repo: &Repo, head: Option<CommitId>, session: &Session) -> Result<()> {
     let slices = stored_slices(repo, head).await?;
     Ok(session.from_json(&slices)?)

@@ -1,12 +1,12 @@
-//! What the span of a run says of its end.
+//! Attributes of a run's span that are set at its end.
 
 use tract_core::telemetry::{Span, names};
 use tract_core::{CommitId, Usage};
 
 use crate::error::Result;
 
-/// What a span says of a run or a turn: its last commit, its requests to the model, the calls that
-/// were answered, and the tokens.
+/// The figures of a run or a turn in its span: the last commit, the requests to the model, the
+/// answered calls, and the tokens.
 pub(crate) type Figures = (Option<CommitId>, u32, u64, Usage);
 
 /// Says in a span how a run or a turn ended.

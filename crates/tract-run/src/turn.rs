@@ -20,7 +20,7 @@ pub struct AnsweredCall {
     pub outcome: String,
     /// Whether the call failed.
     pub is_error: bool,
-    /// What the tool's answer was, before a hook changed it.
+    /// The answer of the tool, before a hook changed it.
     pub text: String,
     /// The text for the operator.
     pub operator: Option<String>,
@@ -50,11 +50,11 @@ pub enum TurnEnd {
 pub struct TurnDone {
     /// The commit of the model's reply; absent when calls of an earlier one were answered.
     pub reply: Option<CommitId>,
-    /// What it said.
+    /// The text of the reply.
     pub text: String,
     /// The stop reason of the provider.
     pub stop_reason: Option<StopReason>,
-    /// What it cost.
+    /// The tokens it used.
     pub usage: Option<Usage>,
     /// Tokens that were estimated for the budget, because the provider does not report them.
     pub estimated_tokens: u64,
@@ -88,15 +88,15 @@ pub(crate) struct Calls {
     pub(crate) view: Option<ViewId>,
     /// The tools in force.
     pub(crate) toolset: Option<ToolsetId>,
-    /// Each call with its place in the message, and what becomes of it, in order.
+    /// Each call with its place in the message and its next step, in order.
     pub(crate) each: Vec<(u32, ToolCall, CallStep)>,
-    /// What was approved.
+    /// The calls that were approved.
     pub(crate) approvals: Vec<Approval>,
-    /// Who asks.
+    /// The source of the reply.
     pub(crate) served: Option<ReplySource>,
-    /// What waits already.
+    /// The names of pending approvals that exist already.
     pub(crate) pending: Vec<String>,
-    /// What became of them on other branches, when an earlier process asked for them.
+    /// Their outcomes on other branches, if an earlier process requested them.
     pub(crate) elsewhere: OtherBranches,
 }
 
@@ -117,7 +117,7 @@ impl Calls {
     }
 }
 
-/// What becomes of a call.
+/// The next step of a call.
 pub(crate) enum CallStep {
     /// It is run.
     Run(Call),
@@ -133,7 +133,7 @@ impl CallStep {
         Self::Answer(answer.clone(), outcome, true)
     }
 
-    /// A call that will not run any more is answered by this text.
+    /// Answers a call that will never run with this text.
     pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
         Self::Answer(Recorded::new(text).is_error(true), outcome, false)
     }

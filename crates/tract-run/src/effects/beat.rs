@@ -16,7 +16,7 @@ struct Stop {
     changed: Condvar,
 }
 
-/// A thread that says that a run lives, until this is dropped.
+/// A thread that renews the lease of a run until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Heartbeat(Arc<Stop>);
 
@@ -65,7 +65,7 @@ async fn renew(run: &Claimant) -> Result<bool> {
     }
     let mut txn = Txn::new(&run.repo)?;
     put(&mut txn, &name, Some(target), &TurnDoc::of(run))?;
-    // On a conflict the run itself wrote: the next time tells.
+    // On a conflict the run itself has written; the next renewal shows the result.
     let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
     Ok(true)
 }

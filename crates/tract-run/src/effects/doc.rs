@@ -23,7 +23,7 @@ pub(super) fn call_ref(slot: CommitId, index: u32) -> Result<RefName> {
     name(format!("{}{index}", prefix(slot)))
 }
 
-/// What the names of all documents of a message begin with.
+/// Returns the prefix of the names of all documents of a message.
 pub(super) fn prefix(slot: CommitId) -> String {
     format!("effects/{slot}/")
 }
@@ -32,14 +32,14 @@ fn name(text: String) -> Result<RefName> {
     RefName::new(text).map_err(|error: BadName| tract_engine::Error::from(error).into())
 }
 
-/// Who works on the calls of a message: there is one at a time, over all branches.
+/// The holder of the calls of a message. There is one at a time, over all branches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TurnDoc {
     v: u8,
     pub(super) holder: HolderName,
     pub(super) branch: String,
-    /// When the holder last said that it lives, and until when that is believed: microseconds
-    /// since 1970, UTC.
+    /// When the holder last renewed its lease, and when the lease expires: microseconds since 1970,
+    /// UTC.
     pub(super) at_us: i64,
     pub(super) until_us: i64,
 }
@@ -58,7 +58,7 @@ impl TurnDoc {
         }
     }
 
-    /// Returns how long the holder is believed to live after it wrote this: its own choice.
+    /// Returns the length of the lease, which the holder chooses.
     pub(super) fn lease(&self) -> Duration {
         let lease_us = self.until_us.saturating_sub(self.at_us);
         Duration::from_micros(u64::try_from(lease_us).unwrap_or(0))
@@ -82,7 +82,7 @@ pub(super) struct CallDoc {
     pub(super) state: CallState,
 }
 
-/// What is known of an effect.
+/// The state of an effect.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum CallState {
@@ -130,7 +130,7 @@ impl CallState {
     }
 }
 
-/// Adds a document to a write, in the place of what is there.
+/// Adds a document to a write, replacing the present one.
 pub(super) fn put(
     txn: &mut Txn<'_>,
     name: &RefName,

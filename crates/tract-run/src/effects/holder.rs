@@ -1,4 +1,4 @@
-//! Who works on the calls of a message, and whether they still do.
+//! The run that works on the calls of a message, and whether it is alive.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -34,9 +34,9 @@ impl HolderName {
         }
     }
 
-    /// Returns whether the run lives, where that can be known from here: of runs of this process
-    /// always, of others on this machine when their process has ended. Of a process that lives only
-    /// the lease tells whether the run does.
+    /// Returns whether the run is alive, if it can be determined: always for runs of this process,
+    /// and for other processes of this machine once they have ended. Whether a run of a live
+    /// process is alive shows only in its lease.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let here = here();
         // A forked process has the memory of its parent, and another number.
@@ -82,7 +82,7 @@ fn live() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the names of all runs of this process share; the rest is not known once and for all.
+/// Returns the part of the name that all runs of this process share.
 fn here() -> &'static HolderName {
     static HERE: OnceLock<HolderName> = OnceLock::new();
     HERE.get_or_init(|| HolderName {

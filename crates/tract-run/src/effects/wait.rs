@@ -10,25 +10,24 @@ use super::Effects;
 use super::doc::{TurnDoc, put, turn_ref};
 use crate::error::{Result, RunError};
 
-/// How much later than its holder's clock says a lease counts as run out. Clocks of two machines
-/// may differ by that much, and a lease that is still held must not be taken.
+/// Added to the end of a lease before it counts as expired. Clocks of two machines may differ by
+/// that much, and a lease that is still held must not be taken.
 const SKEW_US: i64 = 300_000_000;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The document of another run that a run that waits has seen, and since when: the same one for a
-/// whole lease means that the other one does not say any more that it lives. So the two clocks need
-/// not agree.
+/// The document of the holder as a waiting run has seen it, and since when. If it is unchanged for
+/// a whole lease, the holder has stopped renewing. So the clocks of the two need not agree.
 type SeenLease = Option<(RefTarget, Instant)>;
 
 impl Effects {
-    /// Says that this run works on the calls, once no other does; waits for that at most so long,
-    /// and tells `on_held` once when it has to: who has them, as a person reads it, and on which
-    /// branch. Returns whether the calls are this run's: not when it was cancelled while it waited.
+    /// Takes hold of the calls once no other run holds them. While it waits, it calls `on_held`
+    /// once, with the holder and its branch. Returns whether this run holds the calls; `false` if
+    /// it was cancelled while it waited.
     ///
     /// # Errors
-    /// [`RunError::Held`] when the other one does not end.
+    /// [`RunError::Held`] if the other run does not end within the time limit.
     pub(crate) async fn take(
         &self,
         cancellation: &CancellationToken,

@@ -1,12 +1,12 @@
-//! What two conversations say, held against each other.
+//! Compares the messages of two conversations.
 
 use tract_compile::Compiled;
 use tract_core::{Content, JsonText, Message, ToolCall};
 
 use super::Difference;
 
-/// The first message that says something else. Which ids its commits have, and how a text is cut
-/// into parts, makes no difference.
+/// Returns the first message with other content. Ids of commits, and the division of a text into
+/// parts, are ignored.
 pub(super) fn first_difference(recorded: &[&Message], again: &Compiled) -> Option<Difference> {
     let again: Vec<&Message> = again.messages().collect();
     let nothing = || "nothing".to_owned();

@@ -1,4 +1,4 @@
-//! A model that says what was recorded, and tools that give what was recorded.
+//! A model and tools that return recorded replies and results.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::ready;

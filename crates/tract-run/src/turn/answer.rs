@@ -20,8 +20,8 @@ use crate::progress::Progress;
 use crate::session::Stored;
 
 impl Agent {
-    /// Runs calls of a message, and commits all their answers with what the tools remember: one
-    /// durable write.
+    /// Runs calls of a message, and commits their answers and the state of the tools in one durable
+    /// write.
     pub(crate) async fn answer(
         &self,
         stored: &mut Stored,
@@ -100,8 +100,8 @@ impl Agent {
             Ok(true) => effects.done(),
             Ok(false) => effects.release().await?,
             Err(error) => {
-                // The branch does not take the answers any more: what the tools did is known even
-                // so. Where the store failed it is not, and neither is the state of the tools.
+                // The branch rejected the answers, but the results of the tools are known. After an
+                // error of the store they are not, and neither is the state of the tools.
                 if matches!(error, RunError::Engine(tract_engine::Error::Refused(_))) {
                     effects.release().await?;
                 }
@@ -118,7 +118,7 @@ impl Agent {
         Ok(done)
     }
 
-    /// What the calls of a turn share.
+    /// Returns the part of a dispatch that the calls of a turn share.
     fn dispatch_turn(
         &self,
         calls: &Calls,
@@ -151,8 +151,8 @@ impl Agent {
             .asked_with(calls.view, calls.toolset);
         let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {
-            // What a prompt knows of can be called while its section is shown, what a search knows
-            // of once it was found, all else always.
+            // Tools of a prompt can be called while their section is shown, tools of a search once
+            // they were found, and all others always.
             let hidden = |name: &str| {
                 let closed = rendered.is_some_and(|rendered| {
                     (name == OPEN_SECTIONS && rendered.collapsed().is_empty())
@@ -175,7 +175,7 @@ impl Agent {
         turn
     }
 
-    /// What the end of dispatch means for the turn: sections that are asked for are shown.
+    /// Converts the end of dispatch to the end of the turn, and shows requested sections.
     fn ended(&self, error: TurnError) -> Result<TurnEnd> {
         match error {
             TurnError::VisibilityExpansion { ref sections, .. } if self.prompt.is_some() => {
@@ -187,7 +187,7 @@ impl Agent {
         }
     }
 
-    /// Writes what came of a turn, and tells of it; returns whether there was anything to write.
+    /// Writes and reports the results of a turn; returns whether there was anything to write.
     async fn record(
         &self,
         stored: &mut Stored,
@@ -229,7 +229,7 @@ impl Agent {
             for branch in branches {
                 let branch = RefName::new(branch).map_err(tract_engine::Error::from)?;
                 match self.repo.answer_turn(&branch, vec![draft.clone()]).await {
-                    // The call is not on that branch any more.
+                    // The call is no longer on that branch.
                     Ok(_) | Err(tract_engine::Error::Refused(_)) => {}
                     Err(error) => return Err(error.into()),
                 }

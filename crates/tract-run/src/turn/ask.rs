@@ -104,8 +104,8 @@ impl Agent {
         Ok(done)
     }
 
-    /// Commits a reply. When it asks for calls that may have an effect, the same write says that
-    /// this run works on them: from then on no other run takes them for left open.
+    /// Commits a reply. If it contains calls that may have an effect, the same write stores the
+    /// hold of this run, so that no other run takes them for left open.
     async fn reply(
         &self,
         head: CommitId,
@@ -179,8 +179,8 @@ impl Agent {
 /// Bytes of a reply that count as a token where the provider does not report how many there are.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Returns the usage of a reply with an estimate in the place of each count that the provider does not
-/// report, and how many tokens are estimated. Without it a budget would never be spent.
+/// Returns the usage of a reply with an estimate in the place of each count that the provider does
+/// not report, and how many tokens are estimated. Without it a budget would never be spent.
 fn counted_usage(reply: &Reply, compiled: &Compiled) -> (Usage, u64) {
     let reported = reply.usage.unwrap_or_default();
     let is_reported = |tokens: &u64| *tokens > 0;
