@@ -18,7 +18,6 @@ use crate::view::Row;
 pub(crate) type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 
 /// A known state and the commits that follow it, oldest first.
-/// A known state and the commits that follow it, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) base: Arc<State>,

@@ -1,6 +1,7 @@
-//! A batch of the usual shape, a line of commits and the ref that moves over it, as a narrower
-//! statement: by itself the function `append` of the repository's partition, several of different
-//! refs together the function `append_group`, several of one ref the function `append_chain`.
+//! The fast path for a batch of the usual shape, a run of commits and one ref that moves over it.
+//! It uses narrower statements than `apply`: a single batch calls the function `append` of the
+//! repository's partition, several batches of different refs call `append_group`, and several
+//! batches of one ref call `append_chain`.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,26 +18,26 @@ use crate::schema::{MAX_BYTES, encode_note, log_sum, log_sum_before, ref_sum};
 
 const OP: &str = "apply";
 
-/// How long a group may wait for a ref that another writer holds: milliseconds. Then each goes by
-/// itself, and waits as long as it may.
+/// How long a group may wait for a ref that another writer has locked, in milliseconds. After that,
+/// each batch is sent alone and may wait for the full lock timeout.
 const GROUP_LOCK_MS: i32 = 100;
 
-/// The partitions of the log are numbered as those of all tables.
+/// The partitions of the log have the same numbers as those of all tables.
 const LOG: &str = "ref_log_";
 
-/// The short way of a write to a repository.
+/// The statements of the fast path for a repository.
 pub(crate) struct RepoStatements {
     pub(crate) number: i64,
     /// The call of its partition's function for one batch.
     pub(crate) alone: String,
-    /// The call of its partition's function for several, of different refs.
+    /// The call of its partition's function for several batches of different refs.
     pub(crate) group: String,
-    /// The call of its partition's function for several of one ref.
+    /// The call of its partition's function for several batches of one ref.
     pub(crate) chain: String,
 }
 
-/// Returns the statements for a repository, given its number and its partition of the log, which a
-/// write returned.
+/// Returns the statements for a repository, given its number and the name of its log partition,
+/// which a write returned.
 pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStatements> {
     let cut = partition(log)?;
     let of = |function: &str, parameters: usize| {
@@ -48,18 +49,18 @@ pub(crate) fn place(link: &Connector, log: &str, number: i64) -> Option<RepoStat
     Some(RepoStatements { number, alone, group, chain: of("append_chain", 18) })
 }
 
-/// Returns the number of a partition of the log, given its name.
+/// Returns the number of a log partition, given its name.
 pub(crate) fn partition(log: &str) -> Option<u16> {
     let (_, cut) = log.trim_end_matches('"').rsplit_once(LOG)?;
     cut.parse().ok()
 }
 
-/// What such a batch says, in the server's terms.
+/// A batch of the usual shape, encoded for the server.
 #[derive(Debug)]
 pub(crate) struct Line {
     batch: Raw,
     note: Raw,
-    /// The ref that moves.
+    /// The ref to move.
     name: String,
     is: Raw,
     to: Raw,
@@ -67,26 +68,26 @@ pub(crate) struct Line {
     log_sum: i64,
     needed_blobs: Vec<Raw>,
     needed_toolsets: Vec<Raw>,
-    /// The commit that it continues.
+    /// The parent of the first commit.
     pub(crate) parent: Raw,
-    /// Ids and records, first parents first.
+    /// Ids and records, parents first.
     commits: Vec<(Raw, Raw)>,
-    /// Ids and bytes, in the order of ids.
+    /// Ids and contents, sorted by id.
     blobs: Vec<(Raw, Raw)>,
-    /// How many bytes of records and contents it brings.
+    /// Total size of records and contents, in bytes.
     pub(crate) bytes: usize,
 }
 
 impl Line {
-    /// Reads a batch, where it has that shape.
+    /// Encodes a batch; `None` if it has another shape.
     pub(crate) fn of(repo: &RepoName, batch: &Batch) -> Option<Self> {
         let [edit] = batch.refs.as_slice() else { return None };
         let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
         let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
         let (lengths, commits) = runs(batch);
-        // A batch that erases holds the repository alone, which `apply` sees to.
+        // A batch that erases needs exclusive access to the repository, which `apply` handles.
         let erases = edit.name.erased_blob().is_some();
-        // One that stores what its ref does not reach is counted by `apply_ahead`.
+        // A batch that stores objects beyond its ref is counted by `apply_ahead`.
         if is == to || erases || others > 0 || lengths.len() != 1 || batch.stores_ahead() {
             return None;
         }
@@ -128,7 +129,7 @@ impl Line {
         })
     }
 
-    /// Whether it continues another one on the same ref.
+    /// Returns whether it continues another batch on the same ref.
     pub(crate) fn follows(&self, other: &Self) -> bool {
         let last = other.commits.last().map(|(id, _)| &id.0);
         self.name == other.name && self.is.0 == other.to.0 && last == Some(&self.parent.0)
@@ -155,7 +156,7 @@ impl Line {
     }
 }
 
-/// Adds the first id and its bytes, and then the others.
+/// Adds the first id and its bytes, and then the others as lists.
 fn pairs(args: Args, pairs: &[(Raw, Raw)]) -> Args {
     let (mut ids, mut bytes): (Vec<Raw>, Vec<Raw>) = pairs.iter().cloned().unzip();
     let first = |list: &mut Vec<Raw>| (!list.is_empty()).then(|| list.remove(0));
@@ -204,7 +205,7 @@ pub(crate) fn chain(link: &Connector, repo: &RepoName, number: i64, lines: &[&Li
     let all = |part: fn(&Line) -> &[(Raw, Raw)]| -> (Vec<Raw>, Vec<Raw>) {
         lines.iter().flat_map(|line| part(line).iter().cloned()).unzip()
     };
-    // Counted on the server, so each once, and without those that the chain itself brings.
+    // The server counts these ids, so each is sent once, and without those that the chain stores.
     let needed = |part: fn(&Line) -> &[Raw]| -> Vec<Raw> {
         let brought = lines.iter().flat_map(|line| &line.blobs).map(|(id, _)| id.0.clone());
         let mut seen: HashSet<Bytes> = brought.collect();
@@ -232,7 +233,7 @@ pub(crate) fn chain(link: &Connector, repo: &RepoName, number: i64, lines: &[&Li
     args.raws(commits).raws(records).listed(blobs).listed(contents)
 }
 
-/// Adds what lines lean on, each with the number of its line.
+/// Adds the objects that batches need, each with the number of its batch.
 fn needed(args: Args, lines: &[&Line], part: fn(&Line) -> &[Raw]) -> Args {
     let each = lines.iter().zip(1i32..);
     let (of, ids) =
@@ -240,8 +241,8 @@ fn needed(args: Args, lines: &[&Line], part: fn(&Line) -> &[Raw]) -> Args {
     args.numbered(of).listed(ids)
 }
 
-/// Lists what lines have behind the first of some pairs: the number of the line, the place behind
-/// the first, and the pair.
+/// Returns all pairs except the first of each batch: the number of the batch, the index of the
+/// pair, its id and its bytes.
 fn others(
     lines: &[&Line],
     part: fn(&Line) -> &[(Raw, Raw)],
@@ -258,7 +259,7 @@ fn others(
     (of, at, ids, bytes)
 }
 
-/// Reads the answer of `append`: nothing where the batch is written, else what `apply` said.
+/// Reads the answer of `append`: `None` if the batch was written, else the answer of `apply`.
 pub(crate) fn answer(row: &Row) -> StoreResult<Option<ServerAnswer>> {
     let Some(parts) = column::<Option<Vec<Option<Vec<u8>>>>>(OP, row, 0)? else { return Ok(None) };
     let unreadable = || damaged(OP, "expected the four parts of an answer, found others");
@@ -271,12 +272,12 @@ pub(crate) fn answer(row: &Row) -> StoreResult<Option<ServerAnswer>> {
     Ok(Some(ServerAnswer { status, what, found, sum: sum.map_err(|_| unreadable())? }))
 }
 
-/// Reads the answer of `append_group`: the numbers, from 1, of the lines that are written.
+/// Reads the answer of `append_group`: the numbers, from 1, of the written batches.
 pub(crate) fn written(row: &Row) -> StoreResult<Vec<i32>> {
     Ok(column::<Option<Vec<i32>>>(OP, row, 0)?.unwrap_or_default())
 }
 
-/// Reads the answer of `append_chain`: whether all lines are written.
+/// Reads the answer of `append_chain`: whether all batches were written.
 pub(crate) fn chain_written(row: &Row) -> StoreResult<bool> {
     Ok(column::<Option<bool>>(OP, row, 0)?.unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! A batch as one statement.
+//! Applies a batch of any shape with one statement.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::schema::{MAX_BYTES, encode_note, log_sum, ref_sum};
 use crate::{erase, sweep, tools};
 
 const OP: &str = "apply";
-/// Which argument of the function the contents are.
+/// The number of the parameter with the blob contents.
 const CONTENTS: usize = 18;
 
-/// What the server says of a write.
+/// The server's answer to a write.
 pub(crate) struct ServerAnswer {
     pub(crate) status: i16,
     pub(crate) what: Option<String>,
@@ -32,8 +32,8 @@ pub(crate) struct ServerAnswer {
     pub(crate) sum: Option<i64>,
 }
 
-/// Takes in a batch. What moves one ref is queued behind what came before it, whether or not the
-/// answer is waited for; nothing here waits for the server.
+/// Accepts a batch. A batch that moves one ref is queued after the earlier ones of that ref,
+/// whether or not its answer is awaited. Never waits for the server.
 pub(crate) fn submit(
     link: &Arc<Connector>,
     repo: &RepoName,
@@ -51,14 +51,14 @@ pub(crate) fn submit(
     let deadline = Instant::now() + link.write_limit(&batch);
     let target = Target { link: Arc::clone(&link), repo, writers };
     link.runtime.spawn(async move {
-        // The caller may have gone.
+        // The receiver may have been dropped.
         let _ = answer.send(long(&target, &batch, None, deadline).await);
     });
     Ok(receiver)
 }
 
-/// Writes a batch of any shape, where another statement with the same effect may have been tried
-/// first, and failed.
+/// Writes a batch of any shape. `tried` is the failure of an earlier statement with the same
+/// effect, if there was one.
 pub(crate) async fn long(
     target: &Target,
     batch: &Batch,
@@ -75,7 +75,7 @@ pub(crate) async fn long(
     if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
         *contents = portions::SENT.to_owned();
     }
-    // Where no ref moves, `apply` counts the write by itself.
+    // If no ref moves, `apply` itself counts the write.
     let is_ahead = !batch.refs.is_empty() && link.has_appends() && batch.stores_ahead();
     let function = if is_ahead { "apply_ahead" } else { "apply" };
     let sql = link.sql(&format!("SELECT * FROM {{s}}.{function}({})", parameters.join(", ")));
@@ -188,7 +188,7 @@ fn arguments(
 fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
     let edits = &batch.refs;
     let names: Vec<String> = edits.iter().map(|edit| edit.name.as_str().to_owned()).collect();
-    // All writers lock in the order of names, so that they cannot deadlock.
+    // All writers lock refs in name order, so they cannot deadlock.
     let mut sorted: Vec<i32> = (1..).take(names.len()).collect();
     sorted.sort_by_key(|n| names.get(usize::try_from(*n - 1).unwrap_or_default()));
     let (mut expects, mut is, mut to) = (Vec::new(), Vec::new(), Vec::new());
@@ -216,11 +216,12 @@ fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
         .with(log_sums, Type::INT8_ARRAY)
 }
 
-/// Lists what the batch leans on and does not bring: commits, blobs, toolsets and tools.
+/// Returns the objects that the batch needs but does not contain: commits, blobs, toolsets and
+/// tools.
 pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     let mut settled: HashSet<ObjectId> = batch.objects().collect();
     let mut needed: [Vec<Raw>; 4] = Default::default();
-    // What a batch erases, or names as erased, it may link to.
+    // A batch may link to blobs that it erases, or names as erased.
     let erased: HashSet<ObjectId> = batch.erasures().map(ObjectId::Blob).collect();
     let mut need = |object: ObjectId| {
         if settled.insert(object) {
@@ -239,8 +240,7 @@ pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
     needed
 }
 
-/// Returns the blobs in the order of hashes: two batches that bring the same do not wait in a
-/// circle.
+/// Returns the blobs sorted by hash, so that two batches with the same blobs cannot deadlock.
 fn blobs(batch: &Batch) -> BTreeMap<BlobId, &Blob> {
     batch.blobs.iter().map(|blob| (blob.id(), blob)).collect()
 }
@@ -286,8 +286,8 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
         .raws(derived.values().map(|bytes| Raw((*bytes).clone())).collect()))
 }
 
-/// Orders commits into lines, each commit the first parent of the next, parents before children,
-/// and gives the lengths of the lines.
+/// Orders commits into runs, in which each commit is the first parent of the next, with parents
+/// before children. Returns the lengths of the runs and the commits.
 pub(crate) fn runs(batch: &Batch) -> (Vec<i32>, Vec<&Commit>) {
     let ordered = batch.parents_first();
     let follows = |one: &&Commit, next: &&Commit| next.parent() == Some(one.id());

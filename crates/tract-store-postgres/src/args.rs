@@ -1,9 +1,9 @@
-//! Arguments of a statement, owned, each with its type: so a statement needs no preparing.
+//! Owned arguments of a statement with their types, so that the statement need not be prepared.
 
 use bytes::{Bytes, BytesMut};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-/// Bytes as a `bytea`, without a copy of their own.
+/// Bytes sent as a `bytea`, without another copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw(pub(crate) Bytes);
 
@@ -89,19 +89,19 @@ impl Args {
         self.with(values, Type::BYTEA_ARRAY)
     }
 
-    /// Adds a list, or none where it is empty.
+    /// Adds a list, or null if it is empty.
     #[must_use]
     pub(crate) fn listed(self, values: Vec<Raw>) -> Self {
         self.with((!values.is_empty()).then_some(values), Type::BYTEA_ARRAY)
     }
 
-    /// Adds numbers, or none where there are none.
+    /// Adds a list of numbers, or null if it is empty.
     #[must_use]
     pub(crate) fn numbered(self, values: Vec<i32>) -> Self {
         self.with((!values.is_empty()).then_some(values), Type::INT4_ARRAY)
     }
 
-    /// Lends them as the driver wants them.
+    /// Returns the arguments in the form that the driver expects.
     pub(crate) fn as_params(&self) -> Vec<(&(dyn ToSql + Sync), Type)> {
         self.0.iter().map(|(value, kind)| (&**value as &(dyn ToSql + Sync), kind.clone())).collect()
     }

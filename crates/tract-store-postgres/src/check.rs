@@ -1,5 +1,5 @@
-//! Checking a repository from end to end, in pages of one snapshot: what others write meanwhile is
-//! neither damage nor hides any.
+//! Checks a whole repository, in pages of one snapshot, so that concurrent writes neither appear as
+//! damage nor hide it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,11 +19,11 @@ use crate::repair::DerivedTables;
 use crate::{log, tools};
 
 pub(crate) const OP: &str = "check";
-/// How many rows are read at once, with no more than a portion of their contents: rows beyond that
-/// come with the next page, and a larger content in portions.
+/// Maximum number of rows per page. A page has at most one portion of contents: further rows are
+/// read with the next page, and a larger content in portions.
 const PAGE: i64 = 2_000;
 
-/// What a check keeps of a commit.
+/// The data about a commit that a check keeps.
 pub(crate) struct Node {
     pub(crate) parent: Option<CommitId>,
     pub(crate) place: (i64, i64),
@@ -31,25 +31,25 @@ pub(crate) struct Node {
     pub(crate) created_at: Option<i64>,
 }
 
-/// What a check has found so far.
+/// The state and findings of a check.
 pub(crate) struct Check<'l> {
     pub(crate) snapshot: &'l Snapshot<'l>,
     pub(crate) repo: &'l RepoName,
     pub(crate) number: i64,
     damage: Vec<Damage>,
     pub(crate) blobs: HashSet<BlobId>,
-    /// What was erased: commits, toolsets and refs may still name it.
+    /// Erased blobs, which commits, toolsets and refs may still name.
     pub(crate) erased: HashSet<BlobId>,
-    /// The names of tools whose schema was erased, which are read nowhere else.
+    /// The names of tools whose schema was erased. Only the index has them.
     pub(crate) erased_tools: HashMap<(ToolId, BlobId), String>,
     pub(crate) commits: HashMap<CommitId, Node>,
     pub(crate) toolsets: HashMap<ToolsetId, Toolset>,
-    /// How many records were read, sound or not.
+    /// Number of records read, including damaged ones.
     pub(crate) records: usize,
     links: Vec<(CommitId, ObjectId)>,
 }
 
-/// Checks a repository; with `repair`, rebuilds what is derived.
+/// Checks a repository. With `repair`, rebuilds derived data.
 pub(crate) async fn check(reader: RepoReader, repair: bool) -> StoreResult<Vec<Damage>> {
     let RepoReader { link, repo, number: Some(number), .. } = &reader else {
         return Ok(Vec::new());
@@ -78,7 +78,7 @@ pub(crate) async fn check(reader: RepoReader, repair: bool) -> StoreResult<Vec<D
     check.refs().await?;
     let derived = if repair { Some(DerivedTables::from(&check).await?) } else { None };
     let damage = check.damage;
-    // Its connection may be the only one that the pool has.
+    // The snapshot's connection may be the only one of the pool, so release it first.
     snapshot.end().await?;
     if let Some(derived) = derived {
         derived.store(&reader).await?;
@@ -91,8 +91,8 @@ impl Check<'_> {
         self.damage.push(Damage { object, what: what.into(), derived });
     }
 
-    /// Reads rows of `hash, content, …` in the order of hashes, page by page; `None` behind the last
-    /// one. `after` is the hash that the page comes after, and then its last.
+    /// Reads rows of `hash, content, …` in hash order, page by page; `None` after the last one.
+    /// `after` is the last hash of the previous page, and is updated.
     async fn page(
         &self,
         content: &str,
@@ -100,7 +100,7 @@ impl Check<'_> {
         table: &str,
         after: &mut Vec<u8>,
     ) -> StoreResult<Option<Page>> {
-        // The length of a content is known without reading it.
+        // The server knows the length of a content without reading it.
         let sql = format!(
             "SELECT hash, CASE WHEN upto <= {PORTION} THEN {content} END, length{more} FROM ( \
              SELECT *, sum(length) OVER (ORDER BY hash) AS upto FROM ( \
@@ -217,8 +217,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks places against first parents: what is right before a commit in its segment is its
-    /// parent, and a segment begins after the parent of its first commit.
+    /// Checks places against first parents: the commit before another one in its segment is its
+    /// parent, and a segment starts after the parent of its first commit.
     async fn places(&mut self) -> StoreResult<()> {
         let sql = "SELECT seg, parent_seg, parent_pos FROM {s}.segments WHERE repo = $1";
         let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
@@ -256,7 +256,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Returns when a commit was made; one without a time counts as its parent's, 0 at a root.
+    /// Returns the time of a commit. A commit without a time has the time of its parent, or 0 at a
+    /// root.
     fn time_of(&self, id: CommitId, known: &mut HashMap<CommitId, i64>) -> i64 {
         let mut path = Vec::new();
         let mut next = Some(id);
@@ -273,7 +274,7 @@ impl Check<'_> {
         at
     }
 
-    /// Returns the tools in force, each with the commit that had it first.
+    /// Returns the tools in force, each with the first commit that has it.
     pub(crate) fn tools_in_force(&self) -> BTreeMap<(ToolId, BlobId), (i64, CommitId)> {
         let (mut changes, mut times) = (ToolChanges::default(), HashMap::new());
         for (id, node) in &self.commits {
@@ -307,7 +308,7 @@ impl Check<'_> {
                 }
             }
         }
-        // Without its schema a tool has no name to be listed under.
+        // Without its schema, the name of a tool is unknown, so it cannot be listed.
         let is_missing =
             |key: &(ToolId, BlobId)| !indexed.contains(key) && !self.erased.contains(&key.1);
         let missing: Vec<(ToolId, BlobId)> =
@@ -319,7 +320,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks the refs, and that the log from nothing gives them.
+    /// Checks the refs, and that replaying the log produces them.
     async fn refs(&mut self) -> StoreResult<()> {
         let sql = "SELECT name, target, sum FROM {s}.refs WHERE repo = $1 ORDER BY name";
         let rows = self.snapshot.read(sql, Args::new().int(self.number)).await?;
@@ -380,10 +381,10 @@ impl Check<'_> {
     }
 }
 
-/// Rows of one page, in the order of hashes.
+/// The rows of one page, in hash order.
 struct Page {
     rows: Vec<Row>,
-    /// The content of the only row, where it is larger than a page.
+    /// The content of the only row if it is larger than a page.
     large: Option<Vec<u8>>,
 }
 
@@ -396,12 +397,12 @@ impl Page {
     }
 }
 
-/// Reads one blob as a schema text, where it is sound.
+/// Reads the text of a schema blob if it is intact.
 pub(crate) async fn schema_text(check: &Check<'_>, id: BlobId) -> StoreResult<Option<Blob>> {
     let sql = "SELECT data FROM {s}.blobs WHERE repo = $1 AND hash = $2";
     let args = Args::new().int(check.number).id(id.as_bytes());
     let rows = check.snapshot.read(sql, args).await?;
     let data: Option<&[u8]> = first_column(OP, &rows)?;
-    // A damaged schema has no name to give; the damage itself is reported.
+    // The name of a damaged schema is unknown. The damage itself is reported.
     Ok(data.and_then(|data| Blob::check(id, Bytes::copy_from_slice(data))))
 }

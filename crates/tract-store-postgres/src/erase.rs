@@ -1,7 +1,7 @@
-//! Erasing: blobs that are deleted with the write that says so, and kept out from then on.
+//! Erasure: blobs are deleted in the same write as the erasure ref, which also blocks their return.
 //!
-//! The functions delete and refuse them (`functions.sql`). Deleted rows stay in the files of their
-//! tables until [`wipe`](crate::wipe::wipe) has them written again.
+//! The server's functions delete and reject them (`functions.sql`). Deleted rows remain in the
+//! files of their tables until [`wipe`](crate::wipe::wipe) rewrites them.
 
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
@@ -14,25 +14,25 @@ use crate::error::{Failed, Retry};
 use crate::functions;
 use crate::link::{Connector, column};
 
-/// Where a handle has erased since it last wiped: the partitions, `None` for one that is not known.
+/// The partitions that a handle has erased from since its last wipe; `None` for an unknown one.
 pub(crate) type ErasedCuts = BTreeSet<Option<u16>>;
 
 pub(crate) fn erased_cuts(link: &Connector) -> MutexGuard<'_, ErasedCuts> {
     link.erased.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a batch makes an erasure, or names one.
+/// Returns whether a batch makes an erasure, or names one.
 pub(crate) fn erases(batch: &Batch) -> bool {
     batch.erasures().next().is_some()
 }
 
-/// Refuses where the functions of the store would make the ref of an erasure and delete nothing.
+/// Fails if the store's functions would create the ref of an erasure without deleting the blob.
 pub(crate) fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
     functions::check(link, op, "which cannot erase")
 }
 
-/// What a failed try of a batch that erases means for the next one. It waits for other writers for a
-/// short time only, because others wait behind it, and then tries again.
+/// Makes a failed lock of an erasing batch retryable. It only waits briefly for other writers,
+/// because others wait behind it, and then tries again.
 pub(crate) fn waits_again(failed: Failed) -> Failed {
     match (failed.retry, &failed.error.kind) {
         (Retry::Never, StoreErrorKind::Busy) => Failed { retry: Retry::Again, ..failed },
@@ -41,7 +41,7 @@ pub(crate) fn waits_again(failed: Failed) -> Failed {
 }
 
 impl Check<'_> {
-    /// Reads which blobs are erased; refs that are damaged are reported with the others.
+    /// Reads the erased blobs. Damaged refs are reported by the check of the refs.
     pub(crate) async fn read_erased(&mut self) -> StoreResult<()> {
         let sql = "SELECT name FROM {s}.refs \
                    WHERE repo = $1 AND name >= 'erasures/' AND name < 'erasures0'";
@@ -53,7 +53,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Whether a blob is stored, or was erased, so that commits still name it.
+    /// Returns whether a blob is stored or erased; commits may name an erased one.
     pub(crate) fn has_blob(&self, blob: BlobId) -> bool {
         self.blobs.contains(&blob) || self.erased.contains(&blob)
     }

@@ -1,26 +1,27 @@
-//! PostgreSQL's failures as those of the store border.
+//! Converts PostgreSQL's errors into store errors.
 
 use tokio_postgres::error::{Error, SqlState};
 use tract_core::{BlobId, ObjectId, StoreError, StoreErrorKind};
 
 pub(crate) const BACKEND: &str = "postgres";
-/// What the functions raise for a blob that was erased: see `functions.sql`.
+/// The error code that the functions raise for an erased blob; see `functions.sql`.
 const ERASED: &str = "TR001";
 
-/// What a failed try means for the next one.
+/// Whether a failed attempt may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// It would fail again.
     Never,
-    /// It was rolled back for what others did meanwhile: it may be tried again on any connection.
+    /// It was rolled back because of a concurrent transaction. It may be repeated on any
+    /// connection.
     Again,
-    /// No connection could be had: nothing was sent.
+    /// Connecting failed, so nothing was sent.
     Unreached,
-    /// The connection was lost with the statement under way: it may have happened or not.
+    /// The connection was lost during the statement, so the outcome is unknown.
     Lost,
 }
 
-/// A failed try.
+/// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) retry: Retry,
@@ -47,7 +48,7 @@ impl From<Failed> for StoreError {
     }
 }
 
-/// Makes an error of our own.
+/// Creates an error of the store.
 pub(crate) fn new(
     kind: StoreErrorKind,
     op: &'static str,
@@ -56,20 +57,21 @@ pub(crate) fn new(
     StoreError::new(kind, BACKEND, op, message)
 }
 
-/// Makes the error of something stored, but no object, whose bytes are wrong.
+/// Returns the error for damaged data that is not an object.
 pub(crate) fn damaged(op: &'static str, what: impl Into<String>) -> StoreError {
     new(StoreErrorKind::Corrupt { object: None }, op, what)
 }
 
-/// Makes the error of an object whose stored bytes are wrong.
+/// Returns the error for an object with damaged bytes.
 pub(crate) fn corrupt(op: &'static str, object: ObjectId) -> StoreError {
     StoreError::corrupt(BACKEND, op, object)
 }
 
-/// Judges a failure of a statement.
+/// Converts a statement's error, and decides whether it may be repeated.
 pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     let Some(state) = error.code().cloned() else {
-        // What the driver cannot read or write does not come from a server of this store.
+        // A value that the driver cannot encode or decode does not come from a server with this
+        // store.
         let (kind, retry) = if error.is_closed() || is_io(&error) {
             (StoreErrorKind::Unavailable, Retry::Lost)
         } else {
@@ -93,14 +95,14 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     Failed { retry, error: new(kind(&state), op, format!("{message} ({code})")).with_source(error) }
 }
 
-/// Returns the blob of which the functions say that it was erased.
+/// Returns the blob that the functions report as erased.
 fn erased_blob(error: &Error) -> Option<BlobId> {
     let server_error =
         error.as_db_error().filter(|server_error| server_error.code().code() == ERASED)?;
     server_error.detail()?.parse().ok()
 }
 
-/// Judges a failure to connect: nothing was asked of the server yet.
+/// Converts an error of connecting. Nothing was sent to the server yet.
 pub(crate) fn unreached(op: &'static str, error: Error) -> Failed {
     let failed = failed(op, error);
     let retry = match failed.retry {

@@ -1,7 +1,7 @@
-//! The functions in a store's schema: which ones there are, and which edition of them.
+//! The functions in a store's schema, and their edition.
 //!
-//! They are no part of the format, for they hold nothing. A store with an older edition works, and
-//! gets the newest when a user opens it who may replace functions.
+//! They are not part of the format, because they contain no data. A store with an older edition
+//! works. It gets the newest one when it is opened by a role that may replace functions.
 
 use std::fmt::Write as _;
 
@@ -16,17 +16,16 @@ const SWEEP: &str = include_str!("sweep.sql");
 const APPEND: [&str; 3] =
     [include_str!("append.sql"), include_str!("group.sql"), include_str!("chain.sql")];
 
-/// The edition of the functions that this build brings. Those of each edition can be called by
-/// builds that know another.
+/// The edition of the functions in this build. Builds that know another edition can call them too.
 pub(crate) const EDITION: i32 = 7;
 
-/// The edition of a store: a comment on the function `apply`; the first edition had none.
+/// The edition of a store, kept in a comment on the function `apply`; absent in the first edition.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\
      pg_catalog.obj_description(oid, 'pg_proc') FROM 'edition ([0-9]{1,9})')::integer), 1) \
      FROM pg_catalog.pg_proc \
      WHERE pronamespace = to_regnamespace('{s}') AND proname = 'apply')";
 
-/// Makes the functions, or replaces older ones.
+/// Returns the script that creates the functions, or replaces older ones.
 pub(crate) fn script(partitions: u16, row_security: bool) -> String {
     let mut script = [FUNCTIONS, SWEEP].concat();
     let mut append = |cut: &str, own: &str| {
@@ -35,7 +34,7 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
         }
     };
     match row_security {
-        // The policies are on the tables as wholes.
+        // The policies are on the partitioned tables.
         true => append("", "\n    v_set := set_config('tract.repo', p_repo, true);"),
         false => (0..partitions).for_each(|n| append(&format!("_{n}"), "")),
     }
@@ -50,7 +49,8 @@ pub(crate) fn script(partitions: u16, row_security: bool) -> String {
     script
 }
 
-/// Refuses where the store has other functions than those of this build; `lack` is what they cannot do.
+/// Fails if the store has functions of an earlier edition; `lack` is the operation that they do not
+/// support.
 pub(crate) fn check(link: &Connector, op: &'static str, lack: &str) -> StoreResult<()> {
     if link.has_appends() {
         return Ok(());
@@ -62,7 +62,7 @@ pub(crate) fn check(link: &Connector, op: &'static str, lack: &str) -> StoreResu
     Err(new(StoreErrorKind::Unsupported, op, message))
 }
 
-/// Gives a store the functions of this build; `false` where this role may not, or not now.
+/// Installs the functions of this build in a store; `false` if this role may not do that.
 pub(crate) async fn renew(
     link: &Connector,
     partitions: u16,
@@ -70,13 +70,13 @@ pub(crate) async fn renew(
 ) -> StoreResult<bool> {
     let mut script = script(partitions, row_security);
     if row_security {
-        // Stores of earlier editions protect tables as wholes alone.
+        // Stores of earlier editions only protect the partitioned tables.
         script.push_str(&migrate::protect_partitions(partitions));
     }
     let script = link.sql(&script);
     let renewed = link
         .transaction("open", &Scope::Own, async |object| {
-            // What the second opener does again changes nothing.
+            // If two processes do this at once, the second one repeats it without effect.
             link.lock_schema("open", &object).await?;
             object.batch_execute(&script).await.map_err(|error| failed("open", error))
         })

@@ -1,4 +1,4 @@
-//! Sends what goes together, and answers each batch for itself.
+//! Sends the batches of a job with one statement, and answers each of them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::queue::{Job, Slot, Target, Write};
 
 const OP: &str = "apply";
 
-/// Sends a job, and answers all its batches.
+/// Sends a job and answers all its batches.
 pub(crate) async fn run(mut slot: Slot, job: Job) {
     let target = slot.target.clone();
     match (job, target.writers.place()) {
@@ -31,7 +31,8 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
                 match &outcome {
                     Ok(written) if written.contains(&n) => write.answer(Ok(Applied::Done)),
                     outcome => {
-                        // One batch may be the cause; written alone, each gets its own answer.
+                        // One batch may be the cause, so each is written alone and gets its own
+                        // answer.
                         let tried = outcome.as_ref().err().and_then(doubtful);
                         let name = write.batch.refs.first().map(|edit| edit.name.clone());
                         let slot = slot.split(name.as_ref().map_or("", |name| name.as_str()));
@@ -43,24 +44,24 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
                 }
             }
         }
-        // The way became unknown after they were taken.
+        // The fast path became unavailable after the job was formed.
         (Job::Chain(writes) | Job::Group(writes), None) => in_order(&target, writes, None).await,
     }
 }
 
-/// What a failure of several says of each of them.
+/// Returns the failure of a group for each of its batches, unless retrying is pointless.
 fn doubtful(failed: &Failed) -> Option<Failed> {
     (failed.retry != Retry::Never).then(|| failed.duplicate())
 }
 
 fn forget_where_unknown(target: &Target, failed: &Failed) {
-    // The schema may have been made again, with other partitions.
+    // The schema may have been recreated with other partitions.
     if failed.retry == Retry::Never && failed.error.kind == StoreErrorKind::Engine {
         target.writers.set_place(None);
     }
 }
 
-/// Writes one batch: the short way, where it has the usual shape.
+/// Writes one batch, on the fast path if it has the usual shape.
 async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
     let mut tried = None;
     if let (Some(place), Some(line)) = (place, &write.line) {
@@ -68,7 +69,7 @@ async fn one(target: &Target, place: Option<&RepoStatements>, write: Write) {
         let deadline = Some(write.deadline);
         match answered(&target.link, &place.alone, &args, deadline, append::answer).await {
             Ok(None) => return write.answer(Ok(Applied::Done)),
-            // It is not as it should be: what the long way said in the same statement.
+            // `append` did not write it, and returned the answer of `apply` in the same statement.
             Ok(Some(answer)) => {
                 let applied = apply::applied(target, &write.batch, answer);
                 return write.answer(applied);
@@ -90,11 +91,12 @@ async fn long(target: &Target, write: Write, tried: Option<Failed>) {
     write.answer(answer);
 }
 
-/// Writes batches of one ref, one after another, each by itself.
+/// Writes batches of one ref one after another.
 async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
     let mut lost: Option<Conflict> = None;
     for write in writes {
-        // What expects a batch to be written that has just found its ref elsewhere finds it there too.
+        // A batch that expects the one before it fails too after a conflict. The ref was just read,
+        // so answer without another round trip.
         let expect = write.batch.refs.first().map(|edit| &edit.expect);
         if let (Some(lost), Some(Expect::Is(expected)), None) = (&lost, expect, &tried)
             && lost.found.as_ref() != Some(expected)
@@ -113,7 +115,7 @@ async fn in_order(target: &Target, writes: Vec<Write>, tried: Option<Failed>) {
     }
 }
 
-/// Sends a statement once, and reads the row that answers it.
+/// Sends a statement once and reads the row of its answer.
 async fn answered<T>(
     link: &Connector,
     sql: &str,
@@ -129,12 +131,12 @@ fn lines(writes: &[Write]) -> Vec<&Line> {
     writes.iter().filter_map(|write| write.line.as_ref()).collect()
 }
 
-/// When the first of several has to be answered.
+/// Returns the earliest deadline.
 fn earliest(writes: &[Write]) -> Option<Instant> {
     writes.iter().map(|write| write.deadline).min()
 }
 
-/// Writes a chain: all of it, or each batch by itself.
+/// Writes a chain with one statement, or else each batch alone.
 async fn together(target: &Target, place: &Arc<RepoStatements>, chain: Vec<Write>) {
     let Target { link, repo, .. } = target;
     let args = append::chain(link, repo, place.number, &lines(&chain));

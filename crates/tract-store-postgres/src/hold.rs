@@ -1,10 +1,11 @@
-//! A sweep next to others that write without a pause.
+//! Lets a sweep finish while others write without a pause.
 //!
-//! A sweep that finds that others wrote since the mark deletes nothing, and the collector marks what
-//! they wrote. Meanwhile they write again. So a sweep that comes after such a one keeps the
-//! repository's lock when it finds writes, and the next sweep of the handle, which the collector sends
-//! as soon as it has marked, runs in the same transaction. Others wait meanwhile: for a short time,
-//! after which the lock is released, with or without a sweep.
+//! A sweep deletes nothing if others have written since the mark. The collector then marks the new
+//! objects, and before its next sweep others have written again. To break this cycle, a sweep that
+//! follows such a failure keeps the repository's lock if it finds writes. The next sweep of the
+//! handle, which the collector sends as soon as it has marked, runs in the same transaction.
+//! Writers have to wait in between, but only briefly: the lock is released after [`HOLD`], with or
+//! without a sweep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +19,22 @@ use crate::error::{failed, new};
 use crate::link::{Connector, Scope};
 use crate::sweep::{OP, SweptRow, swept};
 
-/// How long others wait for a collector that marks.
+/// Maximum time that writers wait for a collector while it marks.
 const HOLD: Duration = Duration::from_millis(40);
-/// The server ends the transaction of a process that is stopped.
+/// Makes the server end the transaction if this process is stopped while it has the lock.
 const LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = 100";
 
 type Answer = Sender<StoreResult<Vec<Row>>>;
 
-/// A sweep that keeps the lock of a repository, and waits for the next one.
+/// A sweep that keeps the lock of a repository and waits for the next one.
 #[derive(Debug)]
 pub(crate) struct HeldSweep {
     repo: RepoName,
     next: Sender<(Arc<Args>, Answer)>,
 }
 
-/// Sends a sweep to the one that keeps the repository's lock; `None` where there is none, or not any
-/// more.
+/// Sends a sweep to the one that keeps the repository's lock; `None` if there is none, or if it has
+/// ended.
 pub(crate) async fn next(
     link: &Connector,
     repo: &RepoName,
@@ -50,7 +51,7 @@ fn received(answer: Option<StoreResult<Vec<Row>>>) -> StoreResult<Vec<Row>> {
     answer.unwrap_or_else(|| Err(ended()))
 }
 
-/// Sweeps, and keeps the lock if others wrote since the mark.
+/// Sweeps, and keeps the lock if others have written since the mark.
 pub(crate) async fn begin(
     link: &Arc<Connector>,
     repo: &RepoName,
@@ -80,14 +81,14 @@ async fn run(
         object.batch_execute(LIMIT).await.map_err(|error| failed(OP, error))?;
         let rows = sweep(&args).await?;
         let row = SweptRow::read(&rows)?;
-        // What no ref leads to makes the collector start again.
+        // If objects were written without a ref, the collector starts again, so do not wait for it.
         if row.done || row.unlogged != unlogged {
             return Ok(rows);
         }
         let (next, receiver) = channel();
         swept(link).held = Some(HeldSweep { repo, next });
         if let Some(answer) = waiting.take() {
-            // A caller that has gone sends no other.
+            // If the caller is gone, there is no next sweep, and the timeout ends the wait.
             let _ = answer.send(Ok(rows));
         }
         match tokio::time::timeout(HOLD, receiver).await {
@@ -99,7 +100,7 @@ async fn run(
         }
     });
     let ended = ended.await.map_err(|failed| failed.error);
-    // After the end of the transaction: what is answered is durable.
+    // Answer only after the commit, so that answered sweeps are durable.
     if let Some(answer) = waiting {
         let _ = answer.send(ended);
     }

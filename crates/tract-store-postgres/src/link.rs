@@ -1,7 +1,11 @@
-//! The way to the server: a pool, timeouts, and trying again.
+//! Access to the server: a connection pool, timeouts and retries.
 //!
-//! A connection goes back to the pool only after its statement was answered to the end; one that
-//! timed out, broke, or was given up half way is closed in any case.
+//! A connection returns to the pool only after its statement was answered completely. One that
+//! timed out, broke or was abandoned midway is closed: it may have an open transaction, whose
+//! settings and locks the next caller would inherit.
+//!
+//! A write that is retried must take effect at most once, because the first attempt may have
+//! succeeded although its answer was lost. The functions detect a repeated batch by its id.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -29,14 +33,14 @@ use crate::queue::Writers;
 use crate::schema::in_schema;
 use crate::sweep::SweptSpace;
 
-/// The first pause before another try, and the longest; a try waits for a random part of it.
+/// The first pause between attempts. A pause is a random fraction of this.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Who sees what while a statement runs.
+/// The repository whose rows a statement may see.
 #[derive(Clone, Debug)]
 pub(crate) enum Scope {
-    /// The statement says so itself.
+    /// The statement sets it itself.
     Own,
     /// The rows of one repository.
     Repo(RepoName),
@@ -44,32 +48,32 @@ pub(crate) enum Scope {
     Names,
 }
 
-/// What every call needs of an open store.
+/// The shared state of an open store.
 pub(crate) struct Connector {
     pool: Pool,
     pub(crate) options: PostgresOptions,
     pub(crate) schema: String,
-    /// Where the server is, for messages.
+    /// The server's address, for messages.
     server: String,
-    /// The store enforces the border between repositories by itself.
+    /// Whether the store separates repositories by row-level security.
     pub(crate) row_security: AtomicBool,
     closed: AtomicBool,
-    /// Numbers of repositories; they never change.
+    /// Numbers of repositories, which never change.
     repos: Mutex<HashMap<RepoName, i64>>,
     /// The repositories that were written to.
     writers: Mutex<HashMap<RepoName, Arc<Writers>>>,
-    /// What was swept and not given back.
+    /// Space that was swept but not released.
     pub(crate) swept: Mutex<SweptSpace>,
-    /// Where blobs were erased and not wiped.
+    /// Partitions where blobs were erased but not wiped.
     pub(crate) erased: Mutex<ErasedCuts>,
-    /// The store has the functions of this build's edition.
+    /// Whether the store has the functions of this build's edition.
     pub(crate) appends: AtomicBool,
-    /// What drives the connections.
+    /// The runtime that drives the connections.
     pub(crate) runtime: Handle,
 }
 
-/// Of how many repositories a handle keeps what it knows. Beyond that it forgets those that are at
-/// rest, and learns of them again.
+/// Maximum number of repositories cached by a handle. Beyond it, idle ones are dropped and looked
+/// up again when needed.
 const REPOSITORIES: usize = 1_024;
 
 /// A connection in use.
@@ -87,8 +91,8 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Closed, so that the next caller does not find what is open on it: after an error, a panic,
-        // or where the future that used it was dropped.
+        // Close the connection, so that the next caller does not inherit its open transaction. This
+        // happens after an error or a panic, or if the future that used it was dropped.
         if let Some(object) = self.0.take().and_then(Arc::into_inner) {
             drop(Object::take(object));
         }
@@ -96,7 +100,7 @@ impl Drop for Lease {
 }
 
 impl Connector {
-    /// Makes it, for the runtime that this is called on.
+    /// Creates the connector for the current runtime.
     pub(crate) fn new(target: Target) -> StoreResult<Self> {
         let options = target.options.clone();
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -104,7 +108,7 @@ impl Connector {
         let manager = manager(target, recycling)?;
         let pool = Pool::builder(manager)
             .max_size(options.pool_size)
-            // The one used last has the most at hand, here and on the server.
+            // The most recently used connection has the warmest caches, here and on the server.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(options.connect_timeout))
@@ -127,7 +131,7 @@ impl Connector {
         })
     }
 
-    /// Puts the schema's name into a statement.
+    /// Inserts the schema's name into a statement.
     pub(crate) fn sql(&self, text: &str) -> String {
         in_schema(text, &self.schema)
     }
@@ -140,26 +144,27 @@ impl Connector {
         self.appends.load(Ordering::Relaxed)
     }
 
-    /// Returns the queues of a repository's writers.
+    /// Returns the write queues of a repository.
     pub(crate) fn writers(&self, repo: &RepoName) -> Arc<Writers> {
         let mut known = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writers) = known.get(repo) {
             return Arc::clone(writers);
         }
         if known.len() >= REPOSITORIES {
-            // A caller that holds one may be about to write there.
+            // Keep queues that a caller holds: it may be about to write there, and with two queues
+            // for one repository, writes of one ref could be reordered.
             known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_idle());
         }
         Arc::clone(known.entry(repo.clone()).or_default())
     }
 
-    /// How long a write may take, waiting and further tries included: one limit of a statement for
-    /// each message that its contents go in.
+    /// Returns the time limit of a write, including waiting and retries: one statement timeout for
+    /// each message that its contents need.
     pub(crate) fn write_limit(&self, batch: &Batch) -> Duration {
         self.options.statement_timeout.saturating_mul(portions::messages(batch))
     }
 
-    /// How long a write may wait for a lock: milliseconds, for none is no limit.
+    /// Returns the lock timeout in milliseconds. At least 1, because 0 means no limit.
     pub(crate) fn lock_ms(&self) -> i32 {
         i32::try_from(self.options.lock_timeout.as_millis()).unwrap_or(i32::MAX).max(1)
     }
@@ -204,7 +209,7 @@ impl Connector {
         }
     }
 
-    /// Runs one statement in one round trip, once, and before a deadline.
+    /// Runs one statement once, in one round trip and before a deadline.
     pub(crate) async fn once(
         &self,
         op: &'static str,
@@ -239,7 +244,7 @@ impl Connector {
         }
     }
 
-    /// Waits for the answer to a statement, as long as one may take, and not beyond a deadline.
+    /// Waits for the answer to a statement until the statement timeout or the deadline.
     pub(crate) async fn in_time<T>(
         &self,
         op: &'static str,
@@ -269,8 +274,8 @@ impl Connector {
         object.query(&statement, &values).await
     }
 
-    /// Runs a statement with a setting that lasts as long: four messages, one round trip. Where
-    /// the setting fails, so does the statement, for the transaction is broken.
+    /// Runs a statement with a setting that only applies to it, by four pipelined messages in one
+    /// round trip. If the setting fails, the transaction is aborted, so the statement fails too.
     async fn scoped(
         &self,
         object: &Object,
@@ -295,9 +300,9 @@ impl Connector {
         Ok(rows)
     }
 
-    /// Runs a statement until it is answered, or time is up.
+    /// Runs a statement, with retries, until it is answered or the time is up.
     ///
-    /// A write must be one that happens at most once however often it is sent.
+    /// A write must take effect at most once even if it is sent several times.
     pub(crate) async fn query(
         &self,
         op: &'static str,
@@ -309,9 +314,12 @@ impl Connector {
         self.until_answered(None, writes, None, || self.once(op, scope, sql, args, None)).await
     }
 
-    /// Tries something until it is answered, or time is up, at the latest at a deadline; a write
-    /// must be one that happens at most once however often it is tried. Another statement with the
-    /// same effect may have been tried first, and failed.
+    /// Repeats an attempt until it is answered, the retry time is up, or the deadline has passed. A
+    /// write must take effect at most once even if it is repeated. `tried` is the failure of an
+    /// earlier statement with the same effect, if there was one.
+    ///
+    /// If any attempt of a write lost its connection, the write may have happened, so a final
+    /// failure is reported as `Unknown`.
     pub(crate) async fn until_answered<T, F>(
         &self,
         mut tried: Option<Failed>,
@@ -346,7 +354,7 @@ impl Connector {
         }
     }
 
-    /// Reads, as one repository sees it.
+    /// Reads within the scope of one repository.
     pub(crate) async fn read(
         &self,
         op: &'static str,
@@ -357,7 +365,7 @@ impl Connector {
         self.query(op, &Scope::Repo(repo.clone()), &self.sql(sql), &args, false).await
     }
 
-    /// Finds the number of a repository that has something in it.
+    /// Returns the number of a repository if it exists.
     pub(crate) async fn repo(&self, op: &'static str, name: &RepoName) -> StoreResult<Option<i64>> {
         let known = || self.repos.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = known().get(name).copied() {
@@ -376,7 +384,7 @@ impl Connector {
         Ok(number)
     }
 
-    /// Runs steps that belong together in a transaction that is rolled back unless all succeed.
+    /// Runs steps in a transaction that is rolled back unless all of them succeed.
     pub(crate) async fn transaction<T, F>(
         &self,
         op: &'static str,
@@ -389,8 +397,8 @@ impl Connector {
         Ok(self.steps(op, scope, None, steps).await?)
     }
 
-    /// Runs steps like [`Self::transaction`], from its begin to its end before a deadline, and
-    /// tells what a failure means for another try.
+    /// Runs steps like [`Self::transaction`], with a deadline from begin to commit. The error
+    /// states whether the attempt may be repeated.
     pub(crate) async fn steps<T, F>(
         &self,
         op: &'static str,
@@ -416,7 +424,7 @@ impl Connector {
                 Err(_) => Err(self.unanswered(op, time_left(Duration::MAX, Some(deadline)))),
             },
         };
-        // Back to the pool when it is clean; else it is closed, and the server rolls back.
+        // A clean connection returns to the pool. Any other is closed, and the server rolls back.
         if answer.is_ok() {
             lease.give_back();
         }
@@ -442,7 +450,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Waits for the turn of this transaction among those that make or change the store's schema.
+    /// Waits for the lock that serializes transactions that create or change the store's schema.
     pub(crate) async fn lock_schema(
         &self,
         op: &'static str,
@@ -454,15 +462,15 @@ impl Connector {
         locked.map(drop).map_err(|error| failed(op, error))
     }
 
-    /// Whether so many connections can be had without waiting for others of this handle.
+    /// Returns whether this number of connections is available without waiting for other users of
+    /// this handle.
     pub(crate) fn has_spare_connections(&self, count: usize) -> bool {
         let status = self.pool.status();
         status.waiting == 0
             && status.max_size - status.size.min(status.max_size) + status.available >= count
     }
 
-    /// Runs a command that takes care of tables: outside of a transaction, once, and as long as it
-    /// takes.
+    /// Runs a maintenance command once, outside of a transaction and without a time limit.
     pub(crate) async fn maintain(&self, op: &'static str, command: &str) -> StoreResult<()> {
         let lease = self.lease(op, None).await?;
         let done = lease.object().batch_execute(command).await;
@@ -471,7 +479,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Begins to read one state of a repository, unaffected by what others write meanwhile.
+    /// Begins a snapshot of a repository, which concurrent writes do not affect.
     pub(crate) async fn snapshot(
         &self,
         op: &'static str,
@@ -492,7 +500,7 @@ impl Connector {
     }
 }
 
-/// One state of a repository. Its connection is closed unless it [ends](Self::end).
+/// A snapshot of a repository. Its connection is closed unless it [ends](Self::end).
 pub(crate) struct Snapshot<'l> {
     link: &'l Connector,
     op: &'static str,
@@ -500,7 +508,7 @@ pub(crate) struct Snapshot<'l> {
 }
 
 impl Snapshot<'_> {
-    /// Reads from it. It cannot be tried again: a state that is lost does not come back.
+    /// Reads from the snapshot. Never retried, because a lost snapshot cannot be recreated.
     pub(crate) async fn read(&self, sql: &str, args: Args) -> StoreResult<Vec<Row>> {
         let sql = self.link.sql(sql);
         let params = args.as_params();
@@ -508,7 +516,7 @@ impl Snapshot<'_> {
         Ok(self.link.in_time(self.op, None, answer).await?)
     }
 
-    /// Gives its connection back.
+    /// Returns the connection to the pool.
     pub(crate) async fn end(self) -> StoreResult<()> {
         let ended = self.link.in_time(self.op, None, self.lease.object().batch_execute("COMMIT"));
         ended.await?;
@@ -517,7 +525,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// How long something may take that has a limit of its own, and a deadline.
+/// Returns the shorter of a limit and the time until a deadline.
 fn time_left(limit: Duration, deadline: Option<Instant>) -> Duration {
     deadline.map_or(limit, |deadline| limit.min(deadline.saturating_duration_since(Instant::now())))
 }
@@ -538,14 +546,14 @@ fn manager(target: Target, config: ManagerConfig) -> StoreResult<Manager> {
     Ok(Manager::from_config(target.config, tokio_postgres::NoTls, config))
 }
 
-/// A random part of a pause, so that those who collided do not do so again.
+/// Returns a random fraction of a pause, so that transactions that collided do not collide again.
 fn jitter(pause: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish();
     let nanos = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
     Duration::from_nanos(random % nanos.max(1))
 }
 
-/// Reads a column; a value of another type was not written by us.
+/// Reads a column. A value of another type was not written by this store.
 pub(crate) fn column<'r, T: tokio_postgres::types::FromSql<'r>>(
     op: &'static str,
     row: &'r Row,
@@ -565,7 +573,7 @@ pub(crate) fn first_column<'r, T: tokio_postgres::types::FromSql<'r>>(
     rows.first().map(|row| column(op, row, 0)).transpose()
 }
 
-/// Reads a column that holds the bytes of an id.
+/// Reads a column with the bytes of an id.
 pub(crate) fn id_column(op: &'static str, row: &Row, index: usize) -> StoreResult<[u8; 32]> {
     let bytes: &[u8] = column(op, row, index)?;
     bytes.try_into().map_err(|_| {

@@ -13,7 +13,7 @@ use crate::link::column;
 use crate::read::RepoReader;
 use crate::schema::{decode_note, log_sum, log_sum_of_server, ref_sum};
 
-/// Reads a row of `name, target, sum`: the name, and the target where it is sound.
+/// Reads a row of `name, target, sum`: the name, and the ref if it is intact.
 pub(crate) fn ref_row(
     op: &'static str,
     repo: &RepoName,
@@ -27,10 +27,10 @@ pub(crate) fn ref_row(
     Ok((name, read.filter(|_| is_sound)))
 }
 
-/// What [`entry_row`] reads.
+/// The columns that [`entry_row`] reads.
 pub(crate) const COLUMNS: &str = "seq, name, before, after, batch, note, sum";
 
-/// Reads a row of the log: its number, and the entry where it is sound.
+/// Reads a row of the log: its number, and the entry if it is intact.
 pub(crate) fn entry_row(
     op: &'static str,
     repo: &RepoName,
@@ -70,14 +70,15 @@ impl RepoReader {
     }
 
     pub(crate) async fn list_refs(self, prefix: String) -> StoreResult<Vec<(RefName, RefTarget)>> {
-        // Names hold no character beyond the last one of Unicode, and no zero byte that text refuses.
+        // Names have no character beyond the last one of Unicode. The prefix must not contain a
+        // zero byte, which PostgreSQL rejects in text.
         let prefix: String = prefix.chars().take_while(|character| *character != '\0').collect();
         let sql = "SELECT name, target, sum FROM {s}.refs WHERE repo = $1 AND name >= $2 \
                    AND name < $2 || chr(1114111) ORDER BY name";
         self.listed(sql, self.args().text(&prefix)).await
     }
 
-    /// Reads refs, all of which must be sound.
+    /// Reads refs, all of which must be intact.
     async fn listed(&self, sql: &str, args: Args) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let sound = |row| {
             let (name, read) = ref_row(self.op, &self.repo, row)?;
@@ -90,7 +91,8 @@ impl RepoReader {
         let before = query.before.and_then(|seq| i64::try_from(seq).ok()).unwrap_or(i64::MAX);
         let limit = if query.limit == 0 { usize::MAX } else { query.limit };
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        // Materialized, so that the server reads the index of batches and not the log from its end.
+        // Materialized, so that the server uses the index of batches instead of scanning the log
+        // from its end.
         let mut sql = match query.batch_prefix {
             None => format!("SELECT {COLUMNS} FROM {{s}}.ref_log"),
             Some(_) => format!(

@@ -1,4 +1,4 @@
-//! Opening: what the server must be like, which format is there, and making the tables.
+//! Opens a store: checks the server and the format, and creates the tables.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,11 +17,12 @@ const OP: &str = "open";
 const TABLES: &str = include_str!("tables.sql");
 const ROW_SECURITY: &str = include_str!("row_security.sql");
 
-/// Checks the server and the format, and makes the tables where they are missing and wanted.
+/// Checks the server and the format. Creates the tables if they are missing and the options allow
+/// it.
 pub(crate) async fn open(link: &Connector) -> StoreResult<()> {
     let bypasses = check_server(link).await?;
     let found = find(link).await?;
-    // The store itself says that it is protected; the options need not.
+    // The store records that it is protected, so the check does not depend on the options.
     if bypasses && found.as_ref().is_some_and(|found| found.row_security) {
         return Err(bypassing());
     }
@@ -43,7 +44,7 @@ pub(crate) async fn open(link: &Connector) -> StoreResult<()> {
     }
 }
 
-/// Checks what the server is. Returns whether row-level security does not hold this role.
+/// Checks the server's settings. Returns whether this role bypasses row-level security.
 async fn check_server(link: &Connector) -> StoreResult<bool> {
     let sql = "SELECT current_setting('server_version_num')::int, \
                current_setting('server_encoding'), current_setting('fsync'), \
@@ -74,7 +75,7 @@ async fn check_server(link: &Connector) -> StoreResult<bool> {
             ));
         }
     }
-    // A write sees what was deleted while it waited for a sweep.
+    // In read committed mode, a write that waited for a sweep sees its deletions.
     let isolation: &str = column(OP, row, 6)?;
     if isolation != "read committed" {
         return unsupported(format!(
@@ -99,12 +100,12 @@ fn bypassing() -> StoreError {
     new(StoreErrorKind::Unsupported, OP, message)
 }
 
-/// What a store says of itself.
+/// The properties that a store records about itself.
 struct StoreInfo {
     format: i32,
     row_security: bool,
     partitions: i32,
-    /// Of its functions.
+    /// The edition of its functions.
     edition: i32,
 }
 
@@ -137,7 +138,7 @@ async fn find(link: &Connector) -> StoreResult<Option<StoreInfo>> {
     rows.first().map(StoreInfo::read).transpose()
 }
 
-/// Whether the database is there, and only the schema or the table is not.
+/// Returns whether the database exists, and only the schema or the table is missing.
 fn is_database(error: &StoreError) -> bool {
     let source = error.source.as_deref().and_then(|source| source.downcast_ref());
     let state = source.and_then(tokio_postgres::Error::code);
@@ -167,7 +168,7 @@ async fn accept(link: &Connector, found: StoreInfo) -> StoreResult<()> {
     Ok(())
 }
 
-/// Makes the tables, in one transaction that others wait for.
+/// Creates the tables in one transaction. Other processes wait for it.
 async fn make(link: &Connector) -> StoreResult<StoreInfo> {
     let partitions = link.options.partitions;
     if !(1..=1024).contains(&partitions) {
@@ -183,7 +184,7 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
         let made = link
             .transaction(OP, &Scope::Own, async |object| {
                 let fail = |error| failed(OP, error);
-                // The second process waits here, and then finds the tables made.
+                // The second process waits here and then finds the tables.
                 link.lock_schema(OP, &object).await?;
                 let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
                 if first_column(OP, &rows)? != Some(true) {
@@ -198,7 +199,7 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
             })
             .await;
         match made {
-            // Two schemas made at once may collide in the catalog.
+            // Two schemas created at once may collide in the catalog.
             Err(error)
                 if error.kind == StoreErrorKind::Busy
                     && started.elapsed() < link.options.retry_for =>
@@ -211,7 +212,8 @@ async fn make(link: &Connector) -> StoreResult<StoreInfo> {
 }
 
 fn script(link: &Connector) -> String {
-    // Room for 2^22 repositories before two stores in one schema's place could meet.
+    // Each schema gets a random range of 2^22 repository numbers, so that the numbers of a store
+    // that is recreated in the same schema do not overlap with the old ones.
     let start = (RandomState::new().build_hasher().finish() >> 24 << 22) + 1;
     let partitions = link.options.partitions;
     let mut script = TABLES.replace("{start}", &start.to_string());
@@ -244,7 +246,7 @@ fn script(link: &Connector) -> String {
     in_schema(&script, &link.schema)
 }
 
-/// Adds what hides the rows of other repositories in a table.
+/// Adds the policy that hides the rows of other repositories in a table.
 fn protect(script: &mut String, table: &str) {
     let _ = writeln!(
         script,
@@ -256,8 +258,8 @@ fn protect(script: &mut String, table: &str) {
     );
 }
 
-/// Returns what protects the partitions: a statement that names one is not subject to the policies
-/// of the table that it is a part of.
+/// Returns the script that protects the partitions. A statement that names a partition is not
+/// subject to the policies of its parent table.
 pub(crate) fn protect_partitions(partitions: u16) -> String {
     let mut script = String::new();
     for table in CUT {

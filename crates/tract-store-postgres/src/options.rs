@@ -1,4 +1,4 @@
-//! How a store is opened: options, and what a url says.
+//! Options for opening a store, and the parsing of its URL.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::new;
 
-/// How a store is opened.
+/// Options for opening a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Opens an existing store, durably, with eight connections at most.
+    /// Opens an existing store, durably, with up to eight connections.
     pub const fn new() -> Self {
         Self {
             create: false,
@@ -56,43 +56,45 @@ impl PostgresOptions {
         }
     }
 
-    /// Makes the schema and its tables when they are missing; off by default.
+    /// Creates the schema and its tables if they are missing; off by default.
     #[must_use]
     pub const fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Sets the schema that holds the tables, `tract` by default; `?schema=` in the url overrides
-    /// it. Stores in different schemas of one database know nothing of each other.
+    /// Sets the schema of the tables, `tract` by default; `?schema=` in the URL overrides it.
+    /// Stores in different schemas of one database are independent.
     ///
     /// # Errors
-    /// `Invalid` unless it is 1 to 63 lower-case letters, digits and `_`, no digit first.
+    /// `Invalid` unless it is 1 to 63 lower-case letters, digits and `_`, not starting with a
+    /// digit.
     pub fn schema(mut self, name: &str) -> StoreResult<Self> {
         self.schema = Some(schema_name(name)?);
         Ok(self)
     }
 
-    /// Sets how many connections this handle opens at most; 8 by default; `?pool_size=` in the url
-    /// overrides it. All handles together want about twice as many as the server has cores.
+    /// Sets the maximum number of connections of this handle; 8 by default; `?pool_size=` in the
+    /// URL overrides it. All handles together should have about twice as many as the server has
+    /// cores.
     #[must_use]
     pub const fn pool_size(mut self, size: usize) -> Self {
         self.pool_size = if size == 0 { 1 } else { size };
         self
     }
 
-    /// Sets how long connecting may take, and how long a call waits for a free connection: 10
-    /// seconds by default; `?connect_timeout=SECONDS` in the url overrides it.
+    /// Sets the time limit for connecting, and for waiting for a free connection: 10 seconds by
+    /// default; `?connect_timeout=SECONDS` in the URL overrides it.
     #[must_use]
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets how long the answer to a statement may take before its connection is given up: 60
-    /// seconds by default; `?statement_timeout=SECONDS` in the url overrides it. A write has this
-    /// time for all of it, from its begin to its end, waiting for earlier writes and further tries
-    /// included, and once more for every 8 MiB of content.
+    /// Sets the time limit for the answer to a statement, after which its connection is closed: 60
+    /// seconds by default; `?statement_timeout=SECONDS` in the URL overrides it. A whole write has
+    /// this time, including waiting for earlier writes and retries, and the same time again for
+    /// every 8 MiB of content.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
@@ -100,50 +102,51 @@ impl PostgresOptions {
     }
 
     /// Sets how long a write waits for another write of the same ref before it fails with `Busy`:
-    /// 10 seconds by default; `?lock_timeout=SECONDS` in the url overrides it.
+    /// 10 seconds by default; `?lock_timeout=SECONDS` in the URL overrides it.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
     }
 
-    /// Sets for how long a call is tried again when the server is away, restarts, or rolls it back
-    /// for what others did: 10 seconds by default; `?retry_for=SECONDS` in the url overrides it.
+    /// Sets how long a call is retried if the server is unavailable, restarts, or rolls it back
+    /// because of concurrent transactions: 10 seconds by default; `?retry_for=SECONDS` in the URL
+    /// overrides it.
     #[must_use]
     pub const fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = time;
         self
     }
 
-    /// Sets into how many hash partitions (of the repository) the large tables are cut when the
-    /// store is made: 1 to 1,024, 16 by default; `?partitions=` in the url overrides
-    /// it. It cannot be changed later.
+    /// Sets the number of hash partitions (by repository) of the large tables when the store is
+    /// created: 1 to 1,024, 16 by default; `?partitions=` in the URL overrides it. It cannot be
+    /// changed later.
     #[must_use]
     pub const fn partitions(mut self, partitions: u16) -> Self {
         self.partitions = partitions;
         self
     }
 
-    /// Sets whether a store that is made enforces the border between repositories by row-level
-    /// security; off by default; `?row_security=on` in the url does the same. An existing store says
-    /// so itself.
+    /// Sets whether a new store separates repositories by row-level security; off by default;
+    /// `?row_security=on` in the URL does the same. An existing store keeps its own setting.
     #[must_use]
     pub const fn row_security(mut self, on: bool) -> Self {
         self.row_security = on;
         self
     }
 
-    /// Keeps prepared statements on each connection instead of sending the text each time. Off by
-    /// default: not every connection pooler supports it.
+    /// Caches prepared statements on each connection instead of sending the text each time. Off by
+    /// default, because not all connection poolers support it.
     #[must_use]
     pub const fn named_statements(mut self, named: bool) -> Self {
         self.named_statements = named;
         self
     }
 
-    /// Opens a server that runs with `fsync`, `full_page_writes` or `synchronous_commit` off, and
-    /// acknowledges writes that a loss of power may revert; with `fsync` or `full_page_writes`
-    /// off it may destroy the whole server. Off by default: such a server is refused.
+    /// Accepts a server with `fsync`, `full_page_writes` or `synchronous_commit` off, and
+    /// acknowledges writes that a power loss may revert. With `fsync` or `full_page_writes` off, a
+    /// power loss may destroy all databases of the server. Off by default: such a server is
+    /// rejected.
     #[must_use]
     pub const fn unsafe_lose_on_power_loss(mut self, lose: bool) -> Self {
         self.unsafe_lose_on_power_loss = lose;
@@ -166,18 +169,18 @@ fn schema_name(name: &str) -> StoreResult<String> {
     }
 }
 
-/// What a url and the options say together.
+/// The settings from a URL and the options combined.
 pub(crate) struct Target {
     pub(crate) config: Config,
     pub(crate) options: PostgresOptions,
     pub(crate) schema: String,
-    /// The file with the root certificates that a server may be vouched for by.
+    /// The file with the root certificates to trust.
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "there is nothing to trust"))]
     pub(crate) root_certificates: Option<String>,
 }
 
 impl Target {
-    /// Names the server, for messages: without user and password.
+    /// Returns the server's address for messages, without user and password.
     pub(crate) fn server(&self) -> String {
         let ports = self.config.get_ports();
         let port = |n: usize| ports.get(n).or(ports.first()).copied().unwrap_or(5432);
@@ -191,7 +194,7 @@ impl Target {
     }
 }
 
-/// Reads seconds, with a fraction where there is one.
+/// Parses seconds, which may have a fraction.
 fn seconds(name: &str, value: &str) -> StoreResult<Duration> {
     let seconds = value.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| {
@@ -200,8 +203,8 @@ fn seconds(name: &str, value: &str) -> StoreResult<Duration> {
     })
 }
 
-/// Adds what the environment says of the server where the url says nothing, as PostgreSQL's own
-/// programs do: `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`.
+/// Adds server settings from the environment that the URL lacks, as PostgreSQL's own programs do:
+/// `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`.
 fn add_environment(config: &mut Config, read: impl Fn(&str) -> Option<String>) -> StoreResult<()> {
     let read = |name| read(name).filter(|value| !value.is_empty());
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
@@ -237,14 +240,14 @@ fn number<N: FromStr>(name: &str, value: &str) -> StoreResult<N> {
     })
 }
 
-/// Refuses a user or password with characters that end the authority of a url: the driver would
-/// read a part of the password as the host, and name it in errors.
+/// Rejects a user or password with characters that end the authority of a URL. The driver would
+/// take a part of the password for the host and show it in errors.
 fn check_userinfo(url: &str) -> StoreResult<()> {
     let Some((_, rest)) = url.split_once("://") else { return Ok(()) };
     let Some((userinfo, _)) = rest.rsplit_once('@') else { return Ok(()) };
     let Some(end) = userinfo.find(['/', '?', '#', '@']) else { return Ok(()) };
     let (authority, after) = userinfo.split_at(end);
-    // `HOST:PORT/DATABASE?application_name=me@home` has no user: its `@` is in a parameter.
+    // `HOST:PORT/DATABASE?application_name=me@home` lacks a user; the `@` is in a parameter.
     let in_parameter = after.contains('?') && after.contains('=');
     let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_host = authority.rsplit_once(':').is_none_or(|(_, port)| is_port(port));
@@ -256,8 +259,8 @@ fn check_userinfo(url: &str) -> StoreResult<()> {
     Err(new(StoreErrorKind::Invalid, "open", message))
 }
 
-/// Reads a url: those of PostgreSQL, with options of ours besides. Nothing that it says is repeated
-/// in an error, for it may hold a password.
+/// Parses a PostgreSQL URL with our additional options. Errors never repeat its contents, because
+/// it may contain a password.
 pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target> {
     check_userinfo(url)?;
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
@@ -286,7 +289,7 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
     let plain =
         if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
     let mut config = Config::from_str(&plain).map_err(|error| {
-        // The driver's message names options, never their values.
+        // The driver's message contains names of options, never their values.
         let source = std::error::Error::source(&error).map(ToString::to_string);
         let why = source.unwrap_or_else(|| "it cannot be read".to_owned());
         let message =
@@ -302,7 +305,7 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
         config.application_name("tract");
     }
     if config.get_hosts().len() > 1 {
-        // Refs live on the primary; a standby may be behind.
+        // Refs are on the primary; a standby may lag behind.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
     let schema = options.schema.clone().unwrap_or_else(|| "tract".to_owned());

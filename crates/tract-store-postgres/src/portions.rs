@@ -1,5 +1,5 @@
-//! Contents too large for one message: sent and read in portions, so that a client never holds a
-//! second copy of them.
+//! Sends and reads contents that are too large for one message in portions, so that the client
+//! never holds a second copy of them.
 
 use std::time::Instant;
 
@@ -13,27 +13,27 @@ use crate::error::Failed;
 use crate::link::{Connector, Scope, first_column};
 use crate::schema::MAX_BYTES;
 
-/// The most bytes of content that one message carries. The sender of a message has it in memory
-/// twice more: as it is made, and as it goes out.
+/// Maximum bytes of content in one message. While a message is sent, its contents are in memory two
+/// more times: in the encoded message and in the output buffer.
 pub(crate) const PORTION: usize = 8 << 20;
 
-/// Where portions wait for the statement that takes them; gone with the transaction. They are not
-/// compressed, for they are compressed where they go.
+/// The table in which portions wait for the statement that uses them; dropped with the transaction.
+/// They are not compressed here, because the target table compresses them.
 const TABLE: &str = "CREATE TEMPORARY TABLE tract_portions \
      (blob integer NOT NULL, part integer NOT NULL, data bytea NOT NULL) ON COMMIT DROP; \
      ALTER TABLE pg_temp.tract_portions ALTER COLUMN data SET STORAGE EXTERNAL";
 const SEND: &str = "INSERT INTO pg_temp.tract_portions SELECT * FROM unnest($1, $2, $3)";
-/// The contents that were sent, in order: what a statement has in place of a list of them.
+/// The expression for the sent contents, in order, which replaces a parameter with their list.
 pub(crate) const SENT: &str = "(SELECT array_agg(data ORDER BY blob) FROM \
      (SELECT blob, string_agg(data, ''::bytea ORDER BY part) AS data \
      FROM pg_temp.tract_portions GROUP BY blob) AS whole)";
 
-/// Whether the contents of a batch go in portions.
+/// Returns whether the contents of a batch are sent in portions.
 pub(crate) fn is_large(batch: &Batch) -> bool {
     batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>() > PORTION
 }
 
-/// Pieces of contents that go in one message: each with the number of its content and its own.
+/// Pieces of contents in one message, each with the number of its content and its own number.
 #[derive(Default)]
 struct ContentChunk {
     blobs: Vec<i32>,
@@ -58,7 +58,7 @@ impl ContentChunk {
     }
 }
 
-/// In how many messages the contents of a batch go, at least one.
+/// Returns the number of messages for the contents of a batch, at least one.
 pub(crate) fn messages(batch: &Batch) -> u32 {
     let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
     u32::try_from(bytes / PORTION).unwrap_or(u32::MAX).saturating_add(1)
@@ -98,7 +98,7 @@ pub(crate) async fn once(
     .await
 }
 
-/// Returns the statement that [`read`] reads the contents of a table with.
+/// Returns the statement with which [`read`] reads the contents of a table.
 pub(crate) fn portion_of(table: &str, content: &str) -> String {
     format!(
         "SELECT substring({content} FROM $3 FOR $4) FROM {{s}}.{table} \
@@ -106,7 +106,7 @@ pub(crate) fn portion_of(table: &str, content: &str) -> String {
     )
 }
 
-/// Reads a content of so many bytes; fewer where it ends early, `None` when it is not there any more.
+/// Reads a content of `length` bytes. Returns fewer if it ends early, `None` if the row is gone.
 pub(crate) async fn read<F: Future<Output = StoreResult<Vec<Row>>>>(
     statement: impl Fn(Args) -> F,
     op: &'static str,

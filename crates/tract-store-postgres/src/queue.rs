@@ -1,11 +1,14 @@
-//! Writes that move one ref, in order: of each ref one statement is under way at a time, and what
-//! comes meanwhile waits for it, and for each other. Batches that continue each other on one ref go
-//! together, and so do batches of different refs: as one statement, one transaction and one flush.
+//! The queue of writes that move one ref.
 //!
-//! What comes while nothing is under way goes at once. What comes meanwhile goes when that is
-//! answered, or when it has waited for long enough, so that nothing that is slow holds others up: a
-//! lock, a large batch, a server far away. Statements run on tasks of their own: a caller
-//! that does not poll for its answer holds no other up.
+//! Each ref has at most one statement in progress. Later batches of the ref wait for it, so they
+//! keep their order, and they never block each other on the ref's lock on the server. Waiting
+//! batches are combined into one statement, with one transaction and one flush: batches that
+//! continue each other on one ref form a chain, and batches of different refs form a group.
+//!
+//! A batch that arrives while nothing is in progress is sent at once. Otherwise it is sent when a
+//! statement is answered, or after [`PATIENCE`], so that a slow statement (because of a lock, a
+//! large batch or a distant server) does not delay other refs. Statements run on their own tasks,
+//! so a caller that does not poll its answer does not delay others.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,17 +24,17 @@ use crate::link::Connector;
 use crate::portions;
 
 const OP: &str = "apply";
-/// How long a batch waits for statements of other refs before it goes next to them.
+/// How long a batch waits for statements of other refs before it is sent in parallel.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// How many batches go into one statement at most.
+/// Maximum number of batches in one statement.
 const BATCHES: usize = 64;
-/// How many bytes go into one statement at most, a single larger batch apart.
+/// Maximum number of bytes in one statement, unless a single batch is larger.
 const BYTES: usize = 1 << 20;
 
-/// A batch that waits, or is under way.
+/// A waiting batch, or one in progress.
 pub(crate) struct Write {
     pub(crate) batch: Batch,
-    /// What it says, where it has the usual shape.
+    /// Its encoding for the fast path, if it has the usual shape.
     pub(crate) line: Option<Line>,
     pub(crate) deadline: Instant,
     answer: Sender<StoreResult<Applied>>,
@@ -39,7 +42,7 @@ pub(crate) struct Write {
 
 impl Write {
     pub(crate) fn answer(self, answer: StoreResult<Applied>) {
-        // The caller may have gone.
+        // The receiver may have been dropped.
         let _ = self.answer.send(answer);
     }
 
@@ -47,7 +50,7 @@ impl Write {
         self.line.as_ref().map_or(0, |line| line.bytes)
     }
 
-    /// Whether it begins with what another one of the same ref ends with.
+    /// Returns whether it starts where another batch of the same ref ends.
     fn follows(&self, other: &Self) -> bool {
         match (&self.line, &other.line) {
             (Some(line), Some(other)) => line.follows(other),
@@ -56,27 +59,27 @@ impl Write {
     }
 }
 
-/// What goes to the server at once.
+/// The batches sent with one statement.
 pub(crate) enum Job {
     /// One batch.
     One(Box<Write>),
-    /// Batches of different refs, in the order of names, in which all writers lock refs.
+    /// Batches of different refs, in name order. All writers lock refs in this order.
     Group(Vec<Write>),
     /// Batches of one ref, each of which continues the one before it.
     Chain(Vec<Write>),
 }
 
-/// The batches that wait for one ref.
+/// The waiting batches of one ref.
 #[derive(Default)]
 struct RefQueue {
     waiting: VecDeque<Write>,
-    /// Whether a statement that moves the ref is under way. The others wait for it, which keeps
-    /// their order and leaves connections to other refs.
+    /// Whether a statement that moves the ref is in progress. The others wait for it, which keeps
+    /// their order and leaves connections for other refs.
     moving: bool,
 }
 
 impl RefQueue {
-    /// How many of the first continue each other, as many as one statement may have.
+    /// Returns the number of leading batches that continue each other and fit into one statement.
     fn chain(&self) -> usize {
         let (mut length, mut bytes, mut last) = (0, 0, None::<&Write>);
         for write in self.waiting.iter().take(BATCHES) {
@@ -93,12 +96,12 @@ impl RefQueue {
 
 #[derive(Default)]
 struct State {
-    /// How many statements are under way.
+    /// Number of statements in progress.
     statements: usize,
     refs: HashMap<String, RefQueue>,
-    /// The refs of which nothing is under way and something waits, in order of arrival.
+    /// The refs with waiting batches and no statement in progress, in order of arrival.
     ready: VecDeque<String>,
-    /// Whether a task sends what is ready when its patience is over.
+    /// Whether a task will send the ready batches after [`PATIENCE`].
     timed: bool,
 }
 
@@ -111,7 +114,7 @@ impl State {
         }
     }
 
-    /// Answers what waited for too long at a ref. Returns whether anything still waits.
+    /// Answers the batches of a ref whose deadline has passed. Returns whether any still wait.
     fn expire(&mut self, name: &str) -> bool {
         let Some(queue) = self.refs.get_mut(name) else { return false };
         let now = Instant::now();
@@ -129,8 +132,8 @@ impl State {
         false
     }
 
-    /// Takes what goes together now, the first that came first; `None` when nothing is ready. With
-    /// `grouped` unset each goes by itself.
+    /// Takes the next job, first come, first served; `None` if nothing is ready. Without `grouped`,
+    /// each batch is a job of its own.
     fn take(&mut self, grouped: bool) -> Option<(Job, Vec<String>)> {
         let first = loop {
             let name = self.ready.pop_front()?;
@@ -144,14 +147,15 @@ impl State {
         if chain == 0 || !grouped {
             return Some((Job::One(Box::new(queue.waiting.pop_front()?)), vec![first]));
         }
-        // As a chain, where more go together so than with those of other refs.
+        // Form a chain if it combines more batches than a group of different refs would.
         if chain > self.ready.len() + 1 {
             let chain = queue.waiting.drain(..chain).collect();
             return Some((Job::Chain(chain), vec![first]));
         }
         let write = queue.waiting.pop_front()?;
         let mut bytes = write.bytes();
-        // One that continues each commit: the second begins a segment, which `apply` makes.
+        // A group has at most one batch for each parent commit. A second child starts a new
+        // segment, which only `apply` creates.
         let mut parents: HashSet<_> = write.line.iter().map(|line| line.parent.0.clone()).collect();
         let mut group = vec![(first, write)];
         let mut left = VecDeque::new();
@@ -177,7 +181,7 @@ impl State {
         }
         left.append(&mut self.ready);
         self.ready = left;
-        // All writers lock refs in this order, so two groups cannot wait for each other.
+        // All writers lock refs in this order, so two groups cannot deadlock.
         group.sort_by(|one, other| one.0.cmp(&other.0));
         let (names, mut group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
         match group.len() {
@@ -186,7 +190,7 @@ impl State {
         }
     }
 
-    /// Takes in that the statements of these refs are answered.
+    /// Marks the statements of these refs as answered.
     fn settle(&mut self, names: &[String]) {
         for name in names {
             if let Some(queue) = self.refs.get_mut(name) {
@@ -194,7 +198,7 @@ impl State {
                 if queue.waiting.is_empty() {
                     _ = self.refs.remove(name)
                 } else {
-                    // Behind the others, so that one busy ref does not starve them.
+                    // Append it to the end, so that one busy ref does not starve the others.
                     self.ready.push_back(name.clone())
                 }
             }
@@ -202,11 +206,11 @@ impl State {
     }
 }
 
-/// What writes to a repository, and what waits to.
+/// The write queues of a repository.
 #[derive(Default)]
 pub(crate) struct Writers {
     state: Mutex<State>,
-    /// The statements of its short way, known after the first write.
+    /// The statements of its fast path, known after the first write.
     place: Mutex<Option<Arc<RepoStatements>>>,
 }
 
@@ -223,14 +227,14 @@ impl Writers {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place.map(Arc::new);
     }
 
-    /// Whether nothing is under way, and nothing waits.
+    /// Returns whether there are neither statements in progress nor waiting batches.
     pub(crate) fn are_idle(&self) -> bool {
         let state = self.state();
         state.statements == 0 && state.refs.is_empty()
     }
 }
 
-/// A repository as those who write to it hold it.
+/// A repository with its queues, as its writers use it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) link: Arc<Connector>,
@@ -238,16 +242,16 @@ pub(crate) struct Target {
     pub(crate) writers: Arc<Writers>,
 }
 
-/// When batches that are ready are sent.
+/// The condition for sending ready batches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dispatch {
-    /// When nothing is under way, or a whole group is ready.
+    /// Only if no statement is in progress, or a whole group is ready.
     Patiently,
     Now,
 }
 
 impl Target {
-    /// Sends what is ready. One connection is left to readers.
+    /// Sends ready batches. One connection is left to readers.
     fn send(&self, mut state: MutexGuard<'_, State>, mut how: Dispatch) {
         let most = self.link.options.pool_size.saturating_sub(1).max(1);
         let grouped = self.writers.place().is_some();
@@ -275,8 +279,8 @@ impl Target {
     }
 }
 
-/// A place among the statements that are under way, and the refs that they move; what waits goes
-/// when it is dropped.
+/// The permit of a statement in progress, with the refs that it moves. Dropping it releases them,
+/// also after a panic, and sends the next batches. Without that, the refs would stay blocked.
 pub(crate) struct Slot {
     pub(crate) target: Target,
     names: Vec<String>,
@@ -284,7 +288,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Splits off one ref, whose batch goes by itself.
+    /// Splits off one ref, whose batch is written alone.
     pub(crate) fn split(&mut self, name: &str) -> Self {
         self.names.retain(|known| known != name);
         Self { target: self.target.clone(), names: vec![name.to_owned()], is_statement: false }
@@ -300,7 +304,7 @@ impl Drop for Slot {
     }
 }
 
-/// Queues a batch that moves one ref; the answer comes whether or not it is waited for.
+/// Queues a batch that moves one ref. It is written whether or not the answer is awaited.
 pub(crate) fn submit(
     link: &Arc<Connector>,
     repo: &RepoName,
@@ -329,7 +333,7 @@ mod tests {
         push(&mut batch("root"), None, "it begins").id()
     }
 
-    /// Queues a batch that puts a commit with a text on a parent, and moves a branch.
+    /// Queues a batch that stores a commit with a text on a parent, and moves a branch.
     fn queue(state: &mut State, branch: &str, parent: CommitId, text: &str) -> CommitId {
         let mut batch = batch("commit");
         let next = push(&mut batch, Some(parent), text).id();
@@ -342,7 +346,7 @@ mod tests {
         next
     }
 
-    /// Takes a job; gives its kind and the names of its refs, one for each batch.
+    /// Takes a job. Returns its kind and the names of its refs, one for each batch.
     fn take(state: &mut State) -> (&'static str, Vec<String>) {
         let name = |write: &Write| write.batch.refs[0].name.as_str().to_owned();
         match state.take(true) {
@@ -364,7 +368,7 @@ mod tests {
         queue(&mut state, "d", other, "x");
         let names = |names: &[&str]| names.iter().map(|name| format!("heads/{name}")).collect();
         assert_eq!(take(&mut state), ("group", names(&["a", "d"])));
-        // The first of `a` is still under way.
+        // The first batch of `a` is still in progress.
         assert_eq!(take(&mut state), ("one", names(&["b"])));
         assert_eq!(take(&mut state).0, "none");
         state.settle(&["heads/a".to_owned()]);

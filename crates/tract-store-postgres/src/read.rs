@@ -1,4 +1,4 @@
-//! Reading objects by id, all of a call in one statement, and never without hashing what was read.
+//! Reads objects by id, with one statement per call. Everything read is verified by its hash.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::error::corrupt;
 use crate::link::{Connector, Scope, column, id_column};
 use crate::portions::{self, PORTION};
 
-/// Reads from one repository, for an operation.
+/// A reader of one repository, with the name of the operation.
 pub(crate) struct RepoReader {
     pub(crate) link: Arc<Connector>,
     pub(crate) op: &'static str,
     pub(crate) repo: RepoName,
-    /// Its number; `None` when it has nothing in it.
+    /// The repository's number; `None` if it does not exist.
     pub(crate) number: Option<i64>,
 }
 
 impl RepoReader {
-    /// Begins the arguments of a statement with the number of the repository.
+    /// Starts the arguments of a statement with the number of the repository.
     pub(crate) fn args(&self) -> Args {
         Args::new().int(self.number.unwrap_or_default())
     }
 
-    /// Reads, as the repository sees it.
+    /// Reads within the scope of the repository.
     pub(crate) async fn read(&self, sql: &str, args: Args) -> StoreResult<Vec<Row>> {
         match self.number {
             Some(_) => self.link.read(self.op, &self.repo, sql, args).await,
@@ -40,7 +40,7 @@ impl RepoReader {
         }
     }
 
-    /// Reads rows of `hash, bytes` and puts them into the order of the ids asked for.
+    /// Reads rows of `hash, bytes`. The result is parallel to the ids.
     async fn by_id<K: Copy, T>(
         &self,
         sql: &str,

@@ -1,4 +1,4 @@
-//! Reading tables of other programs: the same urls, connections and errors as those of a store.
+//! Reads tables of other programs, with the same URLs, connections and errors as those of a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::store::{OwnedRuntime, run_on, start_runtime};
 /// A row: the bytes of each column, `None` for null.
 pub type DatabaseRow = Vec<Option<Bytes>>;
 
-/// Reads a database in one transaction, which cannot write and sees one state of it.
+/// A reader of a database in one read-only transaction, which sees a single snapshot.
 ///
-/// Tables are found by the search path of the user; `?schema=NAME` in the url names a schema
-/// instead. Nothing of tract has to be in the database.
+/// Tables are found by the user's search path; `?schema=NAME` in the URL selects a schema instead.
+/// The database need not contain a store.
 pub struct DatabaseReader {
     lease: Arc<Lease>,
     link: Arc<Connector>,
@@ -33,11 +33,12 @@ impl fmt::Debug for DatabaseReader {
 }
 
 impl DatabaseReader {
-    /// Connects to the database of a url, as [`open`](crate::open()) does, and begins to read.
+    /// Connects to the database of a URL, as [`open`](crate::open()) does, and begins the
+    /// transaction.
     ///
     /// # Errors
-    /// `Invalid` for a bad url, `Unavailable` when the server cannot be reached, `NoStore` when
-    /// there is no such database. No message repeats a password.
+    /// `Invalid` for a bad URL, `Unavailable` if the server cannot be reached, `NoStore` if the
+    /// database does not exist. Messages never contain a password.
     pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<Self> {
         let target = options::target(url, options)?;
         let runtime = start_runtime()?;
@@ -52,11 +53,12 @@ impl DatabaseReader {
         Ok(Self { lease, link, runtime })
     }
 
-    /// Runs a statement whose parameters are lists of text (`$1::text[]`) and whose columns are text
-    /// or `bytea`.
+    /// Runs a statement whose parameters are lists of text (`$1::text[]`) and whose columns are
+    /// text or `bytea`.
     ///
     /// # Errors
-    /// As the server says; `Corrupt` for a column of another type. The transaction is over then.
+    /// The server's error, or `Corrupt` for a column of another type. The transaction has ended
+    /// then.
     pub async fn rows(
         &self,
         sql: &'static str,
@@ -80,7 +82,7 @@ async fn begin(link: &Connector, schema: Option<&str>) -> Result<Lease, Failed> 
         let object = lease.object();
         object.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
         if let Some(schema) = schema {
-            // It has letters, digits and `_` alone.
+            // The name only contains letters, digits and `_`.
             object.batch_execute(&format!("SET LOCAL search_path TO {schema}")).await?;
         }
         Ok(())

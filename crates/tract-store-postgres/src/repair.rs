@@ -1,4 +1,4 @@
-//! Rebuilds what is derived: places, segments, the tool index.
+//! Rebuilds derived data: places, segments, the tool index.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::link::{Scope, column, first_column};
 use crate::read::RepoReader;
 use crate::tools;
 
-/// A commit and where it is to lie: segment (counted from 0) and position.
+/// The new places of all commits: segment (counted from 0) and position.
 struct CommitPosition {
     places: Vec<(CommitId, i64, i64)>,
-    /// For each segment the place of the parent of its first commit.
+    /// For each segment, the place of the parent of its first commit.
     segments: Vec<Option<(i64, i64)>>,
 }
 
-/// Places every line again: a commit right after its first parent where that place is still free,
-/// else at the begin of a segment.
+/// Assigns new places to all commits: directly after the first parent if that place is free, else
+/// at the start of a segment.
 fn assign_places(check: &Check<'_>) -> CommitPosition {
     let mut children: HashMap<Option<CommitId>, Vec<CommitId>> = HashMap::new();
     for (id, node) in &check.commits {
-        // What hangs on a missing parent is a root of its own.
+        // A commit with a missing parent is treated as a root.
         let parent = node.parent.filter(|parent| check.commits.contains_key(parent));
         children.entry(parent).or_default().push(*id);
     }
@@ -63,21 +63,21 @@ async fn tool_rows(check: &Check<'_>) -> StoreResult<Vec<ToolRow>> {
         };
         rows.push(ToolRow { id, name, schema, commit, created_at });
     }
-    // The order of first sight.
+    // In the order in which they were first seen.
     rows.sort_by_key(|row| (row.created_at, row.commit));
     Ok(rows)
 }
 
-/// What is derived, as it should be.
+/// The correct derived data.
 pub(crate) struct DerivedTables {
     tools: Vec<ToolRow>,
     laid: CommitPosition,
-    /// How many records it was made of.
+    /// Number of records it was computed from.
     records: usize,
 }
 
 impl DerivedTables {
-    /// Makes it of what a check has read.
+    /// Computes the derived data from the results of a check.
     pub(crate) async fn from(check: &Check<'_>) -> StoreResult<Self> {
         Ok(Self {
             tools: tool_rows(check).await?,
@@ -86,7 +86,7 @@ impl DerivedTables {
         })
     }
 
-    /// Puts it in the place of what is stored.
+    /// Replaces the stored derived data.
     pub(crate) async fn store(&self, reader: &RepoReader) -> StoreResult<()> {
         let DerivedTables { tools: rows, laid, records } = self;
         let (link, number) = (&reader.link, reader.number.unwrap_or_default());
@@ -98,7 +98,7 @@ impl DerivedTables {
                 let answer = object.query_typed(&link.sql(sql), &args.as_params()).await;
                 answer.map_err(|error| failed(OP, error))
             };
-            // No sweep meanwhile, nor a write that a sweep waits for.
+            // Exclude sweeps, and writes that a sweep would wait for.
             run("SELECT pg_advisory_xact_lock($1)", &one()).await?;
             for table in ["commits", "segments", "tools", "derived"] {
                 let lock = format!("LOCK TABLE {{s}}.{table} IN SHARE ROW EXCLUSIVE MODE");
@@ -110,10 +110,11 @@ impl DerivedTables {
                 let message = "others wrote while the check read: run it again";
                 return Err(new(StoreErrorKind::Busy, OP, message).into());
             }
-            // Places below zero first, so that no two rows meet on one on the way.
+            // First move all rows to negative places, so that no update collides with a row not yet
+            // moved.
             run("UPDATE {s}.commits SET seg = -1 - seg WHERE repo = $1", &one()).await?;
             for table in ["segments", "derived", "tools"] {
-                // Segments below zero have no commits: they count writes.
+                // Negative segments count writes and contain no commits.
                 let all = if table == "segments" { " AND seg >= 0" } else { "" };
                 run(&format!("DELETE FROM {{s}}.{table} WHERE repo = $1{all}"), &one()).await?;
             }
@@ -137,7 +138,7 @@ impl DerivedTables {
     }
 }
 
-/// Gives the segments their numbers, and makes the rows of segments and places.
+/// Assigns the real segment numbers. Returns the arguments for segments and places.
 fn arguments(number: i64, laid: &CommitPosition, numbers: &[i64]) -> (Args, Args) {
     let numbered = |seg: &i64| usize::try_from(*seg).ok().and_then(|seg| numbers.get(seg).copied());
     let from: (Vec<Option<i64>>, Vec<Option<i64>>) = laid

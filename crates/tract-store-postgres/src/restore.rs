@@ -1,4 +1,4 @@
-//! Sound copies in the place of what is damaged or missing.
+//! Restores damaged or missing objects from copies.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::link::{Connector, Scope, first_column, id_column};
 
 const OP: &str = "restore";
 
-/// Stores copies of what does not read whole; returns what was written.
+/// Stores copies of unreadable objects. Returns the ids of the objects written.
 pub(crate) async fn restore(
     link: &Arc<Connector>,
     repo: &RepoName,
     copies: &ObjectCopies,
 ) -> StoreResult<Vec<ObjectId>> {
-    // Each once: a statement may not write a row twice.
+    // Without duplicates, because a statement must not write a row twice.
     let blobs: BTreeMap<[u8; 32], Raw> = copies
         .blobs
         .iter()
@@ -38,7 +38,7 @@ pub(crate) async fn restore(
         let rows = run("SELECT id FROM {s}.repos WHERE name = $1", &name()).await?;
         let Some(number) = first_column::<i64>(OP, &rows)? else { return Ok(Vec::new()) };
         let here = || Args::new().int(number);
-        // No sweep meanwhile, nor a write that a sweep waits for.
+        // Exclude sweeps, and writes that a sweep would wait for.
         run("SELECT pg_advisory_xact_lock($1)", &here()).await?;
         let mut restored = Vec::new();
         let listed = |of: &BTreeMap<[u8; 32], Raw>| {
@@ -87,7 +87,7 @@ pub(crate) async fn restore(
             }
         }
         if !restored.is_empty() {
-            // A write that stores objects and moves no ref is counted: see `sweep.sql`.
+            // A write that stores objects but moves no ref has to be counted; see `sweep.sql`.
             let sql = "INSERT INTO {s}.segments \
                        SELECT $1, -nextval('{s}.number'), NULL::bigint, NULL::bigint";
             run(sql, &here()).await?;
@@ -97,8 +97,8 @@ pub(crate) async fn restore(
     .await
 }
 
-/// The statements that store a commit, of which the first one does that finds a place: right after
-/// its parent, or at the begin of a segment.
+/// Returns the statements that store a commit; the first one that finds a free place does it:
+/// directly after its parent, or at the start of a segment.
 fn insertions(number: i64, commit: &Commit) -> Vec<(&'static str, Args)> {
     let own = || {
         let record = Raw::from(commit.encode());

@@ -1,29 +1,29 @@
-//! Numbers, checksums and the text of statements of format 1.
+//! Constants, checksums and statement texts of format 1.
 
 use sha2::{Digest, Sha256};
 use tract_core::{BatchId, BlobId, LogNote, OperationId, RepoName, ToolId};
 
-/// The format that this build writes, and the newest that it reads.
+/// The format that this build writes, and the newest that it can read.
 pub(crate) const FORMAT: i32 = 1;
-/// The oldest server that is opened.
+/// The oldest supported server version.
 pub(crate) const OLDEST_SERVER: i32 = 140_000;
-/// The most bytes that one batch may bring: a message to the server has less than 1 GiB.
+/// Maximum size of a batch in bytes. A message to the server must be smaller than 1 GiB.
 pub(crate) const MAX_BYTES: usize = 512 << 20;
 
-/// The tables that are cut by repository, and those that are not.
+/// The tables that are partitioned by repository. `WHOLE` lists the others.
 pub(crate) const CUT: [&str; 5] = ["blobs", "commits", "segments", "derived", "ref_log"];
 pub(crate) const WHOLE: [&str; 3] = ["refs", "toolsets", "tools"];
 
-/// The tables that a sweep deletes from, of those that are cut by repository and of the others.
+/// The partitioned tables that a sweep deletes from. `SWEPT_WHOLE` lists the others.
 pub(crate) const SWEPT_CUT: [&str; 4] = ["blobs", "commits", "segments", "derived"];
 pub(crate) const SWEPT_WHOLE: [&str; 2] = ["toolsets", "tools"];
 
-/// The columns that hold contents. The server is to sample no values of them for its planner: those
-/// would outlive their rows.
+/// The columns with contents. The server must not sample their values for its planner, because the
+/// samples would outlive the rows.
 pub(crate) const CONTENTS: [(&str, &str); 3] =
     [("blobs", "data"), ("commits", "rec"), ("derived", "data")];
 
-/// Puts the schema's name into a text.
+/// Inserts the schema's name into a text.
 pub(crate) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("{s}", &format!("\"{schema}\""))
 }
@@ -34,16 +34,16 @@ fn first_eight(digest: Sha256) -> i64 {
     i64::from_be_bytes(*first)
 }
 
-/// Returns the index key of a tool's name, which may be long and hold any character.
+/// Returns the index key of a tool's name, which may be long and contain any character.
 pub(crate) fn name_key(name: &str) -> i64 {
     first_eight(Sha256::new_with_prefix(name))
 }
 
-/// Feeds parts to a digest so that no two lists of parts are alike.
+/// Hashes a list of parts, so that different lists have different digests.
 fn parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> i64 {
     let mut digest = Sha256::new();
     for part in parts {
-        // The lengths keep `ab, c` and `a, bc` apart.
+        // The lengths distinguish `ab, c` from `a, bc`.
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
@@ -55,8 +55,8 @@ pub(crate) fn ref_sum(repo: &RepoName, name: &str, target: &[u8]) -> i64 {
     parts([repo.as_str().as_bytes(), name.as_bytes(), target])
 }
 
-/// Returns the part of the checksum of a row of `ref_log` that is known when it is written. The
-/// server adds what only it knows: see [`log_sum_of_server`].
+/// Returns the part of the checksum of a row of `ref_log` that is known before it is written. The
+/// server adds the other part: see [`log_sum_of_server`].
 pub(crate) fn log_sum(
     repo: &RepoName,
     name: &str,
@@ -75,19 +75,19 @@ pub(crate) fn tool_sum(tool: ToolId, schema: BlobId, entry: &[u8]) -> i64 {
     parts([tool.as_bytes().as_slice(), schema.as_bytes(), entry])
 }
 
-/// Returns the other part, that the function `apply` combines it with by exclusive or: the number,
-/// and a hash of what the ref was before.
+/// Returns the server's part of the checksum, which the function `apply` combines by exclusive or:
+/// the entry's number and a hash of the ref's old target.
 pub(crate) fn log_sum_of_server(seq: i64, before: Option<&[u8]>) -> i64 {
     seq ^ before.map_or(0, log_sum_before)
 }
 
-/// Returns the hash of what a ref was before: the caller adds it by exclusive or, where the ref
+/// Returns the hash of a ref's old target. The caller combines it by exclusive or if the ref
 /// existed.
 pub(crate) fn log_sum_before(before: &[u8]) -> i64 {
     first_eight(Sha256::new_with_prefix(before))
 }
 
-/// Writes what a write says of itself: fixed fields, then texts with their lengths before them.
+/// Encodes a note: fixed fields, then texts with length prefixes.
 pub(crate) fn encode_note(note: &LogNote) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + note.what.len() + note.who.len());
     out.extend_from_slice(note.operation.as_bytes());
@@ -101,7 +101,7 @@ pub(crate) fn encode_note(note: &LogNote) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_note`] wrote.
+/// Decodes the output of [`encode_note`].
 pub(crate) fn decode_note(bytes: &[u8]) -> Option<LogNote> {
     let (operation, rest) = bytes.split_first_chunk::<16>()?;
     let (at, rest) = rest.split_first_chunk::<8>()?;

@@ -1,4 +1,4 @@
-//! Counting what a repository holds.
+//! Counts the contents of a repository.
 
 use tract_core::store::StoreStats;
 use tract_core::{RepoName, StoreResult};
@@ -8,7 +8,7 @@ use crate::error::damaged;
 use crate::link::{Connector, Scope, column, first_column};
 use crate::read::RepoReader;
 
-/// Returns how many bytes the schema's tables and indexes take on the server's disk.
+/// Returns the size of the schema's tables and indexes on the server's disk, in bytes.
 pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResult<u64> {
     let sql = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint \
                FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -19,7 +19,7 @@ pub(crate) async fn disk_bytes(link: &Connector, op: &'static str) -> StoreResul
 }
 
 impl RepoReader {
-    /// Counts rows and bytes. Reads every row's head, and of large content its size alone.
+    /// Counts rows and bytes. Reads every row, but only the size of large contents.
     pub(crate) async fn stats(self) -> StoreResult<StoreStats> {
         let mut stats = StoreStats::default();
         let part = |n: u8, what: &str, bytes: &str, table: &str| {
@@ -55,7 +55,7 @@ impl RepoReader {
     }
 }
 
-/// Lists the repositories, sorted by name.
+/// Returns the names of the repositories, sorted.
 pub(crate) async fn repos(link: &Connector) -> StoreResult<Vec<RepoName>> {
     const OP: &str = "repos";
     let sql = link.sql("SELECT name FROM {s}.repos ORDER BY name");

@@ -1,4 +1,5 @@
-//! From an older format to the newest: numbered steps, a copy first, all of it in one transaction.
+//! Migrates a store to the newest format in numbered steps. A copy is made first, all in one
+//! transaction.
 
 use std::fmt::Write as _;
 
@@ -11,23 +12,23 @@ use crate::schema::{CUT, WHOLE, in_schema};
 
 const OP: &str = "migrate";
 
-/// What brings a store from one format to the next.
+/// A migration from one format to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Migration {
-    /// The format that it begins with; it ends with the one after.
+    /// The format before the step. The step leads to the next one.
     pub(crate) from: i32,
-    /// What it does; `{s}` is the schema.
+    /// The statements; `{s}` is the schema.
     pub(crate) sql: &'static str,
 }
 
-/// All steps, by number. There are none yet: format 1 is the first.
+/// All steps, in order. Empty so far: format 1 is the first one.
 pub(crate) const STEPS: &[Migration] = &[];
 
-/// The longest name that PostgreSQL does not cut.
+/// Maximum length of a name in PostgreSQL; longer ones are truncated.
 const LONGEST_NAME: usize = 63;
 
-/// Brings a store to a format. Its tables as they were are copied into the schema
-/// `NAME_format_N` first, which stays.
+/// Migrates a store to a format. First copies its tables into the schema `NAME_format_N`, which is
+/// kept.
 pub(crate) async fn upgrade(
     link: &Connector,
     steps: &[Migration],
@@ -56,7 +57,7 @@ pub(crate) async fn upgrade(
         let fail = |error| failed(OP, error);
         link.lock_schema(OP, &object).await?;
         object.batch_execute(&before).await.map_err(fail)?;
-        // Another process may have been faster.
+        // Another process may have migrated it first.
         let rows = object.query_typed(&look, &[]).await.map_err(fail)?;
         let now: Option<i32> = first_column(OP, &rows)?;
         if now.is_some_and(|now| now != from) {
@@ -78,7 +79,7 @@ fn tables() -> impl Iterator<Item = &'static str> {
     std::iter::once("tract_store").chain(hidden())
 }
 
-/// The tables that row-level security covers.
+/// The tables with row-level security.
 fn hidden() -> impl Iterator<Item = &'static str> {
     std::iter::once("repos").chain(CUT).chain(WHOLE)
 }
@@ -92,7 +93,7 @@ fn before(link: &Connector) -> String {
     in_schema(&script, &link.schema)
 }
 
-/// Nothing is hidden from who owns the tables, until the steps are carried out.
+/// Shows all rows to the owner of the tables until the steps are done.
 fn shown(link: &Connector, row_security: bool) -> String {
     let mut script = String::new();
     if row_security {
@@ -145,7 +146,7 @@ mod tests {
     use crate::schema::FORMAT;
     use crate::{PostgresOptions, open, server};
 
-    /// A format after the present one, and one after that.
+    /// The format after the current one, and the one after that.
     const NEXT: [Migration; 2] = [
         Migration { from: FORMAT + 1, sql: "UPDATE {s}.repos SET extra = extra || '!'" },
         Migration {
@@ -160,7 +161,7 @@ mod tests {
         PostgresOptions::new().create(true).partitions(2)
     }
 
-    /// A link has no threads of its own.
+    /// A connector has no threads of its own.
     fn within<F: Future>(future: F) -> F::Output {
         static RUNTIME: OnceLock<Runtime> = OnceLock::new();
         let made = || Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -186,7 +187,7 @@ mod tests {
         drop(store);
         let link = linked(&url, &options);
 
-        // A step that fails takes all back, the copy too.
+        // A step that fails rolls back everything, including the copy.
         let way = (FORMAT, FORMAT + 2);
         within(upgrade(&link, &BROKEN, way, row_security)).expect_err("there is no such table");
         let error = within(upgrade(&link, &NEXT[..1], way, row_security)).expect_err("no way");
@@ -212,7 +213,7 @@ mod tests {
         let (found, known) = ((FORMAT + 2).unsigned_abs(), FORMAT.unsigned_abs());
         assert_eq!(error.kind, StoreErrorKind::TooNew { found, known });
 
-        // The copy holds what was: moved back into the old tables, it is the store.
+        // The copy has the old contents: moved back into the old tables, it is the store.
         for (table, count) in [("repos", 1), ("commits", 4), ("ref_log", 4), ("refs", 1)] {
             let rows = ask(&link, &format!("SELECT count(*) FROM \"{copy}\".{table}"));
             assert_eq!(rows.expect("the copy")[0].get::<_, i64>(0), count, "{table}");
@@ -223,7 +224,7 @@ mod tests {
         let store = block_on(open(&url, &options)).expect("it opens");
         assert_eq!(block_on(store.walk_all(&repo, head)).expect("a line").len(), 4);
         assert_eq!(block_on(store.check(&repo, false)).expect("it is checked"), []);
-        // What was hidden by row-level security is hidden again.
+        // Rows hidden by row-level security are hidden again.
         let hidden = ask(&link, "SELECT count(*) FROM {s}.commits").expect("it is counted");
         assert_eq!(hidden[0].get::<_, i64>(0), if row_security { 0 } else { 4 });
     }

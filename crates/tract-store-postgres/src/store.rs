@@ -1,4 +1,4 @@
-//! The store: every call runs on a small runtime of its own, so that callers need none.
+//! The store. Every call runs on a small runtime of its own, so that callers do not need one.
 
 use std::fmt;
 use std::future::Future;
@@ -23,15 +23,15 @@ use crate::link::Connector;
 use crate::read::RepoReader;
 use crate::{PostgresOptions, apply, check, migrate, options, restore, stats, sweep, walk, wipe};
 
-/// Opens the store that a url names, or makes it where the options say so.
+/// Opens the store at a URL, or creates it if the options allow it.
 ///
-/// Urls are those of PostgreSQL (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`, several hosts,
-/// `?sslmode=`), and may add `schema=NAME`, `pool_size=N`, `partitions=N`, `row_security=on` and
-/// `sslrootcert=FILE`.
+/// The URLs are those of PostgreSQL (`postgres://USER:PASSWORD@HOST:PORT/DATABASE`, several hosts,
+/// `?sslmode=`), with the additional parameters `schema=NAME`, `pool_size=N`, `partitions=N`,
+/// `row_security=on` and `sslrootcert=FILE`.
 ///
 /// # Errors
-/// `Invalid` for a bad url, `Unavailable` when the server cannot be reached, `NoStore` when there
-/// is no such database or no store in it, `TooNew` for a format of a later version, `Unsupported`
+/// `Invalid` for a bad URL, `Unavailable` if the server cannot be reached, `NoStore` if the
+/// database does not exist or contains no store, `TooNew` for a format of a newer version, `Unsupported`
 /// for a server that is too old, is not encoded in UTF-8 or would lose acknowledged writes.
 pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresStore> {
     let target = options::target(url, options)?;
@@ -45,7 +45,7 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
     Ok(PostgresStore { link, runtime })
 }
 
-/// Starts the threads that drive connections.
+/// Starts the threads that drive the connections.
 pub(crate) fn start_runtime() -> StoreResult<OwnedRuntime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
@@ -59,8 +59,8 @@ pub(crate) fn start_runtime() -> StoreResult<OwnedRuntime> {
     Ok(OwnedRuntime(Some(runtime)))
 }
 
-/// A runtime that ends in the background: its owner may be dropped on another runtime's thread,
-/// which must not be kept waiting.
+/// A runtime that shuts down in the background. Its owner may be dropped on a thread of another
+/// runtime, which must not block.
 pub(crate) struct OwnedRuntime(Option<Runtime>);
 
 impl Drop for OwnedRuntime {
@@ -86,10 +86,10 @@ pub(crate) async fn run_on<T: Send + 'static>(
     }
 }
 
-/// A store in a schema of a PostgreSQL database. [`open`] gives it.
+/// A store in a schema of a PostgreSQL database, returned by [`open`].
 ///
-/// A handle owns its pool of connections and two threads that drive them; calls may come from any
-/// executor, or from none ([`tract_core::block_on`]). Share one handle: clone an [`Arc`] of it.
+/// A handle owns a connection pool and two threads that drive it. Calls may come from any executor,
+/// or from none ([`tract_core::block_on`]). To share a handle, clone an [`Arc`] of it.
 pub struct PostgresStore {
     link: Arc<Connector>,
     runtime: OwnedRuntime,
@@ -102,7 +102,7 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Returns whether the store enforces the border between repositories by row-level security.
+    /// Returns whether the store separates repositories by row-level security.
     pub fn has_row_security(&self) -> bool {
         self.link.has_row_security()
     }
@@ -250,14 +250,14 @@ impl Store for PostgresStore {
         capabilities.durable = !self.link.options.unsafe_lose_on_power_loss;
         // Functions of an earlier edition do not wait for a sweep.
         capabilities.collects_garbage = self.link.has_appends();
-        // Nor do they delete what an erasure names.
+        // They do not delete erased blobs either.
         capabilities.erases = self.link.has_appends();
         capabilities.restores = true;
         capabilities
     }
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
-        // Taken in at the first poll; from there on it runs on tasks of its own.
+        // Submitted at the first poll. From then on it runs on its own tasks.
         let answer = apply::submit(&self.link, repo, batch)?;
         answer.await.unwrap_or_else(|_| {
             let message = "the statement that it was part of was given up";

@@ -1,4 +1,4 @@
-//! Listing what is stored, deleting what nothing needs, and giving the space back.
+//! Lists stored objects, deletes the unneeded ones, and releases their space.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -23,25 +23,25 @@ use crate::schema::{SWEPT_CUT, SWEPT_WHOLE};
 use crate::{functions, stats, tools};
 
 pub(crate) const OP: &str = "sweep";
-/// How long a sweep or an erasure waits for writers that are under way, and how long others wait
-/// behind it: milliseconds. Then it pauses, and waits again.
+/// How long a sweep or an erasure waits for writers in progress, and others wait behind it, in
+/// milliseconds. After that it pauses and tries again.
 pub(crate) const LOCK_MS: i32 = 40;
-/// The first pause between two waits, and the longest.
+/// The first pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a handle has swept and not given back.
+/// Space that a handle has swept but not released.
 #[derive(Debug, Default)]
 pub(crate) struct SweptSpace {
     /// Whether writes that functions of an earlier edition began have ended.
     is_settled: bool,
-    /// About how many bytes of rows were deleted.
+    /// Approximate number of bytes in deleted rows.
     bytes: u64,
-    /// The partitions; `None` where one is not known.
+    /// The swept partitions; `None` for an unknown one.
     cuts: BTreeSet<Option<u16>>,
-    /// Whether others write, so that the next sweep keeps the lock if it finds writes.
+    /// Whether others are writing, so that the next sweep keeps the lock if it finds writes.
     is_contended: bool,
-    /// The sweep that keeps it.
+    /// The sweep that keeps the lock.
     pub(crate) held: Option<HeldSweep>,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn lock_ms(link: &Connector) -> i32 {
     link.lock_ms().min(LOCK_MS)
 }
 
-/// Lists objects in the order of their ids. A page starts at the first eight bytes of an id, so it
-/// ends after all ids that begin alike.
+/// Returns a page of objects in id order. The cursor is the first eight bytes of an id, so a page
+/// always ends after all ids with the same eight bytes.
 pub(crate) async fn list(reader: RepoReader, listing: ObjectListing) -> StoreResult<ObjectPage> {
     let op = reader.op;
     let (table, content) = match listing.kind {
@@ -63,7 +63,7 @@ pub(crate) async fn list(reader: RepoReader, listing: ObjectListing) -> StoreRes
         ListKind::Blobs => ("blobs", "data"),
     };
     let limit = i64::try_from(listing.limit.max(1)).unwrap_or(i64::MAX);
-    // The length of a content is known without reading it.
+    // The server knows the length of a content without reading it.
     let sql = format!(
         "WITH page AS MATERIALIZED (SELECT hash, octet_length({content}) AS size \
          FROM {{s}}.{table} WHERE repo = $1 AND hash >= $2 ORDER BY hash LIMIT $3), \
@@ -94,7 +94,7 @@ pub(crate) async fn list(reader: RepoReader, listing: ObjectListing) -> StoreRes
     Ok(page)
 }
 
-/// Runs a function of this edition that waits for writers, for short times until it is their turn.
+/// Runs a function of this edition that waits for writers, with short waits and pauses in between.
 async fn between_writers(
     link: &Connector,
     op: &'static str,
@@ -115,7 +115,7 @@ async fn between_writers(
     }
 }
 
-/// Refuses where other functions than those of this build write.
+/// Fails if writes use functions of another edition than this build's.
 fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
     functions::check(link, op, "which do not wait for a sweep")
 }
@@ -129,14 +129,14 @@ pub(crate) async fn settle(link: &Connector, op: &'static str) -> StoreResult<()
     let sql = link.sql("SELECT {s}.settle($1)");
     match between_writers(link, op, false, &sql, &args).await {
         Ok(_) => swept(link).is_settled = true,
-        // A role that may not lock may not delete either.
+        // A role that may not lock the tables may not delete from them either.
         Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// Reads how far writes have come, when none is under way.
+/// Returns the position of the last write, once no write is in progress.
 pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<WritePosition> {
     const OP: &str = "write_position";
     check_functions(link, OP)?;
@@ -150,7 +150,7 @@ pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<W
 
 /// The answer of a sweep.
 pub(crate) struct SweptRow {
-    /// Whether it deleted, for nothing was written since its position.
+    /// Whether it deleted the objects, because nothing was written since its position.
     pub(crate) done: bool,
     log: i64,
     pub(crate) unlogged: i64,
@@ -224,8 +224,9 @@ pub(crate) async fn sweep(
     Ok(SweepAnswer::Done)
 }
 
-/// Sends a sweep: into the transaction of one that keeps the lock, or, where others write, as one
-/// that does. Sent twice, it deletes what is gone already, or finds that others wrote since.
+/// Sends a sweep. It runs in the transaction of a sweep that keeps the lock, if there is one; if
+/// others are writing, it becomes one itself. Sending it twice is harmless: the second one finds
+/// the objects gone, or that others have written.
 async fn sent(
     link: &Arc<Connector>,
     repo: &RepoName,
@@ -238,7 +239,7 @@ async fn sent(
         return Ok(rows);
     }
     let is_contended = std::mem::take(&mut swept(link).is_contended);
-    // Marking takes a connection too.
+    // The collector's marking needs a connection too.
     if is_contended && link.has_spare_connections(2) {
         let held = hold::begin(link, repo, sql, Arc::clone(&args), unlogged).await;
         if let Ok(rows) = held {
@@ -248,7 +249,7 @@ async fn sent(
     between_writers(link, OP, true, sql, &args).await
 }
 
-/// Runs `VACUUM` on what was swept, where this role may, and says what it leaves to be done.
+/// Runs `VACUUM` on the swept tables if this role may. Returns a note about any remaining steps.
 pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease> {
     const OP: &str = "release_space";
     let before = stats::disk_bytes(link, OP).await?;
@@ -283,7 +284,7 @@ pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease>
         return Ok(SpaceRelease::new(before, before, Some(note)));
     }
     for table in &tables {
-        // Where autovacuum is at a table already, it does the same.
+        // `SKIP_LOCKED` skips a table that autovacuum is processing already.
         let sql = format!("VACUUM (SKIP_LOCKED) {table}");
         match link.once(OP, &Scope::Own, &sql, &Args::new(), None).await {
             Ok(_) => {}

@@ -1,4 +1,4 @@
-//! Encrypted connections: rustls with ring, and always the whole check of the server's name.
+//! Encrypted connections with rustls and ring. The server's name is always verified.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::new;
 
-/// Trusts the certificates of a file, else those of the operating system.
+/// Creates a connector that trusts the certificates of a file, or else those of the operating
+/// system.
 pub(crate) fn connector(root_certificates: Option<&str>) -> StoreResult<MakeRustlsConnect> {
     let refused = |message: String| new(StoreErrorKind::Invalid, "open", message);
     let mut roots = RootCertStore::empty();
@@ -22,7 +23,7 @@ pub(crate) fn connector(root_certificates: Option<&str>) -> StoreResult<MakeRust
                 roots.add(certificate).map_err(|error| refused(format!("{path}: {error}")))?;
             }
         }
-        // A machine without any refuses at the handshake, and only where it is encrypted.
+        // Without any certificates, the handshake fails, and only encrypted connections have one.
         None => {
             let found = rustls_native_certs::load_native_certs();
             let _ = roots.add_parsable_certificates(found.certs);

@@ -1,4 +1,4 @@
-//! The tool index: one row per tool and schema text, in the order of first sight.
+//! The tool index: one row per tool and schema text, in the order in which they were first seen.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,8 +12,7 @@ use crate::link::{column, id_column};
 use crate::read::RepoReader;
 use crate::schema::{name_key, tool_sum};
 
-/// Writes what a row says besides its keys: a checksum over all of it, the commit, its time, the
-/// name.
+/// Encodes a row without its keys: a checksum over the whole row, the commit, its time, the name.
 pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     let at = row.created_at.to_le_bytes();
     let entry = [row.commit.as_bytes().as_slice(), &at, row.name.as_bytes()].concat();
@@ -21,7 +20,7 @@ pub(crate) fn encode(row: &ToolRow) -> Vec<u8> {
     [sum.to_le_bytes().as_slice(), &entry].concat()
 }
 
-/// Adds what rows of the index hold, a list for each column.
+/// Adds the rows of the index as arguments, one list for each column.
 pub(crate) fn arguments<'r>(
     args: Args,
     rows: impl IntoIterator<Item = &'r ToolRow, IntoIter: Clone>,
@@ -34,7 +33,7 @@ pub(crate) fn arguments<'r>(
         .raws(rows.map(|row| Raw::from(encode(row))).collect())
 }
 
-/// Reads a row of `hash, schema, data, name_key`; `None` when it is damaged.
+/// Reads a row of `hash, schema, data, name_key`; `None` if it is damaged.
 pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option<ToolRow>)> {
     let id = ToolId::from_bytes(id_column(op, row, 0)?);
     let schema = BlobId::from_bytes(id_column(op, row, 1)?);
@@ -57,7 +56,8 @@ pub(crate) fn decode(op: &'static str, row: &Row) -> StoreResult<(ToolId, Option
 const COLUMNS: &str = "hash, schema, data, name_key";
 
 impl RepoReader {
-    /// Reads rows in the order of first sight, and makes one definition of those of one tool.
+    /// Reads rows in the order in which they were first seen, and combines those of one tool into a
+    /// definition.
     async fn definitions(&self, condition: &str, args: Args) -> StoreResult<Vec<ToolDefinition>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM {{s}}.tools WHERE repo = $1 AND {condition} ORDER BY ord"
@@ -93,7 +93,7 @@ impl RepoReader {
     }
 
     pub(crate) async fn tools_by_name(self, name: String) -> StoreResult<Vec<ToolDefinition>> {
-        // All schema texts of a tool, whose name is that of the first.
+        // All schema texts of a tool; its name is that of the first one.
         let condition = "hash IN (SELECT hash FROM {s}.tools WHERE repo = $1 AND name_key = $2)";
         let mut found = self.definitions(condition, self.args().int(name_key(&name))).await?;
         found.retain(|definition| definition.name == name);

@@ -1,4 +1,5 @@
-//! Walking first parents: one statement reads a line by its places, and every link is checked.
+//! Walks first parents. One statement reads a run of commits by their places, and every link is
+//! verified.
 
 use bytes::Bytes;
 use tokio_postgres::types::Type;
@@ -16,9 +17,9 @@ pub(crate) async fn walk(link: &Connector, repo: &RepoName, walk: &Walk) -> Stor
     let sql = link.sql("SELECT hash, rec, stop FROM {s}.walk($1, $2, $3, $4, $5)");
     let mut page = WalkPage::default();
     let mut at = walk.head;
-    // Once, as a rule. Where places are wrong the line breaks off, and the next round continues
-    // from the parent that the last commit names: every round gives at least the commit that it is
-    // asked for.
+    // Usually one round. If places are wrong, the run ends early, and the next round continues from
+    // the parent named by the last commit. Every round returns at least the commit it starts from,
+    // so the loop makes progress.
     loop {
         if walk.until == Some(at) {
             return Ok(page);

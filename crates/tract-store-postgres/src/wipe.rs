@@ -1,9 +1,9 @@
-//! Making deleted bytes unrecoverable in the server's files, as far as a client of it can.
+//! Makes deleted bytes unrecoverable in the server's files, as far as a client can.
 //!
-//! A deleted row stays in the file of its table; `VACUUM` only makes its place free. `VACUUM FULL`
-//! copies the rows that are left into a new file. Rows that a transaction, a replication slot or a
-//! standby may still read it copies as well, so a file counts when there are none of these: the
-//! number below which a table has no transactions (`relfrozenxid`) shows it.
+//! A deleted row stays in the file of its table; `VACUUM` only marks its space as free. `VACUUM
+//! FULL` copies the remaining rows into a new file. But it also copies deleted rows that a
+//! transaction, a replication slot or a standby may still read. So a new file only counts if there
+//! were none of these, which the table's oldest transaction number (`relfrozenxid`) shows.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,18 +20,18 @@ use crate::schema::{CONTENTS, SWEPT_CUT, SWEPT_WHOLE};
 use crate::sweep::LOCK_MS;
 
 const OP: &str = "wipe";
-/// The tables that an erasure deletes from: blobs, and what was derived from them.
+/// The tables that an erasure deletes from: blobs, and data derived from them.
 const ERASED_CUT: [&str; 2] = ["blobs", "derived"];
-/// Where the server keeps values of columns that it has sampled.
+/// The table with the server's samples of column values.
 const SAMPLES: &str = "pg_catalog.pg_statistic";
-/// The first pause between two tries, and the longest: for a moment at which nothing uses a table, and
-/// for the end of a transaction.
+/// The first pause between two attempts. The limits of later pauses are for waiting until no one
+/// uses a table, and until a transaction ends.
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE_OF_READERS: Duration = Duration::from_millis(100);
 
-/// Has the server write tables again without what was deleted from them: those that this handle has
-/// erased from, or all of them where it has not erased anything.
+/// Makes the server rewrite tables without their deleted rows: the partitions that this handle has
+/// erased from, or all tables if it has not erased anything.
 pub(crate) async fn wipe(link: &Connector) -> StoreResult<WipeReport> {
     check_functions(link, OP)?;
     let cuts = std::mem::take(&mut *erased_cuts(link));
@@ -45,8 +45,8 @@ pub(crate) async fn wipe(link: &Connector) -> StoreResult<WipeReport> {
 async fn wipe_cuts(link: &Connector, cuts: &ErasedCuts) -> StoreResult<WipeReport> {
     let table = |name: String| format!("\"{}\".{name}", link.schema);
     let known: Option<BTreeSet<u16>> = cuts.iter().copied().collect();
-    // What a command names, and what it works on: a table has no file of its own where it has
-    // partitions.
+    // The names for the message, and the tables to rewrite. A partitioned table has no file of its
+    // own.
     let (named, tables): (Vec<String>, Vec<String>) = match known.filter(|cuts| !cuts.is_empty()) {
         Some(cuts) => {
             let of = |cut| ERASED_CUT.map(|name| table(format!("{name}_{cut}")));
@@ -84,16 +84,17 @@ async fn wipe_cuts(link: &Connector, cuts: &ErasedCuts) -> StoreResult<WipeRepor
     Ok(WipeReport::new(remains))
 }
 
-/// Wipes values of contents out of the planner's samples. Stores have had none since this was added;
-/// those made before are sampled until they are wiped once. Returns what is left to do.
+/// Removes contents from the planner's samples. Newer stores are never sampled; older ones are
+/// sampled until they are wiped once. Returns a note about any remaining step.
 async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
     let sampled = "SELECT coalesce(attstattarget, -1)::integer <> 0 FROM pg_catalog.pg_attribute \
                    WHERE attrelid = '{s}.blobs'::regclass AND attname = 'data'";
     if !ask(link, sampled, Args::new()).await? {
         return Ok(None);
     }
-    // The same type again: it drops the samples, and changes nothing else. What says that samples are
-    // taken stays on the table `blobs` itself, which has no rows, until the file of them is wiped.
+    // Setting the same type again only drops the samples. The marker that a store is still sampled
+    // is the setting of the table `blobs` itself, which has no rows. It stays until the file with
+    // the samples is wiped, so that an interrupted wipe is repeated.
     let mut script = String::new();
     for (table, content) in CONTENTS {
         script.push_str(&format!(
@@ -118,7 +119,7 @@ async fn wipe_samples(link: &Connector) -> StoreResult<Option<String>> {
     Ok(None)
 }
 
-/// Changes tables, when nothing else uses them.
+/// Changes tables once nothing else uses them.
 async fn alter(link: &Connector, script: &str) -> StoreResult<()> {
     let script = link.sql(&format!("SET LOCAL lock_timeout = {LOCK_MS}; {script}"));
     let mut timer = RetryTimer::new(link);
@@ -135,8 +136,8 @@ async fn alter(link: &Connector, script: &str) -> StoreResult<()> {
     }
 }
 
-/// Has the log of writes flushed, which lets the server use its files again, and says where the bytes
-/// remain.
+/// Triggers a checkpoint, which lets the server reuse its log files. Returns a note about the
+/// places where the bytes remain.
 async fn log_note(link: &Connector) -> StoreResult<String> {
     let mut note = "the write-ahead log (pg_wal) of the server and its standbys holds the bytes \
                     until its files are used again, archives and backups as long as they are kept"
@@ -151,7 +152,7 @@ async fn log_note(link: &Connector) -> StoreResult<String> {
     Ok(note)
 }
 
-/// Reads a value that the server always has.
+/// Reads a value that always exists on the server.
 async fn ask<T>(link: &Connector, sql: &str, args: Args) -> StoreResult<T>
 where
     T: for<'r> FromSql<'r>,
@@ -160,7 +161,7 @@ where
     first_column(OP, &rows)?.ok_or_else(|| damaged(OP, "expected a value, found none"))
 }
 
-/// How long something is tried: as long as a statement may take.
+/// Limits the retries of an operation to the statement timeout.
 struct RetryTimer {
     deadline: Instant,
     pause: Duration,
@@ -173,7 +174,7 @@ impl RetryTimer {
         Self { deadline, pause: PAUSE, longest: LONGEST_PAUSE }
     }
 
-    /// Waits before another try.
+    /// Waits before the next attempt.
     async fn wait(&mut self, reason: &str) -> StoreResult<()> {
         if Instant::now() >= self.deadline {
             let message =
@@ -186,18 +187,19 @@ impl RetryTimer {
     }
 }
 
-/// What the file of a table is like.
+/// The state of a table's file.
 struct TableFile {
-    /// Another one whenever the table was written again.
+    /// The file's number, which changes whenever the table is rewritten.
     number: i64,
-    /// Whether nothing could read what was deleted before the wipe when the table was last vacuumed.
+    /// Whether no transaction could read rows deleted before the wipe when the table was last
+    /// vacuumed.
     is_unread: bool,
 }
 
-/// Writes tables again.
+/// Rewrites tables.
 struct TableRewriter<'l> {
     link: &'l Connector,
-    /// The number of a transaction after all that is to be wiped.
+    /// The number of a transaction that started after all deletions to be wiped.
     since: String,
 }
 
@@ -217,8 +219,8 @@ impl<'l> TableRewriter<'l> {
         Ok(TableFile { number: column(OP, row, 0)?, is_unread: column(OP, row, 1)? })
     }
 
-    /// Waits until nothing can read what was deleted. A table of one row shows it: to write a large
-    /// one for nothing takes long.
+    /// Waits until no transaction can read the deleted rows. Tests that on a table with one row,
+    /// because rewriting a large table in vain takes long.
     async fn wait_for_readers(&self) -> StoreResult<()> {
         let table = self.link.sql("{s}.tract_store");
         let vacuum = format!("VACUUM (FREEZE, SKIP_LOCKED) {table}");
@@ -235,8 +237,8 @@ impl<'l> TableRewriter<'l> {
         }
     }
 
-    /// Writes a table again. It does not queue for the table's lock, where others would wait behind
-    /// it: it takes a moment at which no other transaction uses the table.
+    /// Rewrites a table. It does not queue for the table's lock, because others would have to wait
+    /// behind it. Instead it retries until no other transaction uses the table.
     async fn rewrite(&self, table: &str) -> StoreResult<()> {
         let vacuum = format!("VACUUM (FULL, SKIP_LOCKED) {table}");
         let mut last = self.file(table).await?.number;

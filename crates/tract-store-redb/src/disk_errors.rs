@@ -83,8 +83,8 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Appends until the disk fails or `many` commits exist. Returns the acknowledged commits, and the one
-/// that was not acknowledged with its error.
+/// Appends until the disk fails or `many` commits exist. Returns the acknowledged commits, and the
+/// one that was not acknowledged with its error.
 fn append(
     store: &RedbStore,
     many: usize,
