@@ -8,12 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::McpError;
 
-/// What became of a request that we wait for.
+/// The outcome of a pending request.
 #[derive(Debug)]
 enum PendingRequest {
     Open,
     Answered(Box<str>),
-    /// There will be no answer, and why.
+    /// The request will not be answered, with the reason.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "a program only ends"))]
     Failed(Box<McpError>),
     /// Answered and taken: a further answer is a duplicate.
@@ -24,7 +24,7 @@ enum PendingRequest {
 #[derive(Debug, Default)]
 pub(crate) struct Answers(Mutex<HashMap<Box<str>, PendingRequest>>);
 
-/// What an answer is to us.
+/// The use of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerMatch {
     /// The first to a request that we wait for.
@@ -58,7 +58,7 @@ impl Answers {
         }
     }
 
-    /// Notes that there will be no answer; the handshake's requests are waited for, too.
+    /// Fails a pending request; those of the handshake are included.
     #[cfg(feature = "http")]
     pub(crate) fn fail(&self, id: &str, error: McpError) {
         let mut waiting = self.lock();
@@ -108,7 +108,7 @@ impl Answers {
         }
     }
 
-    /// Stops waiting, so that what comes later is none of ours.
+    /// Stops waiting for an answer. A later answer is ignored.
     pub(crate) fn forget(&self, id: &str) {
         let mut waiting = self.lock();
         // Of those that were answered some are kept, to tell a second answer from a stray one.

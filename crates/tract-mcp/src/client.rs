@@ -1,4 +1,4 @@
-//! Our side of a connection: what the server tells us unasked.
+//! Our side of a connection: handles notifications and requests of the server.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::event::{Listener, McpEvent};
 
-/// How far calls have come, by their tokens.
+/// The progress of calls, by progress token.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressBoard(Mutex<Sinks>);
 

@@ -27,7 +27,7 @@ use crate::lines::Lines;
 use crate::options::{ServerCommand, ServerOptions};
 use crate::program::{Program, Streams};
 
-/// The end of what a program wrote to its error stream.
+/// The last part of a program's output on stderr.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stderr(Arc<Mutex<VecDeque<u8>>>);
 
@@ -122,8 +122,8 @@ impl Connection {
         Ok(Self { service, program, answers, board, stderr, uses: mpsc::channel(1) })
     }
 
-    /// Shakes hands with a server behind a url: as most do, and where it does not know that any more,
-    /// as the stateless version of the protocol has it.
+    /// Shakes hands with a server behind a URL: with sessions first, and if it rejects them, with
+    /// the stateless version of the protocol.
     #[cfg(feature = "http")]
     pub(crate) async fn at(
         label: &str,
@@ -137,7 +137,7 @@ impl Connection {
                 let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
                 let lifecycle = ClientLifecycleMode::Discover { preferred_versions };
                 let second = Self::greet(label, server, options, changes, lifecycle).await;
-                // What the usual way met says more of a server that knows neither.
+                // For a server that rejects both, the first error is the more useful one.
                 second.map_err(|_| error)
             }
             first => first,
@@ -181,18 +181,18 @@ impl Connection {
         self.uses.0.clone()
     }
 
-    /// Drops the connection once the requests that are under way have their answers: each learns for
-    /// itself what became of it, and all of them end in time.
+    /// Drops the connection once the requests that are under way have their answers: each learns
+    /// for itself what became of it, and all of them end in time.
     pub(crate) async fn end_after_use(self) {
         let (sender, mut receiver) = self.uses;
         drop(sender);
         receiver.recv().await;
     }
 
-    /// Closes the streams and waits for the program to leave; one that stays is killed, with all that it
-    /// has started.
+    /// Closes the streams and waits for the program to leave; one that stays is killed, with all
+    /// that it has started.
     pub(crate) async fn close(self) {
-        // How the service ended does not matter any more.
+        // The outcome of the service is irrelevant here.
         let _ = self.service.cancel().await;
         if let Some(program) = self.program {
             program.wait_for_exit().await;
@@ -229,7 +229,7 @@ fn not_greeted(error: ClientInitializeError, label: &str) -> McpError {
     }
 }
 
-/// Whether a refused handshake may mean that the server is of the version that has none.
+/// Returns whether a rejected handshake may mean that the server uses the stateless version.
 #[cfg(feature = "http")]
 fn is_of_stateless(error: &McpError) -> bool {
     matches!(

@@ -16,7 +16,7 @@ pub enum McpError {
         /// Why.
         source: std::io::Error,
     },
-    /// It started, but did not say hello as the protocol wants.
+    /// It started, but did not complete the handshake.
     #[error("server {server:?} did not complete its handshake: {reason}")]
     Handshake {
         /// The server.
@@ -60,15 +60,15 @@ pub enum McpError {
         server: String,
         /// The code of JSON-RPC.
         code: i32,
-        /// What it says.
+        /// The message of the server.
         message: String,
     },
-    /// Its answer is not what the protocol says.
+    /// Its answer violates the protocol.
     #[error("server {server:?} broke the protocol: {what}")]
     Protocol {
         /// The server.
         server: String,
-        /// What was expected and found.
+        /// The expectation, and the content that was found.
         what: String,
     },
     /// Its url cannot be used.
@@ -94,7 +94,7 @@ pub enum McpError {
         server: String,
         /// The status of HTTP: 401 or 403.
         status: u16,
-        /// How it wants to be asked, in its own words.
+        /// The `WWW-Authenticate` challenge of the server.
         challenge: Option<String>,
     },
     /// It answered with a status that is not a success.
@@ -104,10 +104,10 @@ pub enum McpError {
         server: String,
         /// The status of HTTP.
         status: u16,
-        /// The beginning of what it said.
+        /// The beginning of its response.
         message: String,
     },
-    /// It does not know our session any more, nor the one after it.
+    /// It dropped our session, and also the new one that replaced it.
     #[error("server {server:?} does not know the session")]
     SessionLost {
         /// The server.
@@ -135,11 +135,11 @@ pub enum McpError {
         server: String,
         /// The server's own name of the tool.
         tool: String,
-        /// How the definitions differ.
+        /// The differences between the definitions.
         changes: Vec<String>,
     },
-    /// After a restart, or after it said so, it does not list a tool that it listed before. The tool
-    /// was not called.
+    /// After a restart, or after it said so, it does not list a tool that it listed before. The
+    /// tool was not called.
     #[error("server {server:?} no longer lists tool {tool:?}")]
     ToolGone {
         /// The server.
@@ -147,7 +147,7 @@ pub enum McpError {
         /// The server's own name of the tool.
         tool: String,
     },
-    /// The arguments of the call are no JSON object.
+    /// The arguments of the call are not a JSON object.
     #[error("expected arguments as a JSON object: {0}")]
     Arguments(tract_core::json::JsonError),
 }

@@ -1,18 +1,18 @@
-//! What a server does unasked.
+//! Events of a server.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// What a server did unasked, or did wrong.
+/// A notification of a server, or a violation of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McpEvent {
     /// Its tools changed: list them again.
     ToolsChanged,
     /// It logged something.
     Log {
-        /// How grave, in the protocol's words.
+        /// The severity, as a word of the protocol.
         level: String,
-        /// What, as JSON or text.
+        /// The message, as JSON or text.
         text: String,
     },
     /// It wrote a line that is not a message of the protocol; the line was left out.
@@ -47,7 +47,7 @@ impl fmt::Display for McpEvent {
     }
 }
 
-/// Who hears of events.
+/// The receiver of events.
 #[derive(Clone, Default)]
 pub(crate) struct Listener(pub(crate) Option<Arc<dyn Fn(McpEvent) + Send + Sync>>);
 

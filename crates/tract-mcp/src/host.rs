@@ -29,7 +29,7 @@ pub struct HostDocument {
     pub uri: String,
     /// Its name, for people.
     pub name: String,
-    /// What it is, in one sentence.
+    /// Its description, one sentence.
     pub description: String,
 }
 
@@ -49,7 +49,7 @@ impl HostDocument {
 pub struct HostPage {
     /// The documents.
     pub documents: Vec<HostDocument>,
-    /// What the next page is asked for with; `None` on the last one.
+    /// The cursor of the next page; `None` on the last one.
     pub next: Option<String>,
 }
 
@@ -73,7 +73,7 @@ pub trait HostDocuments: Send + Sync + 'static {
     /// Lists documents, from the beginning or from the `next` of the page before.
     ///
     /// # Errors
-    /// What the client reads.
+    /// The error is sent to the client.
     async fn list(&self, cursor: Option<&str>) -> Result<HostPage, ToolError>;
 
     /// Lists the forms of further URIs that can be read, as URI templates (RFC 6570).
@@ -81,10 +81,10 @@ pub trait HostDocuments: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Reads the text of a document, with its media type; `None` where there is none of this URI.
+    /// Reads the text of a document, with its media type; `None` if no document has this URI.
     ///
     /// # Errors
-    /// What the client reads.
+    /// The error is sent to the client.
     async fn read(&self, uri: &str) -> Result<Option<(String, &'static str)>, ToolError>;
 }
 
@@ -174,7 +174,7 @@ impl McpHost {
     /// Serves one client on the standard streams until it closes its end.
     ///
     /// # Errors
-    /// [`McpError::Protocol`] when the client does not shake hands as the protocol says.
+    /// [`McpError::Protocol`] if the handshake of the client violates the protocol.
     pub async fn serve_stdio(self) -> Result<()> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }
@@ -185,8 +185,8 @@ impl McpHost {
     /// - A request that is too long, nested too deep, or not JSON is answered with an error, under its
     ///   id where it has one.
     /// - Eight calls run at the same time; a call that panics is answered with an error.
-    /// - What the client cancels is cancelled for the tool too.
-    /// - A client that leaves before it said anything is none; that is no error.
+    /// - When the client cancels a call, the tool is cancelled too.
+    /// - A client that disconnects before `initialize` is ignored.
     ///
     /// # Errors
     /// As [`serve_stdio`](Self::serve_stdio).

@@ -44,8 +44,8 @@ impl Http {
     }
 }
 
-/// Sends a request; the answer is read by a task of its own, so that a call can be given up and
-/// others can be sent meanwhile.
+/// Sends a request. A separate task reads the answer, so that the call can be cancelled and other
+/// requests can be sent concurrently.
 async fn ask(exchange: Arc<Exchange>, out: OutgoingMessage, id: Box<str>) -> Result<()> {
     let (begun, has_begun) = oneshot::channel();
     let key = id.clone();
@@ -64,7 +64,7 @@ async fn ask(exchange: Arc<Exchange>, out: OutgoingMessage, id: Box<str>) -> Res
         }
         working.done(&id);
     });
-    // Given up before it was sent: its caller does not wait any more.
+    // Cancelled before it was sent; the caller no longer waits.
     has_begun.await.unwrap_or(Ok(()))
 }
 

@@ -1,4 +1,4 @@
-//! What a server listed.
+//! The listing of a server's tools.
 
 use std::collections::HashSet;
 
@@ -14,17 +14,17 @@ use crate::tool::McpTool;
 pub struct Listing {
     /// The tools, in the server's order.
     pub tools: Vec<McpTool>,
-    /// Definitions that are none, with the reason: no JSON with a canonical form, no name, no
-    /// schema that calls can be checked against, or a name that came before. They are left out, and
-    /// the others work.
+    /// Invalid definitions with the reason: not canonical JSON, without a name, without a schema
+    /// that calls can be checked against, or with a name listed before. They are left out, and the
+    /// others work.
     pub refused: Vec<(String, String)>,
-    /// Faults of the listing itself, such as a page that was listed before. The tools listed until then
-    /// are kept.
+    /// Faults of the listing itself, such as a page that was listed before. The tools listed until
+    /// then are kept.
     pub warnings: Vec<String>,
 }
 
-/// A page of a listing. Its definitions are not looked into: one that is nested too deeply is left out, and
-/// the others are read.
+/// A page of a listing. Its definitions are not looked into: one that is nested too deeply is left
+/// out, and the others are read.
 #[derive(Deserialize)]
 pub(crate) struct ListedPage<'a> {
     #[serde(borrow)]
@@ -34,14 +34,14 @@ pub(crate) struct ListedPage<'a> {
 }
 
 impl<'a> ListedPage<'a> {
-    /// Reads the result of a server; says what is wrong with it.
+    /// Reads the result of a server; the error describes the violation.
     pub(crate) fn read(result: &'a str) -> Result<Self, String> {
         serde_json::from_str(result)
             .map_err(|error| format!("expected an object with a list \"tools\": {error}"))
     }
 }
 
-/// How many definitions a listing may have, those that are none included.
+/// Maximum number of definitions in a listing, invalid ones included.
 pub(crate) const MOST_TOOLS: usize = 10_000;
 
 /// A listing that is being read.
@@ -53,7 +53,7 @@ pub(crate) struct ListingReader {
 }
 
 impl ListingReader {
-    /// Counts a page; says which limit all pages together are over.
+    /// Counts a page; the error names the limit that all pages together exceed.
     pub(crate) fn count(&mut self, page: &str, limit_bytes: usize) -> Result<(), String> {
         self.bytes = self.bytes.saturating_add(page.len());
         if self.bytes > limit_bytes {
@@ -68,7 +68,7 @@ impl ListingReader {
         self.listing.warnings.push(warning);
     }
 
-    /// Adds a definition; says which limit is reached.
+    /// Adds a definition; the error names the limit that was reached.
     pub(crate) fn add(&mut self, server: &McpServer, text: &str) -> Result<(), String> {
         if self.listing.tools.len() + self.listing.refused.len() >= MOST_TOOLS {
             return Err(format!("it lists more than {MOST_TOOLS} tools"));

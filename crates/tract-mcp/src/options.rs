@@ -1,4 +1,4 @@
-//! How to reach a server, and what it may do.
+//! The address of a server, and its permissions and limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -47,9 +47,9 @@ const INHERITED: &[&str] = &[
 
 /// The program of a server that speaks on its standard streams.
 ///
-/// It does not inherit our environment, which contains keys: it gets `PATH`, `HOME`, the user's
-/// name, the locale and the folders for temporary files, and what [`env`](Self::env) and
-/// [`inherit`](Self::inherit) name.
+/// It does not inherit our environment, which contains keys. It gets `PATH`, `HOME`, the user's
+/// name, the locale, the folders for temporary files, and the variables of [`env`](Self::env) and
+/// [`inherit`](Self::inherit).
 ///
 /// ```
 /// use tract_mcp::ServerCommand;
@@ -116,9 +116,9 @@ impl ServerCommand {
         all
     }
 
-    /// Returns what approvals of a server without a label are bound to: the program's name and a hash
-    /// of the program as it was given, all arguments and the folder. No variable is part of it, and
-    /// arguments, which may contain keys, cannot be read from it.
+    /// Returns what approvals of a server without a label are bound to: the program's name and a
+    /// hash of the program as it was given, all arguments and the folder. No variable is part of
+    /// it, and arguments, which may contain keys, cannot be read from it.
     ///
     /// ```
     /// use tract_mcp::ServerCommand;
@@ -154,13 +154,13 @@ impl ServerCommand {
     }
 }
 
-/// Returns the first 16 digits of a hash. That is enough: users write these commands themselves, and
-/// gain nothing from two that collide.
+/// Returns the first 16 digits of a hash. That is enough: users write these commands themselves,
+/// and gain nothing from two that collide.
 pub(crate) fn short_hash(bytes: &[u8]) -> String {
     hash::blob(bytes).to_hex().chars().take(16).collect()
 }
 
-/// What a server may do, and how long it may take.
+/// The permissions and time limits of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     pub(crate) handshake_timeout: Duration,
@@ -228,7 +228,7 @@ impl ServerOptions {
         self
     }
 
-    /// Sets who hears of events. It is called between two messages and must return soon.
+    /// Sets the receiver of events. It is called between two messages and must return soon.
     #[must_use]
     pub fn on_event(mut self, listener: impl Fn(McpEvent) + Send + Sync + 'static) -> Self {
         self.listener = Listener(Some(Arc::new(listener)));

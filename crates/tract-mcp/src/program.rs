@@ -104,7 +104,7 @@ impl Drop for Group {
     }
 }
 
-/// Where there are no process groups, only the program itself ends.
+/// Without process groups, only the program itself is ended.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct Group;

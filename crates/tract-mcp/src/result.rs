@@ -1,4 +1,4 @@
-//! What a call gave, as the server wrote it, and what the model reads of it.
+//! The result of a call, as the server wrote it, and its text for the model.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl CallResult {
         &self.raw
     }
 
-    /// Returns whether the tool says that it failed.
+    /// Returns whether the tool reported a failure.
     pub fn is_error(&self) -> bool {
         self.is_error
     }
@@ -73,8 +73,8 @@ impl CallResult {
         self.parts().structured.map(RawValue::get)
     }
 
-    /// Returns what a model reads: the texts, a line for each thing that is none; where there are
-    /// neither, the structured content.
+    /// Returns the text for a model: all text blocks, with a placeholder line for each other block;
+    /// the structured content if there are no blocks.
     pub fn text(&self) -> String {
         let parts = self.parts();
         let blocks: Vec<String> = parts.content.iter().map(|raw| shown(raw)).collect();
@@ -88,7 +88,7 @@ impl CallResult {
     /// blocks; the text is what [`CallResult::text`] gives. A tool's failure is not a success.
     ///
     /// # Errors
-    /// When what it holds has no canonical JSON.
+    /// If its content cannot be written as canonical JSON.
     pub fn into_tool_result(self) -> Result<ToolResult<RenderedValue>, ToolError> {
         let parts = self.parts();
         let blocks = || {
@@ -131,7 +131,7 @@ fn shown(raw: &RawValue) -> String {
             Some(text) => format!("[resource {}]\n{text}", resource.uri),
             None => format!("[resource {}: {}]", resource.uri, mime(resource.mime)),
         },
-        // A kind of the future: its JSON says more than nothing.
+        // A kind added later: its JSON is better than nothing.
         _ => raw.get().to_owned(),
     }
 }

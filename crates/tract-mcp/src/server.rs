@@ -33,16 +33,16 @@ use crate::tool::McpTool;
 /// - A server that has ended is started again by the next request. A call that was under way when
 ///   it ended failed and is not repeated: it is unknown how far it came.
 /// - A [`McpTool`] is called only while the server lists it with the definition that it was made
-///   of: after every start, and after the server said that its tools changed, they are listed and
+///   of: after every start, and after the server reported a change of its tools, they are listed and
 ///   compared first.
-/// - Dropping the last clone ends the program and what it has started; [`McpServer::close`] waits
+/// - Dropping the last clone ends the program and its child processes; [`McpServer::close`] waits
 ///   for it.
 #[derive(Clone)]
 pub struct McpServer(Arc<Inner>);
 
 struct Inner {
     label: String,
-    /// What approvals are bound to.
+    /// The identity that approvals are bound to.
     identity: String,
     options: ServerOptions,
     way: Endpoint,
@@ -54,15 +54,15 @@ struct Inner {
     listing: Mutex<()>,
 }
 
-/// What the server listed last.
+/// The last listing of the server.
 #[derive(Default)]
 struct CachedListing {
-    /// Which of the changes it has seen; `None` before the first listing.
+    /// The number of changes it includes; `None` before the first listing.
     changes: Option<u64>,
     definitions: HashMap<String, ToolSchema>,
 }
 
-/// How a server is reached again.
+/// The way to reconnect to a server.
 enum Endpoint {
     Program(ServerCommand),
     #[cfg(feature = "http")]
@@ -79,13 +79,13 @@ struct ConnectionState {
     restarts: u32,
 }
 
-/// What one request needs of a connection.
+/// The part of a connection that one request uses.
 pub(crate) struct RequestConnection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
-    /// Which of the server's lives it is of.
+    /// The number of the server's start that it belongs to.
     pub(crate) life: u64,
     /// How many changes of the tools there were.
     changes: u64,
@@ -112,14 +112,14 @@ impl McpServer {
         Ok(Self::of([label, identity], options, Endpoint::Program(command), connection, changes))
     }
 
-    /// Connects to a server behind a url (streamable HTTP). With an empty label it is named after the
-    /// url, and approvals are bound to that ([`ServerUrl::identity`]).
+    /// Connects to a server behind a url (streamable HTTP). With an empty label it is named after
+    /// the url, and approvals are bound to that ([`ServerUrl::identity`]).
     ///
     /// # Behavior
-    /// - A session that the server does not know any more is replaced by a new one, and the request
-    ///   that met that is sent again: the server did not look at it.
-    /// - A stream that breaks off is taken up where it ended, when the server offers that; else the
-    ///   call fails and is not repeated.
+    /// - A session that the server has dropped is replaced by a new one, and the request that was
+    ///   rejected is sent again: the server did not process it.
+    /// - An interrupted stream is resumed if the server supports it; otherwise the call fails and is not
+    ///   repeated.
     /// - Redirects are not followed.
     ///
     /// # Errors
@@ -251,8 +251,8 @@ impl McpServer {
         })
     }
 
-    /// Gives a connection up after a failure that ends it, unless another took its place already. Of a
-    /// program, that it has ended may not have been noticed yet where the next call looks.
+    /// Gives a connection up after a failure that ends it, unless another took its place already.
+    /// Of a program, that it has ended may not have been noticed yet where the next call looks.
     pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
         let is_lost = matches!(error, McpError::SessionLost { .. });
         let is_program = matches!(self.0.way, Endpoint::Program(_));
@@ -342,7 +342,8 @@ impl McpServer {
         Ok(listing)
     }
 
-    /// As [`connection`](Self::connection), for a tool that must be listed there with this definition.
+    /// As [`connection`](Self::connection), for a tool that must be listed there with this
+    /// definition.
     pub(crate) async fn reach_bound(
         &self,
         bound: &ToolSchema,
@@ -357,7 +358,7 @@ impl McpServer {
             }
             drop(listing);
             self.compare(bound)?;
-            // The server may have said meanwhile that they changed again.
+            // The server may have reported another change during the listing.
             if self.0.changes.load(Ordering::Acquire) == reach.changes {
                 return Ok(reach);
             }
@@ -379,12 +380,12 @@ impl McpServer {
         }
     }
 
-    /// Calls a tool by the server's own name for it, with arguments as JSON text, which go out as
-    /// they are. The tool is the one that has the name now, regardless of what was listed before:
-    /// to call the one that was listed, see [`McpTool::call`].
+    /// Calls a tool by the server's own name, with arguments as JSON text, which are sent
+    /// unchanged. The call goes to the tool that has the name now, even if another definition was
+    /// listed before. To call the tool that was listed, see [`McpTool::call`].
     ///
     /// # Errors
-    /// [`McpError`]. That the tool failed is not an error: see [`CallResult::is_error`].
+    /// [`McpError`]. A failure of the tool is not an error: see [`CallResult::is_error`].
     pub async fn call(
         &self,
         name: &str,
@@ -407,7 +408,7 @@ fn named(label: String, unlabeled: impl FnOnce() -> (String, String)) -> (String
 
 /// How many pages of tools a server may have.
 const MAX_PAGES: usize = 10_000;
-/// How often the tools are listed for one call when the server says each time that they changed.
+/// Maximum listings for one call, if the server reports a change each time.
 const MOST_LISTINGS: u32 = 3;
 
 impl std::fmt::Debug for McpServer {

@@ -42,7 +42,7 @@ struct Hints {
 }
 
 impl McpTool {
-    /// Reads a definition; of what is none, says why.
+    /// Reads a definition; returns the reason if it is invalid.
     pub(crate) fn new(server: &McpServer, definition: ToolSchema) -> Result<Self, String> {
         let Ok(view) = ToolView::parse(definition.text()) else {
             return Err("no JSON object".to_owned());
@@ -53,12 +53,12 @@ impl McpTool {
         let Some(parameters) = view.parameters.filter(|raw| raw.starts_with('{')) else {
             return Err("expected \"inputSchema\" as an object, found none".to_owned());
         };
-        // What no store takes would keep all others from being recorded.
+        // A definition that a store rejects would prevent all others from being recorded.
         let limits = Limits::default();
         let checked = limits.check_tool_name(&view.name);
         let checked = checked.and_then(|()| limits.check_schema(definition.text().len()));
         checked.map_err(|error| error.to_string())?;
-        // What no registry takes would keep all others from being used.
+        // A definition that a registry rejects would prevent all others from being used.
         let registry = Registry::builder().definition(definition.text()).build();
         registry.map_err(|error| error.to_string())?;
         let description = view.description.and_then(|raw| serde_json::from_str(raw).ok());
@@ -102,8 +102,8 @@ impl McpTool {
         self
     }
 
-    /// Binds it to what was approved: a call is refused, before the server hears of it, unless the
-    /// policy lets a tool of this status run.
+    /// Binds it to its approval: a call is refused, before it is sent to the server, unless the
+    /// policy allows tools with this status.
     #[must_use]
     pub fn pinned(mut self, pins: &Pins, policy: PinPolicy) -> Self {
         let status = pins.status_of(self.server.identity(), &self.definition);

@@ -19,7 +19,7 @@ use crate::event::{Listener, McpEvent};
 #[derive(Clone, Debug)]
 pub(crate) struct RawArguments(pub(crate) Arc<str>);
 
-/// What tells an answer from a request or a notification.
+/// The members that distinguish answers, requests and notifications.
 #[derive(Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(borrow)]
@@ -29,8 +29,8 @@ pub(crate) struct Envelope<'a> {
     pub(crate) method: Option<serde::de::IgnoredAny>,
 }
 
-/// Returns the message that a text is, or none when it has no receiver. The result of a request
-/// that we wait for is kept as text.
+/// Parses a message; `None` if nothing waits for it. The result of a pending request is kept as
+/// text.
 pub(crate) fn received(
     line: &str,
     answers: &Answers,
@@ -83,7 +83,7 @@ fn empty_answer(id: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
     serde_json::from_str(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).ok()
 }
 
-/// The answer that `rmcp` is given when there will be none.
+/// Makes an error answer for `rmcp`, for a request that will not be answered.
 pub(crate) fn refused(id: &str, why: &str) -> Option<RxJsonRpcMessage<RoleClient>> {
     let error = serde_json::json!({"code": -32603, "message": why});
     let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#);

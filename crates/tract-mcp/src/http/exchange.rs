@@ -1,4 +1,4 @@
-//! Requests and answers of HTTP, and what they mean.
+//! Requests and answers of HTTP, and their meaning in the protocol.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ const VERSION: &str = "mcp-protocol-version";
 const ERROR_BYTES: usize = 64 << 10;
 const SHOWN: usize = 300;
 
-/// What the server said in its first answer.
+/// The session and version from the server's first answer.
 #[derive(Default)]
 pub(super) struct Session {
     id: Option<HeaderValue>,
@@ -38,11 +38,11 @@ pub(super) struct Session {
 pub(super) struct Tasks {
     /// The requests under way.
     asking: HashMap<Box<str>, AbortHandle>,
-    /// What reads the messages that belong to no request.
+    /// The task that reads messages outside of requests.
     pub(super) listening: Option<AbortHandle>,
 }
 
-/// What all requests of a connection share.
+/// The state that all requests of a connection share.
 pub(super) struct Exchange {
     label: String,
     client: reqwest::Client,
@@ -170,7 +170,7 @@ impl Exchange {
         }
     }
 
-    /// What a status that is not a success means.
+    /// Converts a status that is not a success to an error.
     async fn refused(&self, response: Response, has_session: bool) -> McpError {
         let status = response.status();
         let server = self.label.clone();
@@ -190,7 +190,7 @@ impl Exchange {
         let text = self.secrets.mask_json(&text);
         let refusal = serde_json::from_str::<Refusal>(&text).ok().map(|refusal| refusal.error);
         let message = refusal.as_ref().map_or(&*text, |error| &error.message);
-        // 404 is what the protocol says of a session that is gone; some servers say 400.
+        // The protocol uses 404 for a session that is gone; some servers send 400.
         let of_session = status == StatusCode::NOT_FOUND
             || status == StatusCode::BAD_REQUEST && message.to_lowercase().contains("session");
         if has_session && of_session {
@@ -207,7 +207,7 @@ impl Exchange {
     fn unreachable(&self, error: reqwest::Error) -> McpError {
         let connected = !error.is_connect() && !error.is_builder();
         let error = error.without_url();
-        // The last cause says what went wrong; those before say where.
+        // The last cause is the failure itself; those before it are its context.
         let first: &dyn std::error::Error = &error;
         let last = std::iter::successors(Some(first), |cause| cause.source()).last();
         let reason = last.map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A message on its way out, with what its headers say of it.
+//! An outgoing message with its headers.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::answers::Answers;
 use crate::wire;
 
-/// The first version of the protocol that has no sessions and says in headers what a body asks.
+/// The first version of the protocol without sessions, which repeats the method in headers.
 const STATELESS: &str = "2026-07-28";
 
 /// A message on its way out.
@@ -25,7 +25,7 @@ pub(super) struct OutgoingMessage {
     pub(super) method: String,
     /// The request that this message gives up.
     pub(super) cancels: Option<Box<str>>,
-    /// The version that the body says it is of.
+    /// The version in the body.
     pub(super) version: Option<String>,
     name: Option<String>,
 }
@@ -72,7 +72,7 @@ impl OutgoingMessage {
         Ok(Self { id, method, cancels, name, version, body })
     }
 
-    /// What newer servers want to read without opening the body.
+    /// Returns the headers that newer servers read instead of the body.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         if self.version.as_deref().is_none_or(|version| version < STATELESS) {

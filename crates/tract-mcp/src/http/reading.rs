@@ -19,7 +19,8 @@ const MOST_TRIES: u32 = 5;
 /// How long is waited before that where the server does not say, and at most.
 const USUAL_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How long is waited at least: a server that says 0 would be asked without pause.
+/// Minimum pause before a reconnection. With the 0 that a server may send, it would be polled
+/// without pause.
 const SHORTEST_WAIT: Duration = Duration::from_millis(250);
 
 impl Exchange {
@@ -62,8 +63,8 @@ impl Exchange {
         }
     }
 
-    /// Reads a stream up to the answer; one that ends before is taken up where it ended, when the
-    /// server says how.
+    /// Reads a stream up to the answer. A stream that ends before is resumed, if the server sent an
+    /// event id.
     async fn follow(&self, mut response: Response, out: &OutgoingMessage, id: &str) -> Result<()> {
         let mut events = SseDecoder::with_limit(self.limit_bytes);
         let mut tries = 0;
@@ -112,7 +113,7 @@ impl Exchange {
                         }
                     }
                     Err(McpError::Unreachable { .. }) => {}
-                    // It offers none, or has no session to speak of any more.
+                    // It does not offer a stream, or the session is gone.
                     Ok(_) | Err(_) => return,
                 }
                 tokio::time::sleep(wait(&events)).await;
@@ -126,16 +127,16 @@ impl Exchange {
         }
     }
 
-    /// What it means that bytes are no events.
+    /// Converts the error of an invalid event stream.
     fn unreadable(&self, error: SseError) -> McpError {
         match error {
             SseError::TooLong { .. } => self.too_large(),
         }
     }
 
-    /// Hands messages on; says whether the answer to the request was among them.
+    /// Delivers messages; returns whether the answer to the request was among them.
     async fn deliver(&self, text: &str, request: Option<(&OutgoingMessage, &str)>) -> bool {
-        // Before it is read: what it says is printed, stored and sent to models.
+        // Masked before it is parsed: its content is printed, stored and sent to models.
         let text = self.secrets.mask_json(text.trim());
         let text = &*text;
         let mut answered = false;
@@ -184,7 +185,7 @@ struct Hello {
     version: Option<String>,
 }
 
-/// Returns the message that an event contains; events with another name are none.
+/// Returns the message in an event; `None` for events with another name.
 fn message(event: SseEvent) -> Option<String> {
     let is_message = matches!(event.event.as_str(), "" | "message") && !event.data.is_empty();
     is_message.then_some(event.data)

@@ -1,4 +1,4 @@
-//! Where a server is, and the headers that we send to it.
+//! The URL of a server, and the headers that we send to it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tract_core::KnownSecrets;
 use crate::error::{McpError, Result};
 use crate::options::short_hash;
 
-/// The url of a server that speaks streamable HTTP, with the headers that it wants.
+/// The URL of a server with streamable HTTP, and the headers it requires.
 ///
 /// ```
 /// use tract_mcp::ServerUrl;
@@ -38,7 +38,7 @@ impl ServerUrl {
         self
     }
 
-    /// Adds the header `Authorization` with a bearer token; white space around it is none of it.
+    /// Adds the header `Authorization` with a bearer token. Surrounding white space is trimmed.
     #[must_use]
     pub fn bearer(self, token: impl AsRef<str>) -> Self {
         self.header("authorization", format!("Bearer {}", token.as_ref().trim()))
@@ -57,7 +57,7 @@ impl ServerUrl {
             Ok(mut url) => {
                 url.set_query(None);
                 url.set_fragment(None);
-                // A url that can have none has none.
+                // URLs that cannot have credentials have none to remove.
                 let _ = url.set_username("").and_then(|()| url.set_password(None));
                 url.into()
             }
@@ -65,8 +65,9 @@ impl ServerUrl {
         }
     }
 
-    /// Returns what approvals of a server without a label are bound to: the url as it may be
-    /// [shown](Self::shown), with a hash of all of it where it has a query. Headers are no part of it.
+    /// Returns the identity that approvals of a server without a label are bound to: the URL as
+    /// [shown](Self::shown), with a hash of the whole URL if it has a query. Headers are not part
+    /// of it.
     pub fn identity(&self) -> String {
         match Url::parse(self.url.trim()) {
             Ok(url) if url.query().is_some() => {
