@@ -1,5 +1,5 @@
-//! What tract knows of a provider: one [`Profile`] each, in a folder of its own with the same files.
-//! A new provider is a folder, a row of [`Dialect`], and one line of [`DialectAdapter::profile`].
+//! The properties of each provider: a [`Profile`], in a folder with the same files for all. To add
+//! a provider, add a folder, a row of [`Dialect`], and a line of [`DialectAdapter::profile`].
 
 use tract_compile::Rules;
 use tract_core::{Draft, Part, Reply};
@@ -15,7 +15,7 @@ use crate::stream::Accumulate;
 /// Members of a request's body in their order: name and text.
 pub(crate) type Members = Vec<(String, String)>;
 
-/// How a provider reads and writes requests, where not all do it alike.
+/// The provider-specific steps of reading and writing requests.
 pub(crate) trait Adapter: Sync {
     /// Writes the list of tools.
     fn tools(&self, tools: &[String]) -> String {
@@ -35,8 +35,8 @@ pub(crate) trait Adapter: Sync {
         Ok(None)
     }
 
-    /// Reads what a request says before its messages. Returns whether the messages are read, too, or
-    /// may be absent.
+    /// Reads the part of a request before its messages. Returns whether it has read the messages
+    /// too, or they may be absent.
     fn begin(&self, request: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
         watch.drafts.extend(self.instructions(request)?);
         Ok(false)
@@ -63,13 +63,13 @@ pub(crate) trait Reader<'a> {
     /// Reads the next message into drafts.
     fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError>;
 
-    /// Makes the draft of what was held back until the end.
+    /// Makes a draft of the parts that were held back until the end.
     fn end(&mut self) -> Option<Draft> {
         None
     }
 }
 
-/// What is the same for every request to a provider.
+/// The properties of a provider that all its requests share.
 pub(crate) struct Profile {
     pub(crate) adapter: &'static dyn Adapter,
     /// The name, for people.
@@ -108,22 +108,22 @@ pub(crate) struct Profile {
     /// whether it asks for a stream, and that to say how many tokens it took.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
     pub(crate) wire: fn(Params, streaming: bool, counts: bool) -> (String, Params),
-    /// Reads an answer that was received whole. Where a place is given, calls without ids have those
-    /// of a message that has so many before it.
+    /// Reads an answer that was received whole. If a place is given, calls without ids get the ids
+    /// of a message at that index.
     pub(crate) reply: fn(&Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>,
     /// Makes what puts a streamed answer together.
     pub(crate) stream: fn() -> Box<dyn Accumulate>,
-    /// Whether servers of other vendors have the same API, and take what it does not have.
+    /// Whether servers of other vendors have the same API, and accept members beyond it.
     pub(crate) is_shared: bool,
     /// The longest id of a call, in bytes; absent where calls need no ids.
     pub(crate) longest_id: Option<usize>,
     /// Whether a request with two tools of one name is refused.
     pub(crate) refuses_same_names: bool,
-    /// What a message has that only another dialect can say.
+    /// Members of a message that belong to another dialect.
     pub(crate) foreign: Foreign,
     /// Whether a stream is a JSON object a line, rather than server-sent events.
     pub(crate) streams_lines: bool,
-    /// Where the provider's own server is.
+    /// The provider's own server.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
     pub(crate) server: Server,
 }
@@ -135,7 +135,7 @@ impl Profile {
     }
 }
 
-/// What a message of one dialect cannot hold.
+/// Members that a message of a dialect cannot contain.
 pub(crate) struct Foreign {
     /// Members.
     pub(crate) members: &'static [&'static str],
@@ -145,7 +145,7 @@ pub(crate) struct Foreign {
     pub(crate) blocks: &'static [(&'static str, Dialect)],
 }
 
-/// A provider's own server, and how it wants to be asked.
+/// A provider's own server: its address and required headers.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
 pub(crate) struct Server {
     /// The base url.
@@ -154,7 +154,7 @@ pub(crate) struct Server {
     pub(crate) base_variable: &'static str,
     /// The variable that has the key.
     pub(crate) key_variable: &'static str,
-    /// The header of the key, and what comes before it there.
+    /// The header of the key, and the prefix of its value.
     pub(crate) key_header: (&'static str, &'static str),
     /// Headers of every request.
     pub(crate) headers: &'static [(&'static str, &'static str)],
@@ -162,11 +162,11 @@ pub(crate) struct Server {
     pub(crate) is_open: bool,
     /// The port of a base url that is a host alone.
     pub(crate) port: Option<u16>,
-    /// A parameter that it demands, with what is asked for where the caller sets none.
+    /// A required parameter, with the value that is sent if the caller sets none.
     pub(crate) demanded: Option<(&'static str, u64)>,
 }
 
-/// What a dialect is by its adapter.
+/// Methods of a dialect that its adapter implements.
 pub(crate) trait DialectAdapter: Copy {
     /// The one list of providers.
     fn profile(self) -> &'static Profile;

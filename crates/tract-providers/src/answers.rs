@@ -1,13 +1,13 @@
-//! Answers as messages of the next request. An answer has members that its provider rejects or does not
-//! list in a request, so it goes back without them. The received bytes stay as they are stored.
+//! Answers as messages of the next request. An answer has members that its provider rejects or does
+//! not list in a request, so it goes back without them. The received bytes stay as they are stored.
 
 use tract_core::{Content, Message, json};
 use tract_schema::Dialect;
 
 use crate::raw::{self, Object};
 
-/// Returns whether a message was received as an answer. A message of a recorded request has no
-/// generation config: it is sent as its client sent it.
+/// Returns whether a message was received as an answer. A message of a recorded request lacks a
+/// generation config; it is sent as its client sent it.
 pub(crate) fn is_answer(message: &Message) -> bool {
     matches!(message.content, Content::Assistant(_)) && message.generation_config.is_some()
 }
@@ -28,9 +28,10 @@ pub(crate) fn block(dialect: Dialect, received: &str) -> Option<String> {
     }
 }
 
-/// `annotations` are part of an answer alone, `index` numbers the calls of a stream, and the sound of an
-/// answer goes back by its id. Calls need a type and arguments, and a list of calls one of them. Other
-/// vendors' members, such as `reasoning_details` and `extra_content`, stay: those that write them read them.
+/// `annotations` are part of an answer alone, `index` numbers the calls of a stream, and the sound
+/// of an answer goes back by its id. Calls need a type and arguments, and a list of calls one of
+/// them. Other vendors' members, such as `reasoning_details` and `extra_content`, stay: those that
+/// write them read them.
 fn openai(received: &str) -> Option<String> {
     const MEMBERS: [&str; 3] = ["\"annotations\"", "\"tool_calls\"", "\"audio\""];
     if !MEMBERS.iter().any(|member| received.contains(member)) {
@@ -52,7 +53,7 @@ fn openai(received: &str) -> Option<String> {
     is_changed.then(|| message.end())
 }
 
-/// The calls of an answer; `None` where it has none.
+/// Returns the calls of an answer; `None` if there are none.
 fn calls(raw: &str) -> Option<String> {
     let list: Vec<&serde_json::value::RawValue> = match serde_json::from_str(raw) {
         Ok(list) => list,

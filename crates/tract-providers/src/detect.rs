@@ -1,12 +1,12 @@
-//! How a text shows which dialect it is in.
+//! Recognizes the dialect of a text.
 
 use tract_schema::Dialect;
 
 use crate::adapter::DialectAdapter as _;
 use crate::raw::{Fields, Node};
 
-/// Tells which dialect a text is in: a request body, a list of messages, or a line that holds one
-/// (`{"request":…,"provider":…}` or `{"id","messages","tools",…}`). `None` when it is none.
+/// Recognizes the dialect of a text: a request body, a list of messages, or a line with one
+/// (`{"request":…,"provider":…}` or `{"id","messages","tools",…}`). `None` if it is another text.
 ///
 /// ```
 /// use tract_providers::{Dialect, detect};
@@ -19,7 +19,7 @@ pub fn detect(text: &str) -> Option<Dialect> {
         return of_messages(&root);
     }
     let fields = root.object().ok()?;
-    // Lines of batches have no other member that names the dialect.
+    // In lines of batches, this is the only member that names the dialect.
     if let Some(request) = fields.get("body").filter(|node| node.is_object())
         && fields.has("custom_id")
     {
@@ -105,8 +105,8 @@ fn speaks_chat(messages: &Node<'_>) -> bool {
     })
 }
 
-/// The dialect that single messages show; OpenAI's shape is the one that many share, so it is the fallback, unless
-/// no message says anything in it.
+/// Returns the dialect of single messages. Many servers share OpenAI's shape, so it is the
+/// fallback, unless no message has content in it.
 fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
     let (mut any, mut says) = (false, false);
     for message in messages.each().ok()? {

@@ -1,29 +1,29 @@
-//! What can go wrong at the edge.
+//! Errors of reading and writing provider requests.
 
 use tract_compile::{Repair, Unpaired};
 use tract_core::json::JsonError;
 use tract_schema::Dialect;
 
-/// A text that is not what its dialect says.
+/// A text that violates its dialect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The text is no JSON, or JSON that has no canonical form.
+    /// The text is not JSON, or cannot be written as canonical JSON.
     #[error("{}{source}", at(.path))]
     Json {
-        /// Where; empty for the whole text.
+        /// The path; empty for the whole text.
         path: String,
-        /// What the reader met.
+        /// The error of the reader.
         source: JsonError,
     },
     /// A value is of another kind than the dialect requires there.
     #[error("{}expected {expected}, found {found}", at(.path))]
     Expected {
-        /// Where, such as `messages[3].content`.
+        /// The path, such as `messages[3].content`.
         path: String,
-        /// What should be there.
+        /// The expected content.
         expected: &'static str,
-        /// What does.
+        /// The content that was found.
         found: &'static str,
     },
     /// A member that the dialect requires is not there.
@@ -34,20 +34,20 @@ pub enum ImportError {
         /// The member.
         member: &'static str,
     },
-    /// A message says what only another dialect can: read as this one, it would be lost.
+    /// A message contains a member that only another dialect has; it would be lost.
     #[error("{path}: this is part of the {shown} format, not of {requested}")]
     OtherFormat {
-        /// Where, such as `messages[1].tool_calls`.
+        /// The path, such as `messages[1].tool_calls`.
         path: String,
         /// The dialect that it was to be read in.
         requested: Dialect,
-        /// What it looks like.
+        /// The dialect or format that it looks like.
         shown: Dialect,
     },
     /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
-        /// What it looks like.
+        /// The dialect or format that it looks like.
         found: String,
     },
 }
@@ -102,7 +102,7 @@ pub enum FormError {
     Damaged {
         /// Whose text.
         what: String,
-        /// What the reader met.
+        /// The error of the reader.
         source: JsonError,
     },
 }
@@ -128,13 +128,13 @@ pub enum ReplyError {
     /// The provider answered with an error.
     #[error("the provider answered with an error: {message}")]
     Provider {
-        /// What it said.
+        /// The message of the provider.
         message: String,
     },
     /// The text is not a reply of this provider.
     #[error(transparent)]
     Shape(#[from] ImportError),
-    /// The form has no replies.
+    /// The form does not have replies.
     #[error("the form {form} is not a request, so it has no reply")]
     NoRequest {
         /// The form.

@@ -19,7 +19,7 @@ use crate::prefix::{Blocks, PrefixSource};
 use crate::raw::{self, Object};
 use crate::sheet::RequestWriter;
 
-/// What a context can be compiled to.
+/// The forms that a context can be compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Form {
@@ -88,14 +88,14 @@ pub(crate) fn names() -> String {
     Form::all().map(Form::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// How a context is compiled to a form.
+/// Options of compiling a context to a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormOptions {
-    /// What to do with calls and results that do not pair. Absent: `repair`, but `keep` for the
-    /// forms `openai` and `messages`, which repair never.
+    /// The treatment of calls and results that do not pair. Default: `repair`, or `keep` for the
+    /// forms `openai` and `messages`, which are never repaired.
     pub pairing: Option<Pairing>,
-    /// Whether the provider is asked to enforce the tools' schemas, where they can be written so;
-    /// each tool then says whether it is. How each went out is in [`Params::sent`].
+    /// Whether the provider is asked to enforce the schemas of tools that allow it; each tool then
+    /// states whether it is strict. [`Params::sent`] has the outcome per tool.
     pub strict_tools: bool,
 }
 
@@ -310,7 +310,7 @@ fn tools(
                     }
                 }
             }
-            // What is lost is not asked here, so it is not looked for.
+            // Losses are not requested here, so they are not computed.
             false => {
                 match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
                     Lowered::Tool { text, name, strict: true, .. } => {
@@ -358,8 +358,8 @@ fn tools(
     Ok((tools, map.into_iter().collect()))
 }
 
-/// Returns the last generation config, where it was recorded with a message of this dialect and states
-/// more than the model: what it has is in the provider's own words.
+/// Returns the last generation config, where it was recorded with a message of this dialect and
+/// states more than the model: what it has is in the provider's own words.
 fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
     let last = compiled.messages().rev().find(|message| message.generation_config.is_some())?;
     let config = last.generation_config.as_ref()?;

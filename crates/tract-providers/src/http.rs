@@ -1,4 +1,5 @@
-//! Clients for the providers' servers, and for servers with the same API. They need a tokio runtime.
+//! Clients for the providers' servers, and for servers with the same API. They need a tokio
+//! runtime.
 //!
 //! | word | base url, and the variable that names another | key |
 //! | --- | --- | --- |
@@ -45,9 +46,9 @@ pub use retry::{Retry, RetryPolicy};
 /// A model behind a provider's HTTP server. Cheap to clone; clones share connections.
 ///
 /// # Behavior
-/// - A request that failed before anything of the answer was handed over is tried again, where
-///   trying again can help, as [`RetryPolicy`] says; `retry-after` is honored.
-/// - An answer that breaks off after some of it came is [`ModelError::BrokenOff`] with what came.
+/// - A request that failed before a part of the answer was delivered is retried, if a retry can
+///   help, by the rules of [`RetryPolicy`]; `retry-after` is honored.
+/// - An answer that ends early is [`ModelError::BrokenOff`] with the part that arrived.
 /// - [`Reply::raw`] has the bytes as they were received.
 /// - The key goes into one header and nowhere else: errors and `Debug` never show it, and an answer
 ///   that repeats it is refused.
@@ -108,17 +109,17 @@ impl HttpModel {
         format!("{dialect}/{model}")
     }
 
-    /// Returns the body that goes out for a request, apart from what streaming adds.
+    /// Returns the body for a request, without the members for streaming.
     ///
     /// # Errors
-    /// [`ModelError::InvalidRequest`] when the request does not take the provider's form.
+    /// [`ModelError::InvalidRequest`] if the request cannot be written in the provider's form.
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
         let HttpModelBuilder { dialect, model, strict_tools, .. } = &self.inner.settings;
         let options = FormOptions::new().strict_tools(*strict_tools);
         let mut params = params_of(request, *dialect, &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
-        // The model is the client's, unless the request names one; a reply's own name for the
-        // model that answered is none to ask for.
+        // The model is the client's, unless the request names one. The model name in a recorded
+        // reply is not a request for that model.
         let named = request.parameters.as_ref().is_some_and(|parameters| {
             let members = tract_core::json::split_object(parameters.as_str()).unwrap_or_default();
             members.iter().any(|(key, raw)| key == "model" && *raw != "null")

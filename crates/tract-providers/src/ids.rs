@@ -74,7 +74,8 @@ impl Ids {
             for (index, call) in (0u32..).zip(message.content.calls()) {
                 let mut id = call.id.clone();
                 if repairing {
-                    // A call of old has no id, and needs one when its answer is not of old.
+                    // A call in the legacy form lacks an id, and needs one if its answer is in the
+                    // new form.
                     let of = CallRef { slot: message.slot, index };
                     if !own || (id.is_empty() && stood_in.contains(&of)) {
                         id = accepted(longest, &id);
@@ -104,7 +105,7 @@ impl Ids {
     }
 }
 
-/// The id as it is, or one made of it that a provider takes whose ids have up to so many bytes.
+/// Returns the call id, shortened and cleaned to the form that the provider accepts.
 fn accepted(longest: Option<usize>, id: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let Some(longest) = longest else { return id.to_owned() };

@@ -1,13 +1,13 @@
-//! Pictures that no provider accepts, and what is sent in their place.
+//! Images that every provider rejects, and the placeholders sent instead.
 
 use std::borrow::Cow;
 
 use tract_compile::{Compiled, Repair, RepairKind};
 use tract_core::{Content, ImageSource, Message, Part};
 
-/// Replaces the invalid pictures of a context by texts, and reports each. A tool may have written words
-/// into the base64 of a picture, or have left out what type it is of: every provider rejects a request
-/// that has such a picture, and so each later request of the conversation.
+/// Replaces the invalid pictures of a context by texts, and reports each. A tool may have written
+/// words into the base64 of a picture, or have left out what type it is of: every provider rejects
+/// a request that has such a picture, and so each later request of the conversation.
 pub(crate) fn without_invalid<'a>(
     compiled: &'a Compiled,
     repairs: &mut Vec<Repair>,

@@ -1,4 +1,4 @@
-//! What comes in: drafts, tools, parameters, and what a strict reader would stumble over.
+//! Reading of requests: drafts, tools, parameters, and anomalies.
 
 mod answer;
 mod foreign;
@@ -21,9 +21,9 @@ use crate::raw::{self, Fields, Node};
 /// Something that a strict reader of a recording would stumble over. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// Where, such as `messages[3].tool_calls[0]`.
+    /// The path, such as `messages[3].tool_calls[0]`.
     pub at: String,
-    /// What is odd about it.
+    /// The description of the anomaly.
     pub what: String,
 }
 
@@ -33,29 +33,29 @@ impl fmt::Display for Anomaly {
     }
 }
 
-/// What a request says.
+/// The content of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The messages, in order: one draft for each tool result, one for each rest of a message.
     pub drafts: Vec<Draft>,
-    /// The tools, in order, as given; `None` when the request says nothing of tools.
+    /// The tools, in order, as given; `None` if the request does not mention tools.
     pub tools: Option<Vec<ToolSchema>>,
     /// All other members of the request: an object.
     pub parameters: JsonText,
-    /// What a strict reader would stumble over.
+    /// Content that a strict reader would reject.
     pub anomalies: Vec<Anomaly>,
 }
 
-/// A conversation of a file: a request, and what else the line says.
+/// A conversation of a file: a request, and the other members of its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderConversation {
     /// The line's own `id`.
     pub id: Option<String>,
     /// The dialect that it is in.
     pub dialect: Dialect,
-    /// What the request says.
+    /// The content of the request.
     pub imported: Imported,
-    /// What the line says besides the request: an object.
+    /// The members of the line besides the request: an object.
     pub meta: JsonText,
     /// Whether the last message is the answer that the recording has next to its request.
     pub is_answered: bool,
@@ -65,8 +65,8 @@ impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
     /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
-    /// `response` or `output`, is the last message, with its model, usage and cost. The rest of a line
-    /// is [`meta`](Self::meta).
+    /// `response` or `output`, is the last message, with its model, usage and cost. The rest of a
+    /// line is [`meta`](Self::meta).
     ///
     /// # Errors
     /// [`ImportError`] naming the place; [`ImportError::Unknown`] when the dialect is neither
@@ -103,9 +103,9 @@ pub struct ConversationReader<'a> {
     pub id: Option<String>,
     /// The dialect that it is in.
     pub dialect: Dialect,
-    /// What the line says besides the request: an object.
+    /// The members of the line besides the request: an object.
     pub meta: JsonText,
-    /// The tools, in order, as given; `None` when the request says nothing of tools.
+    /// The tools, in order, as given; `None` if the request does not mention tools.
     pub tools: Option<Vec<ToolSchema>>,
     /// All other members of the request: an object.
     pub parameters: JsonText,
@@ -120,7 +120,7 @@ impl<'a> ConversationReader<'a> {
     /// Begins with a text that [`ProviderConversation::read`] takes.
     ///
     /// # Errors
-    /// As [`ProviderConversation::read`], but for what is wrong with a message.
+    /// As [`ProviderConversation::read`], except for errors in messages.
     pub fn new(text: &'a str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
         let root = Node::root(text);
         let unknown = |found: &str| ImportError::Unknown { found: found.to_owned() };
@@ -146,7 +146,8 @@ impl<'a> ConversationReader<'a> {
         if let Some((key, request)) = request {
             let mut apart = vec!["id", "custom_id", key];
             apart.extend(answer.iter().flat_map(|_| answer::MEMBERS));
-            // What was not read as an answer is kept, but for the plain exchange of a recording.
+            // A response that was not read as an answer is kept, except in the plain exchange of a
+            // recording.
             apart.extend(answer.is_none().then_some("response"));
             let meta = object(&fields.without(&apart), "")?;
             let unread = answer.is_none() && fields.some("response").is_some();
@@ -157,7 +158,7 @@ impl<'a> ConversationReader<'a> {
             }
             return Ok(reader);
         }
-        // Our own lines: what is outside of the request says nothing to a provider.
+        // Our own lines: members outside of the request are not for a provider.
         const NOT_OF_REQUEST: [&str; 4] = ["id", "anomalies", "meta", "source"];
         let mut others = Vec::new();
         let mut meta = crate::raw::Object::new();
@@ -242,8 +243,8 @@ fn keys(fields: &Fields<'_>) -> String {
     if names.is_empty() { "no members".to_owned() } else { names.join(", ") }
 }
 
-/// Reads the text of messages, or of a whole request, in the shape of a dialect. Numbers and the order
-/// of keys stay as written.
+/// Reads the text of messages, or of a whole request, in the shape of a dialect. Numbers and the
+/// order of keys stay as written.
 ///
 /// ```
 /// use tract_providers::{Dialect, read_request};
@@ -258,7 +259,7 @@ fn keys(fields: &Fields<'_>) -> String {
 /// ```
 ///
 /// # Errors
-/// [`ImportError`] naming the place that is not what the dialect says.
+/// [`ImportError`] with the path that violates the dialect.
 pub fn read_request(text: &str, dialect: Dialect) -> Result<Imported, ImportError> {
     let (tools, parameters, mut messages) = Messages::begin(&Node::root(text), dialect, &[])?;
     let drafts = messages.drafts()?;
@@ -280,7 +281,7 @@ pub(crate) fn parts_of<'a>(
     content.array()?.iter().map(part).collect()
 }
 
-/// Whether a list of tools has none.
+/// Returns whether a list of tools is empty.
 fn is_empty(list: &str) -> bool {
     list == "null" || json::split_array(list).is_ok_and(|tools| tools.is_empty())
 }
@@ -302,7 +303,7 @@ fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
             left_out += 1
         }
     };
-    // A text that is no JSON was refused before.
+    // A text that is not JSON was refused before.
     let _ = json::repeated_keys(request.raw, note);
     if left_out > 0 {
         let what = format!("{left_out} more members are there twice");
@@ -315,8 +316,8 @@ pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
     JsonText::new(text).map_err(|source| ImportError::Json { path: path.to_owned(), source })
 }
 
-/// Reads the tools of a request; `null` counts as absent. `functions` is what Chat Completions called
-/// them before.
+/// Reads the tools of a request; `null` counts as absent. `functions` is what Chat Completions
+/// called them before.
 fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>>, ImportError> {
     let legacy = || fields.some("functions").filter(|_| dialect == Dialect::OpenAi);
     let Some(list) = fields.some("tools").or_else(legacy) else { return Ok(None) };
@@ -336,7 +337,7 @@ struct Messages<'a> {
     reader: Box<dyn Reader<'a> + Send + 'a>,
     elements: Option<Box<dyn Iterator<Item = Node<'a>> + Send + 'a>>,
     watch: Watch,
-    /// The whole request, for what is found at its end.
+    /// The whole request, for anomalies found at its end.
     request: Node<'a>,
 }
 
@@ -365,7 +366,7 @@ impl<'a> Messages<'a> {
             messages.elements = Some(Box::new(list.each()?));
         }
         let mut parameters = adapter.parameters(profile, &fields);
-        // A request may state that it has no tools.
+        // An empty list states that the request is without tools.
         if let Some(none) = fields.raw("tools").filter(|raw| is_empty(raw)) {
             let mut out = raw::Object::new();
             for (key, raw) in json::split_object(&parameters).unwrap_or_default() {
@@ -432,7 +433,8 @@ pub(crate) fn whole_message(
     })
 }
 
-/// Makes a draft of what was received, which keeps its bytes where it would not go out the same.
+/// Makes a draft of a received message. It keeps the bytes if it would be sent differently without
+/// them.
 pub(crate) fn draft_of(
     received: &Node<'_>,
     content: Content,
@@ -447,7 +449,7 @@ pub(crate) fn draft_of(
     draft
 }
 
-/// The calls that have no result yet, oldest first.
+/// The open calls, oldest first.
 #[derive(Default)]
 pub(crate) struct OpenCalls(Vec<OpenCall>);
 
@@ -487,16 +489,15 @@ struct OpenMessage {
     calls: VecDeque<(usize, String)>,
 }
 
-/// Follows the reading of messages: which one it is at, the drafts that are made of them, calls and
-/// results, and what does not pair.
+/// State of reading messages: the current position, the drafts, the calls and results, and those
+/// that do not pair.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// How many messages were read before the one that is read.
     pub(crate) place: usize,
     /// Drafts that were not taken yet.
     pub(crate) drafts: VecDeque<Draft>,
-    /// The calls of each id that have no result yet, oldest first. An id stays when all of its calls
-    /// have one.
+    /// The open calls of each id, oldest first. An id stays after all its calls are answered.
     open: HashMap<String, Vec<OpenMessage>>,
     calls: usize,
     pub(crate) anomalies: Vec<Anomaly>,
@@ -520,7 +521,8 @@ impl Watch {
         decoded.text.into_owned()
     }
 
-    /// Makes content that is no result of what a role said; a role without a meaning is noted.
+    /// Makes content, other than a result, from the message of a role. An unknown role is an
+    /// anomaly.
     pub(crate) fn content_of(&mut self, role: &Role, body: Body, at: &str) -> Content {
         match role {
             Role::System | Role::Developer => Content::System(body),

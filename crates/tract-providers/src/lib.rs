@@ -1,9 +1,9 @@
-//! The edge: requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini come in as drafts, and
-//! a compiled context goes out as the request that a provider accepts.
+//! The edge: requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini come in as
+//! drafts, and a compiled context goes out as the request that a provider accepts.
 //!
-//! Texts are read and written as texts. Nothing passes through a sorted map, no number is read into
-//! a double, and what the neutral model has no word for travels with it as the bytes that were
-//! received ([`Draft::verbatim`](tract_core::Draft::verbatim)), so that a span imported from a
+//! Texts are read and written as texts: no member passes through a sorted map, and no number is
+//! read into a double. Content without an equivalent in the neutral model is kept as the received
+//! bytes ([`Draft::verbatim`](tract_core::Draft::verbatim)), so that a span imported from a
 //! provider goes back to it as it was recorded.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! One neutral message on its way out, and what the request has settled on for it.
+//! A neutral message that is being written, with the ids and names that the request chose for it.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ pub(crate) struct OutgoingMessage<'a> {
     /// Whether what the provider refuses is put right.
     pub(crate) repairing: bool,
     message: Option<(&'a Message, &'a Ids)>,
-    /// What was left out or replaced.
+    /// The parts that were left out or replaced.
     pub(crate) notes: Vec<(RepairKind, String)>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> OutgoingMessage<'a> {
         self.notes.push((kind, text));
     }
 
-    /// The parts, with what has none turned into one.
+    /// Returns the parts. Content without parts is converted to one.
     pub(crate) fn parts(&self) -> Cow<'a, [Part]> {
         match self.content {
             Content::Artifact(Artifact { text, .. }) => Cow::Owned(vec![Part::text(text.clone())]),
@@ -144,7 +144,8 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// The parts; that a tool failed is said in the text, for providers that have no flag for it.
+    /// Returns the parts. For providers without a flag for failed tools, the text states the
+    /// failure.
     pub(crate) fn parts_with_failure(&self) -> Cow<'a, [Part]> {
         let parts = self.parts();
         let Content::ToolResult(answer) = self.content else { return parts };
@@ -167,8 +168,8 @@ impl<'a> OutgoingMessage<'a> {
     }
 }
 
-/// Arguments as an object: the text as it is where it is one, else `{}`. Empty text is not a fault,
-/// and what was recorded so stays when nothing is repaired.
+/// Returns arguments as an object: the text itself if it is one, else `{}`. Empty text is not an
+/// error, and recorded text is kept if nothing is repaired.
 pub(crate) fn arguments_object<'a>(
     out: &mut OutgoingMessage<'_>,
     id: &str,

@@ -1,7 +1,7 @@
 //! Parameters of a request, under the names that each provider has for them.
 //!
-//! Callers say the common ones in the words of Chat Completions. Held against the vendors' published
-//! types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3, `google-genai` 3.4.
+//! Callers say the common ones in the words of Chat Completions. Held against the vendors'
+//! published types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3, `google-genai` 3.4.
 
 use tract_compile::{Repair, RepairKind};
 use tract_core::json;
@@ -11,8 +11,7 @@ use crate::adapter::DialectAdapter as _;
 use crate::params::Params;
 use crate::raw::{self, Object};
 
-/// Sets a parameter where the dialect has it; where it has none, a repair says so. `null` is no
-/// value.
+/// Sets a parameter if the dialect has it, else adds a repair. `null` counts as absent.
 pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str) {
     if value == "null" {
         return;
@@ -55,7 +54,7 @@ pub(crate) fn not_set(params: &mut Params, key: &str, dialect: Dialect) {
     params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
 }
 
-/// What a choice of tools in the words of Chat Completions says.
+/// A choice of tools, as in Chat Completions.
 pub(crate) enum Choice<'a> {
     Word(&'a str),
     /// The name under which the tool goes out, as JSON.
@@ -112,7 +111,7 @@ pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
     out.end()
 }
 
-/// A list of one, where it is none.
+/// Wraps a single value in a list.
 pub(crate) fn list(value: &str) -> String {
     if value.starts_with('[') { value.to_owned() } else { raw::array([value]) }
 }

@@ -23,8 +23,8 @@ pub(crate) enum Body {
     Array(String),
 }
 
-/// What a compiled context is in a provider's form. It serializes as it is, in its own order, with
-/// every number as it was written.
+/// A compiled context in a provider's form. It serializes in its own order, with every number as it
+/// was written.
 #[derive(Clone, Debug)]
 pub struct Params {
     pub(crate) form: Form,
@@ -35,17 +35,17 @@ pub struct Params {
     pub(crate) sent: RequestMap,
     /// The model, where the url names it and the body does not.
     pub(crate) model: Option<String>,
-    /// How what is sent differs from what is recorded; empty when it does not.
+    /// The differences between the sent and the recorded content.
     pub repairs: Vec<Repair>,
     /// The hash of each block with all before it, in cache order.
     pub prefix: Vec<PrefixHash>,
 }
 
 impl Params {
-    /// Sets a member of the body, in place when it is there already, else at the end.
+    /// Sets a member of the body, in place if it exists, else at the end.
     ///
-    /// A value that does not serialize, or a form that is a list, leaves the body as it is; then
-    /// [`repairs`](Self::repairs) says so.
+    /// A value that does not serialize, or a form that is a list, leaves the body unchanged, and is
+    /// listed in [`repairs`](Self::repairs).
     #[must_use]
     pub fn with<T: Serialize>(mut self, key: &str, value: T) -> Self {
         match serde_json::to_string(&value) {
@@ -58,8 +58,8 @@ impl Params {
         self
     }
 
-    /// Sets the members of a recorded request of this dialect, an object, each as it was recorded. A
-    /// request that names its tools in the legacy member `functions` has no `tools` next to it.
+    /// Sets the members of a recorded request of this dialect, an object, each as it was recorded.
+    /// If the request names its tools in the legacy member `functions`, `tools` is not sent.
     #[must_use]
     pub fn with_recorded(mut self, members: &JsonText) -> Self {
         let Body::Object(_) = &self.body else { return self };
@@ -155,7 +155,7 @@ impl Params {
     /// answers the head that was compiled.
     ///
     /// # Errors
-    /// [`ReplyError`] when the provider answered with an error, or with what is not a reply.
+    /// [`ReplyError`] if the provider answered with an error, or the text is not a reply.
     pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
         let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref(), None)?;
         reply.head = self.head;

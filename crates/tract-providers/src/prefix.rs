@@ -43,7 +43,7 @@ impl fmt::Debug for PrefixHash {
     }
 }
 
-/// Where a block of a request comes from.
+/// The source of a block of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrefixSource {
     /// The tool at this place, with this name.
@@ -57,7 +57,7 @@ pub enum PrefixSource {
     System(CommitId),
     /// A message of this commit.
     Message(CommitId),
-    /// What repair added; the commit is that of the call that it replaces, where it is one.
+    /// Added by repair; the commit is that of the call it answers, if it is a result.
     Repair(Option<CommitId>),
 }
 
@@ -89,16 +89,16 @@ impl Blocks {
     }
 }
 
-/// Where a second request stops being what a prompt cache holds of a first.
+/// The first difference between two requests, where a prompt cache of the first stops to apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
     /// How many blocks are the same.
     pub same_blocks: usize,
     /// How many bytes those have.
     pub same_bytes: usize,
-    /// What the first request has there.
+    /// The block of the first request.
     pub first: Option<PrefixSource>,
-    /// What the second request has there.
+    /// The block of the second request.
     pub second: Option<PrefixSource>,
 }
 

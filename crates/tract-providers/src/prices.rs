@@ -1,4 +1,4 @@
-//! What tokens cost: tables of list prices, with their date.
+//! Costs of tokens: tables of list prices, with their date.
 
 mod names;
 mod table;
@@ -21,7 +21,7 @@ pub struct PriceError {
     pub column: usize,
 }
 
-/// Tokens of requests and answers, by what they cost.
+/// Tokens of requests and answers, by price class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenAmounts {
     /// Tokens of requests that were neither read from a prompt cache nor written to it.
@@ -49,7 +49,8 @@ impl TokenAmounts {
 /// The request and the time that prices are chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriceBasis {
-    /// When it was answered: microseconds since 1970, UTC. `None` takes the prices of the table's day.
+    /// When it was answered: microseconds since 1970, UTC. `None` takes the prices of the table's
+    /// day.
     pub at: Option<i64>,
     /// Tokens of the whole request.
     pub request: u64,
@@ -68,17 +69,18 @@ pub struct PriceTable {
 }
 
 impl PriceTable {
-    /// Returns the table that comes with tract: list prices of the day that [`date`](Self::date) names.
+    /// Returns the table that comes with tract: list prices of the day that [`date`](Self::date)
+    /// names.
     pub fn builtin() -> Self {
         Self::of(table::builtin(BUILTIN).expect("the table that comes with tract is readable"))
     }
 
     /// Reads a table: `{"date":"2026-01-31","models":{"NAME":{"input":3,"output":15}}}`, with
-    /// `cache_read`, `cache_write` and `cache_write_1h` where a model has them, in `currency` per `per`
-    /// tokens (USD per million); or LiteLLM's `model_prices_and_context_window.json`.
+    /// `cache_read`, `cache_write` and `cache_write_1h` where a model has them, in `currency` per
+    /// `per` tokens (USD per million); or LiteLLM's `model_prices_and_context_window.json`.
     ///
     /// # Errors
-    /// When the text is no such table.
+    /// If the text is not such a table.
     pub fn parse(text: &str) -> Result<Self, PriceError> {
         table::parse(text).map(Self::of)
     }
@@ -88,8 +90,8 @@ impl PriceTable {
         Self { date, currency, per, models: Arc::new(models), found: Arc::default() }
     }
 
-    /// Returns the day on which the prices were looked up; `LiteLLM` for a table of LiteLLM, which has
-    /// no date.
+    /// Returns the day on which the prices were looked up; `LiteLLM` for a table of LiteLLM, which
+    /// has no date.
     pub fn date(&self) -> &str {
         &self.date
     }
@@ -99,9 +101,9 @@ impl PriceTable {
         &self.currency
     }
 
-    /// Returns what an answer of a model cost at its time; `None` for a model that the table does not
-    /// have. The name may have a host, a region or a company before it, and a version or a date after
-    /// it, as Bedrock, Vertex and OpenRouter write them.
+    /// Returns what an answer of a model cost at its time; `None` for a model that the table does
+    /// not have. The name may have a host, a region or a company before it, and a version or a date
+    /// after it, as Bedrock, Vertex and OpenRouter write them.
     pub fn cost(&self, model: &str, tokens: &TokenAmounts, at: Option<i64>) -> Option<f64> {
         let price = self.price(model, PriceBasis { at, request: tokens.request() })?;
         let hour = tokens.cache_write_1h.min(tokens.cache_write);
@@ -114,9 +116,9 @@ impl PriceTable {
         )
     }
 
-    /// Returns how much more `again` tokens cost that were sent again than reading them from the cache.
-    /// As many of them as the request wrote to the cache cost what writing does: those for an hour
-    /// first, which come first in a request.
+    /// Returns how much more `again` tokens cost that were sent again than reading them from the
+    /// cache. As many of them as the request wrote to the cache cost what writing does: those for
+    /// an hour first, which come first in a request.
     pub fn cost_of_miss(
         &self,
         model: &str,

@@ -176,7 +176,7 @@ pub(crate) fn is_received_object(text: &str) -> bool {
     is_object(&json::decode(text.as_bytes()).text)
 }
 
-/// Tells whether two texts say the same; texts that are no JSON say nothing alike.
+/// Returns whether two texts are equal as JSON. Texts that are not JSON are never equal.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     a == b || json::equal(a, b).unwrap_or(false)
 }

@@ -10,8 +10,8 @@ use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::{Fields, Node};
 
-/// Reads an answer that was received whole, where the request that it answers is not at hand: names
-/// of tools stay as they were sent.
+/// Reads an answer that was received whole, without the request that it answers: names of tools
+/// stay as they were sent.
 ///
 /// ```
 /// use tract_providers::{Dialect, read_reply};
@@ -29,9 +29,9 @@ pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
     read(dialect, text, None, None)
 }
 
-/// Reads an answer as the message that the client sends back with the next request: the one that
-/// has so many before it in the provider's list of messages. Calls without ids of the provider's
-/// then have those that they have when that request is read.
+/// Reads an answer as the message that the client sends back with the next request, at the index
+/// `place` of the provider's list of messages. Calls without an id of the provider get the same ids
+/// as when that request is read.
 ///
 /// # Errors
 /// As [`read_reply`].
@@ -67,7 +67,7 @@ pub(crate) fn message_of(error: &Node<'_>) -> String {
     inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
 }
 
-/// Reads what an answer says as the messages that go back with the next request.
+/// Reads an answer as the messages that are sent back with the next request.
 pub(crate) fn drafts_of<'a>(
     mut reader: impl Reader<'a>,
     messages: &[Node<'a>],
@@ -98,8 +98,8 @@ pub(crate) fn reply_of<'a>(
     Ok(reply)
 }
 
-/// Makes a place from what an answer says of itself, so that ids that are made from it are unique
-/// in the conversation as far as that tells.
+/// Derives a place from the id of an answer, so that ids made from it are unique in the
+/// conversation if the answer's id is.
 pub(crate) fn place_of(text: &str) -> Option<usize> {
     let [a, b, c, d, ..] = *tract_core::hash::blob(text.as_bytes()).as_bytes();
     usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()

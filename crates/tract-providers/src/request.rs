@@ -17,11 +17,11 @@ use crate::params::Params;
 ///
 /// # Behavior
 /// - The messages go out as [`compile_form`] writes those of the same compiled context.
-/// - Parameters in the words of Chat Completions, such as `max_tokens`, `stop`, `tool_choice` or
-///   `response_format`, are put where the dialect has them. One that only other dialects have is left
-///   out, and [`Params::repairs`] says so; every other goes into the body under its own name.
-/// - The limit of tokens is the request's alone: what an earlier request had, as its commit says, does
-///   not count.
+/// - Parameters with the names of Chat Completions, such as `max_tokens`, `stop`, `tool_choice` or
+///   `response_format`, are converted to those of the dialect. One that only other dialects have is
+///   left out and listed in [`Params::repairs`]; every other is sent under its own name.
+/// - The token limit is that of the request. The limit of an earlier request, which is in its commit, is
+///   ignored.
 ///
 /// ```
 /// use tract_core::{JsonText, ModelRequest};
@@ -55,12 +55,12 @@ fn damaged(source: JsonError) -> FormError {
     FormError::Damaged { what: "the parameters of the request".to_owned(), source }
 }
 
-/// Puts a context together from what a request holds of it.
+/// Builds a context from the messages and tools of a request.
 fn compiled(request: &ModelRequest) -> Compiled {
     let mut slots = HashSet::new();
     let mut messages: Vec<Message> = request.messages.to_vec();
     for (place, message) in messages.iter_mut().enumerate() {
-        // Parameters of earlier requests are theirs; of the model, the name still says something.
+        // Parameters of earlier requests do not apply. Only the name of the model is kept.
         message.generation_config = message.generation_config.as_ref().and_then(only_model);
         // Messages that were never committed may all have the same id.
         if !slots.insert(message.slot) {

@@ -27,7 +27,7 @@ impl SeparateMessage<'_> {
     }
 }
 
-/// The messages of a context, and how they differ from what is recorded.
+/// The messages of a context, and their differences from the recorded ones.
 #[derive(Clone, Debug)]
 pub struct SeparateMessages<'a> {
     /// The messages, in order.

@@ -1,4 +1,4 @@
-//! A request that is being written: what it says, and what has been settled on for it.
+//! A request that is being written: its content, and the ids and names chosen for it.
 
 use tract_compile::{Compiled, Item, PlaceholderResult, Repair};
 use tract_core::{Message, json};
@@ -18,8 +18,8 @@ pub(crate) struct RequestWriter<'a> {
     pub(crate) repairing: bool,
     /// Whether a conversation that ends with the model's words is closed.
     pub(crate) closing: bool,
-    /// Whether the items are one message without its neighbors, so that nothing can be left out
-    /// because of what follows it.
+    /// Whether the items are a single message without its neighbors, so that nothing can be left
+    /// out because of the following message.
     pub(crate) separate: bool,
     pub(crate) items: &'a [Item<'a>],
     pub(crate) ids: &'a Ids,

@@ -18,21 +18,21 @@ pub use tract_sse::{SseDecoder, SseEvent};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// An event is not what the dialect says.
+    /// An event violates the dialect.
     #[error("an event of the stream: {0}")]
     Shape(#[from] ImportError),
-    /// The provider says, within the stream, that it failed.
+    /// The provider reported an error within the stream.
     #[error("the provider reported within the stream: {message}")]
     Provider {
         /// Its word for the sort of error, such as `overloaded_error`.
         kind: Option<String>,
-        /// What it said.
+        /// The message of the provider.
         message: String,
     },
     /// The stream ended without the word that ends an answer.
     #[error("the stream ended before the answer did")]
     Cut,
-    /// The answer ended, and the arguments of a call are no JSON object.
+    /// The answer ended, and the arguments of a call are not a JSON object.
     #[error("the arguments of the call {name:?} are not whole: the model stopped within them")]
     Arguments {
         /// The tool.
@@ -99,7 +99,7 @@ pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
 /// Receives the pieces of an answer.
 pub(crate) type OnPiece<'a> = &'a mut dyn FnMut(ReplyDelta);
 
-/// What an answer of one dialect grows in.
+/// An answer of one dialect that is being assembled from a stream.
 pub(crate) trait Accumulate: Send {
     /// Takes one event: its name, where the dialect has names, and its data.
     fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError>;
@@ -110,7 +110,7 @@ pub(crate) trait Accumulate: Send {
     /// The body, as it would have come unstreamed.
     fn body(&mut self) -> Result<String, StreamError>;
 
-    /// What has come, whole or not.
+    /// Returns the part that has arrived.
     fn partial(&self) -> PartialReply;
 }
 
@@ -226,10 +226,10 @@ impl Assembler {
     /// Takes the end of the stream, and returns the body as it would have come unstreamed.
     ///
     /// # Errors
-    /// [`StreamError::Cut`] when the answer had not ended, and what an answer may lack.
+    /// [`StreamError::Cut`] if the answer had not ended, and the errors of an incomplete answer.
     pub fn end(&mut self) -> Result<String, StreamError> {
-        // What comes after the last line end or blank line counts when it is whole; when it is
-        // not, the stream was cut there.
+        // Text after the last line end or blank line counts if it is a complete event. Otherwise
+        // the stream was cut there.
         let last = match &mut self.decoder {
             Decoder::Sse(decoder) => decoder.end().map(|event| (event.event, event.data)),
             Decoder::Lines(lines) => lines.end().map(|line| (String::new(), line)),
@@ -260,9 +260,9 @@ impl Assembler {
         }
     }
 
-    /// Returns how many places of damaged text, such as half an emoji whose other half did not come,
-    /// were replaced by U+FFFD. Bytes that are not UTF-8 are not counted. It is complete after
-    /// [`end`](Self::end).
+    /// Returns how many places of damaged text, such as half an emoji whose other half did not
+    /// come, were replaced by U+FFFD. Bytes that are not UTF-8 are not counted. It is complete
+    /// after [`end`](Self::end).
     pub fn replaced_count(&self) -> usize {
         self.replaced
     }
@@ -285,8 +285,8 @@ impl Assembler {
     }
 }
 
-/// The data of an event as text that can be read. Half an emoji is marked, as the other half may come
-/// with the next piece.
+/// The data of an event as text that can be read. Half an emoji is marked, as the other half may
+/// come with the next piece.
 fn readable<'a>(data: &'a str, has_marks: &mut bool, replaced: &mut usize) -> Cow<'a, str> {
     match json::mark_surrogates(data) {
         Some(marked) => {

@@ -12,7 +12,7 @@ use crate::prefix::PrefixSource;
 use crate::raw::{self, Fields, Node, Object};
 use crate::sheet::RequestWriter;
 
-/// What a block is, as far as its place in a turn depends on it.
+/// The kind of a block, which determines its place in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Call,
@@ -27,8 +27,8 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// Tells whether blocks say what was received. They are compared one by one, so that no list of
-/// them is written: it may be large.
+/// Returns whether blocks equal the received ones. They are compared one by one, without writing
+/// the list, which may be large.
 pub(crate) fn is_same(blocks: &[Block], received: &[&str]) -> bool {
     let mut pairs = blocks.iter().zip(received);
     blocks.len() == received.len()
@@ -49,7 +49,7 @@ pub(crate) fn around(fields: &Fields<'_>, member: &str, mut blocks: String) -> S
     message.end()
 }
 
-/// Writes the parts of a message that is no result: each call and each other part by a function.
+/// Writes the parts of a message that is not a result: each call and each other part by a function.
 pub(crate) fn blocks(
     out: &mut OutgoingMessage<'_>,
     parts: &[Part],
@@ -76,7 +76,7 @@ pub(crate) fn blocks(
     blocks
 }
 
-/// How a provider writes turns.
+/// The member names of a provider's turns.
 pub(crate) struct Wording {
     pub(crate) dialect: Dialect,
     /// The role of the model.
@@ -99,15 +99,15 @@ pub(crate) struct Wording {
     pub(crate) is_paused: fn(&[(PrefixSource, Block)]) -> bool,
     /// Whether the first turn has to be a user's.
     pub(crate) begins_with_user: bool,
-    /// Signs the first call of a turn that was not recorded from this provider; `None` where calls need no
-    /// signature, and for a call that has one.
+    /// Signs the first call of a turn that was not recorded from this provider; `None` where calls
+    /// need no signature, and for a call that has one.
     pub(crate) sign: Option<fn(&str) -> Option<String>>,
     /// Returns why the provider refuses a block, also one that was recorded so.
     pub(crate) why_refused: fn(&str) -> Option<&'static str>,
 }
 
 impl Wording {
-    /// Tells whether a message says nothing around its blocks but the role of this word.
+    /// Returns whether the role is the only member of a message besides its blocks.
     pub(crate) fn says_only_role(&self, fields: &Fields<'_>, word: &str) -> bool {
         let received = around(fields, self.blocks_member, "[]".to_owned());
         raw::same(&(self.message)(word, "[]"), &received)
@@ -147,7 +147,7 @@ impl Wording {
 /// A message that is being put together.
 struct Turn<'a> {
     role: &'static str,
-    /// The message around the blocks, as received, where that says more than role and content.
+    /// The received members around the blocks, if there are more than role and content.
     around: Option<Fields<'a>>,
     /// The whole message as received: sent when nothing is added to it.
     received: Option<&'a str>,
@@ -157,7 +157,7 @@ struct Turn<'a> {
     last: Option<Row>,
 }
 
-/// Where the last row of a turn is.
+/// The position of the last row of a turn.
 #[derive(Clone, Copy)]
 struct Row {
     slot: CommitId,
@@ -358,7 +358,7 @@ fn leave_out_refused(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<R
     }
 }
 
-/// Signs the first call of a turn where it has no signature.
+/// Signs the first call of a turn if it lacks a signature.
 fn sign_first_call(turn: &mut Turn<'_>, sign: fn(&str) -> Option<String>) {
     let call = turn.blocks.iter_mut().find(|(_, block)| block.sort == BlockKind::Call);
     if let Some((_, block)) = call
@@ -412,7 +412,7 @@ fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<
     let found = match last {
         Some(turn) if turn.role == wording.assistant && (wording.is_paused)(&turn.blocks) => return,
         Some(turn) if turn.role == wording.assistant => "the conversation ends with the assistant",
-        // Instructions alone are no conversation; where nothing is shown, there is nothing to say.
+        // Instructions alone are not a conversation. An empty context is not reported.
         None if sheet.compiled.message_count() > 0 => "there is nothing to answer",
         Some(_) | None => return,
     };

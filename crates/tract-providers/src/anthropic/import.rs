@@ -65,8 +65,8 @@ impl<'a> Reader<'a> for Messages {
     }
 }
 
-/// Tells whether a node is the list of a message's blocks. A text is not a list, also where it says
-/// one.
+/// Returns whether a node is the list of a message's blocks. A text is not a list, even if it
+/// contains one.
 fn is_list_of(node: &Node<'_>, out: &mut OutgoingMessage<'_>) -> bool {
     if !node.is_array() {
         return false;

@@ -7,7 +7,7 @@ use crate::prefix::PrefixSource;
 use crate::raw::Node;
 use crate::turns::{Block, BlockKind, Wording};
 
-/// How turns are written.
+/// The member names of turns.
 pub(super) const WORDING: Wording = Wording {
     dialect: Dialect::Anthropic,
     assistant: "assistant",
@@ -24,8 +24,8 @@ pub(super) const WORDING: Wording = Wording {
     why_refused,
 };
 
-/// Thinking goes back with its signature or not at all. A recording may have lost it, or have come
-/// from a server that has none.
+/// Thinking is only accepted with its signature. A recording may have lost it, or may be of a
+/// server without signatures.
 fn why_refused(block: &str) -> Option<&'static str> {
     let fields = Node::root(block).object().ok()?;
     let is_thinking = fields.text("type").as_deref() == Some("thinking");

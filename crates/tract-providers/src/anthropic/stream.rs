@@ -70,7 +70,7 @@ impl Accumulate for Stream {
             "error" => {
                 return Err(provider_error(&fields.get("error").unwrap_or(root)));
             }
-            // Pings, and what later versions may add.
+            // Pings, and events that later versions may add.
             _ => {}
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Stream {
                 let citation = Tree::parse(&delta.require("citation")?)?;
                 block.block.push_element("citations", citation);
             }
-            // What later versions may add; the raw stream has it.
+            // Deltas that later versions may add. The raw stream keeps them.
             _ => {}
         }
         Ok(())

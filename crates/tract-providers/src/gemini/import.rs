@@ -24,7 +24,7 @@ const PART_MEMBERS: [&str; 9] = [
     "codeExecutionResult",
 ];
 
-/// Whether a message is one of this shape: parts that say what they are by their members.
+/// Returns whether a message has this shape: parts whose members determine their kind.
 pub(crate) fn is_content(message: &Fields<'_>) -> bool {
     let parts = message.get("parts").and_then(|parts| parts.array().ok());
     let is_part = |part: &Node<'_>| {

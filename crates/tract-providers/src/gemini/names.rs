@@ -18,7 +18,7 @@ pub(super) fn parameters(request: &Fields<'_>, but: &[&str]) -> String {
         match &*name {
             name if but.contains(&name) => continue,
             "generationConfig" | "toolConfig" => out.raw(&name, &renamed(raw)),
-            // What is unknown here keeps its name, and what is unset in a dump is left out.
+            // Unknown members keep their names; unset members of a dump are left out.
             name if super::parameters::PARAMETERS.contains(&name) => match *raw {
                 "null" => continue,
                 raw => out.raw(name, raw),

@@ -7,7 +7,7 @@ use super::names::member;
 use crate::raw::{Node, Object};
 use crate::turns::{Block, Wording};
 
-/// How turns are written.
+/// The member names of turns.
 pub(super) const WORDING: Wording = Wording {
     dialect: Dialect::Gemini,
     assistant: "model",
@@ -24,11 +24,11 @@ pub(super) const WORDING: Wording = Wording {
     why_refused: |_| None,
 };
 
-/// What Google documents for calls that another model made, which have no signature. Gemini 3 rejects
-/// the first call of a step that has none.
+/// The signature that Google documents for calls of another model. Gemini 3 rejects a step whose
+/// first call is unsigned.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Signs a call that has no signature; `None` where it has one.
+/// Signs a call; `None` if it has a signature.
 fn sign(call: &str) -> Option<String> {
     let fields = Node::root(call).object().ok()?;
     if member(&fields, "thoughtSignature").is_some() {

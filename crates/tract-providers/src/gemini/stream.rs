@@ -1,5 +1,5 @@
-//! Streams in: responses that each hold a piece of the answer. The last one says why it ended; there
-//! is no other mark of the end.
+//! Reads streams: responses that each contain a piece of the answer. The last one has the reason
+//! why it ended, which is the only mark of the end.
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
@@ -40,7 +40,7 @@ impl Accumulate for Stream {
                 }
             }
         }
-        // A question that was refused has no candidate.
+        // A blocked prompt gets a response without candidates.
         let is_refused = fields.get("promptFeedback").and_then(|node| node.object().ok());
         self.done |= is_refused.is_some_and(|feedback| feedback.some("blockReason").is_some());
         Ok(())
@@ -111,8 +111,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes a part: text continues the last part where that is the same sort of text and has not been
-    /// signed yet; everything else is a part of its own.
+    /// Takes a part: text continues the last part where that is the same sort of text and has not
+    /// been signed yet; everything else is a part of its own.
     fn part(&mut self, part: Members, on_piece: OnPiece<'_>) {
         if let Some(text) = part.text("text").filter(|text| !text.is_empty()) {
             on_piece(match is_thought(&part) {

@@ -1,4 +1,4 @@
-//! What the server answered: errors by their status, and what an answer must not hold.
+//! Answers of the server: errors by status, and keys that must not leave in an answer.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Inner {
         }
     }
 
-    /// What a status that is not a success means; the body says more, when it is JSON.
+    /// Converts a status that is not a success to an error, with details from a JSON body.
     pub(super) fn refused(
         &self,
         status: StatusCode,
@@ -75,7 +75,7 @@ impl Inner {
         Failed { error, retry_after }
     }
 
-    /// What a failure of the connection means.
+    /// Converts a failure of the connection.
     pub(super) fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let error = error.without_url();
         if error.is_timeout() {
@@ -98,8 +98,8 @@ impl Inner {
         }
     }
 
-    /// Refuses an answer whose texts repeat the key once they are put together: each piece may have a
-    /// part of it.
+    /// Refuses an answer whose texts repeat the key once they are put together: each piece may have
+    /// a part of it.
     pub(super) fn check_reply_for_key(&self, reply: &Reply) -> Result<(), ModelError> {
         let calls = reply.calls().map(|call| format!("{} {}", call.name, call.arguments));
         let names = reply.model.iter().chain(&reply.id).cloned();
@@ -125,7 +125,7 @@ impl Inner {
         self.settings.key.as_ref().map(ApiKey::secrets).unwrap_or_default()
     }
 
-    /// What a body that is not a reply means.
+    /// Converts the error of a body that is not a reply.
     pub(super) fn unreadable(&self, error: ReplyError) -> ModelError {
         match error {
             ReplyError::Provider { message } => ModelError::other(self.redacted(&message)),
@@ -136,7 +136,7 @@ impl Inner {
         }
     }
 
-    /// Hides the key in what a provider said within a stream.
+    /// Hides the key in an error that the provider sent within a stream.
     pub(super) fn tell(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Unavailable { message, .. }
         | ModelError::RateLimited { message, .. }

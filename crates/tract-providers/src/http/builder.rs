@@ -1,4 +1,4 @@
-//! How a client is set up.
+//! Configuration of a client.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::adapter::{DialectAdapter as _, Server};
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Takes a key; white space around it is none of it.
+    /// Makes a key. Surrounding white space is trimmed.
     pub fn new(key: impl AsRef<str>) -> Self {
         Self(key.as_ref().trim().to_owned())
     }
@@ -29,8 +29,8 @@ impl ApiKey {
         KnownSecrets::new([self.0.as_str()])
     }
 
-    /// Whether a text holds the key, as it is or with escapes; what is too short to be a secret is in
-    /// every text.
+    /// Whether a text holds the key, as it is or with escapes; what is too short to be a secret is
+    /// in every text.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         self.secrets().are_in(&String::from_utf8_lossy(bytes))
     }

@@ -47,7 +47,7 @@ impl PieceGuard {
         }
     }
 
-    /// Passes on what waits, at the end of a stream.
+    /// Passes on the held-back text, at the end of a stream.
     pub(super) fn end(&mut self, pass_on: &mut dyn FnMut(ReplyDelta)) {
         if let Some(waiting) = self.waiting.take().filter(|_| !self.found) {
             pass_on(waiting);

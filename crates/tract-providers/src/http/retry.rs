@@ -75,7 +75,7 @@ impl RetryPolicy {
 /// A request that is about to be tried again.
 #[derive(Debug)]
 pub struct Retry<'a> {
-    /// Which retry it is, from 1.
+    /// The number of the retry, from 1.
     pub attempt: u32,
     /// How long is waited.
     pub wait: Duration,

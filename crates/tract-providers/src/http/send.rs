@@ -60,7 +60,7 @@ impl Inner {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            // What was handed over cannot be recalled, so it is not asked for again.
+            // Delivered parts cannot be recalled, so the request is not repeated.
             if matches!(failed.error, ModelError::BrokenOff { .. }) {
                 return Err(failed.error);
             }
@@ -77,7 +77,7 @@ impl Inner {
         cancellation: &CancellationToken,
     ) -> Result<(), ModelError> {
         let Failed { error, retry_after } = failed;
-        // Without random numbers all clients wait equally long, which is no reason to fail.
+        // Without random numbers all clients wait equally long, which is acceptable.
         let jitter = getrandom::u64().unwrap_or(0);
         let Some(wait) = self.settings.retry.wait(attempt, &error, retry_after, jitter) else {
             return Err(error);
@@ -262,7 +262,7 @@ impl Inner {
     }
 }
 
-/// An answer whose calls were cut off, as what it is.
+/// Makes the error of an answer whose calls were cut off.
 fn broken_off(cause: ModelError, reply: &Reply, raw: Blob) -> ModelError {
     let mut partial = PartialReply::new(reply.text());
     for call in reply.calls() {

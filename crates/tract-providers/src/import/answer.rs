@@ -12,17 +12,17 @@ use crate::stream::Assembler;
 /// Members of a line in which the answer is.
 pub(super) const MEMBERS: [&str; 2] = ["response", "output"];
 
-/// The answer of a line, and what is known of it next to it.
+/// The answer of a line, with the facts next to it.
 #[derive(Debug, Default)]
 pub(super) struct RecordedAnswer<'a> {
     answer: Option<Node<'a>>,
-    /// What it cost in USD, where the recording states it.
+    /// The cost in USD, if the recording states it.
     cost: Option<&'a str>,
 }
 
 impl<'a> RecordedAnswer<'a> {
-    /// Finds the answer in the members of a line. `None` where there is none, or where what is there
-    /// is not an answer of a model.
+    /// Finds the answer in the members of a line. `None` where there is none, or where what is
+    /// there is not an answer of a model.
     pub(super) fn find(fields: &Fields<'a>) -> Option<Self> {
         let answer = MEMBERS.iter().find_map(|key| fields.some(key)).filter(is_answer)?;
         let cost = ["cost", "response_cost"].iter().find_map(|key| fields.raw(key));
@@ -61,8 +61,8 @@ impl<'a> RecordedAnswer<'a> {
     }
 }
 
-/// Whether a value is what a model answered: an object or a list of the pieces of a stream, or the text
-/// of a stream.
+/// Whether a value is what a model answered: an object or a list of the pieces of a stream, or the
+/// text of a stream.
 fn is_answer(node: &Node<'_>) -> bool {
     if node.is_string() {
         return node.string().is_ok_and(|text| {
@@ -91,7 +91,7 @@ fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String
             }
         };
         let events: String = pieces.map(event).collect();
-        // A list has no line that ends a stream of Chat Completions.
+        // A list lacks the line that ends a stream of Chat Completions.
         if dialect == Dialect::OpenAi { events + "data: [DONE]\n\n" } else { events }
     } else {
         return Ok(None);
@@ -129,7 +129,8 @@ fn draft_of(reply: &Reply, parameters: &JsonText, cost: Option<&str>) -> Option<
     Some(draft)
 }
 
-/// Puts the members of two objects into one; those of the second count. `None` where there are none.
+/// Puts the members of two objects into one; those of the second count. `None` where there are
+/// none.
 fn merged(first: &JsonText, second: &JsonText) -> Option<JsonText> {
     let mut out = crate::raw::Object::new();
     let second = json::split_object(second.as_str()).ok()?;

@@ -1,5 +1,5 @@
-//! What a message of one dialect cannot say in another: calls, results, images. A reader of the
-//! wrong dialect would pass over it, so it is refused.
+//! Members of a message that other dialects lack: calls, results, images. A reader of the wrong
+//! dialect would skip them, so they are refused.
 
 use tract_schema::Dialect;
 
@@ -18,7 +18,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
     };
     let Some(messages) = messages.filter(Node::is_array) else { return Ok(()) };
     for message in messages.each()? {
-        // What is not an object is refused by the reader, which says more about it.
+        // The reader refuses values that are not objects, with a better message.
         let Ok(fields) = message.object() else { return Ok(()) };
         let found = member(&fields, dialect).or_else(|| block(&fields, dialect));
         if let Some((path, shown)) = found {

@@ -54,7 +54,7 @@ pub struct HarExchanges {
 
 /// Reads the exchanges of a HAR file; `None` where a text is something else.
 pub fn har_exchanges(text: &str) -> Option<HarExchanges> {
-    // Most texts are no HAR file, and reading one as such costs as much as reading it.
+    // Most texts are not HAR files, and parsing a text as one would cost as much as reading it.
     let has_log = Node::root(text).object().ok()?.get("log")?.object().ok()?.has("entries");
     let file: File = has_log.then(|| serde_json::from_str(text).ok())??;
     let mut exchanges = HarExchanges::default();

@@ -60,7 +60,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         message.nest("images", raw::array(images));
     }
     if speaker == Speaker::Tool {
-        // Results are matched by the tool's name; recordings of older clients have none.
+        // Results are matched by the tool's name, which recordings of older clients lack.
         let name = if out.own { out.name() } else { out.tool_name().or(out.name()) };
         if let Some(name) = name {
             message.text("tool_name", name);
@@ -72,7 +72,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     Some(message.end())
 }
 
-/// Writes a placeholder for an answer; Ollama has no field for the id.
+/// Writes a placeholder for an answer. Ollama lacks a field for the id.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, _call_id: &str, name: &str) -> String {
     Object::new().text("role", "tool").text("content", answer.text()).text("tool_name", name).end()
 }

@@ -17,7 +17,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "top_logprobs",
 ];
 
-/// What Ollama takes within `options`.
+/// Parameters that Ollama expects within `options`.
 pub(crate) const OPTIONS: &[&str] = &[
     "embedding_only",
     "f16_kv",

@@ -49,7 +49,7 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
     Ok(watch.content_of(role, Body { parts, name }, &fields.path))
 }
 
-/// Members of which a message has at least one, or it says nothing.
+/// A message has at least one of these members, or it is empty.
 pub(crate) const SAYING: [&str; 8] = [
     "content",
     "tool_calls",

@@ -90,7 +90,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         None if speaker == Speaker::Assistant => message.raw("content", "null"),
         None => message.text("content", ""),
     };
-    // OpenAI's results have no name; one that was recorded with it goes back so.
+    // OpenAI's results are without a name; one that was recorded with it is sent with it.
     let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
     if let Some(name) = out.name().filter(takes_name) {
         message.text("name", name);
@@ -105,7 +105,7 @@ fn text_element(text: &str) -> String {
     Object::new().text("type", "text").text("text", text).end()
 }
 
-/// Writes a placeholder for an answer; the format has no field for the tool's name.
+/// Writes a placeholder for an answer. The format lacks a field for the tool's name.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool").text("tool_call_id", call_id).text("content", answer.text()).end()

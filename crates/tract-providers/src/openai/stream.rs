@@ -7,7 +7,7 @@ use crate::reply::usage;
 use crate::stream::tree::{Members, Tree, in_order, merge};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
-/// What a chunk has that a whole answer has not.
+/// Members of chunks that a complete answer does not have.
 const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
 
 /// A chat completion that is on its way.
@@ -16,7 +16,7 @@ pub(crate) struct Stream {
     top: Members,
     choice: Members,
     message: Members,
-    /// Which calls have been handed over by name.
+    /// The calls whose names were delivered.
     named: Vec<usize>,
     begun: bool,
     done: bool,

@@ -36,8 +36,8 @@ pub(super) fn lower(model: &str) -> String {
     }
 }
 
-/// Returns the names that a model may have in a table, the most exact first. `name` is in lower case
-/// and may contain a host, a region, a company, a version of the host and a date.
+/// Returns the names that a model may have in a table, the most exact first. `name` is in lower
+/// case and may contain a host, a region, a company, a version of the host and a date.
 pub(super) fn variants(name: &str) -> Vec<String> {
     let last = name.rsplit('/').next().unwrap_or(name).replace('@', "-");
     let last = last.strip_suffix("-default").unwrap_or(&last);
@@ -94,7 +94,7 @@ fn dotted(name: &str) -> String {
     dotted.collect()
 }
 
-/// Returns a name without the date of its version; `None` where it has none.
+/// Returns a name without the date of its version; `None` if there is none.
 fn undated(name: &str) -> Option<&str> {
     if let Some(name) = name.strip_suffix("-latest") {
         return Some(name);

@@ -14,8 +14,8 @@ const MINUTE_US: i64 = 60_000_000;
 /// Minutes of a day.
 const DAY: i64 = 24 * 60;
 
-/// What tokens of a model cost. Where a cache has no price, its tokens cost what the input does;
-/// what is written for an hour costs twice the input where writing has a price.
+/// The prices of a model's tokens. Without a price for the cache, its tokens have the price of
+/// input. One-hour cache writes cost twice the input if cache writes have a price.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Price {
     pub(super) input: f64,
@@ -188,7 +188,7 @@ pub(super) fn day(text: &str) -> Option<i64> {
     tract_core::time::parse_rfc3339(&format!("{text}T00:00:00Z")).ok()
 }
 
-/// What a table is of: the day, the currency, and the number of tokens that a price is for.
+/// The head of a table: the day, the currency, and the number of tokens per price.
 pub(super) struct Parsed {
     pub(super) date: String,
     pub(super) currency: String,
@@ -269,7 +269,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
     Ok(Parsed { date: "LiteLLM".to_owned(), currency: dollars(), per: 1.0, models })
 }
 
-/// Files prices under their names, and under the names without what hosts add, where those are free.
+/// Files prices under their names, and under the names without what hosts add, where those are
+/// free.
 fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
     let given: Vec<_> =
         models.map(|(name, period)| (names::lower(&name), History(vec![period]))).collect();

@@ -11,7 +11,7 @@ use crate::neutral::OutgoingMessage;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
 
-/// Reads what a request says before its items, and an input that is one text.
+/// Reads the part of a request before its items, and an input that is one text.
 pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
     for key in ["previous_response_id", "conversation"] {
         if fields.some(key).is_some() {

@@ -11,7 +11,7 @@ use crate::stream::{Accumulate, OnPiece, StreamError};
 /// A response that is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The response as the last event that had it says.
+    /// The response in the last event that contained it.
     response: Option<Members>,
     /// The items that are done, with their place.
     items: Vec<(Option<u64>, Tree)>,
@@ -120,7 +120,7 @@ impl Accumulate for Stream {
 }
 
 impl Stream {
-    /// Takes the arguments of a call as the provider says them at their end.
+    /// Replaces the arguments of a call by those of the final event.
     fn complete(&mut self, fields: &Fields<'_>, end: &Fields<'_>, on_piece: OnPiece<'_>) {
         let Some((index, call)) = self.call(fields) else { return };
         let full_text = end.text("arguments").or_else(|| end.text("input"));

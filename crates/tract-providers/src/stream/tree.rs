@@ -44,7 +44,7 @@ impl Tree {
         matches!(self, Self::Raw(raw) if raw == "null")
     }
 
-    /// Whether it says nothing: null or an empty text.
+    /// Returns whether it is null or an empty text.
     pub(crate) fn is_blank(&self) -> bool {
         self.is_null() || matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -180,8 +180,8 @@ impl Members {
     }
 }
 
-/// Adds a delta to what came before: texts grow, lists are matched by `index`, what names
-/// something stays as it was first said, and null says nothing.
+/// Merges a delta into the members so far: texts are appended, lists are matched by `index`, names
+/// and ids keep their first value, and null is ignored.
 pub(crate) fn merge(into: &mut Members, delta: Members) {
     for (key, mut value) in delta.0 {
         let Some(old) = into.get_mut(&key) else {
@@ -242,7 +242,8 @@ fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
     }
 }
 
-/// The elements in the order of their numbers, where all have one and each is another; else as they came.
+/// The elements in the order of their numbers, where all have one and each is another; else as they
+/// came.
 pub(crate) fn in_order<T>(
     elements: &[T],
     number: impl Fn(&T) -> Option<u64>,
@@ -279,8 +280,8 @@ fn begins_call(old: &Members, more: &Members) -> bool {
         && is_received_object(old_arguments.trim())
 }
 
-/// Which element of a list a piece continues: that of equal `index`, else of equal `id`; a call
-/// that has neither continues the last. None where the piece begins a call.
+/// Returns the element of a list that a piece continues: the one with the same `index`, else the
+/// same `id`. A call with neither continues the last. `None` if the piece begins a call.
 fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let raw = |members: &Members, key: &str| match members.get(key) {
         Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),
