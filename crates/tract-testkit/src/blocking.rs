@@ -7,12 +7,12 @@ use tract_core::{Applied, CommitId, ObjectId, RefTarget, RepoName, StoreErrorKin
 
 use crate::fixtures::appending;
 
-/// Writes groups of batches to an empty store: one with batches that are refused, and one that others
-/// join where the store asks for them. `reopen` gives the store as it is when it is opened again, or
-/// the same. Returns whether others joined.
+/// Writes groups of batches to an empty store: one with batches that are refused, and one that
+/// others join where the store asks for them. `reopen` gives the store as it is when it is opened
+/// again, or the same. Returns whether others joined.
 ///
 /// # Panics
-/// When answers or what is stored differ from those of batches that are written one after another.
+/// If answers or stored data differ from those of the same batches written one after another.
 pub fn groups_are_whole<S: BlockingStore>(
     store: ThreadedStore<S>,
     reopen: impl FnOnce(ThreadedStore<S>) -> ThreadedStore<S>,
@@ -60,7 +60,7 @@ pub fn groups_are_whole<S: BlockingStore>(
     assert!(matches!(answers.remove(1).expect("an answer"), Applied::Conflict(_)));
     let answers: StoreResult<Vec<Applied>> = answers.into_iter().collect();
     assert_eq!(answers.expect("they go through"), vec![Applied::Done; 4]);
-    // What joined is known as what began the group is: a second time it does nothing.
+    // A batch that joined the group is remembered like the first one: repeating it does nothing.
     let again = store.store().apply_group(&[here(last)]).swap_remove(0);
     assert_eq!(again.expect("it is known"), Applied::Already);
     let store = reopen(store);
@@ -77,7 +77,7 @@ pub fn groups_are_whole<S: BlockingStore>(
 /// until it is closed, and lose them. `open` makes the store where there is none.
 ///
 /// # Panics
-/// When the store takes a write meanwhile, or loses one.
+/// If the store accepts a write while it is moved, or loses one.
 pub fn a_moved_store_takes_no_writes<S: BlockingStore>(
     path: &Path,
     open: impl Fn(&Path) -> ThreadedStore<S>,

@@ -1,7 +1,7 @@
-//! Crashes: compares what was acknowledged with what is there afterwards.
+//! Crashes: compares the acknowledged writes with the store afterwards.
 //!
-//! A process appends with [`append`] until it is killed and says what was acknowledged; the process
-//! that killed it keeps that in [`WriterReport`], opens the store again and asks
+//! A process appends with [`append`] until it is killed, and prints the acknowledged commits. The
+//! process that killed it collects them in [`WriterReport`], opens the store again and calls
 //! [`WriterReport::judge`].
 //!
 //! ```
@@ -39,11 +39,11 @@ fn head(store: &dyn Store, repo: &RepoName, writer: usize) -> StoreResult<Option
     Ok(target.as_ref().and_then(RefTarget::commit))
 }
 
-/// Appends so many commits to the branch of a writer, one batch each, and tells what was
-/// acknowledged. No two writers may have one number at the same time.
+/// Appends commits to the branch of a writer, one batch each, and reports each acknowledged one.
+/// Concurrent writers must have different numbers.
 ///
 /// # Errors
-/// What the store says; `Invalid` when it says conflict, for there is no other writer.
+/// Errors of the store; a conflict is `Invalid`, as there is no other writer.
 pub fn append(
     store: &dyn Store,
     repo: &RepoName,
@@ -67,10 +67,10 @@ pub fn append(
     Ok(())
 }
 
-/// What is known of one writer's branch.
+/// The known state of one writer's branch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Writer {
-    /// Where it was when it was last looked at, or the last that was acknowledged since.
+    /// The head when it was last read, or the commit acknowledged last since then.
     at: Option<CommitId>,
     /// All that was acknowledged.
     acknowledged: Vec<CommitId>,
@@ -104,9 +104,9 @@ pub enum Loss {
     Elsewhere {
         /// The writer.
         writer: usize,
-        /// Where it is.
+        /// The head that was found.
         found: Option<CommitId>,
-        /// Where it was.
+        /// The head that was known.
         known: Option<CommitId>,
     },
     /// The store cannot be read, or its check finds damage.
@@ -121,7 +121,7 @@ impl From<StoreError> for Loss {
 }
 
 impl WriterReport {
-    /// Nothing yet, of so many writers.
+    /// Makes an empty report for the given number of writers.
     pub fn new(writers: usize) -> Self {
         Self { writers: vec![Writer::default(); writers] }
     }
@@ -144,9 +144,9 @@ impl WriterReport {
         self.writers.get(writer)?.at
     }
 
-    /// Holds a store against it after a crash: all that was acknowledged is there, every branch is
-    /// where it was known to be or at the one write that was under way, and the check is clean.
-    /// What is found is known from then on.
+    /// Compares a store with the report after a crash: all acknowledged commits are there, every
+    /// branch is at its known head or at the one write that was in progress, and the check is
+    /// clean. The heads that were found become the known ones.
     ///
     /// # Errors
     /// [`Loss`].

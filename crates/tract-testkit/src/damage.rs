@@ -1,7 +1,7 @@
-//! Damage: with any damage to its files, a store gives what was stored, or an error.
+//! Damage: with any damage to its files, a store returns the stored data or an error.
 //!
-//! [`ReachableObjects`] is what a repository held when it was whole. [`flipped_bytes`] flips bytes of a file, one
-//! at a time, and holds what can be read against it.
+//! [`ReachableObjects`] is the content of an intact repository. [`flipped_bytes`] flips bytes of a
+//! file, one at a time, and compares all readable data with it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct ReachableObjects {
     log: Vec<LogEntry>,
 }
 
-/// A store gave something else than what was stored, without an error: what, and when.
+/// A store returned other data than was stored, without an error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WrongRead(pub String);
@@ -44,7 +44,7 @@ impl ReachableObjects {
     /// Reads a store that is whole.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn of(store: &dyn Store, repo: &RepoName) -> StoreResult<Self> {
         let refs = block_on(store.list_refs(repo, ""))?;
         let log = block_on(store.ref_log(repo, &LogQuery::default()))?;
@@ -76,10 +76,11 @@ impl ReachableObjects {
         Ok(Self { repo: repo.clone(), commits, blobs, toolsets, refs, log })
     }
 
-    /// Asks a store for all of it again; gives what could not be read, by name where it is known.
+    /// Reads all of it from a store again. Returns the objects that could not be read, by id if it
+    /// is known.
     ///
     /// # Errors
-    /// [`WrongRead`] when something else comes than what was stored.
+    /// [`WrongRead`] if a read returns other data than was stored.
     pub fn read(&self, store: &dyn Store) -> Result<Vec<Option<ObjectId>>, WrongRead> {
         let repo = &self.repo;
         let mut failed = Vec::new();
@@ -138,7 +139,7 @@ impl ReachableObjects {
 /// The outcome of flipped bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlipReport {
-    /// The store did not open, or its check tells.
+    /// Rounds in which the store did not open, or its check reported the damage.
     pub found: usize,
     /// All could be read, and the check is clean: that byte is not used.
     pub harmless: usize,
@@ -169,7 +170,7 @@ pub fn flipped_bytes(
     let places = (used / step).max(1);
     let mut flips = FlipReport::default();
     for round in rounds.by_ref() {
-        // Where rounds end early, those that were done lie all over the file.
+        // If the rounds end early, the flipped bytes are spread over the whole file.
         let at = ((round * 37 % places) * step + 7).min(used - 1);
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);

@@ -34,15 +34,15 @@ impl NamedStore {
 pub struct Difference {
     /// After how many writes.
     pub after: usize,
-    /// What was asked.
+    /// The query.
     pub query: String,
-    /// The first store, and what it answered.
+    /// The first store, and its answer.
     pub one: (String, String),
-    /// Another one, and what that answered.
+    /// The other store, and its answer.
     pub other: (String, String),
 }
 
-/// What was compared.
+/// Counts of the comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComparisonReport {
     /// Writes.
@@ -51,9 +51,9 @@ pub struct ComparisonReport {
     pub answers: usize,
 }
 
-/// Plays a history on several stores, one write after the other, and compares after each: what the
-/// write was answered, the refs, the ref log, the line of each branch, and what `observe` makes of
-/// each head, such as its view or what it compiles to.
+/// Plays a history on several stores, one write after the other. Compares after each: the answer,
+/// the refs, the ref log, the history of each branch, and the result of `observe` for each head,
+/// such as its view or its compiled context.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -145,7 +145,7 @@ fn same(
     }
 }
 
-/// What is longer than a screen says no more than its beginning.
+/// Cuts a text that is longer than a screen.
 fn cut(text: &str) -> String {
     text.chars().take(2000).collect()
 }

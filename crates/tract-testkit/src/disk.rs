@@ -1,4 +1,5 @@
-//! Errors of the disk: what a process reports whose disk fails, and what is there when it works again.
+//! Errors of the disk: the reports of a process whose disk fails, and the state when it works
+//! again.
 
 use std::fmt;
 use std::io::Write;
@@ -18,8 +19,8 @@ pub fn say(line: fmt::Arguments<'_>) {
     out.flush().expect("the parent reads");
 }
 
-/// The lines that a process printed: `asks ID` before it appends a commit to the main branch, `done ID`
-/// when that was acknowledged, and others.
+/// The lines that a process printed: `asks ID` before it appends a commit to the main branch, `done
+/// ID` when that was acknowledged, and others.
 #[derive(Clone, Debug, Default)]
 pub struct DiskReport {
     /// The commits that it asked for, in order.
@@ -31,10 +32,10 @@ pub struct DiskReport {
 }
 
 impl DiskReport {
-    /// Reads what a process printed.
+    /// Reads the output of a process.
     ///
     /// # Panics
-    /// When it names a commit that is none.
+    /// If it contains an invalid commit id.
     pub fn read(output: &str) -> Self {
         let mut report = Self::default();
         for line in output.lines() {
@@ -53,8 +54,9 @@ impl DiskReport {
         found.map(|(_, rest)| rest.as_str()).collect()
     }
 
-    /// Asserts that a store holds what was acknowledged and nothing that was not asked for, all of it
-    /// with its contents, and that it takes more. Returns the commits that it held, oldest first.
+    /// Asserts that a store holds what was acknowledged and nothing that was not asked for, all of
+    /// it with its contents, and that it takes more. Returns the commits that it held, oldest
+    /// first.
     ///
     /// # Panics
     /// When something is otherwise; `what` is part of the message.

@@ -23,7 +23,8 @@ macro_rules! faults {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$fault),*];
 
-            /// Returns the names of the cases of the contract that fail under it. There may be more.
+            /// Returns the names of the cases of the contract that fail under it. There may be
+            /// more.
             pub fn breaks(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$fault => &[$(stringify!($case)),*],)*
@@ -80,7 +81,7 @@ faults! {
     LosesWrites breaks [any_number_of_blobs_in_one_call]
     /// Answers what is asked for twice in one call only once.
     AnswersOnce breaks [same_blob_twice_is_answered_twice]
-    /// Answers no more than 1,000 of what is asked for.
+    /// Returns at most 1,000 of the requested objects.
     AnswersFew breaks [any_number_of_blobs_in_one_call any_number_of_commits_in_one_call]
     /// Takes an empty blob for none.
     LosesEmptyBlobs breaks [blob_of_0_bytes]
@@ -132,7 +133,7 @@ faults! {
     LosesDocuments breaks [ref_can_point_at_a_blob]
     /// Does not delete refs.
     KeepsRefs breaks [ref_can_be_deleted]
-    /// Does not say what a ref was found to be.
+    /// Leaves the actual value out of a conflict.
     ForgetsFound breaks [conflict_says_what_was_found]
     /// Does not log what a ref was before.
     ForgetsBefore breaks [log_replays_to_the_refs]
@@ -148,15 +149,15 @@ faults! {
     MissesFirst breaks [conflict_comes_before_missing]
     /// Takes the last of two edits of one ref.
     TakesTwoEdits breaks [two_edits_of_one_ref_are_invalid]
-    /// Leaves out refs that would point where they may not, and says nothing.
+    /// Silently skips edits of refs with an invalid target.
     LeavesOutBadTargets breaks [refs_point_only_where_they_may]
     /// Refuses a batch with a commit that is stored.
     RefusesKnown breaks [writing_again_changes_nothing new_commits_on_stored_ones]
     /// Refuses a batch of nothing.
     RefusesEmpty breaks [empty_batch_is_done]
-    /// Looks for what is required among what is stored only.
+    /// Looks for required objects only in the store, not in the batch.
     RequiresStored breaks [required_in_the_batch_is_enough]
-    /// Acknowledges a batch that links to what is not there.
+    /// Acknowledges a batch with links to missing objects.
     AcknowledgesMissing breaks [
         missing_parent_is_refused missing_content_is_refused missing_verbatim_is_refused
         missing_changes_are_refused missing_kept_blob_is_refused missing_toolset_is_refused
@@ -188,7 +189,7 @@ faults! {
         position_counts_every_write sweep_after_a_write_is_refused
         unreached_objects_count_as_unlogged
     ]
-    /// Sweeps though others wrote meanwhile.
+    /// Sweeps although others wrote since the mark.
     SweepsAnyway breaks [sweep_after_a_write_is_refused]
     /// Says that it swept, and deletes nothing.
     SweepsNothing breaks [
@@ -204,7 +205,7 @@ faults! {
     ErasesNothing breaks [erased_blob_is_gone_with_the_write erased_blob_is_refused]
     /// Says that it stored what was erased.
     TakesErased breaks [erased_blob_is_refused]
-    /// Refuses links to what is erased, also where the batch names the erasure.
+    /// Rejects links to erased objects, even if the batch names the erasure.
     RefusesErasedLinks breaks [links_to_what_is_erased_come_with_the_erasure]
     /// Never ends an erasure.
     KeepsErasures breaks [erasure_that_ends_lets_the_blob_be_stored]
@@ -214,7 +215,7 @@ faults! {
     ErasesEverywhere breaks [erasures_leave_other_repositories]
     /// Says that it repacked, and does not.
     RepacksNothing breaks [repacked_blobs_read_the_same others_write_between_the_steps_of_a_repack]
-    /// Restores nothing, and says that nothing was damaged.
+    /// Restores nothing, and reports that nothing was damaged.
     RestoresNothing breaks [restored_objects_are_stored restored_objects_stay]
     /// Restores what was erased.
     RestoresErased breaks [restore_leaves_out_what_was_erased]

@@ -1,4 +1,4 @@
-//! What the cases write: messages, tools, batches.
+//! The data of the cases: messages, tools, batches.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -60,7 +60,8 @@ pub fn advance(name: &str, from: Option<CommitId>, to: CommitId) -> RefEdit {
     RefEdit { name: branch(name), expect, to: Some(RefTarget::Commit(to)) }
 }
 
-/// Returns the text of a request of a user; no two are the same, and all of them compress well together.
+/// Returns the text of a request of a user; no two are the same, and all of them compress well
+/// together.
 pub fn request(number: usize) -> String {
     let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
     format!(

@@ -1,18 +1,21 @@
-//! What a store of tract promises, as tests that every store can run.
+//! The contract of a store of tract, as tests that every store can run.
 //!
-//! [`store_suite!`] makes one `#[test]` of every case of the contract. [`cases`] gives the same
-//! cases to programs. [`FaultyStore`] breaks one promise at a time, which shows that the cases
-//! notice; [`WatchedStore`] is for faults of your own. [`differential`] plays one history on
-//! several stores, and [`linear`] judges what concurrent callers saw of refs. [`crash`] compares
-//! what was acknowledged with what is there after a crash, and [`damage`] what can be read of
-//! damaged files with what was stored. [`power`] cuts the power at any moment of what a process did
-//! to its files. [`blocking`] asks what only blocking stores can be asked, and [`disk`] judges what a disk that fails leaves. [`loopback`] is an HTTP
-//! server for tests of clients.
+//! - [`store_suite!`] makes one `#[test]` of every case of the contract; [`cases`] gives the same cases to
+//!   programs.
+//! - [`FaultyStore`] breaks one promise at a time, which proves that the cases notice it;
+//!   [`WatchedStore`] is for faults of your own.
+//! - [`differential`] plays one history on several stores; [`linear`] checks the answers that concurrent
+//!   callers got about refs.
+//! - [`crash`] compares acknowledged writes with the store after a crash, and [`damage`] the readable data
+//!   of damaged files with the stored data. [`power`] cuts the power at any file operation of a process,
+//!   and [`disk`] checks the state after errors of the disk.
+//! - [`blocking`] has the cases for blocking stores alone. [`loopback`] is an HTTP server for tests of
+//!   clients.
 //!
-//! The feature `proptest`, on by default, brings `strategies`, which make random objects and writes,
-//! and `machine`, a reference model for `proptest-state-machine`; both crates are exported again, since
-//! those modules name their types. The feature `simulation` brings the module of that name, which runs
-//! the verbs of many clients on your store in an order that a seed determines.
+//! The feature `proptest`, on by default, brings `strategies`, which make random objects and
+//! writes, and `machine`, a reference model for `proptest-state-machine`; both crates are exported
+//! again, since those modules name their types. The feature `simulation` brings the module of that
+//! name, which runs the verbs of many clients on your store in an order that a seed determines.
 //!
 //! ```
 //! use std::path::Path;

@@ -14,9 +14,9 @@ pub enum Action {
     /// It asked to move the ref from one value to another, and got the answer whether that was
     /// done.
     Move {
-        /// What the ref should be.
+        /// The expected value of the ref.
         expect: Option<RefTarget>,
-        /// What it should become.
+        /// Its new value.
         to: Option<RefTarget>,
         /// Whether it was done; `None` when it is unknown, as after a lost connection.
         done: Option<bool>,
@@ -104,11 +104,11 @@ pub fn check(calls: &[Call]) -> Result<(), NotLinear> {
     Ok(())
 }
 
-/// A search over orders: which calls are placed, and what the ref is then.
+/// A search over orders: the calls placed so far, and the resulting value of the ref.
 struct Search<'a> {
     calls: &'a [&'a Call],
     placed: Vec<bool>,
-    /// What was tried: the first call that is not placed, those placed after it, the value.
+    /// States already tried: the first unplaced call, the placed calls after it, the value.
     seen: HashSet<(usize, Vec<usize>, Option<RefTarget>)>,
 }
 
@@ -116,7 +116,7 @@ impl Search<'_> {
     /// Returns how many calls the longest order has.
     fn run(mut self) -> usize {
         let mut best = 0;
-        // Each step is a call that was placed, and what the ref was before it.
+        // Each step is a placed call with the value of the ref before it.
         let mut path: Vec<(usize, Option<RefTarget>)> = Vec::new();
         let mut value = None;
         let mut next = 0;
@@ -176,7 +176,7 @@ impl Search<'_> {
     }
 }
 
-/// What a ref is after a call that found it so; `None` when its answer would have been another.
+/// Returns the value of a ref after a call; `None` if the call would have returned another answer.
 fn after(action: &Action, value: &Option<RefTarget>) -> Option<Option<RefTarget>> {
     match action {
         Action::Read(read) => (read == value).then(|| value.clone()),

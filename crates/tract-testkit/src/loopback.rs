@@ -38,7 +38,7 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 /// The end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpEnd {
-    /// As HTTP wants it.
+    /// By the rules of HTTP.
     #[default]
     Whole,
     /// The connection is closed within the body.
@@ -147,8 +147,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Loopback {
-    /// Starts a server on a free port of 127.0.0.1, with a thread for each connection. It answers by
-    /// a function.
+    /// Starts a server on a free port of 127.0.0.1, with a thread for each connection. It answers
+    /// by a function.
     ///
     /// # Errors
     /// When there is no port.
@@ -183,7 +183,7 @@ impl Loopback {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (requests, answer) = (Arc::clone(&requests), Arc::clone(&answer));
-                // A client that closes the connection has what it wants.
+                // A client that closes the connection is done.
                 std::thread::spawn(move || serve(stream, &requests, &*answer).ok());
             }
         });

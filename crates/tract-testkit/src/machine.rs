@@ -18,7 +18,7 @@ use tract_core::{
 
 use crate::fixtures::{batch, branch, push};
 
-/// What a write must be answered.
+/// The required answer to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedAnswer {
     /// It happened.
@@ -126,7 +126,7 @@ pub enum Transition {
     Reopen,
 }
 
-/// The reference: a [`Model`] and what can be done to it.
+/// The reference state machine of a [`Model`].
 #[derive(Clone, Copy, Debug)]
 pub struct StoreModel;
 
@@ -201,7 +201,7 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
             return Transition::Apply(Box::new(grown));
         }
     }
-    // Where a ref points has to be there: a store checks that only when the batch requires it.
+    // The target of a ref has to exist. A store checks it only if the batch requires it.
     let heads = write.refs.iter().filter_map(|edit| edit.to.as_ref()?.commit());
     write.requires = heads.map(ObjectId::Commit).collect();
     Transition::Apply(Box::new(write))
@@ -212,7 +212,7 @@ pub trait OpenStore: 'static {
     /// Opens the store in a folder, making it when it is missing.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     fn open(folder: &Path) -> StoreResult<Arc<dyn Store>>;
 }
 
@@ -271,7 +271,7 @@ impl<S: OpenStore> StateMachineTest for Machine<S> {
                 };
                 assert_eq!(Some(answer), model.last());
             }
-            // What does not outlive its handle has nothing to open again.
+            // A store that does not outlive its handle cannot be opened again.
             Transition::Reopen if driven.store.capabilities().persistent => {
                 block_on(driven.store.close()).expect("the store closes");
                 driven.store = S::open(driven.folder.path()).expect("the store opens again");
@@ -292,10 +292,10 @@ impl<S: OpenStore> StateMachineTest for Machine<S> {
     }
 }
 
-/// Compares all that a store answers with a model.
+/// Compares all answers of a store with a model.
 ///
 /// # Errors
-/// What the store says.
+/// Errors of the store.
 ///
 /// # Panics
 /// When they differ.

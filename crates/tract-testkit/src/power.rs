@@ -1,13 +1,14 @@
 //! The loss of power: what was not flushed is on the disk or not, in any mixture.
 //!
-//! A [`WriteTrace`] holds what was done to files and what was acknowledged meanwhile. It comes from an
-//! engine that does its input and output through a [`Recorder`], or, on Linux, from a process that
-//! [`record()`] runs: every write and flush of its C library is taken down. [`losses`] cuts the power
-//! at many moments, makes an [`Image`] of the disk for each, and compares what a store finds there
-//! with what was acknowledged.
+//! A [`WriteTrace`] contains the writes and flushes of files and the acknowledgments between them.
+//! It comes from an engine that does its input and output through a [`Recorder`], or, on Linux,
+//! from a process that [`record()`] runs: every write and flush of its C library is recorded.
+//! [`losses`] cuts the power at many moments, makes an [`Image`] of the disk for each, and compares
+//! the store opened there with the acknowledged writes.
 //!
-//! The process that is recorded appends with [`crash::append`](crate::crash::append) and reports each
-//! acknowledged commit to [`AckReporter`]; the test that starts it is most often the same program:
+//! The process that is recorded appends with [`crash::append`](crate::crash::append) and reports
+//! each acknowledged commit to [`AckReporter`]; the test that starts it is most often the same
+//! program:
 //!
 //! ```no_run
 //! # use std::path::Path;
@@ -69,7 +70,7 @@ pub enum Act {
     Write(u64, Vec<u8>),
     /// The file was cut or made longer, to this length.
     Length(u64),
-    /// What had been done to the file was flushed; of a folder, which files are in it.
+    /// A flush of the earlier writes of a file, or of the entries of a folder.
     Flush,
     /// The file was deleted.
     Remove,
@@ -80,7 +81,7 @@ pub enum Act {
 pub struct FileOp {
     /// The file, within the folder that was recorded.
     pub file: PathBuf,
-    /// What was done to it.
+    /// The operation on it.
     pub act: Act,
 }
 
@@ -232,16 +233,16 @@ pub struct LossOfPower {
     pub image: usize,
     /// Before which step the power went.
     pub cut: usize,
-    /// What is lost.
+    /// The loss that was found.
     pub loss: Loss,
 }
 
-/// Cuts the power at as many moments as there are rounds, and compares what a store finds with what
-/// was acknowledged before, as [`WriterReport::judge`] does.
+/// Cuts the power at one moment per round, and compares the store with the writes acknowledged
+/// before, like [`WriterReport::judge`].
 ///
 /// # Errors
-/// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or the
-/// store's check refuses.
+/// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or
+/// the store's check refuses.
 ///
 /// # Panics
 /// When nothing was acknowledged on the tape: then there is nothing to lose.

@@ -1,4 +1,5 @@
-//! How much a test does, and what it says of it: one variable and one form for all of them.
+//! The amount of work of a test, and the format of its figures: one variable and one format for
+//! all.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -11,9 +12,8 @@ fn requested_scale() -> Option<f64> {
     std::env::var("TRACT_SCALE").ok().and_then(|scale| scale.parse::<f64>().ok())
 }
 
-/// How often to do what is done `full` times at full size: the part of it that the environment
-/// variable `TRACT_SCALE` says, `part` of it where the variable is not set, and at least `least`
-/// times.
+/// Returns the number of repetitions of a test with `full` repetitions at full size: `full` times
+/// the environment variable `TRACT_SCALE`, or times `part` if it is not set, and at least `least`.
 ///
 /// ```
 /// let images = tract_testkit::scaled(1000, 0.2, 20);
@@ -23,8 +23,8 @@ pub fn scaled(full: usize, part: f64, least: usize) -> usize {
     ((full as f64 * requested_scale().unwrap_or(part)) as usize).max(least)
 }
 
-/// Counts rounds of what is done `full` times at full size: as many as [`scaled`] says of a fifth.
-/// Where no size is asked for they also end after some seconds, when `least` of them are done.
+/// Counts the rounds of a test with `full` rounds at full size: as many as [`scaled`] returns for a
+/// fifth. If `TRACT_SCALE` is not set, they also end after some seconds, once `least` are done.
 ///
 /// ```
 /// let mut rounds = tract_testkit::rounds(100, 5);

@@ -1,9 +1,9 @@
 //! A simulation of many clients on one store, in an order that a seed determines.
 //!
 //! Every store call is a point where another client may run, or where the client dies. Clients have
-//! handles and caches of their own and share one or two stores and a virtual clock. After every step,
-//! [`Invariant`]s are checked for all clients. A [`Case`] that breaks one is shrunk to the fewest
-//! clients and verbs, and replays exactly.
+//! handles and caches of their own and share one or two stores and a virtual clock. After every
+//! step, [`Invariant`]s are checked for all clients. A [`Case`] that breaks one is shrunk to the
+//! fewest clients and verbs, and replays exactly.
 //!
 //! ```
 //! use tract_testkit::simulation::Simulation;
@@ -70,9 +70,9 @@ pub struct Run {
 pub struct Failure {
     /// The shortest case that was found.
     pub case: Case,
-    /// What it found.
+    /// The broken invariant.
     pub finding: Finding,
-    /// What the clients did, one line for each store call.
+    /// The store calls of the clients, one per line.
     pub trace: Vec<String>,
 }
 
@@ -158,7 +158,7 @@ impl Simulation {
         self.run_traced(case, false).0
     }
 
-    /// Runs a case as it is, and keeps what the clients did.
+    /// Runs a case unchanged, and records the store calls.
     ///
     /// # Errors
     /// The first broken invariant, with the trace of the run.
@@ -167,7 +167,7 @@ impl Simulation {
         result.map_err(|finding| Box::new(Failure { case: case.clone(), finding, trace }))
     }
 
-    /// Runs a case, and returns what the clients did: one line for each store call.
+    /// Runs a case, and returns the store calls of the clients, one per line.
     pub fn trace(&self, case: &Case) -> Vec<String> {
         self.run_traced(case, true).1
     }

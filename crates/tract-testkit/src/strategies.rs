@@ -162,8 +162,8 @@ pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
 }
 
 /// Histories as the lines of `tract apply`: messages, calls and answers, edits, priorities, tools,
-/// summaries, reverts, branches and merges. A line may be refused (an edit of what a summary
-/// hides, say), and then changes nothing; what it refers to is in an earlier line.
+/// summaries, reverts, branches and merges. A line may be refused, such as an edit of a summarized
+/// message, and then changes nothing. A line refers only to earlier lines.
 pub fn history() -> impl Strategy<Value = Vec<StreamOp>> {
     let tools = vec(tool_schema(), 1..4);
     let line = (0..40u8, text(), any::<Index>(), any::<Index>());

@@ -15,9 +15,9 @@ use crate::data::{self, RecordedConversation};
 /// An optional capability of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
-    /// What is acknowledged survives a crash.
+    /// Acknowledged writes survive a crash.
     Durable,
-    /// What is written is there after closing and opening again.
+    /// Writes are there after the store is closed and opened again.
     Persistent,
     /// Several processes may use it at once.
     MultiProcess,
@@ -96,8 +96,8 @@ impl Suite {
         self
     }
 
-    /// Makes the folders of the cases in this one, and not where the system keeps what is
-    /// temporary: to try another disk.
+    /// Makes the folders of the cases in this one and not in the temporary folder of the system, to
+    /// test another disk.
     #[must_use]
     pub fn within(mut self, folder: impl Into<PathBuf>) -> Self {
         self.within = Some(folder.into());
@@ -183,7 +183,7 @@ impl Harness {
 /// A new store, and the repository in it that most cases use.
 pub(crate) type Repo = (Arc<dyn Store>, RepoName);
 
-/// What a case takes: a store that is open, or the harness to open it as often as it needs.
+/// The input of a case: an open store, or the harness that opens it as often as needed.
 pub(crate) trait CaseInput: Sized {
     fn of(harness: &Harness) -> StoreResult<Self>;
 }
@@ -259,7 +259,7 @@ pub fn assert_contract(name: &str, suite: &Suite) {
     let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
     match case.run(suite) {
         Outcome::Kept => {}
-        // Without the capability there is nothing to keep: `Suite::lacks` says which cases these are.
+        // Without the capability there is nothing to keep: `Suite::lacks` lists these cases.
         Outcome::Lacks(_) => {}
         Outcome::Broken(how) => panic!("{}: {how}", case.promise),
     }

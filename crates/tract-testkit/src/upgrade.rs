@@ -1,4 +1,4 @@
-//! What becomes of a store over ordered keys that an earlier version wrote.
+//! Tests of opening a key-value store that an earlier version wrote.
 
 use std::path::Path;
 

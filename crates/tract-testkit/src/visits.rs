@@ -1,4 +1,4 @@
-//! A counter of what code looked at, for tests that bound it.
+//! A counter of the items that code looked at, for tests that bound it.
 
 use std::cell::Cell;
 

@@ -17,7 +17,7 @@ pub use self::call::{Answer, Call};
 /// of its own is the answer. Implement the trait to see more, such as the answer of the store.
 #[async_trait]
 pub trait Watch: Send + Sync + 'static {
-    /// Answers a call, as a rule with what the store answers: [`Call::ask`].
+    /// Answers a call, usually with the answer of the store: [`Call::ask`].
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer>;
 
     /// Returns what the store is said to be able to do: by default what it can.
@@ -67,7 +67,7 @@ where
 /// # Ok::<(), StoreError>(())
 /// ```
 ///
-/// A store that does not say what it has:
+/// A store whose listing of repositories is empty:
 ///
 /// ```
 /// use async_trait::async_trait;

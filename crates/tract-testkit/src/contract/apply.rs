@@ -27,7 +27,7 @@ pub(super) async fn lost_ack_then_undo_then_retry_stays_undone(
     let one = line(&*store, &repo, "main", None, &["one"]).await?.remove(0).id();
     let (writing, two) = appending("main", Some(one), "two");
     done(store.apply(&repo, writing.clone()).await)?;
-    // The answer was lost; meanwhile another writer undid the commit.
+    // The answer was lost, and another writer undid the commit.
     let back = advance("main", Some(two), one);
     done(store.apply(&repo, moving(vec![back])).await)?;
     assert_eq!(store.apply(&repo, writing).await?, Applied::Already);

@@ -1,4 +1,5 @@
-//! Blobs that are deleted with the write that says so, and kept out from then on.
+//! Erasures: blobs that are deleted in the same write as the record of it, and rejected from then
+//! on.
 
 use tract_core::store::{ListKind, ObjectListing};
 use tract_core::{
@@ -134,7 +135,7 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(
     let again = Batch { blobs: vec![bytes.clone()], refs: vec![edit], ..batch("allow") };
     done(store.apply(&repo, again).await)?;
     assert_eq!(store.blob(&repo, blob).await?, Some(bytes));
-    // Where the commit's content lies is derived, and may have to be found again.
+    // The place of the commit's content is derived, and may have to be found again.
     let found = store.check(&repo, true).await?;
     assert!(found.iter().all(|damage| damage.derived), "{found:?}");
     assert_eq!(store.check(&repo, false).await?, []);

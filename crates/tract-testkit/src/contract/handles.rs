@@ -26,7 +26,7 @@ pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<(
     let first = append(&*one, &repo, None, "one").await?;
     assert_eq!(two.commit(&repo, first.id()).await?.as_ref(), Some(&first), "what is new is seen");
     let second = append(&*two, &repo, Some(first.id()), "two").await?;
-    // What the first handle has seen of the branch is not true any more.
+    // The first handle's knowledge of the branch is outdated.
     let main = Some(RefTarget::Commit(second.id()));
     assert_eq!(one.ref_target(&repo, &branch("main")).await?, main);
     assert_eq!(one.ref_log(&repo, &Default::default()).await?.len(), 2);

@@ -1,4 +1,4 @@
-//! What a batch links to must be stored, or come with it.
+//! The objects that a batch links to must be stored, or be in the batch.
 
 use tract_core::{
     AuthorKind, Batch, Blob, BlobId, Changes, Commit, CommitId, CommitRecord, ObjectId, Op,
@@ -14,7 +14,7 @@ async fn is_refused((store, repo): Repo, writing: Batch, missing: ObjectId) -> S
     for commit in &writing.commits {
         assert_eq!(store.commit(&repo, commit.id()).await?, None, "nothing is written");
     }
-    // What is stored in one repository is not stored in another.
+    // An object of one repository is not an object of another.
     if let ObjectId::Blob(_) = missing {
         let other = tract_core::RepoName::new("other").expect("a valid name");
         done(store.apply(&other, storing([Blob::seal("absent")])).await)?;

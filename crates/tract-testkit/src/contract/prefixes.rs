@@ -32,7 +32,7 @@ pub(super) async fn prefix_finds_every_kind_of_object((store, repo): Repo) -> St
 }
 
 pub(super) async fn prefix_gives_at_most_limit_sorted((store, repo): Repo) -> StoreResult<()> {
-    // Among so many hashes several begin alike in four digits.
+    // Among this number of hashes, several share their first four digits.
     let mut writing = batch("put");
     let mut heads = std::collections::BTreeMap::<String, Vec<ObjectId>>::new();
     for n in 0..3000 {

@@ -11,7 +11,7 @@ use tract_core::{
 use crate::fixtures::{advance, appending, batch, branch, done, line, push};
 use crate::suite::Repo;
 
-/// Appends to a branch from several handles at the same moment; gives what each wrote, and its answer.
+/// Appends to a branch from several handles concurrently; returns each write with its answer.
 pub(super) fn race(
     stores: &[Arc<dyn Store>],
     repo: &RepoName,
@@ -129,7 +129,7 @@ pub(super) async fn readers_see_whole_batches((store, repo): Repo) -> StoreResul
                 else {
                     continue;
                 };
-                // What the ref names is there, with everything below it.
+                // The target of the ref is there, with everything below it.
                 let walked = block_on(store.walk_all(&repo, head))?;
                 assert_eq!(walked.len() % 3, 0, "half a batch");
                 for commit in walked.iter().take(3) {

@@ -85,7 +85,7 @@ pub(super) async fn expectations_are_compared((store, repo): Repo) -> StoreResul
     let at: Vec<_> = commits.iter().map(|commit| RefTarget::Commit(commit.id())).collect();
     let absent = Expect::Absent;
     let is = |n: usize| Expect::Is(at[n].clone());
-    // What the ref is, what is expected, whether an edit to the third commit goes through.
+    // The value of the ref, the expected one, whether an edit to the third commit succeeds.
     let table = [
         (None, Expect::Any, true),
         (None, absent.clone(), true),

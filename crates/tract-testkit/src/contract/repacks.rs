@@ -108,7 +108,7 @@ pub(super) async fn repacked_blobs_read_the_same(harness: Harness) -> StoreResul
     assert_eq!(store.ref_log(&repo, &Default::default()).await?, log);
     assert_eq!(store.write_position(&repo).await.ok(), position, "nothing was stored");
 
-    // What is stored is known, also where it was written again.
+    // Stored objects are found, also after they were rewritten.
     done(store.apply(&repo, linking(&odd)).await)?;
     let mut again = batch("commit");
     let parent = commits.first().map(Commit::id);
@@ -210,7 +210,7 @@ pub(super) async fn wiped_store_reads_what_was_packed_with_what_is_erased(
     repack(&*store, &repo).await?;
     let secret = commits[100].content.expect("a message has content");
     done(store.apply(&repo, erasing(secret)).await)?;
-    // What is stale is passed over until it is gone, by a wipe or by a repack.
+    // A stale dictionary is skipped until a wipe or a repack removes it.
     let packed = store.stats(&repo).await?.blob_bytes;
     store.wipe().await?;
     assert!(

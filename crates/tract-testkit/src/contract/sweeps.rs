@@ -124,10 +124,10 @@ pub(super) async fn position_counts_every_write((store, repo): Repo) -> StoreRes
     Ok(())
 }
 
-/// A collection that goes by the log alone would not look at these objects, nor at what they link to.
+/// A collection that follows only the log would miss these objects and the objects they link to.
 pub(super) async fn unreached_objects_count_as_unlogged((store, repo): Repo) -> StoreResult<()> {
     let head = line(&*store, &repo, "main", None, &["one"]).await?[0].id();
-    // What a batch moves a ref to, it reaches, with all that belongs to it.
+    // A batch reaches the new targets of its refs, with all objects below them.
     let tools = schemas(&[r#"{"name":"find"}"#]);
     let mut reached = batch("commit");
     let parent = push_with_tools(&mut reached, Some(head), "two", &tools).id();
@@ -220,7 +220,7 @@ pub(super) async fn swept_objects_are_gone((store, repo): Repo) -> StoreResult<(
     let walked = store.walk_all(&repo, kept[1].id()).await?;
     assert_eq!(walked, [kept[1].clone(), kept[0].clone()]);
     assert_sound(&*store, &repo).await?;
-    // Swept twice is swept once, and what comes again is stored again.
+    // A second sweep changes nothing, and objects that are written again are stored again.
     swept(&*store, &repo, with_contents(&gone)).await?;
     let mut writing = batch("commit");
     for (commit, text) in gone.iter().zip(["three", "four"]) {
@@ -313,7 +313,7 @@ pub(super) async fn sweeps_are_seen_by_every_handle(harness: Harness) -> StoreRe
 pub(super) async fn log_names_what_was_swept((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["two", "three"]).await?;
-    // A branch that stepped from what goes to what stays, and back.
+    // A branch that moved from a swept commit to a kept one, and back.
     let edits = [
         advance("walker", None, gone[0].id()),
         advance("walker", Some(gone[0].id()), kept[0].id()),

@@ -1,4 +1,4 @@
-//! What is known of tools.
+//! The index of tools.
 
 use tract_core::{CommitId, ObjectId, StoreErrorKind, StoreExt, StoreResult, ToolId, ToolSchema};
 
@@ -55,7 +55,7 @@ pub(super) async fn test_store_idempotent((store, repo): Repo) -> StoreResult<()
     done(store.apply(&repo, writing).await)?;
     store.check(&repo, true).await?;
     let found = store.tools(&repo, &[tools[0].id(), tools[1].id()]).await?;
-    // A store whose index is not derived has no row for what came without one.
+    // A store whose index is not derived lacks rows for tools that were written without one.
     let mut named = found.iter().flatten().zip(first);
     assert!(named.all(|(tool, first)| tool.first == first), "{found:?}");
     Ok(())

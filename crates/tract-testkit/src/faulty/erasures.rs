@@ -5,7 +5,7 @@ use tract_core::{Batch, BlobId, RepoName, Store, StoreError, StoreResult};
 use super::Fault;
 
 impl Fault {
-    /// Changes what a batch erases; an error is answered in its stead.
+    /// Changes the erasures of a batch; an error becomes the answer.
     pub(super) async fn erase_badly(
         self,
         store: &dyn Store,

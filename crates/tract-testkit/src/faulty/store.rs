@@ -1,4 +1,4 @@
-//! Where the store breaks: what becomes of a call before it is asked, and of its answer.
+//! Applies the faults: changes calls before they reach the store, and answers after it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -281,7 +281,8 @@ impl Fault {
         }
     }
 
-    /// What becomes of a batch before the store sees it: an answer instead, or another batch.
+    /// Changes a batch before it reaches the store: returns an answer in its place, or another
+    /// batch.
     async fn instead(
         self,
         store: &dyn Store,

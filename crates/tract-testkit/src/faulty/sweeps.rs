@@ -15,7 +15,7 @@ impl Fault {
         match self {
             Self::SweepsNothing => return Ok(SweepAnswer::Done),
             Self::SweepsAnyway => sweep.position = store.write_position(repo).await?,
-            // What it says of its position, it also goes by.
+            // The position that it reports is also the one it compares with.
             Self::CountsRefsOnly => {
                 let position = store.write_position(repo).await?;
                 if position.log == sweep.position.log {

@@ -1,4 +1,4 @@
-//! What a process does to its files, taken down by a small library that is loaded before it.
+//! Records the file operations of a process, with a small preloaded library.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,8 +32,8 @@ impl AckReporter {
     }
 }
 
-/// Builds the library that takes down writes and flushes, or lets them fail, in a folder. Its source
-/// says which variables it obeys.
+/// Builds the library that records writes and flushes, or makes them fail, in a folder. Its source
+/// lists its environment variables.
 ///
 /// # Errors
 /// When there is no C compiler, or it fails.
@@ -53,8 +53,8 @@ pub fn library(folder: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Runs a process to its end and returns what it did to the files of a folder; `None` where that
-/// cannot be taken down, which is everywhere but on Linux.
+/// Runs a process to its end and returns its operations on the files of a folder; `None` on systems
+/// other than Linux, where they cannot be recorded.
 ///
 /// # Errors
 /// When the library cannot be built, or the process does not start or fails.

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use super::random::Random;
 use super::verbs::Verb;
 
-/// One schedule: the seed that everything follows from, and the steps of it that are kept.
+/// One schedule: the seed that determines everything, and the steps of it that are kept.
 ///
-/// Its text is what a failure prints and what [`FromStr`] reads: `17` is the whole schedule of a
-/// seed; `17/4:0,3;2` is the schedule that keeps steps 0 and 3 of the first client and step 2 of the
+/// A failure prints it as a text that [`FromStr`] reads: `17` is the whole schedule of a seed;
+/// `17/4:0,3;2` is the schedule that keeps steps 0 and 3 of the first client and step 2 of the
 /// second, run in the order of seed 4.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {

@@ -1,4 +1,4 @@
-//! A client: it carries out its steps one after the other, and says what it was told.
+//! A client: it executes its steps in order, and reports the answers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::verbs::{Acknowledged, Verb};
 use super::watch::Invariant;
 use super::world::World;
 
-/// What a client keeps when a step of it is dropped.
+/// The state of a client that survives a dropped step.
 pub(super) struct Client {
     number: usize,
     plan: ClientPlan,
@@ -26,7 +26,7 @@ struct Memory {
     commits: Vec<CommitId>,
 }
 
-/// What a verb is carried out with.
+/// The handles and randomness for a verb.
 pub(super) struct Session<'a> {
     pub(super) world: &'a World,
     pub(super) store: usize,

@@ -18,7 +18,7 @@ pub(super) use self::read::compare_search;
 use super::client::Session;
 use super::world::{BRANCHES, branch};
 
-/// What a verb reported as done.
+/// The reported results of a verb.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
     /// Commits that a branch led to when the verb was done.
@@ -37,7 +37,7 @@ type Outcome = Result<Acknowledged, Error>;
 
 macro_rules! verbs {
     ($($(#[$meaning:meta])* $verb:ident $name:literal = $run:path;)*) => {
-        /// What a client does in one step. Arguments follow from the seed of the schedule.
+        /// The action of a client in one step. Its arguments follow from the seed of the schedule.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Verb {
             $($(#[$meaning])* $verb,)*
@@ -114,7 +114,7 @@ verbs! {
     Defer "defer" = history::defer;
     /// Decides a pending operation.
     Decide "decide" = history::decide;
-    /// Imports conversations, some of which diverged from what was imported before.
+    /// Imports conversations, some of which diverged from their earlier import.
     Import "import" = move_data::import;
     /// Imports a conversation whose commits are stored in portions.
     ImportLarge "import, large" = move_data::import_large;
@@ -142,7 +142,7 @@ verbs! {
     GcNow "gc --keep 0s" = upkeep::gc_now;
     /// Deletes old branches.
     Prune "prune" = upkeep::prune;
-    /// Erases what a message says.
+    /// Erases the content of a message.
     Erase "erase" = upkeep::erase;
     /// Replaces secrets in all messages.
     Redact "redact" = upkeep::redact;
@@ -207,7 +207,7 @@ impl Verb {
         matches!(self, Self::Reset | Self::CreateBranch | Self::Tag)
     }
 
-    /// Returns whether it deletes, or is disturbed by what others delete.
+    /// Returns whether it deletes, or is affected by deletions of others.
     pub(super) fn meets_others(self) -> bool {
         matches!(
             self,

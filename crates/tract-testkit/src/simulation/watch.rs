@@ -20,11 +20,11 @@ use crate::watched::{Answer, Call, Watch};
 pub struct Finding {
     /// The invariant.
     pub invariant: Invariant,
-    /// What was found.
+    /// The description of the finding.
     pub text: String,
 }
 
-/// What holds after every step, for every client.
+/// The invariants that hold after every step, for every client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invariant {
     /// Every object that a ref leads to is stored and matches its hash, unless it was erased.
@@ -32,7 +32,7 @@ pub enum Invariant {
     /// A write that was acknowledged is in the history of its branch, unless a verb that removes
     /// commits, and that had seen it, removed it.
     Acknowledged,
-    /// What was erased is in no object, derived row or entry of the ref log.
+    /// Erased bytes are not in any object, derived row or entry of the ref log.
     Erased,
     /// `verify` reports nothing.
     Verify,
@@ -40,9 +40,9 @@ pub enum Invariant {
     Accurate,
     /// A verb that failed because of contention succeeds when it is alone.
     Retry,
-    /// `search`, `turns` and `grep` give what a scan gives.
+    /// `search`, `turns` and `grep` return the results of a scan.
     Scan,
-    /// What a verb of the caller checks.
+    /// The checks of the caller's own verbs.
     Own,
     /// No verb panics.
     Panic,
@@ -202,8 +202,8 @@ impl Watcher {
         }
     }
 
-    /// Checks that every commit is stored with all that it links to, whether a ref leads to it or not:
-    /// a writer that finds it stored concludes that the rest is too.
+    /// Checks that every commit is stored with all that it links to, whether a ref leads to it or
+    /// not: a writer that finds it stored concludes that the rest is too.
     pub(super) fn check_links(&self, store: &dyn Store, repo: &RepoName) {
         let mut written: Vec<CommitId> = lock(&self.known).written.iter().copied().collect();
         written.sort_unstable();

@@ -1,4 +1,4 @@
-//! The world of one schedule: its stores, its clock, and what was found.
+//! The world of one schedule: its stores, its clock, and its findings.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct StoredWord {
     pub(super) word: String,
 }
 
-/// What all clients of a schedule share.
+/// The state that all clients of a schedule share.
 pub(super) struct World {
     pub(super) scheduler: Arc<Scheduler>,
     pub(super) stores: Vec<SimulatedStore>,

@@ -1,4 +1,4 @@
-//! What is asked of a store, and what it answers, as values.
+//! Calls of a store and their answers, as values.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,9 +16,9 @@ use tract_core::{
 
 use super::{Watch, WatchedStore};
 
-/// Each method of the traits once: as a call, as what is asked of a store, and as a method of a
-/// [`WatchedStore`]. What a method gets by value is marked by `=`; those that lend what they get by
-/// value, and those that are no calls, are written out.
+/// Lists each method of the traits once, and makes from it the call, the forwarding to a store, and
+/// the method of [`WatchedStore`]. Parameters by value are marked by `=`. Methods that lend their
+/// parameters, and those that are not calls, are written by hand.
 macro_rules! calls {
     (
         lending { $($other:ident $asked:ident($($own_name:ident: &$own_type:ty),*) $given:tt;)* }
@@ -26,7 +26,7 @@ macro_rules! calls {
             $($call:ident $method:ident($($name:ident: $(&$lent:ty)? $(=$value:ty)?),*) -> $answer:ty;)*
         })*
     ) => {
-        /// A call of a store: a method of its traits, and what it is given.
+        /// A call of a store: a method of its traits, with its arguments.
         #[derive(Clone, Copy, Debug)]
         #[allow(missing_docs, reason = "they are the methods and parameters of the traits")]
         pub enum Call<'a> {

@@ -52,7 +52,7 @@ pub(super) async fn search_words(session: &mut Session<'_>) -> Outcome {
     Ok(Acknowledged::default())
 }
 
-/// Compares a search with one that has no index, and with a scan of all texts.
+/// Compares a search with a search without the index, and with a scan of all texts.
 pub(in super::super) async fn compare_search(
     world: &World,
     store: usize,
