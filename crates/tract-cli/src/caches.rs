@@ -1,4 +1,4 @@
-//! Where a command keeps what it can do without.
+//! The folder of caches, which can be deleted at any time.
 
 use std::path::PathBuf;
 

@@ -19,7 +19,8 @@ use crate::{context, help, shell};
 /// The variable by which a shell asks for completions instead of a command.
 const VARIABLE: &str = "TRACT_COMPLETE";
 
-/// How many names are offered at most: a store may have a branch for each of ten thousand recordings.
+/// How many names are offered at most: a store may have a branch for each of ten thousand
+/// recordings.
 const MAX_CANDIDATES: usize = 500;
 
 /// Answers a shell that asks for completions; returns whether one did.
@@ -129,7 +130,7 @@ pub(crate) fn script(shell: Shell) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
-/// The command line with completers: an argument is completed by what its help calls its value.
+/// The command line with completers. The value name of an argument selects its completer.
 fn command() -> Command {
     with_completers(help::command())
 }

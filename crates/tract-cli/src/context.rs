@@ -1,4 +1,4 @@
-//! What a verb works with: the global flags, the streams, and the store they lead to.
+//! The context of a verb: the global flags, the streams, and the store they name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ fn default_path() -> PathBuf {
     [".tract", "tract.db"].iter().collect()
 }
 
-/// What a verb works with.
+/// The context of a verb.
 pub(crate) struct Context<'a> {
     pub(crate) global: Global,
     pub(crate) out: &'a mut Output,
-    /// What is open, by url.
+    /// The open stores, by URL.
     opened: Vec<(String, Arc<dyn Store>)>,
 }
 
@@ -31,8 +31,8 @@ impl<'a> Context<'a> {
         Self { global, out, opened: Vec::new() }
     }
 
-    /// Closes the stores that were opened. Writes are durable before, so an error here is a warning:
-    /// the command's result is not changed by it.
+    /// Closes the stores that were opened. Writes are durable before, so an error here is a
+    /// warning: the command's result is not changed by it.
     pub(crate) async fn close(&mut self) {
         for (_, store) in std::mem::take(&mut self.opened) {
             if let Err(error) = store.close().await {
@@ -86,7 +86,7 @@ impl<'a> Context<'a> {
 
     /// Opens the repository in a store.
     pub(crate) async fn open_repo(&self, store: Arc<dyn Store>, create: bool) -> Outcome<Tract> {
-        // What one command writes is one operation, so that one undo reverts it.
+        // All writes of a command are one operation, so that one undo reverts them.
         let tract = self.open_as("cli", store, create).await?.one_operation()?;
         Ok(match &self.global.summarizer {
             Some(command) => {
@@ -110,8 +110,8 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Opens the store that is named, or found upwards from here, for a recording: each exchange is an
-    /// operation of its own. One that is named is made when it is missing.
+    /// Opens the store that is named, or found upwards from here, for a recording: each exchange is
+    /// an operation of its own. One that is named is made when it is missing.
     #[cfg(feature = "record")]
     pub(crate) async fn open_to_record(&mut self) -> Outcome<Tract> {
         let url = self.url()?;

@@ -38,8 +38,8 @@ impl DefinitionText {
     }
 }
 
-/// Reads the texts of the tools of a file: one a document, or in lists, also of a request or of what
-/// an MCP server lists.
+/// Reads the texts of the tools in a file: one per document, or in lists, such as those of a
+/// request or of an MCP server.
 pub(crate) fn texts(path: &Path) -> Outcome<Vec<DefinitionText>> {
     Ok(documents(path)?.0)
 }
@@ -67,7 +67,7 @@ fn documents(path: &Path) -> Outcome<(Vec<DefinitionText>, usize)> {
     Ok((texts, count))
 }
 
-/// The tools of a list, of a request, or of what an MCP server lists.
+/// Returns the tools of a list, of a request, or of the listing of an MCP server.
 fn listed(text: &str) -> Option<Vec<String>> {
     let owned = |items: Vec<&str>| items.into_iter().map(str::to_owned).collect();
     if text.starts_with('[') {

@@ -1,8 +1,8 @@
 //! Text from recordings, made safe for a terminal.
 //!
-//! What a model or a tool said may hold escape sequences that move the cursor, hide text or set
-//! the window's title, and bidirectional marks that show text in another order than it is. Both
-//! are shown as escapes, so that what is seen is what is stored.
+//! Texts of models and tools may contain escape sequences that move the cursor, hide text or set
+//! the window's title, and bidirectional marks that change the displayed order. Both are shown as
+//! escapes, so that the screen shows the stored text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape_controls(text, |_| false)
 }
 
-/// Returns JSON with the same characters as `\u` escapes: it says the same, and a terminal that it
-/// ends up on shows it as it is. They occur in strings alone, where escapes are valid.
+/// Returns JSON with these characters as `\u` escapes: the value is the same, and a terminal shows
+/// it unchanged. They occur only in strings, where escapes are valid.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_format_control) {
         return Cow::Borrowed(text);
@@ -61,8 +61,8 @@ pub(crate) fn screen(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the length of the sequence that a text begins with, where it sets or ends a color, bold
-/// or dim text. What conceals text or reverses it is none of ours.
+/// Returns the length of the escape sequence at the beginning of a text, if it sets or ends a
+/// color, bold or dim text. Sequences that conceal or reverse text are not ours.
 fn color(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
@@ -74,10 +74,10 @@ fn color(text: &str) -> Option<usize> {
     (rest.starts_with('m') && parameters.split(';').all(ours)).then_some(end + 3)
 }
 
-/// Returns the beginning of a text on one line: runs of white space become one space, and what is
+/// Returns the beginning of a text on one line: runs of white space become one space, and a text
 /// wider than `columns` is cut and ends with `…`.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
-    // What is cut away need not be looked at: recordings hold texts of megabytes.
+    // Only the beginning is processed: recordings contain texts of megabytes.
     let beginning: String = text.chars().take(columns.saturating_mul(4).max(16)).collect();
     let flat = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
     let safe = line(&flat);

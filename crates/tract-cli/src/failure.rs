@@ -1,4 +1,4 @@
-//! Why a command did not do what was asked, and what its exit code is.
+//! Failures of commands, with their exit codes.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::style::{BAD, BOLD, GOOD, Styled};
 /// The result of a step of a command.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// The answer is no: a conflict, a refused line, damage.
+/// The answer is negative: a conflict, a refused line, damage.
 pub(crate) const NO: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
@@ -38,7 +38,7 @@ pub(crate) struct Failure {
     causes: Vec<String>,
 }
 
-/// What `--json` says of a refused line of the input.
+/// The JSON document of a refused line of the input.
 #[derive(Serialize)]
 pub(crate) struct RefusedLine<'a> {
     /// From 1.
@@ -72,12 +72,12 @@ impl Failure {
         Self::new(USAGE, "usage", message)
     }
 
-    /// The command did its work, and the answer is no.
+    /// The command did its work, and the answer is negative.
     pub(crate) fn no(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(NO, code, message)
     }
 
-    /// The command did its work, and has said already that the answer is no.
+    /// The command did its work, and has already reported the negative answer.
     pub(crate) fn reported_no() -> Self {
         Self::new(NO, "no", "")
     }
@@ -93,7 +93,7 @@ impl Failure {
         Self::new(code, "exited", "")
     }
 
-    /// There is no store to work on.
+    /// The command needs a store, and none was found.
     pub(crate) fn no_store(folder: &Path) -> Self {
         let folder = folder.display();
         Self::new(STORE, "no_store", format!("no store in {folder} or above it")).note(
@@ -186,7 +186,7 @@ impl Failure {
         self.message.is_empty()
     }
 
-    /// Returns what `--json` says of it.
+    /// Returns its JSON document.
     pub(crate) fn document(&self) -> serde_json::Value {
         serde_json::json!({ "error": self })
     }

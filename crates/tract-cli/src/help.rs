@@ -1,4 +1,4 @@
-//! The help of `tract` as a whole: its verbs, grouped by what one wants to do.
+//! The help of `tract` as a whole: its verbs, grouped by purpose.
 
 use std::fmt::Write as _;
 

@@ -54,7 +54,7 @@ pub(crate) struct Document {
     pub(crate) line: usize,
     /// Its text.
     pub(crate) text: String,
-    /// What was replaced in it: bytes that are not UTF-8, half an emoji.
+    /// The damage that was replaced: bytes that are not UTF-8, half an emoji.
     pub(crate) replaced: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ impl Document {
 /// The JSON documents of a file: one a line, or a single one over several lines.
 pub(crate) struct Documents {
     reader: Box<dyn BufRead>,
-    /// What was read ahead to find out which of the two it is.
+    /// The document read ahead to find out which of the two it is.
     ahead: Option<Document>,
     line: usize,
 }
@@ -109,8 +109,8 @@ impl Documents {
             documents.ahead = Some(Document::new(start, bytes));
             return Ok(documents);
         }
-        // Lines are the document's own, unless the file as a whole is none. It is held once: lines
-        // are read again from what was read.
+        // The lines belong to the document, unless the whole file is not one. Memory holds it once:
+        // lines are read again from the same bytes.
         let read = documents.reader.read_to_end(&mut bytes);
         read.map_err(|error| Failure::file(Path::new("input"), &error))?;
         if is_json(&json::decode(&bytes).text) {
@@ -123,7 +123,7 @@ impl Documents {
         Ok(documents)
     }
 
-    /// Returns the next document; blank lines are none.
+    /// Returns the next document; blank lines are skipped.
     pub(crate) fn next(&mut self) -> Outcome<Option<Document>> {
         match self.ahead.take() {
             Some(document) => Ok(Some(document)),
@@ -164,7 +164,7 @@ pub(crate) fn read_text(path: &Path) -> Outcome<String> {
     })
 }
 
-/// Returns a text given on the command line, or what standard input has when it is absent or `-`.
+/// Returns a text given on the command line, or standard input if it is absent or `-`.
 pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
     match text {
         Some(text) if text != "-" => Ok(text),
@@ -179,11 +179,11 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
     }
 }
 
-/// Returns a text that replaces another one: given on the command line, or what standard input has
-/// when it is absent or `-`. An input that is empty replaces nothing: it is how a script fails.
+/// Returns a replacement text: given on the command line, or standard input if it is absent or `-`.
+/// Empty input is refused, as it is how a failing script shows.
 ///
 /// # Errors
-/// `empty_input` when standard input has nothing.
+/// `empty_input` if standard input is empty.
 pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
     let is_given = text.as_deref().is_some_and(|text| text != "-");
     let text = text_or_stdin(text)?;
@@ -194,8 +194,8 @@ pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
     Ok(text)
 }
 
-/// Reads a time from which on something is listed: a time, a day (its first moment, UTC), or a
-/// duration before now. Clap says what is wrong with it.
+/// Reads a lower bound of a listing: a time, a day (its first moment, UTC), or a duration before
+/// now. Clap prints the error.
 pub(crate) fn since(text: &str) -> Result<i64, String> {
     moment(text, DayEdge::Start)
 }
@@ -209,13 +209,13 @@ fn moment(text: &str, day: DayEdge) -> Result<i64, String> {
     parse_time(text, SystemClock.now_us(), day).map_err(|error| error.to_string())
 }
 
-/// Reads a JSON value as a flag takes it; clap says what is wrong with it.
+/// Reads a JSON value of a flag. Clap prints the error.
 pub(crate) fn json_value(text: &str) -> Result<tract::JsonText, String> {
     tract::JsonText::new(text).map_err(|error| error.to_string())
 }
 
-/// Reads `KEY=JSON`; a value that is no JSON is taken as text, so that `--set model=gpt-5` works.
-/// Clap says what is wrong with it.
+/// Reads `KEY=JSON`. A value that is not JSON is taken as text, so that `--set model=gpt-5` works.
+/// Clap prints the error.
 pub(crate) fn key_value(text: &str) -> Result<(String, tract::JsonText), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=JSON")?;
     let looks_like_json = value.starts_with(['{', '[', '"', '-'])

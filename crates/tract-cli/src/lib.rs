@@ -1,6 +1,6 @@
 //! The `tract` command line: one file per verb, nothing but parsing, calling and printing.
 //!
-//! What scripts can rely on (urls, JSON shapes, exit codes) is in `docs/cli.md`.
+//! The interface for scripts (URLs, JSON shapes, exit codes) is in `docs/cli.md`.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -39,8 +39,8 @@ use crate::context::Context;
 use crate::failure::{Failure, USAGE};
 use crate::out::{Color, Output};
 
-/// Runs the command that the process was started with and returns its exit code: 0 done, 1 the
-/// answer is no, 2 a wrong command line, 3 the store is unavailable or damaged.
+/// Runs the command of this process and returns its exit code: 0 done, 1 negative answer, 2 wrong
+/// command line, 3 store unavailable or damaged.
 ///
 /// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
 pub fn main() -> ExitCode {

@@ -20,8 +20,8 @@ const OWN: &str = "tract";
 
 /// Parses a filter: directives separated by commas, each `LEVEL` or `TARGET=LEVEL`.
 ///
-/// A bare level is that of tract's own events. Other libraries are logged only where they are
-/// named, as what they log of a connection may contain secrets.
+/// A bare level applies to tract's own events. Other libraries are logged only if they are named,
+/// as their events about connections may contain secrets.
 pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
     let mut directives = text.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     directives.try_fold(Targets::new(), |targets, directive| {
@@ -37,11 +37,11 @@ pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
     })
 }
 
-/// What takes in spans, where nothing does.
+/// The layer for spans in a build without telemetry.
 #[cfg(not(feature = "otel"))]
 pub(crate) const NO_LAYER: Option<Identity> = None;
 
-/// Starts the log, where a filter or a number of `-v` asks for one, and what takes in spans.
+/// Starts the log, if a filter or `-v` asks for one, and the layer for spans.
 pub(crate) fn start<L>(filter: Option<Targets>, verbose: u8, spans: Option<L>)
 where
     L: Layer<Registry> + Send + Sync,

@@ -1,4 +1,4 @@
-//! Where output goes: answers to stdout, all else to stderr.
+//! Output: answers to stdout, everything else to stderr.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -24,19 +24,19 @@ pub(crate) enum Color {
     Never,
 }
 
-/// The streams of a command, and how to write to them.
+/// The output streams of a command.
 ///
-/// A command does its work whether its output is read or not. When stdout takes no more (`head` has
-/// enough, a disk is full), the first error is kept, nothing more is written, and
-/// [`finish`](Self::finish) says what became of it. So no verb stops half way for the sake of a
-/// report. Only what does nothing but write may end early: it asks [`is_lost`](Self::is_lost).
+/// A command does its work whether or not its output is read. When stdout fails (`head` has exited,
+/// a disk is full), the first error is kept, nothing more is written, and [`finish`](Self::finish)
+/// returns the error. So a verb never stops halfway because its report cannot be written. Only a
+/// verb that does nothing but write may end early: it checks [`is_lost`](Self::is_lost).
 pub(crate) struct Output {
     stdout: BufWriter<Box<dyn Write>>,
     /// Whether a verb whose answer may be long starts a pager.
     pages: bool,
-    /// The program that reads what is written to stdout and shows it page by page.
+    /// The pager that reads stdout.
     pager: Option<Child>,
-    /// What is written to stderr when the pager has ended: until then the screen is the pager's.
+    /// Lines for stderr that wait for the end of the pager, which owns the screen until then.
     held: Vec<String>,
     /// Why stdout takes no more.
     lost: Option<io::Error>,
@@ -57,7 +57,7 @@ impl Output {
             Color::Always => true,
             Color::Never => false,
         };
-        // A pipe has no width; people pipe into pagers, which fold what is too long for them.
+        // A pipe does not have a width. Pagers fold long lines themselves.
         let terminal = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
         let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         Self {
@@ -107,13 +107,13 @@ impl Output {
         self.stdout = BufWriter::with_capacity(1 << 16, Box::new(to));
     }
 
-    /// Waits until the pager has ended, and then says what was held back for it.
+    /// Waits until the pager has ended, and then writes the lines held back for it.
     fn close_pager(&mut self) {
         self.print(Write::flush);
         if let Some(mut pager) = self.pager.take() {
             // Its input ends with the stream to it.
             self.stdout = BufWriter::new(Box::new(io::stdout()));
-            // How a pager ends says nothing about the command.
+            // The exit status of the pager is unrelated to the command.
             let _ = pager.wait();
             for line in std::mem::take(&mut self.held) {
                 self.complain(line);
@@ -154,7 +154,8 @@ impl Output {
         let _ = writeln!(io::stderr(), "{}", shown(line, self.colors_err));
     }
 
-    /// Writes what was done: a line of the answer, which `--json` says in its own way.
+    /// Writes a line about finished work, for people only: with `--json` the verb prints a
+    /// document.
     pub(crate) fn done(&mut self, line: impl fmt::Display) -> Outcome<()> {
         if self.json { Ok(()) } else { self.line(line) }
     }
@@ -198,14 +199,14 @@ impl Output {
         Ok(())
     }
 
-    /// Hands on what was written to the reader.
+    /// Flushes stdout.
     pub(crate) fn flush(&mut self) -> Outcome<()> {
         self.print(Write::flush);
         Ok(())
     }
 
-    /// Ends the output, and says whether all of it was taken. A reader that closed its end has
-    /// enough: the work is done, and the exit code is the command's own.
+    /// Ends the output, and returns the first error. A reader that closed its end is not an error:
+    /// the work is done, and the exit code is that of the command.
     pub(crate) fn finish(&mut self) -> Outcome<()> {
         self.close_pager();
         match self.lost.take() {

@@ -30,7 +30,7 @@ pub(crate) fn unpriced(models: &[&str], things: &str) -> Styled<String> {
     Styled(WARN, format!("no price for {}: {things} not in the sum", names.join(", ")))
 }
 
-/// A sum for people, of which some of all may have no price.
+/// Formats a sum of which some answers may be unpriced.
 pub(crate) fn shown(cost: f64, unpriced: usize, all: usize, decimals: usize) -> String {
     match unpriced {
         n if n == all => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! What several verbs print in the same way.
+//! Output that several verbs print in the same way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,18 +18,18 @@ pub(crate) fn short(id: CommitId) -> Styled<String> {
     Styled(ID, id.short())
 }
 
-/// What a context costs, and who counted: `7 tokens (approx)`.
+/// The tokens of a context, and the counter: `7 tokens (approx)`.
 pub(crate) fn tokens(context: &Compiled) -> String {
     let tokens = context.token_count();
     format!("{} ({})", counted(tokens.count, "token"), tokens.source)
 }
 
-/// As [`count`], of what may be more than fits into memory.
+/// As [`count`], for a number that may exceed `usize`.
 pub(crate) fn counted(n: u64, thing: &str) -> String {
     count(usize::try_from(n).unwrap_or(usize::MAX), thing)
 }
 
-/// What a ref points to, as JSON has it: an id, or the name of another ref.
+/// The target of a ref in JSON: an id, or the name of another ref.
 pub(crate) fn target(target: &RefTarget) -> String {
     match target {
         RefTarget::Commit(id) => id.to_hex(),
@@ -101,8 +101,8 @@ fn ticking(bar: ProgressBar, template: &str) -> ProgressBar {
     bar
 }
 
-/// Verifies a repository with a bar on stderr that says how long it takes; without one where that
-/// is no terminal, and without counting what there is to do.
+/// Verifies a repository with a progress bar on stderr. If stderr is not a terminal, there is no
+/// bar, and the objects are not counted first.
 pub(crate) async fn verify(
     tract: &Tract,
     options: VerifyOptions,
@@ -134,7 +134,7 @@ pub(crate) async fn verify_with(
     report
 }
 
-/// A count on stderr, where how much there is to do is not known; nothing where that is no terminal.
+/// A counter on stderr, for work of unknown size; nothing if stderr is not a terminal.
 pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     ticking(ProgressBar::no_length(), &format!("{what} {{human_pos}} {things}"))
 }
@@ -142,8 +142,8 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
 /// Branches that are named for people where there may be many.
 const MOST_BRANCHES: usize = 3;
 
-/// Says that there is none of these things at `head` yet, and how to see those of other branches, if
-/// there are any, with this verb.
+/// Says that there is none of these things at `head` yet, and how to see those of other branches,
+/// if there are any, with this verb.
 pub(crate) async fn none_yet(
     out: &mut Output,
     tract: &Tract,
@@ -202,7 +202,8 @@ pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()
     Ok(())
 }
 
-/// The beginning of the line of a hit: its commit, the branches that show it, its kind and its tools.
+/// The beginning of the line of a hit: its commit, the branches that show it, its kind and its
+/// tools.
 pub(crate) fn hit(
     commit: CommitId,
     repo: Option<&str>,

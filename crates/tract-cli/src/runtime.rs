@@ -1,6 +1,6 @@
 //! Threads on which sockets, timers and signals are waited for.
 
-/// A runtime with so many threads.
+/// Makes a runtime with the given number of threads.
 #[cfg(any(
     feature = "follow",
     feature = "http",

@@ -17,7 +17,7 @@ const ALLOWED: &str = "TRACT_ALLOWED_SIGNERS";
 /// Keys that are tried in the home folder.
 const DEFAULT_KEYS: [&str; 2] = ["id_ed25519", "id_ed25519.pub"];
 
-/// What `ssh-keygen` says of a signature.
+/// The answer of `ssh-keygen` about a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignatureCheck {
     /// It is of this signer.
@@ -113,7 +113,7 @@ fn run(command: &mut Command, input: &str) -> Outcome<Output> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It may end before it has read all: then it says why.
+        // It may end before it has read everything; then its output has the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output().map_err(failed)

@@ -8,13 +8,13 @@ use anstyle::{AnsiColor, Style};
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
 /// Branches, tags and HEAD.
 pub(crate) const REF: Style = AnsiColor::Cyan.on_default().bold();
-/// What goes well, and what is added.
+/// Success, and additions.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What goes wrong, and what is removed.
+/// Errors, and removals.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
-/// What is changed, and what deserves a look.
+/// Changes, and warnings.
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
-/// What steps back.
+/// Secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
 /// Headings of the help, as clap writes its own.
 pub(crate) const HEADING: Style = Style::new().bold().underline();

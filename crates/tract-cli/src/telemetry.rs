@@ -9,15 +9,15 @@ use crate::escape;
 use crate::failure::Failure;
 use crate::out::Output;
 
-/// The time that a command waits for its collector, unless the environment says otherwise.
+/// The time that a command waits for its collector, unless the environment sets another.
 const FLUSH_WITHIN: Duration = Duration::from_millis(200);
 
 /// The telemetry of this process; nothing where it is off.
 pub(crate) struct Running(Option<(Telemetry, CommandSpan)>);
 
 impl Running {
-    /// Starts it where the standard variables ask for it. A variable that makes no sense is reported,
-    /// and the command runs without telemetry.
+    /// Starts it where the standard variables ask for it. A variable that makes no sense is
+    /// reported, and the command runs without telemetry.
     pub(crate) fn start(verb: &str, out: &mut Output) -> Self {
         let started = TelemetryOptions::from_env().map_err(|error| error.to_string());
         let started = started.and_then(|options| {

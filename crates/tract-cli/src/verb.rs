@@ -131,8 +131,9 @@ macro_rules! verbs {
         }
 
         impl Command {
-            /// Returns whether the command writes. Only then is the store closed in order before the
-            /// process ends: a command that only reads must not wait for a process that is writing.
+            /// Returns whether the command writes. Only then is the store closed in order before
+            /// the process ends: a command that only reads must not wait for a process that is
+            /// writing.
             pub(crate) fn writes(&self) -> bool {
                 match self {
                     $($(
@@ -146,8 +147,8 @@ macro_rules! verbs {
             }
         }
 
-        /// The verbs of the help, by what they are for. Those of the group without a title are hidden,
-        /// and a verb that is not in this build is left out.
+        /// The verbs of the help, grouped by purpose. Those of the group without a title are
+        /// hidden, and a verb that is not in this build is left out.
         pub(crate) const GROUPS: &[(&str, &[&str])] = &[$(($group, &[$($word),*])),*];
 
         /// Runs one command.
@@ -162,9 +163,9 @@ macro_rules! verbs {
     };
 }
 
-// A row: the word, the variant and its arguments, the feature it needs, whether it writes (yes unless
-// it says otherwise), and the call. The short text of a verb is the first line of its type's
-// documentation; where that is too long for the list of verbs, the row has one of its own.
+// A row: the word, the variant and its arguments, the feature it needs, whether it writes (default
+// yes), and the call. The short text of a verb is the first line of its type's documentation. If
+// that is too long for the list of verbs, the row has its own short text.
 verbs! { |context, args|
     "Start" {
         #[command(about = "Run a guided demo in a new store")]

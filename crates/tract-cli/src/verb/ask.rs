@@ -26,8 +26,8 @@ use crate::style::{DIM, Styled};
 
 /// Ask a model a question and record both sides.
 ///
-/// Prints the answer as it arrives. If interrupted, the partial answer is logged but left out of the
-/// context.
+/// Prints the answer as it arrives. If interrupted, the partial answer is logged but left out of
+/// the context.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -239,7 +239,7 @@ impl PieceWriter {
     }
 }
 
-/// What was printed of an answer.
+/// The part of an answer that was printed.
 #[derive(Default)]
 struct PrintState {
     text: PieceWriter,

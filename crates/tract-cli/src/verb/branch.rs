@@ -162,10 +162,10 @@ async fn list(out: &mut Output, tract: &Tract, args: &Branch) -> Outcome<()> {
     print(out, tract, rows, &seen).await
 }
 
-/// Where remotes have branches, by the branch: the remote and the commit.
+/// The branches of remotes as last fetched, by branch: the remote and the commit.
 type SeenBranches = HashMap<String, Vec<(String, CommitId)>>;
 
-/// How far a branch is from where remotes have it.
+/// Returns how far a branch is ahead of and behind the remotes.
 async fn distances(
     tract: &Tract,
     seen: &SeenBranches,
@@ -241,7 +241,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut from) = (0, 0);
-    // Where the last `*` is, and where the text that it takes ends.
+    // The position of the last `*`, and the end of the text that it matches.
     let mut star: Option<(usize, usize)> = None;
     while from < name.len() {
         match (pattern.get(at), star) {

@@ -44,7 +44,8 @@ enum BundleCommand {
         /// The branches and tags [default: all, and HEAD]
         #[arg(value_name = "REF")]
         refs: Vec<String>,
-        /// Leave out this commit and all that it leads to: the receiver has them. May be given several times.
+        /// Leave out this commit and all that it leads to: the receiver has them. May be given
+        /// several times.
         #[arg(long, value_name = "REV")]
         since: Vec<String>,
         /// Take approvals, policies, decisions, effects and pins too.
@@ -137,7 +138,7 @@ async fn chosen(tract: &Tract, texts: &[String]) -> Outcome<Vec<RefName>> {
                 break;
             }
         }
-        // A name that is none is reported as a branch, with those that are like it.
+        // An unknown name is reported as a branch, with similar names.
         chosen.push(match found {
             Some(name) => name,
             None => RefName::branch(text)?,
@@ -187,7 +188,7 @@ fn continues(context: &mut Context<'_>, prerequisites: &[CommitId]) -> Outcome<(
     context.out.line(format_args!("continues {}{others}", render::short(*first)))
 }
 
-/// Opens what can be read twice: standard input is written to a file first, which has no name.
+/// Opens a file that can be read twice. Standard input is copied to an unnamed file first.
 fn open(path: &Path) -> Outcome<File> {
     let file_error = |error: io::Error| Failure::file(path, &error);
     if !input::is_stdin(path) {

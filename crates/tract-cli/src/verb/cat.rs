@@ -17,7 +17,8 @@ use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
 /// Print the conversation as plain text: the context at a revision, oldest message first.
 ///
-/// Where a message is damaged or was erased, the others are printed, and the error comes at the end.
+/// Where a message is damaged or was erased, the others are printed, and the error comes at the
+/// end.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,7 +46,7 @@ pub(super) fn call(ToolCall { id, name, arguments, .. }: &ToolCall) -> Value {
     json!({ "id": id, "name": name, "arguments": arguments })
 }
 
-/// A message, and what a reader wants to know around it.
+/// A message with its number and changes, as it is printed.
 struct ShownMessage<'a> {
     number: usize,
     message: &'a Message,
@@ -119,7 +120,7 @@ impl Cat {
     }
 }
 
-/// Returns the tool whose result a message is: as the result says, else as its call does.
+/// Returns the tool of a result: from the result itself, else from its call.
 fn tool_of<'a>(message: &'a Message, compiled: &'a Compiled) -> Option<&'a str> {
     let Content::ToolResult(answer) = &message.content else { return None };
     if let Some(name) = &answer.name {
@@ -199,11 +200,11 @@ fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
     out.line("")
 }
 
-/// A part of what a message says, in one style, safe for a terminal. It may have several lines.
+/// A part of a message in one style, safe for a terminal. It may have several lines.
 pub(super) struct Paragraph {
     pub(super) style: Style,
     pub(super) text: String,
-    /// What is less important, after it.
+    /// Secondary text after it.
     pub(super) aside: Option<String>,
 }
 
@@ -213,7 +214,7 @@ impl Paragraph {
     }
 }
 
-/// Returns what a message says, part by part. Texts of no characters are left out.
+/// Returns the parts of a message. Empty texts are left out.
 pub(super) fn paragraphs(message: &Message) -> Vec<Paragraph> {
     let plain = |text: &str| match text.trim_end_matches('\n') {
         "" => None,

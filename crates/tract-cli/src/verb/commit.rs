@@ -44,8 +44,8 @@ pub(crate) struct Commit {
     /// Record model and parameters: a JSON object.
     #[arg(long, value_name = "JSON", value_parser = input::json_value)]
     config: Option<JsonText>,
-    /// Use these tools for this commit: a file with a JSON list of schemas. The next commit uses the
-    /// tools of `tools set` again; if none were ever set, these stay in force.
+    /// Use these tools for this commit: a file with a JSON list of schemas. The next commit uses
+    /// the tools of `tools set` again; if none were ever set, these stay in force.
     #[arg(long, value_name = "FILE")]
     tools: Option<PathBuf>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ fn draft(commit: Commit) -> Outcome<Draft> {
         return Err(Failure::usage("only an assistant's message has tool calls")
             .note("tract commit assistant TEXT --call ID TOOL ARGUMENTS"));
     }
-    // A message that is nothing but calls has no text to wait for.
+    // For a message of calls alone, standard input is not read.
     let text = match (&commit.text, commit.call.is_empty()) {
         (None, false) => String::new(),
         _ => input::text_or_stdin(commit.text)?,

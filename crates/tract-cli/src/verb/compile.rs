@@ -44,7 +44,7 @@ pub(crate) struct Compile {
 /// Reads the name of a form.
 ///
 /// # Errors
-/// Which names there are, for clap to say.
+/// The list of names, which clap prints.
 pub(super) fn form(name: &str) -> Result<Form, String> {
     name.parse().map_err(|error: tract::forms::FormError| {
         std::iter::once(error.to_string()).chain(error.notes()).collect::<Vec<_>>().join("; ")

@@ -101,7 +101,7 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Conformance) -> Outcome
     Failure::unless(broken == 0)
 }
 
-/// Makes the suite of a url's engine, with what the engine does not claim.
+/// Makes the suite of a URL's engine, without the capabilities that the engine does not claim.
 fn suite(url: &str, mode: WriteMode) -> Outcome<Suite> {
     let file = tract::store::file_of(url)?;
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_owned();

@@ -85,10 +85,11 @@ impl Erase {
 
 /// Replace keys and passwords by marks, everywhere in the repository.
 ///
-/// Finds secrets by patterns of high precision: keys of well-known services, private keys, passwords
-/// in urls, `Authorization` headers, and random-looking values of names such as `api_key`. Each
-/// becomes `[redacted:KIND:HASH]` where a branch shows it, and the bytes are deleted as `tract erase`
-/// does. Signatures and encrypted content of providers are left as they are.
+/// Finds secrets by patterns of high precision: keys of well-known services, private keys,
+/// passwords in urls, `Authorization` headers, and random-looking values of names such as
+/// `api_key`. Each becomes `[redacted:KIND:HASH]` where a branch shows it, and the bytes are
+/// deleted as `tract erase` does. Signatures and encrypted content of providers are left as they
+/// are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A key that was leaked has to be revoked where it was issued; redacting comes after that.
@@ -236,7 +237,7 @@ async fn carry_out(
     dry_run: bool,
     yes: bool,
 ) -> Outcome<()> {
-    // What others have is listed before anything is deleted.
+    // All messages with the content are listed before anything is deleted.
     let preview = tract.erase(&request.clone().dry_run(true)).await?;
     if dry_run || preview.is_empty() {
         return report(context, &preview, true);

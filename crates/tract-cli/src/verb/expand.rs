@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &mut Context<'_>, expand: Expand) -> Outcome<()
     let original = tract.expand(id).await?;
     let content = match original {
         Some(content) => content,
-        // What reads as it came is its own original.
+        // A message without changes is its own original.
         None => {
             let commit = tract.show(id).await?;
             tract.repo().content(&commit).await?.ok_or_else(|| {

@@ -22,9 +22,9 @@ use crate::render::count;
 /// Without options, writes a stream that `apply` reads: applied to an empty store, it produces the
 /// same commits with the same ids.
 ///
-/// With --format, writes one conversation as a tool keeps it. One that was recorded by that tool and
-/// not changed since is written as it was, so that importing the file makes the same commits. Any
-/// other is written as a model would see it, as a session of its own.
+/// With --format, writes one conversation as a tool keeps it. One that was recorded by that tool
+/// and not changed since is written as it was, so that importing the file makes the same commits.
+/// Any other is written as a model would see it, as a session of its own.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -88,8 +88,8 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
 }
 
-/// Writes lines that are read from a repository to a file, which gets its name when it is whole. They
-/// begin again where refs move meanwhile and leave what they lead to to garbage collection.
+/// Writes lines that are read from a repository to a file, which gets its name when it is complete.
+/// They start over if refs move and garbage collection deletes the commits being read.
 pub(super) async fn write_lines<L>(
     tract: &Tract,
     path: &Path,
@@ -131,7 +131,7 @@ pub(super) async fn write_whole(
     mut next: impl AsyncFnMut() -> engine::Result<Option<String>>,
 ) -> Outcome<()> {
     let file_error = |error: std::io::Error| Failure::file(path, &error);
-    // What a link leads to is written; a device or a pipe takes the lines as they come.
+    // The target of a link is written; a device or a pipe gets the lines directly.
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if is_database(&target) {
         let what = format!("{} is a store or another database", path.display());
@@ -172,9 +172,9 @@ async fn write(
     file.flush().map_err(file_error)
 }
 
-/// Makes the file that gets the name of the target when it is whole: half an export is no copy.
-/// Until then its own name is new, so that it meets no other export, and it is removed when this
-/// one fails.
+/// Makes the file that gets the name of the target when it is complete, so that a partial export is
+/// never taken for a whole one. Until then its name is unique, so that concurrent exports do not
+/// collide, and it is removed if this one fails.
 /// It is named `.NAME.…partial`, and has the permissions of a new file.
 fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();

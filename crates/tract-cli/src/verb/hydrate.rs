@@ -58,8 +58,9 @@ pub(crate) struct Hydrate {
     /// Enforce `format`, which is only an annotation otherwise.
     #[arg(long)]
     formats: bool,
-    /// Accept calls of tools without a schema: `read-only` for tools that promise to change nothing,
-    /// `human-approval` or `full` for all. They need an approval unless a policy vouches for them.
+    /// Accept calls of tools without a schema: `read-only` for tools that promise to change
+    /// nothing, `human-approval` or `full` for all. They need an approval unless a policy vouches
+    /// for them.
     #[arg(long, value_name = "MODE", value_parser = no_schema, default_value = "refuse")]
     no_schema: NoSchema,
 }
@@ -175,7 +176,7 @@ fn text_member(text: &str, keys: &[&str]) -> Option<String> {
     })
 }
 
-/// What a request for strict mode says of the tools.
+/// Returns the tools as a request in strict mode sends them.
 fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     let sent = registry.iter().map(|tool| {
         let text = tool.definition().schema().text();
@@ -186,7 +187,7 @@ fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
     sent.collect()
 }
 
-/// Returns the tools of a file, and why others in it are none, by their names.
+/// Returns the tools of a file, and the errors of invalid ones by name.
 async fn catalog(
     context: &mut Context<'_>,
     args: &Hydrate,

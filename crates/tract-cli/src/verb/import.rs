@@ -32,17 +32,17 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 /// Import recorded conversations, one branch each.
 ///
 /// Reads files with one conversation per line, or with one JSON document: requests of OpenAI,
-/// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain such
-/// a request. Databases of the Python version are imported with all branches, named TRACT/BRANCH.
-/// `tract import claude-code` imports the sessions of Claude Code from its own folder, or from the
-/// given files and folders: one branch for each session, subagent and rewind. `codex`, `gemini-cli`,
-/// `opencode`, `goose`, `copilot-cli`, `qwen-code`, `vscode-chat` and `cursor` are found in the same way;
-/// files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`, `swe-agent`, `openhands`, `inspect`,
-/// `chatgpt`, `claude-ai`, `pydantic-ai`, `langchain`, `dataset`, `mini-swe-agent` and `aider` have to be
-/// named. Most of them are recognized without the word.
-/// Checkpoints of LangGraph on a PostgreSQL server are named by its url, and read in one read-only
-/// transaction; PGPASSWORD may have the password.
-/// Importing again changes nothing. The common beginning of two conversations is stored once.
+/// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain
+/// such a request. Databases of the Python version are imported with all branches, named
+/// TRACT/BRANCH. `tract import claude-code` imports the sessions of Claude Code from its own
+/// folder, or from the given files and folders: one branch for each session, subagent and rewind.
+/// `codex`, `gemini-cli`, `opencode`, `goose`, `copilot-cli`, `qwen-code`, `vscode-chat` and
+/// `cursor` are found in the same way; files of `openai-agents`, `langgraph`, `ai-sdk`, `atif`,
+/// `swe-agent`, `openhands`, `inspect`, `chatgpt`, `claude-ai`, `pydantic-ai`, `langchain`,
+/// `dataset`, `mini-swe-agent` and `aider` have to be named. Most of them are recognized without
+/// the word. Checkpoints of LangGraph on a PostgreSQL server are named by its url, and read in one
+/// read-only transaction; PGPASSWORD may have the password. Importing again changes nothing. The
+/// common beginning of two conversations is stored once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A branch is named after the id of its conversation; if that name is invalid or taken, digits of the
@@ -62,8 +62,8 @@ Examples:
   tract import langgraph postgres://me@db/agents
   curl -s … | tract import -")]
 pub(crate) struct Import {
-    /// The files; `-` reads standard input. After a tool such as `claude-code`: files and folders of its
-    /// recordings [default: its own folder]
+    /// The files; `-` reads standard input. After a tool such as `claude-code`: files and folders
+    /// of its recordings [default: its own folder]
     #[arg(value_name = "[TOOL] FILE", required = true)]
     files: Vec<PathBuf>,
     /// The format, if it cannot be detected.
@@ -72,20 +72,20 @@ pub(crate) struct Import {
     /// List every anomaly with its line.
     #[arg(long)]
     anomalies: bool,
-    /// Import only sessions whose file changed at this time or on this day, or later, such as 2026-11-01
-    /// or 2h.
+    /// Import only sessions whose file changed at this time or on this day, or later, such as
+    /// 2026-11-01 or 2h.
     #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
     /// Import only sessions that ran in this folder or below it; a single name is the folder's last
     /// part.
     #[arg(long, value_name = "FOLDER")]
     project: Option<String>,
-    /// Keep keys, tokens and passwords in what agent tools recorded; they are replaced by marks unless
-    /// this is given.
+    /// Keep keys, tokens and passwords in what agent tools recorded; they are replaced by marks
+    /// unless this is given.
     #[arg(long)]
     no_redact: bool,
-    /// Read a channel of LangGraph's threads in the place of messages, as what this role says; may be given
-    /// several times [ROLE: user, assistant or system; default: user]
+    /// Read a channel of LangGraph's threads in the place of messages, as what this role says; may
+    /// be given several times [ROLE: user, assistant or system; default: user]
     #[arg(long, value_name = "NAME[:ROLE]")]
     channel: Vec<String>,
     /// Import what is there, then what changes, until interrupted (Ctrl-C). A line for each
@@ -98,7 +98,7 @@ pub(crate) struct Import {
     unknown: Vec<(PathBuf, Failure)>,
 }
 
-/// What `--format` names.
+/// The value of `--format`.
 #[derive(Clone, Copy, Debug)]
 enum Format {
     Dialect(Dialect),
@@ -152,7 +152,7 @@ struct ImportTotals {
 }
 
 impl ImportTotals {
-    /// Fails with exit code 1 when a conversation has no branch in the end.
+    /// Fails with exit code 1 if a conversation did not get a branch.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
         Failure::unless(self.refused.is_empty() && !diverged)
@@ -207,7 +207,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcom
     if is_all {
         return Failure::unless(false);
     }
-    // What cannot be read in one part does not keep the other part out.
+    // Unreadable files do not prevent the others from being imported.
     let mut unread = Failure::unless(unknown.is_empty());
     if !sessions.is_empty() || inputs.is_empty() {
         let done = sessions::run(context, &import, &sessions).await;
@@ -388,8 +388,8 @@ impl ImportRun<'_, '_> {
         Ok(())
     }
 
-    /// Takes the records of a damaged line, each as a conversation. The first one has the anomalies of
-    /// the line.
+    /// Takes the records of a damaged line, each as a conversation. The first one has the anomalies
+    /// of the line.
     async fn records(
         &mut self,
         line: usize,
@@ -481,7 +481,7 @@ impl ImportRun<'_, '_> {
         }
     }
 
-    /// Reports a refused line; a failure of the store is no refusal, and ends the import.
+    /// Reports a refused line. A failure of the store is not a refusal, and ends the import.
     fn refuse(&mut self, line: usize, id: Option<&str>, failure: Failure) -> Outcome<()> {
         if failure.is_of_store() {
             return Err(failure);

@@ -18,8 +18,8 @@ use crate::style::{self, BOLD, DIM, ID, REF, Styled};
 
 /// List commits, newest first.
 ///
-/// `#20` marks the 20th message of the context; `tract show main#20` shows it. Times are UTC; a graph
-/// has none.
+/// `#20` marks the 20th message of the context; `tract show main#20` shows it. Times are UTC; a
+/// graph has none.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,12 +50,12 @@ pub(crate) struct Log {
     /// Print the content or the changes of each commit.
     #[arg(long, short)]
     patch: bool,
-    /// List only commits made at this time or on this day, or later. Commits without a time are left
-    /// out.
+    /// List only commits made at this time or on this day, or later. Commits without a time are
+    /// left out.
     #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
-    /// List only commits made at this time or on this day, or earlier. Commits without a time are left
-    /// out.
+    /// List only commits made at this time or on this day, or earlier. Commits without a time are
+    /// left out.
     #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
     /// List only messages of this role and their edits; may be given several times.
@@ -108,7 +108,7 @@ impl Log {
             || self.slot.is_some()
     }
 
-    /// Whether a commit is asked for, as far as its record says.
+    /// Returns whether a commit passes the filters on its record.
     fn takes(&self, commit: &Commit) -> bool {
         let at = commit.created_at;
         let since = self.since.is_none_or(|since| at.is_some_and(|at| at >= since));
@@ -118,7 +118,7 @@ impl Log {
     }
 }
 
-/// What a row of the log shows, one text for each column.
+/// A row of the log, one text for each column.
 struct Row {
     commit: Commit,
     date: String,
@@ -139,7 +139,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     context.out.page();
     let several = heads.len() > 1;
     let graph = log.graph || (several && !log.is_filtered());
-    // What a filter leaves out does not count, so that all has to be read.
+    // Commits that a filter leaves out do not count towards the limit, so all may have to be read.
     let read = if log.is_filtered() { usize::MAX } else { limit };
     let mut pages = match heads.as_slice() {
         [head] if !log.graph => LogPages::line(tract.repo(), *head, read),
@@ -219,8 +219,8 @@ async fn found(
 /// Commits of a branch whose messages are all counted; on a longer one only the newest are.
 const COUNTED: u64 = 10_000;
 
-/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`. On a long
-/// branch only commits near its end have a number.
+/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`. On a
+/// long branch only commits near its end have a number.
 async fn numbers(tract: &Tract, head: CommitId, limit: usize) -> Outcome<HashMap<CommitId, usize>> {
     let repo = tract.repo();
     if limit < usize::MAX && repo.counts(Some(head)).await?.commits > COUNTED {
@@ -297,7 +297,8 @@ impl<'a> Printer<'a> {
         self.widen(&rows);
         let mut layout = self.graph.take();
         if let Some(layout) = &layout {
-            // Drawn twice, for the width first: the rows between thousands of branches are not kept.
+            // Drawn twice, for the width first: the rows between thousands of branches are not
+            // kept.
             let mut ahead = layout.clone();
             for (place, row) in rows.iter().enumerate() {
                 ahead.draw(place, row.commit.id(), &row.commit.parents, &mut |row| {

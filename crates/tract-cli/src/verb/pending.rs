@@ -277,7 +277,7 @@ pub(crate) fn print_decision(out: &mut Output, decided: &RecordedDecision) -> Ou
     out.item(&json, format_args!("{line}  {}", Styled(DIM, escape::line(branch))))
 }
 
-/// Says in one line what was decided, by whom and why, and what had been decided before.
+/// Returns a line with the decision, its author and reason, and earlier decisions.
 pub(crate) fn because(record: &DecisionRecord) -> String {
     record.all().map(one).collect::<Vec<_>>().join("; before that ")
 }

@@ -33,7 +33,7 @@ pub(crate) struct DefinitionArgs {
     place: ServerArgs,
 }
 
-/// What is done with those that are not approved.
+/// The treatment of tools that are not approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PinAction {
     /// Approves those that are new.
@@ -89,7 +89,7 @@ pub(crate) async fn run(
     Failure::unless(refused == 0)
 }
 
-/// Shows the policy, or says another.
+/// Shows the policy, or sets another one.
 pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>) -> Outcome<()> {
     let tract = match wanted {
         Some(_) => context.open_or_create().await?,
@@ -107,7 +107,7 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
     context.out.item(&json, line)
 }
 
-/// Reports approved tools that are gone; that is no reason to stop.
+/// Reports approved tools that are gone; the command continues.
 fn missing_pins(
     out: &mut Output,
     source: &DefinitionArgs,

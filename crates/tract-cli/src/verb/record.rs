@@ -18,18 +18,18 @@ use crate::render::{self, count, counted};
 use crate::runtime;
 use crate::style::{DIM, REF, Styled, WARN};
 
-/// How long the end of a recording waits for what is not stored yet.
+/// Time limit at the end of a recording for storing open exchanges.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 /// The shortest secret that a path may have.
 const MIN_SECRET: usize = 16;
 
 /// Record the traffic between an agent and its model.
 ///
-/// Runs a command with the base urls of its clients pointed at a proxy on this machine, which forwards
-/// every byte unchanged and records a copy: one branch for each conversation, subagent and rewind,
-/// named record/SESSION. A variable that is set already names the upstream. Recording never delays or
-/// changes a request; what could not be recorded is counted and reported at the end, and in `status`.
-/// Headers with keys are never stored, and secrets in messages are replaced by marks.
+/// Runs a command with the base urls of its clients pointed at a proxy on this machine, which
+/// forwards every byte unchanged and records a copy: one branch for each conversation, subagent and
+/// rewind, named record/SESSION. A variable that is set already names the upstream. Recording never
+/// delays or changes a request; what could not be recorded is counted and reported at the end, and
+/// in `status`. Headers with keys are never stored, and secrets in messages are replaced by marks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Variables that are set: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL, and,
@@ -56,7 +56,8 @@ pub(crate) struct Record {
     /// [default: a new one]
     #[arg(long, env = "TRACT_RECORD_SECRET", value_name = "SECRET", hide_env_values = true)]
     secret: Option<String>,
-    /// Keep keys, tokens and passwords in messages; they are replaced by marks unless this is given.
+    /// Keep keys, tokens and passwords in messages; they are replaced by marks unless this is
+    /// given.
     #[arg(long)]
     no_redact: bool,
     /// Use at most this much memory for copies, in MiB; what does not fit is not recorded.
@@ -110,8 +111,8 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Record) -> Outcome<()> 
     let report = runtime.block_on(recorder.finish(MOST_WAIT));
     runtime.shutdown_background();
     let printed = print(context, &report);
-    // Callers decide by the exit code of the command that was recorded, so it wins over a report that
-    // cannot be printed.
+    // Callers decide by the exit code of the command that was recorded, so it wins over a report
+    // that cannot be printed.
     if exit == 0 { printed } else { Err(Failure::exited(exit)) }
 }
 

@@ -1,4 +1,4 @@
-//! Where an MCP server is: a url, or a command that starts it.
+//! The address of an MCP server: a URL, or a command that starts it.
 
 use std::ffi::OsString;
 
@@ -25,8 +25,8 @@ pub(crate) struct ServerArgs {
     /// Environment variable with a bearer token for the URL.
     #[arg(long, value_name = "VARIABLE", requires = "url")]
     token_env: Option<String>,
-    /// Environment variable for the command: NAME passes the current value on, NAME=VALUE sets it; may
-    /// be given several times. Otherwise a server gets only PATH, HOME and a few others.
+    /// Environment variable for the command: NAME passes the current value on, NAME=VALUE sets it;
+    /// may be given several times. Otherwise a server gets only PATH, HOME and a few others.
     #[arg(long, value_name = "NAME[=VALUE]", requires = "command")]
     env: Vec<String>,
     /// The command that starts a server.
@@ -66,7 +66,7 @@ impl ServerArgs {
         })
     }
 
-    /// Returns what approvals of the server are bound to where it has no label.
+    /// Returns the identity that approvals of a server without a label are bound to.
     pub(crate) fn identity(&self) -> Option<String> {
         #[cfg(feature = "http")]
         if let Some(url) = &self.url {

@@ -55,7 +55,7 @@ pub(crate) async fn run(context: &mut Context<'_>, show: Show) -> Outcome<()> {
     changes(&tract, &commit).await?.into_iter().try_for_each(|line| context.out.line(line))
 }
 
-/// Returns what a commit says, or what it changed, as lines for people.
+/// Returns the content or the changes of a commit, as lines for people.
 pub(super) async fn changes(tract: &Tract, commit: &Commit) -> Outcome<Vec<String>> {
     let content = tract.repo().content(commit).await?;
     match (&commit.op, &content) {
@@ -156,7 +156,7 @@ fn first_of<T>(all: &[T], show: impl Fn(&T) -> String) -> String {
     parts.join(" ")
 }
 
-/// What a message says, as lines: its texts, then its calls.
+/// Returns a message as lines: its texts, then its calls.
 fn plain(content: &Content) -> String {
     let mut out = String::new();
     if content.parts().is_empty() {

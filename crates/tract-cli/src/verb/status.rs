@@ -24,7 +24,7 @@ async fn not_recorded(_tract: &tract::Tract) -> Outcome<Option<u64>> {
     Ok(None)
 }
 
-/// Where a remote has a branch.
+/// A branch of a remote as last fetched.
 #[derive(Serialize)]
 pub(super) struct RemoteLine {
     pub(super) remote: String,
@@ -38,7 +38,7 @@ impl RemoteLine {
         Self { remote, head, ahead: counts.ahead, behind: counts.behind }
     }
 
-    /// How far the branch here is from it, for people; `None` when it is the same.
+    /// Returns the distance of the local branch from it, for people; `None` if they are equal.
     pub(super) fn distance(&self) -> Option<String> {
         match (self.ahead, self.behind) {
             (0, 0) => None,
@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _args: Status) -> Outcome<()>
     let tract = context.open().await?;
     let head = tract.head().await?;
     let counts = tract.repo().counts(head).await?;
-    // Tokens and open calls take a look at every message: of a long branch `compile` tells them.
+    // Counting tokens and open calls reads every message. For a long branch, `compile` shows them.
     let compiled = match counts.commits <= COUNTED {
         true => Some(tract.compile().await?),
         false => None,

@@ -42,20 +42,21 @@ enum ToolsVerb {
         /// The revision.
         #[arg(default_value = "HEAD", value_name = "REV")]
         revision: String,
-        /// List only the tools that were set with this commit or by `tools set` before it, not those
-        /// still in force from an earlier commit.
+        /// List only the tools that were set with this commit or by `tools set` before it, not
+        /// those still in force from an earlier commit.
         #[arg(long)]
         own: bool,
     },
     /// Hash schemas; opens no store.
     Hash {
-        /// Tool definitions in any provider's shape: one per line, a list, a request, or what an MCP
-        /// server lists; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, a list, a request, or what an
+        /// MCP server lists; `-` for standard input.
         file: PathBuf,
     },
     /// Check definitions for common mistakes; opens no store.
     Lint {
-        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard
+        /// input.
         file: PathBuf,
         /// Apply the stricter rules for your own tools: lower-case names, short descriptions.
         #[arg(long)]
@@ -63,7 +64,8 @@ enum ToolsVerb {
     },
     /// Translate definitions for a provider and list what is lost; opens no store.
     Translate {
-        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard input.
+        /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard
+        /// input.
         file: PathBuf,
         /// The target: openai, responses, anthropic, ollama, gemini or mcp.
         #[arg(long, value_parser = target)]
@@ -108,8 +110,8 @@ tell-only        all")]
     },
     /// Set the tools in force from here on.
     ///
-    /// The file is a JSON list of definitions, one definition per line, a request, or the list of an
-    /// MCP server. Names must be distinct. Definitions that providers reject are reported.
+    /// The file is a JSON list of definitions, one definition per line, a request, or the list of
+    /// an MCP server. Names must be distinct. Definitions that providers reject are reported.
     #[command(after_help = "\
 Examples:
   tract tools set tools.json
@@ -188,7 +190,7 @@ async fn history(context: &mut Context<'_>, name: &str) -> Outcome<()> {
     definitions(context.out, &found)
 }
 
-/// How wide the longest of these names is.
+/// Returns the width of the longest of these names.
 pub(super) fn width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.map(|name| escape::width(&escape::line(name))).max().unwrap_or(0)
 }
@@ -278,7 +280,8 @@ async fn of(context: &mut Context<'_>, revision: &str, only_own: bool) -> Outcom
     };
     if context.out.is_json() {
         let schemas: Vec<&str> = tools.iter().map(|tool| &*tool.schema).collect();
-        // One document is one line: line breaks occur between the parts of JSON, never in its strings.
+        // One document is one line: line breaks occur between the parts of JSON, never in its
+        // strings.
         let line = schemas.join(",").replace(['\n', '\r'], " ");
         return context.out.json_text(&format!("[{line}]"));
     }

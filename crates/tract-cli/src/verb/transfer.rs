@@ -58,8 +58,8 @@ pub(crate) struct Pull {
 
 /// Bring branches to a remote.
 ///
-/// Only what the remote lacks is sent, and its branches move last, each only if it is an ancestor of
-/// the new head. A push that is cut short continues when it is run again.
+/// Only what the remote lacks is sent, and its branches move last, each only if it is an ancestor
+/// of the new head. A push that is cut short continues when it is run again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The store is made when it is missing. Approvals, policies, decisions, effects and pins stay here;
@@ -98,7 +98,7 @@ pub(super) fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// What became of a ref.
+/// The result of a ref.
 #[derive(Serialize)]
 pub(super) struct RefLine {
     pub(super) name: String,
@@ -116,7 +116,7 @@ impl RefLine {
     }
 }
 
-/// A bar, and what moves it.
+/// Makes a progress bar, and the callback that moves it.
 pub(super) fn progress(what: &'static str) -> (ProgressBar, OnCopy) {
     let bar = render::progress(what, "commits");
     let watched = bar.clone();

@@ -22,8 +22,9 @@ use crate::failure::{Failure, Outcome};
 
 /// Work on conversations in the terminal.
 ///
-/// Shows branches, messages and content side by side, and what others write meanwhile. A key does what
-/// the verb of that name does, on the branch that is shown, and `z` reverts it. `?` lists the keys.
+/// Shows branches, messages and content side by side, and what others write meanwhile. A key does
+/// what the verb of that name does, on the branch that is shown, and `z` reverts it. `?` lists the
+/// keys.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys: j k move, tab next pane, space checkout, n new branch, e edit, v mark, s summarize,
@@ -68,7 +69,7 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
             // A store that answers slowly is asked less often.
             next_look = Instant::now() + PAUSE.max(begun.elapsed() * 10);
         }
-        // Keys that came meanwhile are handled before anything is loaded or drawn.
+        // Keys pressed since then are handled before anything is loaded or drawn.
         while let Some(event) = next {
             match event {
                 Event::Key(key) if is_stop(key) => screen.stop()?,

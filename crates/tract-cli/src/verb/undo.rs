@@ -12,9 +12,9 @@ use crate::style::{DIM, ID, REF, Styled};
 
 /// Undo the last command on this branch; --redo reverts the undo.
 ///
-/// Moves every branch that the command moved back, or none: if another command has moved one of them
-/// since, the undo is refused and names it. Commits stay in the store, and `--redo` returns to them.
-/// Effects of tools and decisions about pending approvals are not undone.
+/// Moves every branch that the command moved back, or none: if another command has moved one of
+/// them since, the undo is refused and names it. Commits stay in the store, and `--redo` returns to
+/// them. Effects of tools and decisions about pending approvals are not undone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -59,7 +59,7 @@ pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     } else {
         ("back", "reverted", "again: tract undo --redo")
     };
-    // Of a kept merge, the pending decision says it; the other ref only orders decisions.
+    // A kept merge is reported by its pending decision; the other ref only orders decisions.
     let moves: Vec<_> =
         done.moves.iter().filter(|step| !step.name.as_str().starts_with("merge/")).collect();
     for step in moves.iter().take(SHOWN) {

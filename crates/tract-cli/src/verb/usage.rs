@@ -20,8 +20,8 @@ use crate::{escape, prices};
 /// Count the tokens of all answers, and what they cost.
 ///
 /// Reads what commits say of their answers, those that were imported and those that `chat`,
-/// `generate` and `run` made. An answer counts once, on however many branches it is and however many
-/// commits it has.
+/// `generate` and `run` made. An answer counts once, on however many branches it is and however
+/// many commits it has.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prices are the list prices of the time of each answer, as they were known on the day that the last
@@ -57,7 +57,7 @@ enum GroupBy {
     Branch,
 }
 
-/// What a group of answers has.
+/// The figures of a group of answers.
 #[derive(Debug, Default)]
 struct Group {
     answers: usize,

@@ -46,7 +46,7 @@ pub(crate) struct Verify {
     allowed_signers: Option<PathBuf>,
 }
 
-/// What became of the signature of a tag.
+/// The state of the signature of a tag.
 #[derive(Serialize)]
 struct SignatureLine {
     tag: String,
@@ -104,7 +104,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     Failure::unless(report.clean && !is_refused)
 }
 
-/// Verifies, and replaces what is damaged by what a store or a bundle has.
+/// Verifies, and replaces damaged objects by copies from a store or a bundle.
 async fn verify_from(
     context: &mut Context<'_>,
     tract: &Tract,

@@ -14,8 +14,9 @@ use crate::runtime;
 
 /// Show the recorded conversations in a browser.
 ///
-/// Serves pages on this machine alone, read-only, until it is interrupted. Only the printed url opens
-/// them; it changes with every start. A page that shows a branch follows what is written to it.
+/// Serves pages on this machine alone, read-only, until it is interrupted. Only the printed url
+/// opens them; it changes with every start. A page that shows a branch follows what is written to
+/// it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys: j k messages, [ ] pages, g G top and end, / search.
@@ -76,8 +77,8 @@ pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
 
 /// Asks the desktop to open a url; the url was printed for where there is none.
 ///
-/// Every user of the machine can read the arguments of a program, and the url admits anyone who has it.
-/// So the browser is given a file that only this user can read, and that leads to the url.
+/// Every user of the machine can read the arguments of a program, and the url admits anyone who has
+/// it. So the browser is given a file that only this user can read, and that leads to the url.
 fn open(url: &str) -> Option<NamedTempFile> {
     let page = match page_to(url) {
         Ok(page) => page,
@@ -95,7 +96,7 @@ fn open(url: &str) -> Option<NamedTempFile> {
     Some(page)
 }
 
-/// Makes a page that leads to a url of the viewer, which has no character with a meaning in HTML.
+/// Makes a page that redirects to a URL of the viewer. The URL contains no HTML metacharacters.
 fn page_to(url: &str) -> std::io::Result<NamedTempFile> {
     // On Unix a temporary file has the mode 0600.
     let mut file = tempfile::Builder::new().prefix("tract-view-").suffix(".html").tempfile()?;

@@ -100,7 +100,7 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         Some(miss) => {
             let text = miss.to_string();
             context.out.line(format_args!("{}: {}", Styled(WARN, "miss"), escape::line(&text)))?;
-            // What the second request has beyond the common prefix is read again by the provider.
+            // The provider reads the part of the second request after the common prefix again.
             let lost = blocks.1 - miss.same_blocks;
             let lost = format!("not cached: {lost} of {}", count(blocks.1, "block"));
             context.out.line(Styled(DIM, lost))

@@ -26,7 +26,7 @@ pub(super) fn format() -> impl TypedValueParser<Value = SessionFormat> {
 struct Document<'a> {
     format: &'static str,
     session: &'a str,
-    /// Where it was written.
+    /// The path of the written file.
     file: String,
     messages: usize,
     /// Whether importing the file makes the same commits.

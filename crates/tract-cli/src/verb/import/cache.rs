@@ -1,4 +1,4 @@
-//! Where the command line keeps what imports read, so that unchanged files are not read again.
+//! The cache of imported files, so that unchanged files are not read again.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;

@@ -1,4 +1,4 @@
-//! Which files changed, and when to look.
+//! Watches files for changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,19 +16,20 @@ use tract::import::{self, SessionFile, SessionFilter, Source};
 const QUIET: Duration = Duration::from_millis(200);
 /// How long a stream of events may keep it from being looked at.
 const PATIENCE: Duration = Duration::from_millis(600);
-/// How often files are looked at without an event, at most: events may be lost, and some file
-/// systems have none.
+/// Interval at which files are checked without an event: events may be lost, and some file systems
+/// do not send any.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A file that was written to within this time may change again without a trace: its size may be the
-/// same, and so may its time, which file systems keep in steps. It is read once more afterwards.
+/// A file that was written to within this time may change again without a trace: its size may be
+/// the same, and so may its time, which file systems keep in steps. It is read once more
+/// afterwards.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// What wakes the loop.
+/// An event that wakes the loop.
 #[derive(Debug)]
 pub(super) enum Wakeup {
     /// Something may have changed.
     Changed,
-    /// The user wants it to end.
+    /// The user interrupted it.
     Stop,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Starts to watch; the error says why only some of the paths, or none, are.
+    /// Starts to watch. The error is the reason why some or all of the paths are not watched.
     pub(super) fn start(
         paths: &[PathBuf],
         wake: Sender<Wakeup>,
@@ -63,7 +64,7 @@ impl Watch {
         for path in paths {
             let done = match path.parent() {
                 _ if path.is_dir() => watcher.watch(path, RecursiveMode::Recursive),
-                // A file that is replaced is another one under its name: its folder says so.
+                // A replaced file is a new file under the same name, which only the folder reports.
                 Some(folder) if folder.as_os_str().is_empty() => {
                     watcher.watch(Path::new("."), RecursiveMode::NonRecursive)
                 }
@@ -97,7 +98,7 @@ pub(super) fn wait(wakeups: &Receiver<Wakeup>, last_scan: Duration) -> bool {
     }
 }
 
-/// What tells that a file was written to, without reading it.
+/// Metadata that shows a write to a file without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp(Vec<StampEntry>);
 
@@ -200,7 +201,7 @@ impl Files {
     pub(super) fn changed(&self) -> Result<Vec<ChangedFile>, (PathBuf, io::Error)> {
         let mut changed = Vec::new();
         for file in self.listed()? {
-            // One that is gone between listing and looking is not there any more.
+            // Skips a file that was removed after it was listed.
             let Ok(stamp) = Stamp::of(file.path()) else { continue };
             let (is_same, is_settled) = match self.known.get(file.path()) {
                 Some(known) if known.stamp == stamp => {
@@ -268,8 +269,8 @@ impl Files {
         self.known.insert(changed.file.path().to_owned(), known);
     }
 
-    /// Finds the sessions that started the subagents of changed files, where they did not change: what
-    /// is imported of a subagent names its call, which only its session has.
+    /// Finds the sessions that started the subagents of changed files, where they did not change:
+    /// what is imported of a subagent names its call, which only its session has.
     pub(super) fn callers(&mut self, changed: &[ChangedFile]) -> Vec<SessionFile> {
         let mut agents = Vec::new();
         for ChangedFile { file, .. } in changed {
@@ -337,7 +338,7 @@ mod tests {
         assert!(!changed[0].is_settled, "it was written just now");
         files.remember(&changed[0]);
         assert!(files.changed().expect("it is listed").is_empty());
-        // The same size: another time tells.
+        // The same size: only the time differs.
         fs::write(&path, "two").expect("it is written");
         let long_ago = SystemTime::now() - Duration::from_secs(60);
         let file = fs::File::options().write(true).open(&path).expect("it opens");

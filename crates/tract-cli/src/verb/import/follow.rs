@@ -37,7 +37,7 @@ struct SummaryLine<'a> {
     summary: &'a Totals,
 }
 
-/// What was imported in all.
+/// The totals of the import.
 #[derive(Debug, Default, Serialize)]
 struct Totals {
     sessions: usize,
@@ -51,7 +51,7 @@ struct Totals {
     unread_files: BTreeSet<PathBuf>,
 }
 
-/// Imports what the paths have, and what changes in them until it is interrupted.
+/// Imports the files of the paths, and their changes until it is interrupted.
 pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outcome<()> {
     let roots = roots(import)?;
     let paths: Vec<PathBuf> = roots.iter().map(|(_, path)| path.clone()).collect();
@@ -61,7 +61,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
     let tract = context.open_or_create().await?;
     let (wake, wakeups) = mpsc::channel();
     let _runtime = stop_on_interrupt(wake.clone())?;
-    // What changes while the first import runs is seen after it.
+    // Changes during the first import are handled after it.
     let (_watch, watched) = Watch::start(&paths, wake);
     if let Err(error) = watched {
         let what = format!("cannot watch all of it, so it is looked at every second: {error}");
@@ -110,7 +110,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
     work.end()
 }
 
-/// Which files and folders are followed, each with the tool that writes it.
+/// Returns the files and folders to follow, each with its tool.
 fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
     let source = sessions::take_source(import)?;
     let mut roots = Vec::with_capacity(import.files.len());
@@ -151,7 +151,7 @@ fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
 struct Follower<'a, 'b> {
     context: &'a mut Context<'b>,
     tract: Tract,
-    /// What is known of unchanged files, for the first import of a later run.
+    /// The cache of unchanged files, for the first import of a later run.
     cached: Option<CacheFile>,
     files: Files,
     options: RecordingOptions,
@@ -273,8 +273,8 @@ impl Follower<'_, '_> {
         self.tell_damage(&path, &damage)
     }
 
-    /// Returns the anomalies of a conversation that are more than when it was imported before. Those
-    /// that the next line may resolve do not count.
+    /// Returns the anomalies of a conversation that are more than when it was imported before.
+    /// Those that the next line may resolve do not count.
     fn new_damage(&mut self, path: &Path, report: &SessionReport) -> BTreeMap<AnomalyKind, usize> {
         const PASSING: [AnomalyKind; 3] =
             [AnomalyKind::TornLine, AnomalyKind::Unanswered, AnomalyKind::UnknownCaller];

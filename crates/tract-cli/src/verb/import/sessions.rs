@@ -22,8 +22,8 @@ use crate::input;
 use crate::render::{self, count, number};
 use crate::style::{BAD, DIM, Styled, WARN};
 
-/// Takes the tool out of what is to be imported, where it is named, and leaves its files and folders:
-/// those that are named, else its own.
+/// Takes a tool's name out of the arguments of an import, and leaves its files and folders: the
+/// named ones, else those of the tool.
 pub(super) fn take_source(import: &mut Import) -> Outcome<Option<Source>> {
     let first = import.files.first().and_then(|word| word.to_str());
     let named =
@@ -41,7 +41,7 @@ pub(super) fn take_source(import: &mut Import) -> Outcome<Option<Source>> {
     Ok(source)
 }
 
-/// Which sessions are meant.
+/// Returns the filter of sessions.
 pub(super) fn filter(import: &Import) -> SessionFilter {
     let mut filter = SessionFilter::new();
     filter.since = import.since.map(system_time);
@@ -49,8 +49,8 @@ pub(super) fn filter(import: &Import) -> SessionFilter {
     filter
 }
 
-/// Takes the files of agent tools out of what is to be imported: all of them after the tool's name,
-/// else those whose bytes show what they are.
+/// Takes the files of agent tools out of the arguments of an import: all of them after a tool's
+/// name, else those that are recognized by their content.
 pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
     let is_filtered = import.since.is_some() || import.project.is_some();
     let filter = filter(import);
@@ -236,7 +236,7 @@ struct SummaryLine {
     summary: Totals,
 }
 
-/// What all sessions together have.
+/// The totals of all sessions.
 #[derive(Debug, Default, Serialize)]
 struct Totals {
     sessions: usize,
@@ -343,7 +343,7 @@ fn counts(anomalies: &Anomalies) -> BTreeMap<&'static str, usize> {
     anomalies.counts.iter().map(|(kind, count)| (kind.as_str(), *count)).collect()
 }
 
-/// How recordings are imported.
+/// Returns the options of the import.
 pub(super) fn recording_options(import: &Import) -> RecordingOptions {
     RecordingOptions { redact: !import.no_redact }
 }

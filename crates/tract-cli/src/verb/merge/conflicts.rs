@@ -23,7 +23,7 @@ pub(super) struct ConflictDocument {
     decision: Option<ConflictDecision>,
 }
 
-/// What is known of a conflict of a kept merge.
+/// The facts about a conflict of a kept merge.
 #[derive(Serialize)]
 struct ConflictDecision {
     legal: Vec<&'static str>,

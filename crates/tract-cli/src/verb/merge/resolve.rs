@@ -11,8 +11,8 @@ use tract::engine::{MergeConflict, Resolution};
 use crate::failure::{Failure, Outcome};
 use crate::input;
 
-/// What a file says of one conflict. Absent members fit any conflict; members of the list of
-/// conflicts that resolve nothing, such as the texts, are passed over.
+/// The entry of a file for one conflict. Absent members match any conflict. Members that are only
+/// descriptions, such as the texts, are ignored.
 #[derive(Clone, Debug, Deserialize)]
 struct Entry {
     kind: Option<String>,
@@ -23,7 +23,7 @@ struct Entry {
     text: Option<String>,
 }
 
-/// A list of entries, or what `merge --dry-run --json` prints.
+/// A list of entries, or the output of `merge --dry-run --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Entries {

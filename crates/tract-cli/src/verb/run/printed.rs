@@ -1,4 +1,4 @@
-//! What is printed of a run.
+//! Printing of a run.
 
 use std::io::Write as _;
 

@@ -33,7 +33,7 @@ const FILES: &str = "\
 You can read and write the files of one folder. Paths are relative to it; nothing outside of it \
 can be reached. Read a file before you change it.";
 
-/// What an agent may use.
+/// The tools of an agent.
 pub(super) struct Tools {
     prompt: Prompt,
     files: Option<Arc<dyn Filesystem>>,
@@ -195,7 +195,7 @@ async fn servers(
     let own = specs.iter().map(String::as_str).chain(["search_tools"]);
     let tools = distinct_names_besides(tools, own);
     let builder = tools.into_iter().fold(Registry::builder(), |builder, tool| {
-        // What the server wrote, but for a name that another tool has too.
+        // The definition of the server, renamed if another tool has the same name.
         let definition = if tool.name() == tool.origin() {
             tool.definition().text().to_owned()
         } else {

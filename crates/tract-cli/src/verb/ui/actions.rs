@@ -1,4 +1,4 @@
-//! What keys do: each what the verb of that name does.
+//! The actions of keys, each equal to the verb of its name.
 
 use std::future::Future;
 use std::pin::pin;
@@ -124,7 +124,7 @@ impl App {
         Ok(format!("{} summarized; {BACK}", count(gone, "message")))
     }
 
-    /// What the marked messages say, for who writes the summary.
+    /// Returns the text of the marked messages, for the author of the summary.
     fn text_of_marked(&self) -> String {
         let slots = self.messages.items.get(self.marked()).unwrap_or_default();
         let messages = slots.iter().filter_map(|slot| self.conversation.message(*slot));
@@ -231,7 +231,7 @@ impl App {
     }
 }
 
-/// Waits for what another program does; `None` when the person left first, which ends it.
+/// Waits for another program; `None` if the user left first, which ends the program.
 fn until_left<T>(work: impl Future<Output = T>, screen: &Screen) -> Outcome<Option<T>> {
     let mut work = pin!(work);
     let mut task = TaskContext::from_waker(Waker::noop());

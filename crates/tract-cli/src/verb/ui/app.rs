@@ -1,4 +1,4 @@
-//! What is shown, and where the cursors are.
+//! The state of the screen: the shown data and the cursors.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::screen::Screen;
 use crate::failure::{Failure, Outcome};
 use crate::render::count;
 
-/// What is shown, and where the cursors are.
+/// The state of the screen: the shown data and the cursors.
 pub(super) struct App {
     /// The repository; its branch is the one that is checked out.
     pub(super) tract: Tract,
@@ -30,12 +30,12 @@ pub(super) struct App {
     pub(super) focus: Pane,
     pub(super) overlay: Option<Overlay>,
     pub(super) search: Option<(Pane, String)>,
-    /// What the last key did, or why it did not.
+    /// The result of the last key.
     pub(super) status: Option<Outcome<String>>,
     done: bool,
 }
 
-/// What takes the keys until it is left.
+/// A dialog that receives the keys until it is closed.
 pub(super) enum Overlay {
     Help,
     Prompt(Prompt),
@@ -141,7 +141,7 @@ impl App {
         }
         if let Err(failure) = self.read().await {
             self.status = Some(Err(failure));
-            // What was read of this branch stays; messages of another one would be taken for its own.
+            // Only data of this branch is kept; messages of another one would be taken for its own.
             if self.conversation.branch != self.shown_branch() {
                 self.show(Conversation {
                     branch: self.shown_branch().to_owned(),
@@ -192,7 +192,7 @@ impl App {
         self.content.forget();
     }
 
-    /// Looks for what others wrote; a failure is shown, and what was read before stays.
+    /// Checks for writes of others. A failure is shown, and the data read before stays.
     pub(super) async fn look(&mut self) {
         if let Err(failure) = self.refresh().await {
             self.status = Some(Err(failure));
@@ -254,7 +254,7 @@ impl App {
         Ok(None)
     }
 
-    /// Carries out an action, and returns what is said of it.
+    /// Carries out an action, and returns the message for the status line.
     async fn act(&mut self, action: Action, screen: &mut Screen) -> Outcome<Option<String>> {
         let outcome = match action {
             Action::CursorMove(to) => return self.step(to),

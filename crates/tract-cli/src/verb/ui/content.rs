@@ -13,7 +13,7 @@ use crate::render;
 use crate::style::DIM;
 use crate::verb::{cat, diff};
 
-/// What is laid out of one message; the rest is for `tract show`.
+/// Maximum bytes of one message that are laid out; `tract show` prints the rest.
 const MOST_BYTES: usize = 256 << 10;
 
 /// A line on the screen, in one style.
@@ -79,7 +79,7 @@ impl ContentPane {
     }
 }
 
-/// What a message says, as `tract cat` has it.
+/// Returns the paragraphs of a message, as `tract cat` prints them.
 fn paragraphs(conversation: &Conversation, message: &Message) -> Vec<StyledLine> {
     let mut lines = vec![(DIM, head(conversation, message))];
     let mut left = MOST_BYTES;

@@ -1,4 +1,4 @@
-//! What the terminal shows.
+//! Drawing of the screen.
 
 use anstyle::{AnsiColor, Color as Ansi, Effects, Style as AnsiStyle};
 use ratatui::Frame;
@@ -18,7 +18,7 @@ use crate::style::{self, BAD, BOLD, DIM, GOOD, REF};
 /// Panes are next to each other from this width on; below, one takes the whole screen.
 const WIDE: u16 = 100;
 
-/// How things look.
+/// The styles of the screen.
 #[derive(Clone, Copy)]
 pub(super) struct Theme {
     pub(super) colors: bool,
@@ -96,7 +96,8 @@ fn pane(app: &App, theme: Theme, which: Pane, title: &str) -> Block<'static> {
     Block::bordered().border_style(style).title(format!(" {} ", escape::line(title)))
 }
 
-/// A name in `room` columns, without its middle where it is longer: names of imported branches begin alike.
+/// A name in `room` columns, without its middle where it is longer: names of imported branches
+/// begin alike.
 fn shortened(name: &str, room: usize) -> String {
     let name = escape::line(name);
     if escape::width(&name) <= room {
@@ -173,7 +174,7 @@ fn messages(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// The word for who says a message; as `tract cat` has it.
+/// Returns the word for the role of a message, as in `tract cat`.
 fn role_of(message: &Message) -> &str {
     match &message.content {
         Content::ToolResult(_) => "result",
@@ -181,7 +182,7 @@ fn role_of(message: &Message) -> &str {
     }
 }
 
-/// The beginning of what a message says, and what it calls, in `room` columns.
+/// Returns the beginning of a message and its calls, in `room` columns.
 fn gist(message: &Message, room: usize) -> String {
     let parts = message.content.parts();
     let text = parts.iter().find_map(|part| match part {
@@ -229,7 +230,7 @@ fn content(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// What is asked, what the last key did, or where one is.
+/// The status line: a question, the result of the last key, or the position.
 fn status_line(app: &App, theme: Theme) -> Line<'static> {
     if let Some(Overlay::Prompt(prompt)) = &app.overlay {
         let typed = Span::raw(escape::line(&prompt.text).into_owned());

@@ -1,4 +1,4 @@
-//! The keys, in one list: what is pressed, what it does, what the help says of it.
+//! The keys in one list: the key, its action, its text in the help.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -20,7 +20,7 @@ impl Pane {
     }
 }
 
-/// Where the cursor goes.
+/// A movement of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CursorMove {
     Lines(isize),
@@ -29,7 +29,7 @@ pub(super) enum CursorMove {
     Last,
 }
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     CursorMove(CursorMove),

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What is asked for.
+/// The kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     /// The name of a new branch.
@@ -27,7 +27,7 @@ pub(super) struct Prompt {
     pub(super) text: String,
 }
 
-/// What a key did to the line.
+/// The effect of a key on the line.
 pub(super) enum Typed {
     Open,
     Done,

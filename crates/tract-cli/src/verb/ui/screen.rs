@@ -22,7 +22,7 @@ use super::app::App;
 use super::draw::{self, Theme};
 use crate::failure::{Failure, Outcome};
 
-/// What terminals take for their clipboard; some take less, and none says so.
+/// Bytes that terminals accept for the clipboard. Some accept less, without an error.
 const MOST_COPIED: usize = 1 << 20;
 
 /// The terminal, which is as before once this is dropped.
@@ -66,7 +66,7 @@ impl Screen {
         }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            // What becomes an error is shown on the pages.
+            // Contained panics become errors, which the pages show.
             if !tract::core::is_contained() {
                 let _ = leave();
             }
@@ -83,12 +83,12 @@ impl Screen {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Waits for a key or another event, at most so long; `None` when none came.
+    /// Waits up to `wait` for a key or another event; `None` if none arrived.
     ///
     /// # Errors
     /// `terminal` when it cannot be read, or is gone: a closed window, a lost connection.
     pub(super) fn next_event(&self, wait: Duration) -> Outcome<Option<Event>> {
-        // What was read before is there at once.
+        // Buffered events are available immediately.
         for wait in [Duration::ZERO, wait] {
             wait_for_input(wait).map_err(failed)?;
             if event::poll(Duration::ZERO).map_err(failed)? {
@@ -118,7 +118,7 @@ impl Screen {
         self.is_away.store(false, Ordering::Relaxed);
         self.stopped.store(false, Ordering::Relaxed);
         enter().map_err(failed)?;
-        // One that knows nothing of what is shown draws everything.
+        // A new terminal does not know the screen, so it draws everything.
         self.terminal = terminal()?;
         Ok(done)
     }
@@ -131,8 +131,8 @@ impl Screen {
         if self.stopped.swap(false, Ordering::Relaxed) { self.stop() } else { Ok(()) }
     }
 
-    /// Gives the terminal back to the shell and stops, as Ctrl-Z does elsewhere; returns when the process is
-    /// continued. Where no shell would continue it, nothing happens.
+    /// Gives the terminal back to the shell and stops, as Ctrl-Z does elsewhere; returns when the
+    /// process is continued. Where no shell would continue it, nothing happens.
     ///
     /// # Errors
     /// As [`leave_to`](Self::leave_to).
@@ -187,13 +187,14 @@ fn leave() -> io::Result<()> {
     disable_raw_mode()
 }
 
-/// Returns whether the parent is a shell that continues what is stopped: one of the same session and of
-/// another group. The system does not stop other processes at Ctrl-Z either.
+/// Returns whether the parent is a shell that continues what is stopped: one of the same session
+/// and of another group. The system does not stop other processes at Ctrl-Z either.
 #[cfg(unix)]
 fn has_job_control() -> bool {
     use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
 
-    // In a container, a parent, a session or a group from outside has the number 0, which is no process.
+    // In a container, a parent, session or group from outside has the number 0, which is not a
+    // process.
     let parent = getppid();
     let (Ok(session), Ok(of_parent), Ok(group)) =
         (getsid(None), getsid(Some(parent)), getpgid(Some(parent)))
@@ -204,8 +205,8 @@ fn has_job_control() -> bool {
     parent != outside && session != outside && session == of_parent && group != getpgrp()
 }
 
-/// Waits until the terminal has something to read, or the process a signal. It is asked here because
-/// the reader of events would read the end of a terminal that is gone without end.
+/// Waits until the terminal has something to read, or the process a signal. It is asked here
+/// because the reader of events would read the end of a terminal that is gone without end.
 #[cfg(unix)]
 fn wait_for_input(wait: Duration) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -206,7 +206,7 @@ fn end(context: &mut Context<'_>, requests: &[CacheUse], prices: &PriceTable) ->
     Ok(())
 }
 
-/// The cause, the block, and what differs there.
+/// Returns the cause, the block, and the difference.
 fn reason(miss: &CacheMiss) -> String {
     let mut out = miss.cause.to_string();
     if let Some(block) = &miss.block {
@@ -244,7 +244,7 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
     }
 }
 
-/// What the tokens that were sent again cost more than from the cache.
+/// Returns the additional cost of tokens that were sent again instead of read from the cache.
 fn cost(request: &CacheUse, prices: &PriceTable) -> Option<f64> {
     let model = request.model.as_deref()?;
     let written = TokenAmounts {
@@ -284,7 +284,7 @@ fn total_line<'a>(requests: &'a [CacheUse], prices: &'a PriceTable) -> TotalLine
     }
 }
 
-/// Returns the models of misses that have no price.
+/// Returns the models of misses without a price.
 fn unpriced<'a>(requests: &'a [CacheUse], prices: &PriceTable) -> Vec<&'a str> {
     let missed = requests.iter().filter(|request| request.miss.is_some());
     let without = missed.filter(|request| cost(request, prices).is_none());
