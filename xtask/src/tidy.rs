@@ -1,5 +1,6 @@
 //! Rules that no compiler knows: file lengths, unfinished marks, words that do not belong here.
 
+mod phrasing;
 mod rust_text;
 mod words;
 
@@ -15,10 +16,12 @@ pub(crate) fn run() -> Outcome {
     println!("--- tidy");
     let files = tracked()?;
     let mut found = Vec::new();
+    let mut phrasing = phrasing::Phrasing::new()?;
     for file in &files {
         let Ok(text) = std::fs::read_to_string(file) else { continue };
         if file.extension().is_some_and(|extension| extension == "rs") {
             check_rust(file, &text, &mut found);
+            phrasing.add(file, &text);
         }
         check_paths(file, &text, &mut found);
         words::check(file, &text, &mut found);
@@ -31,6 +34,7 @@ pub(crate) fn run() -> Outcome {
             found.push(format!("{wanted} is missing"));
         }
     }
+    phrasing.report(&mut found);
     crate::reported(&found)
 }
 
