@@ -169,7 +169,7 @@ impl Agent {
         }
     }
 
-    /// Makes the call that is run. Whether its tool was sent in strict mode is unknown by now, so
+    /// Makes the call that is run. Whether its tool was sent in strict mode is not known here, so
     /// arguments that do not validate are tried again with null read as absent.
     fn resumed(&self, call: &ToolCall) -> Call {
         let as_received = Call::from(call);

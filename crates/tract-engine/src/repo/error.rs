@@ -232,7 +232,7 @@ pub enum Error {
     #[error("{0} is not stored")]
     Missing(ObjectId),
     /// A commit that was named, or that the ref log names, was deleted by garbage collection.
-    #[error("commit {} was deleted by garbage collection", .commit.short())]
+    #[error("commit {} was deleted by gc", .commit.short())]
     Collected {
         /// The commit.
         commit: CommitId,
