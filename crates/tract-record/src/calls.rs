@@ -1,16 +1,16 @@
-//! Arguments of calls, by which conversations with the same beginning and the same call ids are told
-//! apart.
+//! Arguments of calls. They distinguish conversations that have the same beginning and the same
+//! call ids.
 //!
-//! Hashes over beginnings leave arguments out, because clients send calls back with defaults added or
-//! with arguments that a person edited. Servers that number their calls (`call_0`) give two runs the
-//! same ids, so the recorded arguments of an id have to agree with those that are sent.
+//! Prefix hashes leave arguments out, because clients send calls back with defaults added or with
+//! arguments that a person edited. Servers that number their calls (`call_0`) use the same ids in
+//! every run, so the recorded arguments of such an id must match the sent ones.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use tract_core::{Content, Part};
 
-/// Characters of letters and digits in a row that only a generated id has.
+/// Minimum length of a run of letters and digits in a generated id.
 const GENERATED_LENGTH: usize = 12;
 
 /// The calls of a conversation up to a message.
@@ -26,7 +26,7 @@ struct Node {
     calls: Vec<Call>,
 }
 
-/// The calls of all conversations. Conversations with the same beginning share it.
+/// The calls of all conversations, as a tree: conversations with the same calls share nodes.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedCalls {
     nodes: Vec<Node>,
@@ -42,7 +42,7 @@ fn calls_of(content: &Content) -> Vec<Call> {
 }
 
 impl RecordedCalls {
-    /// Returns the calls up to one more message.
+    /// Returns the calls after one more message.
     pub(crate) fn after(&mut self, before: CallsId, content: &Content) -> CallsId {
         let calls = calls_of(content);
         if calls.is_empty() {
@@ -60,14 +60,14 @@ impl RecordedCalls {
         CallsId(Some(number))
     }
 
-    /// Returns the calls and all that they continue, the last first.
+    /// Returns the calls and all before them, the last first.
     pub(crate) fn ancestors(&self, calls: CallsId) -> impl Iterator<Item = CallsId> {
         let before = move |calls: &CallsId| Some(self.nodes.get(calls.0?)?.before);
         std::iter::successors(Some(calls), before)
     }
 
-    /// Returns whether calls that are sent can be those that were recorded: `None` when they cannot, else
-    /// whether they are the same to the letter.
+    /// Compares the sent calls with the recorded ones: `None` if they differ, else whether they are
+    /// equal byte for byte.
     pub(crate) fn agree(
         &self,
         recorded: CallsId,
@@ -100,7 +100,7 @@ impl RecordedCalls {
 #[derive(Debug, Default)]
 pub(crate) struct SentCalls<'a> {
     calls: Vec<(&'a str, &'a str)>,
-    /// How many calls there are up to each message.
+    /// The number of calls before each message.
     counts: Vec<usize>,
 }
 
@@ -123,7 +123,7 @@ impl<'a> SentCalls<'a> {
     }
 }
 
-/// Whether an id was generated, and not counted: another call will not have it.
+/// Returns whether an id was generated rather than counted, so that it belongs to one call only.
 fn is_generated(id: &str) -> bool {
     id.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
         part.len() >= GENERATED_LENGTH
@@ -132,7 +132,8 @@ fn is_generated(id: &str) -> bool {
     })
 }
 
-/// Whether arguments are others with members added, or the same ones written differently.
+/// Returns whether the sent arguments contain all recorded members with equal values. Arguments
+/// that are not objects must be equal.
 fn is_extended(recorded: &str, sent: &str) -> bool {
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
     match (read(recorded), read(sent)) {

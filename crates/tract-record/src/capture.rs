@@ -14,18 +14,18 @@ use crate::counts::{Counts, Reason};
 use crate::header;
 use crate::turn;
 
-/// Bytes of a piece of a large body's copy.
+/// Size in bytes of a piece of a large body's copy.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes up to which a body is copied into memory of its own size.
+/// Bodies up to this size in bytes are copied into a buffer of their own size.
 const SMALL_BYTES: usize = 32 << 10;
 
-/// How many bytes all copies may take together, and memory that they took before. Fresh memory costs
-/// a large body a quarter of its throughput: the system clears each page of it when it is first used.
+/// The memory limit of all copies, and a pool of used pieces. Fresh memory costs a large body a
+/// quarter of its throughput, because the system clears each page on first use.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: usize,
     free: AtomicUsize,
-    /// Pieces for the next copies, a quarter of all bytes at most.
+    /// Pieces for later copies, up to a quarter of the limit.
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -47,7 +47,7 @@ impl Budget {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a piece; `None` when there is no memory for it.
+    /// Takes a piece; `None` if the budget is used up.
     fn take_piece(&self) -> Option<Vec<u8>> {
         self.take(PIECE_BYTES).then(|| {
             let spare = self.spare().pop();
@@ -78,14 +78,14 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct BodyCopy {
     budget: Arc<Budget>,
-    /// The whole copy while it is small, else empty.
+    /// The whole copy of a small body, else empty.
     small: Vec<u8>,
     /// The copy in pieces, of which all but the last are full.
     pieces: Vec<Vec<u8>>,
     bytes: usize,
-    /// Whether the body has ended in order.
+    /// Whether the body ended without an error.
     pub(crate) is_complete: bool,
-    /// Whether a part of it is missing, since the budget was used up.
+    /// Whether a part is missing because the budget was used up.
     pub(crate) is_over_budget: bool,
 }
 
@@ -151,7 +151,7 @@ impl BodyCopy {
         self.bytes
     }
 
-    /// Takes the bytes, in one piece. Their memory is free for other copies from here on.
+    /// Returns the bytes in one piece, and releases the budget.
     pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
         let mut whole = Vec::with_capacity(self.bytes);
         whole.extend_from_slice(&self.small);
@@ -183,19 +183,19 @@ pub(crate) struct Exchange {
     pub(crate) status: Option<http::StatusCode>,
     pub(crate) response_headers: HeaderMap,
     pub(crate) response: BodyCopy,
-    /// When the request came: microseconds since 1970, UTC.
+    /// Arrival time of the request: microseconds since 1970, UTC.
     pub(crate) requested_at_us: i64,
     /// When the response ended.
     pub(crate) answered_at_us: i64,
 }
 
-/// An exchange while it passes. Both bodies hold it; when the last of them is dropped, for any
-/// reason, what was copied goes to the recorder.
+/// An exchange in progress. Both bodies hold it; when the last of them is dropped, for any reason,
+/// the copies go to the recorder.
 #[derive(Debug)]
 pub(crate) struct Capture {
     exchange: Mutex<Option<Exchange>>,
-    /// Whether its bodies are copied. Not if no model answers the request: the copies would not be read,
-    /// and would use up the budget of others.
+    /// Whether its bodies are copied. They are not if no model answers the request: the copies
+    /// would not be read, and would use up the budget of others.
     has_copies: bool,
     to: Sender<Exchange>,
     counts: Arc<Counts>,
@@ -223,18 +223,18 @@ impl Capture {
             requested_at_us: now_us(),
             answered_at_us: 0,
         };
-        // From here on it is waited for: a client may end with the last byte of its answer, before
-        // the copy of it is handed on.
+        // Counted as seen from the start, so that `settle` waits for it: a client may exit with the
+        // last byte of its answer, before the copy reaches the recorder.
         counts.seen();
         Arc::new(Self { exchange: Mutex::new(Some(exchange)), has_copies, to, counts })
     }
 
-    /// A failure elsewhere leaves the copy as it is; it is never a reason to fail here as well.
+    /// A panic elsewhere leaves the copy usable, so poisoning is ignored.
     fn lock(&self) -> MutexGuard<'_, Option<Exchange>> {
         self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the exchange out: what passes from here on is not read.
+    /// Excludes the exchange from recording; its copies are dropped.
     pub(crate) fn skip(&self, reason: Reason) {
         if self.lock().take().is_some() {
             self.counts.skip(reason);
@@ -271,14 +271,14 @@ pub(crate) enum Side {
     Response,
 }
 
-/// A body that passes as it is, and is copied.
+/// A body that is forwarded unchanged, and copied.
 #[derive(Debug)]
 pub(crate) struct CopiedBody<B: Body> {
     inner: B,
     capture: Arc<Capture>,
     side: Side,
-    /// Why it broke off. Who forwards a body drops what is not sent yet when it fails, so the failure
-    /// is told one poll later, when all that came before it is on its way.
+    /// The error that ended the body. A sender drops its unsent bytes when a body fails, so the
+    /// error is returned one poll later, after everything before it was handed to the sender.
     failed: Option<B::Error>,
 }
 
@@ -342,7 +342,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for CopiedBody<B> {
     fn is_end_stream(&self) -> bool {
         let is_end = self.inner.is_end_stream();
         if is_end {
-            // An empty body is not polled by its sender.
+            // Senders do not poll an empty body.
             self.copy(|body| body.is_complete = true);
         }
         is_end

@@ -1,8 +1,8 @@
-//! Hashes over the beginnings of conversations, by which a request finds the one that it continues.
+//! Prefix hashes of conversations, by which a request finds the conversation that it continues.
 //!
-//! Only what a client sends back unchanged counts. Cache marks move, ids of items come and go, a
-//! default is added to a call's arguments, thinking is left out: none of it makes another
-//! conversation. What was sent is stored as it was sent.
+//! Only content that clients send back unchanged is hashed. Cache marks move, ids of items change,
+//! defaults are added to arguments, thinking is left out: none of these makes a different
+//! conversation. The store contains the content as it was sent.
 
 use sha2::{Digest, Sha256};
 use tract_core::{Content, ImageSource, JsonText, Part};
@@ -10,10 +10,10 @@ use tract_core::{Content, ImageSource, JsonText, Part};
 /// The hash of a message and all before it.
 pub(crate) type ChainHash = [u8; 32];
 
-/// The hash of nothing.
+/// The hash of an empty history.
 pub(crate) const ROOT: ChainHash = [0; 32];
 
-/// Members that servers make, or that move between requests.
+/// Members that servers add, or that move between requests.
 const VOLATILE: [&str; 5] =
     ["cache_control", "caller", "id", "internal_chat_message_metadata_passthrough", "status"];
 
@@ -40,7 +40,7 @@ pub(crate) fn after(hash: ChainHash, content: &Content) -> ChainHash {
     for part in content.parts() {
         hash = match part {
             Part::Text { text } if speaker == "assistant" => {
-                // Clients cut the space at the end of an answer.
+                // Clients trim white space at the end of an answer.
                 let text = text.trim_end();
                 if text.is_empty() { hash } else { link(hash, &[speaker, "text", text]) }
             }
@@ -91,7 +91,7 @@ fn link(hash: ChainHash, fields: &[&str]) -> ChainHash {
     digest.finalize().into()
 }
 
-/// A JSON text with its members in order; another text as it is.
+/// Returns the canonical form of a JSON text, or the trimmed text if it is not JSON.
 fn canonical(text: &str) -> String {
     JsonText::new(text).map_or_else(|_| text.trim().to_owned(), |json| json.as_str().to_owned())
 }

@@ -1,5 +1,4 @@
-//! Finds the conversation that a request continues: an index of the recorded ones by the hashes of their
-//! prefixes.
+//! Finds the conversation that a request continues: an index of recorded messages by prefix hash.
 
 use std::collections::HashMap;
 
@@ -12,24 +11,25 @@ use crate::chain::{self, ChainHash, ROOT};
 use crate::responses::{PendingRequest, ServerState, StoredResponses};
 use crate::turn::Thread;
 
-/// The prefix of the branches of recordings.
+/// The prefix of the names of recorded branches.
 pub(crate) const PREFIX: &str = "record/";
-/// The beginning of the names of conversations without a session.
+/// The prefix of the names of conversations without a session.
 const UNNAMED: &str = "chat-";
-/// Branches of a thread that are read back from the store at first: the newest. More are read, each
-/// time as many as before, while a request has answers that are not among them.
+/// The number of a thread's newest branches that are read from the store at first. The number
+/// doubles as long as a request has answers that were not found in them.
 const FIRST_BRANCHES: usize = 100;
-/// Threads that are held. When there are more, all are read back from the store as they are needed.
+/// Maximum number of threads in memory. Above it the index is cleared, and read from the store
+/// again when needed.
 const MOST_THREADS: usize = 4096;
 
 /// The number of a branch in the index.
 pub(crate) type BranchNumber = usize;
 
-/// A message that was recorded.
+/// A recorded message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) branch: BranchNumber,
-    /// The commit after which the next message follows.
+    /// The commit after which the next message is added.
     pub(crate) head: CommitId,
     /// The commit of the message itself.
     pub(crate) message: CommitId,
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     pub(crate) calls: CallsId,
 }
 
-/// A branch as the recorder left it.
+/// The state of a branch after the recorder's last write.
 #[derive(Clone, Debug)]
 pub(crate) struct BranchState {
     pub(crate) name: RefName,
@@ -58,43 +58,43 @@ pub(crate) struct ContextState {
 /// The recorded messages of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadIndex {
-    /// By the hash of the beginning; several where their calls differ in arguments alone.
+    /// Entries by prefix hash; several if conversations differ only in the arguments of calls.
     entries: HashMap<ChainHash, Vec<Entry>>,
-    /// The branch that was written last, side requests apart.
+    /// The branch that was written last, except for side requests.
     pub(crate) main: Option<BranchNumber>,
-    /// Branches of the store that are not read yet, the newest last.
+    /// Branches in the store that are not read yet, the newest last.
     unread: Vec<Branch>,
     read_count: usize,
 }
 
-/// A message that requests continue by a name that the provider gave.
+/// A message that requests continue by an id of the provider.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedMessage {
     pub(crate) hash: ChainHash,
     pub(crate) entry: Entry,
-    /// The request, where its answer is not recorded yet.
+    /// The request, if its answer is not recorded yet.
     pub(crate) pending: Option<PendingRequest>,
 }
 
-/// The index.
+/// The index of all recorded conversations.
 #[derive(Debug, Default)]
 pub(crate) struct Conversations {
     threads: HashMap<Thread, ThreadIndex>,
     branches: Vec<BranchState>,
     by_name: HashMap<String, BranchNumber>,
     pub(crate) calls: RecordedCalls,
-    /// Messages that requests continue by a name of the provider's.
+    /// Messages by the provider's id.
     named: HashMap<ServerState, NamedMessage>,
-    /// The same in the store, for names that are not known here.
+    /// Ids that are not in `named` are looked up here, in the store.
     stored: StoredResponses,
 }
 
-/// The recorded beginning of a request.
+/// The longest recorded prefix of a request.
 #[derive(Debug)]
 pub(crate) struct Match {
-    /// The hash before the first message, and after each.
+    /// The hash before the first message, and after each one.
     pub(crate) hashes: Vec<ChainHash>,
-    /// How many messages are recorded.
+    /// The number of recorded messages.
     pub(crate) count: usize,
     /// The last of them.
     pub(crate) entry: Option<Entry>,
@@ -103,7 +103,7 @@ pub(crate) struct Match {
 }
 
 impl ThreadIndex {
-    /// Adds a message, in the place of one with the same beginning and the same calls.
+    /// Adds a message, or replaces the one with the same prefix and the same calls.
     fn insert(&mut self, hash: ChainHash, entry: Entry) {
         let entries = self.entries.entry(hash).or_default();
         match entries.iter_mut().find(|known| known.calls == entry.calls) {
@@ -112,7 +112,7 @@ impl ThreadIndex {
         }
     }
 
-    /// Adds a message of an older branch, which takes the place of no other.
+    /// Adds a message of an older branch. It never replaces a message.
     fn insert_older(&mut self, hash: ChainHash, entry: Entry) {
         let entries = self.entries.entry(hash).or_default();
         if !entries.iter().any(|known| known.calls == entry.calls) {
@@ -121,7 +121,7 @@ impl ThreadIndex {
     }
 }
 
-/// Returns whether an error is about one branch, and not about the store.
+/// Returns whether an error affects only one branch, not the store.
 pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Store(error) => matches!(error.kind, StoreErrorKind::Corrupt { .. }),
@@ -162,7 +162,7 @@ impl Conversations {
         }
     }
 
-    /// Reads the newest of a thread's branches back from the store, if that was not done yet.
+    /// Reads a thread's newest branches from the store, unless that was already done.
     pub(crate) async fn load(&mut self, repo: &Repo, thread: &Thread) -> Result<()> {
         if self.threads.contains_key(thread) {
             return Ok(());
@@ -172,7 +172,7 @@ impl Conversations {
         }
         let mut branches = repo.branches().await?;
         branches.retain(|branch| Self::is_of_thread(thread, &branch.name));
-        // The tenth fork is newer than the ninth.
+        // Shorter names first: `fork-10` is newer than `fork-9`.
         branches.sort_by(|a, b| (a.name.len(), &a.name).cmp(&(b.name.len(), &b.name)));
         let index = ThreadIndex { unread: branches, ..ThreadIndex::default() };
         self.threads.insert(thread.clone(), index);
@@ -180,7 +180,7 @@ impl Conversations {
         Ok(())
     }
 
-    /// Reads more of a thread's branches back from the store; `false` when all are read.
+    /// Reads more of a thread's branches from the store; `false` if all were read.
     pub(crate) async fn load_more(&mut self, repo: &Repo, thread: &Thread) -> Result<bool> {
         let Some(index) = self.threads.get_mut(thread) else { return Ok(false) };
         let count = index.read_count.max(FIRST_BRANCHES);
@@ -256,7 +256,7 @@ impl Conversations {
         number
     }
 
-    /// Finds the message that a name of the provider's leads to, here or in the store.
+    /// Finds the message with a provider's id, here or in the store.
     pub(crate) async fn named(
         &mut self,
         repo: &Repo,
@@ -287,21 +287,20 @@ impl Conversations {
         let (number, mut messages) = self.load_branch(repo, branch, end).await?;
         let (_, at_head) = self.load_branch(repo, branch, branch.head).await?;
         let Some((hash, mut entry)) = messages.pop() else { return Ok(None) };
-        // Commits after the last message do not show in the context, so the next message is added at the
-        // head.
+        // If no later message is in the context, the next one is added at the head.
         if at_head.last().is_some_and(|(_, last)| last.message == entry.message) {
             entry.head = self.branches.get(number).map_or(branch.head, |state| state.head);
         }
         Ok(Some((hash, entry)))
     }
 
-    /// Learns the name that the provider gave to a message.
+    /// Stores the provider's id of a message.
     pub(crate) fn name(&mut self, state: ServerState, named: NamedMessage) {
         self.named.insert(state, named);
     }
 
-    /// Finds the longest recorded beginning of a request, from the message on that it names if it names
-    /// one.
+    /// Finds the longest recorded prefix of a request. If the request names a message, the prefix
+    /// starts after it.
     pub(crate) fn find<'a>(
         &self,
         thread: &Thread,
@@ -321,7 +320,7 @@ impl Conversations {
         }
     }
 
-    /// Returns the match of a request that begins after something that is not recorded.
+    /// Returns the match of a request that continues an unrecorded message.
     pub(crate) fn no_match<'a>(messages: impl Iterator<Item = &'a Content>) -> Match {
         let mut hashes = vec![ROOT];
         hashes.extend(messages.scan(ROOT, |hash, content| {
@@ -348,7 +347,8 @@ impl Conversations {
         Match { hashes, count, entry, is_foreign: false }
     }
 
-    /// Finds what is recorded after a message, on its branch: other branches may say the same.
+    /// Finds the messages recorded after a named one, on its branch only, as other branches may
+    /// have equal messages.
     fn find_named(&self, thread: &Thread, named: &NamedMessage, hashes: Vec<ChainHash>) -> Match {
         let index = self.threads.get(thread);
         let on_branch = |hash: &ChainHash| {
@@ -358,7 +358,7 @@ impl Conversations {
         let later = hashes.iter().enumerate().skip(1).rev();
         let found = later.filter_map(|(count, hash)| Some((count, on_branch(hash)?))).next();
         let (count, entry) = found.unwrap_or_else(|| {
-            // Notes and edits may have moved its end since it got its name.
+            // Notes and edits may have moved the branch since the id was stored.
             let now = hashes.first().and_then(on_branch);
             let now = now.filter(|entry| entry.message == named.entry.message);
             (0, now.unwrap_or(named.entry))
@@ -369,7 +369,7 @@ impl Conversations {
         Match { hashes, count, entry: Some(entry), is_foreign }
     }
 
-    /// Returns the message with this beginning that a later one of these calls follows.
+    /// Returns the message with this prefix whose calls are among `later` or its ancestors.
     pub(crate) fn entry(&self, thread: &Thread, hash: &ChainHash, later: CallsId) -> Option<Entry> {
         let known = self.threads.get(thread)?.entries.get(hash)?;
         let precedes =
@@ -385,12 +385,12 @@ impl Conversations {
         self.branch(self.threads.get(thread)?.main?)
     }
 
-    /// The number of the branch that was written last, side requests apart.
+    /// Returns the number of the branch that was written last, except for side requests.
     pub(crate) fn entry_number(&self, thread: &Thread) -> Option<BranchNumber> {
         self.threads.get(thread)?.main
     }
 
-    /// Takes up what was written to a branch.
+    /// Updates the index after a write to a branch.
     pub(crate) fn wrote(
         &mut self,
         thread: &Thread,

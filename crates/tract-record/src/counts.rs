@@ -1,4 +1,4 @@
-//! Counts of recorded exchanges, and of the others by reason.
+//! Counts of recorded exchanges, and of skipped ones by reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Why an exchange is not recorded as a turn, in the order in which the reasons are looked for.
+/// Why an exchange is not recorded as a turn, in the order in which the reasons are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -32,11 +32,11 @@ pub enum Reason {
     ResponseUndecodable,
     /// The response was read, and no answer is in it.
     NoTurn,
-    /// The connection became a WebSocket, which passes unread.
+    /// The connection became a WebSocket, which is forwarded unread.
     WebSocket,
-    /// The store did not take it.
+    /// The store rejected it.
     StoreFailed,
-    /// The recorder failed on it.
+    /// The recorder failed while recording it.
     RecorderFailed,
 }
 
@@ -91,7 +91,7 @@ impl Reason {
         }
     }
 
-    /// Returns whether something was lost: a conversation lacks what it should have.
+    /// Returns whether a conversation is incomplete because of it.
     pub const fn is_loss(self) -> bool {
         match self {
             Self::NotATurn | Self::UpstreamStatus | Self::NoResponse | Self::EmptyResponse => false,
@@ -115,14 +115,14 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Counts that the proxy and the recorder share.
+/// Counts shared by the proxy and the recorder.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     seen: AtomicU64,
     done: AtomicU64,
     recorded: AtomicU64,
     skipped: [AtomicU64; Reason::ALL.len()],
-    /// Bytes of bodies that passed, of requests and responses.
+    /// Bytes of request and response bodies that were forwarded.
     passed: AtomicU64,
 }
 
@@ -148,13 +148,15 @@ impl Counts {
         self.passed.fetch_add(u64::try_from(bytes).unwrap_or_default(), Ordering::Relaxed);
     }
 
-    /// Returns the bytes of bodies that passed so far.
+    /// Returns the bytes of bodies that were forwarded so far.
     pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// Whether all that was seen is dealt with.
+    /// Returns whether every exchange seen so far is recorded or skipped.
     pub(crate) fn is_settled(&self) -> bool {
+        // `done` is read first. In the other order, exchanges that begin and end between the two
+        // reads would hide one that is still open.
         self.done.load(Ordering::SeqCst) >= self.seen.load(Ordering::SeqCst)
     }
 

@@ -1,4 +1,4 @@
-//! Bodies without their content codings: of a copy, and within bounds.
+//! Removes content codings from the copy of a body, within limits.
 
 mod zstd;
 
@@ -6,20 +6,20 @@ use std::io::{self, Read};
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// The most bytes that one coding may decode to.
+/// Maximum output of one coding in bytes.
 pub(crate) const MAX_DECODED_BYTES: usize = 48 << 20;
-/// The most codings of one body. More are an attack.
+/// Maximum number of codings of one body. More are an attack.
 const MAX_LAYERS: usize = 4;
 
 /// A body that was decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) bytes: Vec<u8>,
-    /// Whether the body ended within a coding; what came before is there.
+    /// Whether the body ended within a coding; the bytes before the end are there.
     pub(crate) is_cut: bool,
 }
 
-/// Why a body is not decoded.
+/// Why a body cannot be decoded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error("no decoder for {coding:?} of {header:?}")]
@@ -45,7 +45,7 @@ pub(crate) fn decode(bytes: Vec<u8>, header: Option<&str>) -> Result<Decoded, De
         return Err(DecodeError::TooLarge);
     }
     let mut decoded = Decoded { bytes, is_cut: false };
-    // The header lists them in the order in which they were applied.
+    // The header lists the codings in the order in which they were applied.
     for coding in codings.into_iter().rev() {
         let next = coding.undo(&decoded.bytes)?;
         decoded = Decoded { is_cut: decoded.is_cut || next.is_cut, ..next };
@@ -89,14 +89,14 @@ fn is_zlib(bytes: &[u8]) -> bool {
     first & 0x0f == 8 && u16::from_be_bytes([*first, *second]).is_multiple_of(31)
 }
 
-/// Reads all of a decoder's output. An end that comes too early is one that was cut, if there is
-/// some output; anything else that is wrong makes the body unreadable.
+/// Reads all output of a decoder. An early end counts as a cut if there is some output; any other
+/// error makes the body unreadable.
 fn read(mut decoder: impl Read, name: &'static str) -> Result<Decoded, DecodeError> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
         match decoder.read(&mut buffer) {
-            // No coding makes an empty body of nothing: it was lost on the way.
+            // No coding encodes an empty body as zero bytes: the body was lost on the way.
             Ok(0) if bytes.is_empty() => return Err(DecodeError::Undecodable(name)),
             Ok(0) => return Ok(Decoded { bytes, is_cut: false }),
             Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),

@@ -3,7 +3,7 @@
 /// The result of the proxy.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a proxy does not start. What goes wrong later is answered to the client or counted.
+/// Why a proxy does not start. Later failures are answered to the client, or counted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,10 +21,10 @@ pub enum Error {
         /// The address.
         address: String,
     },
-    /// A url is not one of an upstream.
+    /// A URL is not the base URL of an upstream.
     #[error("expected http://HOST or https://HOST as the upstream, found {found:?}: {why}")]
     Upstream {
-        /// The url, without user and query.
+        /// The URL, without user and query.
         found: String,
         /// The reason why it is rejected.
         why: &'static str,
@@ -32,7 +32,7 @@ pub enum Error {
     /// No upstream is configured.
     #[error("no upstream is configured")]
     NoUpstream,
-    /// The operating system gives no randomness.
+    /// The operating system provides no random bytes.
     #[error("no randomness from the operating system: {0}")]
     Random(String),
     /// A client for encrypted connections cannot be made.

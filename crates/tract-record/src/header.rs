@@ -1,10 +1,10 @@
-//! Headers: which pass, and which are kept.
+//! Headers: the forwarded ones and the stored ones.
 
 use std::collections::HashSet;
 
 use http::header::{self, HeaderMap, HeaderName};
 
-/// Headers that may be kept. All others pass and are forgotten, keys and cookies among them.
+/// Headers that may be stored. All others, keys and cookies among them, are only forwarded.
 pub const STORED_HEADERS: &[&str] = &[
     "anthropic-beta",
     "anthropic-version",
@@ -20,7 +20,8 @@ pub const STORED_HEADERS: &[&str] = &[
     "x-session-id",
 ];
 
-/// Headers of one connection, which end at a proxy. `trailer` is not one of them: trailers are forwarded.
+/// Headers of a single connection, which a proxy must not forward. `trailer` is not one of them:
+/// trailers are forwarded.
 const HOP_BY_HOP: &[&str] = &[
     "connection",
     "keep-alive",
@@ -32,15 +33,15 @@ const HOP_BY_HOP: &[&str] = &[
     "upgrade",
 ];
 
-/// Returns the headers that may be kept.
+/// Returns the headers that may be stored.
 pub(crate) fn stored(headers: &HeaderMap) -> HeaderMap {
     let is_stored = |name: &HeaderName| STORED_HEADERS.contains(&name.as_str());
     let kept = headers.iter().filter(|(name, _)| is_stored(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Removes the headers that are for this connection alone, and `more`. The others keep their order, which
-/// removing them one by one from the map would change.
+/// Removes the headers of this connection, and `more`. The others keep their order, which removing
+/// headers one by one would change.
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap, more: &[HeaderName]) {
     let mut removed: HashSet<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -55,7 +56,7 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap, more: &[HeaderName]) {
     let mut kept = HeaderMap::with_capacity(headers.len());
     let mut last = None;
     for (name, value) in std::mem::take(headers) {
-        // Further values of a header come without its name.
+        // Only the first value of a header comes with its name.
         last = name.or(last);
         if let Some(name) = last.as_ref().filter(is_kept) {
             kept.append(name.clone(), value);
@@ -64,7 +65,7 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap, more: &[HeaderName]) {
     *headers = kept;
 }
 
-/// Returns whether a client takes trailers.
+/// Returns whether a client accepts trailers.
 pub(crate) fn takes_trailers(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::TE).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(','));

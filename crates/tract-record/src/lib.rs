@@ -2,14 +2,14 @@
 //! records a copy as branches.
 //!
 //! # Behavior
-//! - Bytes first: every chunk is forwarded as it comes. Recording works on a copy with a bounded size;
-//!   an exchange that does not fit or that the store rejects is counted, and never delays or changes a
-//!   request.
-//! - A request continues the conversation whose recorded messages are its longest beginning. Headers
-//!   that name a session or a subagent decide first. A rewind becomes a branch.
-//! - Of headers only [`STORED_HEADERS`] are kept: no key reaches the store.
-//! - It listens on loopback, under a path that cannot be guessed, and forwards to configured upstreams
-//!   alone.
+//! - Forwarding comes first: every chunk is forwarded as it arrives. Recording works on a copy of
+//!   bounded size. An exchange that does not fit, or that the store rejects, is counted; it never
+//!   delays or changes a request.
+//! - A request continues the conversation that has the longest recorded prefix of its messages.
+//!   Headers that name a session or a subagent take precedence. A rewind becomes a branch.
+//! - Only the headers in [`STORED_HEADERS`] are stored: no key reaches the store.
+//! - It listens on loopback, under a path that cannot be guessed, and forwards only to configured
+//!   upstreams.
 #![forbid(unsafe_code)]
 
 mod calls;

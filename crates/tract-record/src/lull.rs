@@ -1,4 +1,4 @@
-//! When to record: what passes has the processors first.
+//! Delays recording while traffic is heavy: forwarding has priority on the processors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,20 +6,21 @@ use std::time::Duration;
 use crate::capture::Budget;
 use crate::counts::Counts;
 
-/// How long traffic is watched to tell whether much of it passes.
+/// The interval over which traffic is measured.
 const NAP: Duration = Duration::from_millis(5);
-/// Bytes within a nap from which on recording waits: 200 MB a second. The answers of a model are
-/// thousands of times slower; a request with images or a whole repository in it is not.
+/// Recording waits if at least this many bytes pass within a nap: 200 MB/s. Answers of a model are
+/// thousands of times slower; a request with images or a whole repository is not.
 const BUSY_BYTES: u64 = 1 << 20;
-/// Naps before one exchange: a second, so that traffic that never pauses is recorded too.
+/// Maximum number of naps before an exchange: one second in total, so that continuous traffic is
+/// recorded too.
 const MOST_NAPS: usize = 200;
 
-/// The wait for a pause in heavy traffic. A recorder that works while large bodies pass takes a third
-/// of their throughput on two cores, at the lowest priority too.
+/// Waits for a pause in heavy traffic. Recording while large bodies pass costs a third of their
+/// throughput on two cores, even at the lowest priority.
 pub(crate) struct Lull {
     counts: Arc<Counts>,
     budget: Arc<Budget>,
-    /// The bytes that had passed at the last look.
+    /// The value of `Counts::passed` at the last check.
     seen: u64,
 }
 
@@ -28,8 +29,8 @@ impl Lull {
         Self { counts, budget, seen: 0 }
     }
 
-    /// Waits while traffic is heavy and there is room for its copies. `do_many_wait` returns whether many
-    /// exchanges are waiting to be recorded.
+    /// Waits while traffic is heavy, less than half of the budget is used, and `do_many_wait` is
+    /// false. `do_many_wait` returns whether many exchanges are waiting to be recorded.
     pub(crate) fn wait(&mut self, do_many_wait: impl Fn() -> bool, nap: impl Fn(Duration)) {
         for _ in 0..MOST_NAPS {
             let passed = self.counts.passed();

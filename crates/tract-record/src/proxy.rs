@@ -1,4 +1,4 @@
-//! The proxy: requests to the upstreams that were configured, byte for byte, with a copy on the side.
+//! The proxy: forwards requests to the configured upstreams byte for byte, and keeps a copy.
 
 mod client;
 mod upgrade;
@@ -24,7 +24,7 @@ use crate::header::{remove_hop_by_hop, takes_trailers};
 use crate::recorder::RecorderHandle;
 use crate::upstream::Route;
 
-/// Headers of one message, both ways. hyper allows 100 unless it is told otherwise.
+/// Maximum number of headers of a message, in both directions. The default of hyper is 100.
 const MAX_HEADERS: usize = 1000;
 
 type OutgoingBody = Either<CopiedBody<Incoming>, Full<Bytes>>;
@@ -32,11 +32,11 @@ type OutgoingBody = Either<CopiedBody<Incoming>, Full<Bytes>>;
 /// Options of a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyOptions {
-    /// The address to listen on; port 0 takes a free one.
+    /// The address to listen on; port 0 selects a free port.
     pub address: SocketAddr,
-    /// Whether an address that other machines reach may be listened on.
+    /// Whether an address that other machines can reach is allowed.
     pub allow_remote: bool,
-    /// The secret segment of its paths; a new one unless it is set.
+    /// The secret segment of its paths; random unless it is set.
     pub secret: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Default for ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// Listens on a free port of this machine alone.
+    /// Listens on a free loopback port.
     pub fn new() -> Self {
         Self::default()
     }
@@ -60,14 +60,14 @@ impl ProxyOptions {
         self
     }
 
-    /// Sets whether an address that other machines reach may be listened on.
+    /// Sets whether an address that other machines can reach is allowed.
     #[must_use]
     pub fn allow_remote(mut self, allow: bool) -> Self {
         self.allow_remote = allow;
         self
     }
 
-    /// Sets the secret segment of its paths, for urls that stay the same.
+    /// Sets the secret segment of its paths, for URLs that stay the same.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(secret.into());
@@ -75,7 +75,7 @@ impl ProxyOptions {
     }
 }
 
-/// A proxy that listens.
+/// A listening proxy.
 #[derive(Debug)]
 pub struct Proxy {
     listener: TcpListener,
@@ -96,8 +96,8 @@ impl Proxy {
     /// Listens. Requests wait until [`run`](Self::run).
     ///
     /// # Errors
-    /// [`Error::NotLoopback`] for an address that other machines reach, unless the options allow it;
-    /// [`Error::Listen`] when the port is in use; [`Error::NoUpstream`] without a route.
+    /// [`Error::NotLoopback`] for an address that other machines can reach, unless the options
+    /// allow it; [`Error::Listen`] if the port is in use; [`Error::NoUpstream`] without a route.
     pub async fn bind(
         options: &ProxyOptions,
         routes: Vec<Route>,
@@ -132,7 +132,7 @@ impl Proxy {
         &self.shared.routes
     }
 
-    /// Returns the base url that a client uses in the place of the upstream's. Anyone who has it can
+    /// Returns the base URL that a client uses in place of the upstream's. Anyone who has it can
     /// use the proxy.
     pub fn base_url(&self, route: &Route) -> String {
         let slash = if route.name.is_empty() { "" } else { "/" };
@@ -140,8 +140,8 @@ impl Proxy {
         format!("http://{}{prefix}{slash}{}{path}", self.address, route.name)
     }
 
-    /// Forwards requests until `stop` ends. Connections that are open then continue as long as the
-    /// runtime does.
+    /// Forwards requests until `stop` completes. Connections that are open then continue as long as
+    /// the runtime runs.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let Self { listener, shared, .. } = self;
         let accept = async {
@@ -150,7 +150,7 @@ impl Proxy {
                     Ok((stream, _)) => {
                         tokio::spawn(serve(stream, Arc::clone(&shared)));
                     }
-                    // Out of file descriptors, as a rule: some come free when a connection ends.
+                    // Usually out of file descriptors; some are freed when a connection ends.
                     Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
                 }
             }
@@ -169,18 +169,18 @@ fn new_secret() -> Result<String> {
 }
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
-    // Without it the last bytes of an event may wait for an acknowledgement.
+    // With Nagle's algorithm the last bytes of an event may wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(forward(&shared, request).await) }
     });
-    // A connection that breaks is the client's affair: what was copied of it is recorded anyway.
+    // A broken connection is the client's problem. The bytes copied so far are recorded anyway.
     let _ = http1::Builder::new()
         .preserve_header_case(true)
         .max_headers(MAX_HEADERS)
-        // A client that leaves and one that closes its sending side look the same. Most leave: the
-        // request to the upstream ends, as it does where they are connected directly.
+        // A client that exits and one that closes only its sending side look the same. Most exit,
+        // so the upstream request is canceled, as it is without a proxy.
         .half_close(false)
         .auto_date_header(false)
         .timer(TokioTimer::new())
@@ -190,7 +190,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         .await;
 }
 
-/// Answers in the proxy's own name. Never with a part of a url, which may have a key.
+/// Builds an error response of the proxy itself. It must not quote a URL, which may contain a key.
 fn refuse(status: StatusCode, what: &str) -> Response<OutgoingBody> {
     let body = format!("{{\"error\":{{\"type\":\"tract_record\",\"message\":\"{what}\"}}}}\n");
     let mut response = Response::new(Either::Right(Full::new(Bytes::from(body))));
@@ -200,7 +200,7 @@ fn refuse(status: StatusCode, what: &str) -> Response<OutgoingBody> {
     response
 }
 
-/// Says why there is no response. Never with the error's own text, which may have a part of a url.
+/// Describes why there is no response. The error's own text is not used, as it may quote a URL.
 fn failure(error: &hyper_util::client::legacy::Error) -> String {
     if error.is_connect() {
         return "cannot connect to the upstream".to_owned();
@@ -223,7 +223,7 @@ impl Shared {
     /// Finds the route of a request, and its path and query at the upstream.
     fn route<'a>(&self, request: &'a Request<Incoming>) -> Option<(&Route, &'a str)> {
         let uri = request.uri();
-        // A request for another server's url is one to a forward proxy, which this is not.
+        // An absolute URL is a request to a forward proxy, which this is not.
         if uri.authority().is_some() || request.method() == Method::CONNECT {
             return None;
         }
@@ -252,7 +252,7 @@ async fn forward(shared: &Shared, mut request: Request<Incoming>) -> Response<Ou
     let (mut parts, body) = request.into_parts();
     let upgrade_to = parts.headers.get(names::UPGRADE).cloned().filter(|_| is_upgrade);
     let takes_trailers = takes_trailers(&parts.headers);
-    // The client names the proxy as the host; the upstream's name comes from its url.
+    // The client sent the proxy's host name; the upstream's comes from the URL.
     remove_hop_by_hop(&mut parts.headers, &[names::HOST]);
     if takes_trailers {
         parts.headers.insert(names::TE, HeaderValue::from_static("trailers"));

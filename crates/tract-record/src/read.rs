@@ -15,7 +15,7 @@ use crate::header;
 use crate::responses::ServerState;
 use crate::turn::{self, Thread};
 
-/// Members of a request that are about a person or an account, or say how it is sent.
+/// Members that describe a person, an account or the transport, not the conversation.
 const NOT_PARAMETERS: &[&str] = &[
     "client_metadata",
     "metadata",
@@ -26,31 +26,31 @@ const NOT_PARAMETERS: &[&str] = &[
     "user",
 ];
 
-/// Texts that agents send before a conversation, to fill a cache or to check a quota.
+/// Messages that agents send before a conversation to fill a cache or to check a quota.
 const WARM_UPS: &[&str] = &["Warmup", "quota"];
 
 /// A turn of a conversation: the request, and the answer of the model.
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
     pub(crate) thread: Thread,
-    /// Whether it is of an agent whose conversations always have tools.
+    /// Whether the client is an agent whose conversations always have tools.
     pub(crate) is_agent: bool,
     /// The instructions before the first message.
     pub(crate) system: Vec<Draft>,
     pub(crate) messages: Vec<Draft>,
-    /// The secrets that were replaced in each message.
+    /// The kinds of secrets that were redacted in each message.
     pub(crate) redacted: Vec<Vec<SecretKind>>,
     pub(crate) tools: Option<Vec<ToolSchema>>,
     pub(crate) parameters: JsonText,
-    /// The response or conversation at the provider that the request names and its messages continue.
+    /// The provider's response or conversation that the request names and continues.
     pub(crate) continues: Option<ServerState>,
     /// The background response that this exchange fetched. Such a turn does not have messages.
     pub(crate) fetched: Option<ServerState>,
-    /// The provider's id of the request.
+    /// The provider's request id.
     pub(crate) request_id: Option<String>,
     pub(crate) user_agent: Option<String>,
     pub(crate) answer: Answer,
-    /// Damaged text that was replaced, and where it was.
+    /// Descriptions of replaced damaged text, with its position.
     pub(crate) damage: Vec<String>,
     pub(crate) requested_at_us: i64,
     pub(crate) answered_at_us: i64,
@@ -60,12 +60,12 @@ pub(crate) struct RecordedTurn {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Whole(Box<Reply>),
-    /// It broke off.
+    /// The answer ended early.
     Partial {
         partial: Box<PartialReply>,
         cause: ModelError,
     },
-    /// It is made in the background, and fetched by this id.
+    /// The answer is generated in the background, and fetched later by this id.
     Pending {
         response: String,
     },
@@ -77,7 +77,7 @@ pub(crate) enum Answer {
 }
 
 impl RecordedTurn {
-    /// Returns the id of the response that continues to be made after this turn.
+    /// Returns the id of the response that is still being generated after this turn.
     pub(crate) fn background_response(&self) -> Option<&str> {
         match &self.answer {
             Answer::Pending { response } => Some(response),
@@ -88,8 +88,8 @@ impl RecordedTurn {
         }
     }
 
-    /// Returns whether it is a request next to a session's conversation and not a part of it: a title, a
-    /// warm-up. `has_tools` is whether the conversation has tools.
+    /// Returns whether the request is not part of the session's conversation: a title, a warm-up.
+    /// `has_tools` is whether the conversation has tools.
     pub(crate) fn is_side_request(&self, has_tools: bool) -> bool {
         if self.thread.session.is_none() {
             return false;
@@ -178,8 +178,8 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     })
 }
 
-/// Decodes a body and replaces damaged characters: a cut emoji must not cost the message. `name` names
-/// the body in the notes about damage.
+/// Decodes a body and replaces damaged characters: a cut emoji must not cost the message. `name`
+/// names the body in the notes about damage.
 fn readable(name: &str, bytes: &[u8], damage: &mut Vec<String>) -> String {
     let decoded = tract_core::json::decode(bytes);
     damage.extend(decoded.replaced.iter().map(|replaced| format!("{name} {replaced}")));
@@ -200,7 +200,7 @@ fn fetched(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let decoded = decode(bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
     let text = |name| header::text(&exchange.request_headers, name).map(str::to_owned);
     let answered_with = |name| header::text(&exchange.response_headers, name).map(str::to_owned);
-    // While it is not complete, it is asked for again.
+    // The client polls until the answer is complete. Earlier polls are not recorded.
     let mut damage = Vec::new();
     let answer = answer(Dialect::Responses, &decoded.bytes, 0, false, &mut damage)?;
     let Answer::Whole(reply) = answer else { return Err(Reason::NotATurn) };
@@ -241,7 +241,7 @@ fn unfinished(body: &[u8]) -> Option<String> {
     is_unfinished.then_some(response.id)
 }
 
-/// The parameters that the next request would have as well.
+/// Returns the parameters that also apply to the next request.
 fn parameters(all: &JsonText, path: &str) -> JsonText {
     let members = tract_core::json::split_object(all.as_str()).unwrap_or_default();
     let kept = members.into_iter().filter(|(name, _)| !NOT_PARAMETERS.contains(&name.as_str()));
@@ -260,8 +260,8 @@ fn parameters(all: &JsonText, path: &str) -> JsonText {
     whole.or_else(|_| JsonText::new("{}")).expect("an empty object has a canonical form")
 }
 
-/// Counts the messages of a request, which is the place of its answer in the next one. Only calls
-/// without ids of the provider's are named by it.
+/// Counts the messages of a request, which is the position of the answer in the next one. It is
+/// needed only for dialects without call ids, where ids are derived from the position.
 fn messages_of(dialect: Dialect, request: &str) -> usize {
     if !matches!(dialect, Dialect::Ollama | Dialect::Gemini) {
         return 0;
@@ -276,7 +276,8 @@ fn messages_of(dialect: Dialect, request: &str) -> usize {
     lists.messages.len().max(lists.contents.len())
 }
 
-/// Reads an answer, whole or streamed, as its bytes show. It comes after `place` messages.
+/// Reads a complete or streamed answer; the bytes show which it is. `place` is the number of
+/// messages before it.
 fn answer(
     dialect: Dialect,
     bytes: &[u8],
@@ -296,11 +297,11 @@ fn answer(
         let reply = read_reply_at(dialect, &text, place).map_err(|_| Reason::NoTurn)?;
         return Ok(Answer::Whole(Box::new(reply)));
     }
-    // The events are read as text before the assembler sees them.
+    // The assembler replaces invalid bytes silently, so they are counted here.
     let invalid = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
     let mut assembler = Assembler::new(dialect);
     let pushed = if start == Some(&b'[') {
-        // Gemini streams a list where it is not asked for events.
+        // Gemini streams a JSON list unless server-sent events are requested.
         let text = String::from_utf8_lossy(bytes);
         let elements = serde_json::from_str::<Vec<&RawValue>>(&text);
         let events: String = elements
@@ -327,14 +328,14 @@ fn answer(
     };
     let partial = assembler.partial();
     if partial.text.is_empty() && partial.reasoning.is_empty() && partial.calls.is_empty() {
-        // The response is made to its end without the stream, and fetched by its id.
+        // The response is generated to its end without the stream, and fetched by its id.
         let response = partial.id.filter(|_| is_background).ok_or(Reason::NoTurn)?;
         return Ok(Answer::Pending { response });
     }
     Ok(Answer::Partial { partial: Box::new(partial), cause })
 }
 
-/// Returns the provider's code of an error. The message of the error may quote a key, so it is not read.
+/// Returns the provider's code of an error. The message is not read, as it may quote a key.
 fn error_kind(body: &[u8]) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;

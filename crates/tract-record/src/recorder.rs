@@ -1,4 +1,4 @@
-//! The recorder: a thread of its own, behind a queue that drops rather than waits.
+//! The recorder: a thread with a bounded queue. A full queue drops exchanges instead of blocking.
 
 use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,12 +21,12 @@ use crate::write::{Writer, WrittenTurn};
 /// Options of a recorder.
 #[derive(Clone, Debug)]
 pub struct RecorderOptions {
-    /// Whether secrets are replaced by marks; on unless told otherwise.
+    /// Whether secrets are redacted. Default: true.
     pub redact: bool,
-    /// Bytes that all copies may take at once; 256 MiB unless set. A quarter of them is kept for later
-    /// copies.
+    /// Memory limit of all copies in bytes. Default: 256 MiB. Up to a quarter of it is kept for
+    /// later copies.
     pub budget_bytes: usize,
-    /// Exchanges that may wait to be recorded; 1024 unless set.
+    /// Maximum number of exchanges that wait to be recorded. Default: 1024.
     pub queue_exchanges: usize,
 }
 
@@ -37,26 +37,26 @@ impl Default for RecorderOptions {
 }
 
 impl RecorderOptions {
-    /// Redacts secrets, and has room for the copies of usual traffic.
+    /// The defaults: secrets are redacted, and usual traffic fits into the limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether secrets are replaced by marks.
+    /// Sets whether secrets are redacted.
     #[must_use]
     pub fn redact(mut self, redact: bool) -> Self {
         self.redact = redact;
         self
     }
 
-    /// Sets how many bytes all copies may take at once.
+    /// Sets the memory limit of all copies in bytes.
     #[must_use]
     pub fn budget_bytes(mut self, bytes: usize) -> Self {
         self.budget_bytes = bytes;
         self
     }
 
-    /// Sets how many exchanges may wait to be recorded, at least one.
+    /// Sets how many exchanges may wait to be recorded. The minimum is one.
     #[must_use]
     pub fn queue_exchanges(mut self, exchanges: usize) -> Self {
         self.queue_exchanges = exchanges;
@@ -64,7 +64,7 @@ impl RecorderOptions {
     }
 }
 
-/// The results of the thread, for the report.
+/// The results of the recorder thread, for the report.
 #[derive(Debug, Default)]
 struct Progress {
     branches: BTreeMap<String, (u64, u64)>,
@@ -73,10 +73,10 @@ struct Progress {
     last_error: Option<String>,
 }
 
-/// Anomalies that are reported one by one; the others are counted.
+/// Maximum number of anomalies in the report; more are only counted.
 const LISTED: usize = 20;
-/// Anomalies that are remembered, so that a client that sends them again with each request does not
-/// have them counted again.
+/// Maximum number of remembered anomalies. A remembered one is not counted again when a client
+/// sends it with each request.
 const REMEMBERED: usize = 10_000;
 
 /// The anomalies of the recorded exchanges.
@@ -105,7 +105,7 @@ impl Anomalies {
     }
 }
 
-/// A recorder that runs.
+/// A running recorder.
 #[derive(Debug)]
 pub struct Recorder {
     repo: Repo,
@@ -128,10 +128,10 @@ impl RecorderHandle {
 }
 
 impl Recorder {
-    /// Starts a recorder, which writes to a repository from a thread of its own.
+    /// Starts a thread that writes recordings to a repository.
     ///
     /// # Errors
-    /// [`Error::Recorder`] when there is no thread for it.
+    /// [`Error::Recorder`] if the thread cannot be started.
     pub fn start(repo: Repo, options: &RecorderOptions) -> Result<Self> {
         let (to, from) = channel(options.queue_exchanges.max(1));
         let counts = Arc::new(Counts::default());
@@ -153,12 +153,12 @@ impl Recorder {
         Ok(Self { repo, handle: RecorderHandle { to, counts, budget }, progress })
     }
 
-    /// Returns where a proxy leaves its copies.
+    /// Returns the queue for a proxy.
     pub fn handle(&self) -> RecorderHandle {
         self.handle.clone()
     }
 
-    /// Returns what was done so far.
+    /// Returns a report of the recording so far.
     pub fn report(&self) -> RecordReport {
         let counts = &self.handle.counts;
         let progress = lock(&self.progress);
@@ -178,7 +178,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until all that passed is dealt with, but not longer than `most`.
+    /// Waits until all exchanges are recorded or skipped, up to `most`.
     pub async fn settle(&self, most: Duration) {
         let end = Instant::now() + most;
         while !self.handle.counts.is_settled() && Instant::now() < end {
@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Waits up to `most` for the exchanges being recorded, stores the report next to the recordings and
-    /// returns it. Exchanges that are still open count as not recorded.
+    /// Waits up to `most` for the exchanges being recorded, stores the report next to the
+    /// recordings and returns it. Exchanges that are still open count as not recorded.
     pub async fn finish(self, most: Duration) -> RecordReport {
         self.settle(most).await;
         let mut report = self.report();
@@ -197,7 +197,8 @@ impl Recorder {
             *report.not_recorded.entry(Reason::RecorderStopped).or_default() += open;
         }
         if report.exchanges > 0 {
-            // A store that rejects the report rejected the recordings too, which the report contains.
+            // A store that rejects the report rejected the recordings too, which the report
+            // contains.
             let stored = tokio::time::timeout(most, report.store(&self.repo)).await;
             if let Ok(Err(error)) = stored {
                 report.last_error = Some(error.code().to_owned());
@@ -248,7 +249,7 @@ impl Work {
                 let count = progress.branches.entry(branch).or_default();
                 *count = (count.0 + 1, count.1 + commits);
             }
-            // A response that is read again, or that another client asked for.
+            // A repeated fetch of the response, or one by another client.
             Ok(None) if is_fetched => return Err(Reason::NotATurn),
             Ok(_) => {}
             Err(error) => {

@@ -9,7 +9,7 @@ use tract_import::AnomalyKind;
 
 use crate::counts::Reason;
 
-/// The document that has the report of the last recording.
+/// The document with the report of the last recording.
 pub const LAST_REPORT: &str = "records/last";
 
 /// A branch that was written.
@@ -17,13 +17,13 @@ pub const LAST_REPORT: &str = "records/last";
 pub struct WrittenBranch {
     /// Its name.
     pub branch: String,
-    /// Exchanges that it got.
+    /// The number of its exchanges.
     pub exchanges: u64,
-    /// Commits that it got.
+    /// The number of its commits.
     pub commits: u64,
 }
 
-/// Something unusual about what was recorded.
+/// Something unusual in a recorded exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordAnomaly {
     /// The branch that has it.
@@ -37,20 +37,20 @@ pub struct RecordAnomaly {
 /// The counts of recorded exchanges and of those left out, with their branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordReport {
-    /// When the recording ended: microseconds since 1970, UTC.
+    /// End of the recording: microseconds since 1970, UTC.
     #[serde(default)]
     pub at_us: i64,
-    /// Exchanges that passed.
+    /// The number of exchanges that passed through the proxy.
     pub exchanges: u64,
-    /// Exchanges that were recorded.
+    /// The number of recorded exchanges.
     pub recorded: u64,
-    /// Exchanges that were not, by reason.
+    /// The number of exchanges that were not recorded, by reason.
     pub not_recorded: BTreeMap<Reason, u64>,
     /// The branches, sorted by name.
     pub branches: Vec<WrittenBranch>,
-    /// Secrets that were replaced by marks, by kind.
+    /// The number of redacted secrets, by kind.
     pub redacted: BTreeMap<String, u64>,
-    /// How many anomalies of each kind.
+    /// The number of anomalies, by kind.
     #[serde(default)]
     pub anomalies: BTreeMap<AnomalyKind, u64>,
     /// The first anomalies.
@@ -62,7 +62,7 @@ pub struct RecordReport {
 }
 
 impl RecordReport {
-    /// Counts the exchanges that a conversation lacks.
+    /// Returns the number of exchanges that are missing in conversations.
     pub fn lost(&self) -> u64 {
         let lost = self.not_recorded.iter().filter(|(reason, _)| reason.is_loss());
         lost.map(|(_, count)| count).sum()
@@ -79,7 +79,7 @@ impl RecordReport {
 /// Reads the report of the last recording of a repository; `None` when there is none.
 ///
 /// # Errors
-/// When the store fails. A report in a newer form counts as none.
+/// If the store fails. A report in a newer format is treated as absent.
 pub async fn last_report(repo: &Repo) -> Result<Option<RecordReport>> {
     let documents = repo.documents(LAST_REPORT).await?;
     let own = documents.into_iter().find(|(name, _)| name.as_str() == LAST_REPORT);

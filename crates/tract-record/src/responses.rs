@@ -1,5 +1,5 @@
-//! Responses and conversations that a provider keeps, and that requests name instead of sending their
-//! messages again: in which commit each was recorded.
+//! Finds the recorded commit of a response or conversation that the provider keeps. Requests name
+//! it instead of sending its messages again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,31 +9,31 @@ use tract_engine::{Branch, Repo, Result, log};
 use crate::conversations::{PREFIX, is_damage};
 use crate::read::RecordedTurn;
 
-/// Commits that are read from a branch at once.
+/// Number of commits per page when a branch is read.
 const PAGE: usize = 256;
 
 /// Prefix of the ids of responses that later requests may name.
 const RESPONSE_ID: &str = "resp_";
 
-/// The member of a note's content with the id of a response that is still in progress.
+/// Member of a note's content with the id of a response in progress.
 const BACKGROUND: &str = "background_response";
 
-/// The name of something that a provider keeps.
+/// The provider's id of stored state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ServerState {
-    /// A response, by the id that it was answered with.
+    /// A response, by its id.
     Response(String),
     /// A conversation, which grows with each response.
     Conversation(String),
 }
 
 impl ServerState {
-    /// Returns the response with this id; `None` where no request can name it.
+    /// Returns the response with this id; `None` if requests cannot name it.
     pub(crate) fn response(id: &str) -> Option<Self> {
         id.starts_with(RESPONSE_ID).then(|| Self::Response(id.to_owned()))
     }
 
-    /// Returns what a request with these parameters continues.
+    /// Returns the state that a request with these parameters continues.
     pub(crate) fn continued_by(parameters: &JsonText) -> Option<Self> {
         let id = |name| text_of(&member(parameters, name)?);
         id("previous_response_id").map(Self::Response).or_else(|| Self::conversation(parameters))
@@ -57,7 +57,7 @@ fn text_of(value: &serde_json::Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A request whose answer is made in the background and fetched later.
+/// A request whose answer is generated in the background and fetched later.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) parameters: JsonText,
@@ -70,7 +70,7 @@ impl PendingRequest {
         Self { parameters, requested_at_us }
     }
 
-    /// Writes the note that is left in the log until the answer is fetched.
+    /// Returns the content of the note that is logged until the answer is fetched.
     pub(crate) fn note(&self, response: &str) -> serde_json::Value {
         let parameters: serde_json::Value =
             serde_json::from_str(self.parameters.as_str()).unwrap_or_default();
@@ -87,11 +87,11 @@ impl PendingRequest {
     }
 }
 
-/// The recorded place of a response or conversation that the provider keeps.
+/// The recorded position of a provider's state.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) commit: CommitId,
-    /// A branch that contains the commit; the one that ends with it where there is one.
+    /// A branch that contains the commit: the one that ends with it, if there is one.
     pub(crate) branch: Branch,
     /// Set while the answer is not recorded.
     pub(crate) pending: Option<PendingRequest>,
@@ -105,19 +105,19 @@ struct RecordedResponse {
     pending: Option<PendingRequest>,
 }
 
-/// The responses in the recordings of a store. Each commit is read once; a later search reads the commits
-/// written since.
+/// The responses recorded in a store. Each commit is read once; a later search reads only newer
+/// commits.
 #[derive(Debug, Default)]
 pub(crate) struct StoredResponses {
     read: HashSet<CommitId>,
     found: HashMap<ServerState, RecordedResponse>,
-    /// The branch that ends with a message, by the commit of the message.
+    /// The branch that ends with a message, by the message's commit.
     tips: HashMap<CommitId, String>,
     heads: HashMap<String, CommitId>,
 }
 
 impl StoredResponses {
-    /// Finds the commit in which something was recorded.
+    /// Finds the commit in which a state was recorded.
     pub(crate) async fn find(
         &mut self,
         repo: &Repo,
@@ -129,7 +129,7 @@ impl StoredResponses {
             if self.heads.get(&branch.name) != Some(&branch.head) {
                 match self.read_branch(repo, branch).await {
                     Err(error) if !is_damage(&error) => return Err(error),
-                    // What comes before the damage is known.
+                    // The commits after the damaged one are indexed.
                     Ok(()) | Err(_) => {}
                 }
                 self.heads.insert(branch.name.clone(), branch.head);
@@ -152,7 +152,7 @@ impl StoredResponses {
             let page = log(repo, head, PAGE).await?;
             next = page.next;
             for commit in &page.commits {
-                // A note after the last message leaves it the last one.
+                // Notes after the last message do not count: the message is still the last one.
                 if is_at_tip {
                     self.tips.insert(commit.id(), branch.name.clone());
                     is_at_tip = commit.op == Op::Note;
@@ -179,7 +179,7 @@ impl StoredResponses {
                 pending,
             };
             let is_newer = self.found.get(&state).is_none_or(|known| {
-                // The answer counts and not the note that it was being made.
+                // A complete answer replaces the note that it was in progress.
                 (found.pending.is_none(), found.at_us) > (known.pending.is_none(), known.at_us)
             });
             if is_newer {
@@ -187,7 +187,7 @@ impl StoredResponses {
             }
         };
         if commit.op == Op::Note {
-            // A note that cannot be read was not left here by a recorder.
+            // A note in another format was not written by a recorder.
             let content = repo.content(commit).await.unwrap_or_default();
             let read = content.and_then(|content| PendingRequest::from_note(&content, at_us));
             if let Some((id, pending)) = read {

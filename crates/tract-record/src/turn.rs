@@ -5,14 +5,14 @@ use tract_providers::Dialect;
 
 use crate::header;
 
-/// A path on which a model answers.
+/// An API path that a model answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// The dialect; `None` if tract does not know it.
     pub(crate) dialect: Option<Dialect>,
 }
 
-/// Paths on which models answer, by their end.
+/// Suffixes of paths that models answer.
 const ENDS: &[(&str, Option<Dialect>)] = &[
     ("/v1/messages", Some(Dialect::Anthropic)),
     ("/chat/completions", Some(Dialect::OpenAi)),
@@ -22,7 +22,7 @@ const ENDS: &[(&str, Option<Dialect>)] = &[
     ("/v1/completions", None),
 ];
 
-/// The same for paths whose last segment is a model with a verb.
+/// Verbs of paths whose last segment is `MODEL:VERB`.
 const VERBS: &[(&str, Option<Dialect>)] = &[
     (":generateContent", Some(Dialect::Gemini)),
     (":streamGenerateContent", Some(Dialect::Gemini)),
@@ -34,8 +34,8 @@ const VERBS: &[(&str, Option<Dialect>)] = &[
     ("/converse-stream", None),
 ];
 
-/// Tells what a request is for; `None` where no model answers. `path` may have a query, `method`
-/// may be empty where it is not known.
+/// Returns the endpoint of a request; `None` if it is not a model request. `path` may contain a
+/// query, and `method` is empty if unknown.
 pub(crate) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
     if !method.is_empty() && !method.eq_ignore_ascii_case("post") {
         return None;
@@ -45,7 +45,7 @@ pub(crate) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
     found.map(|(_, dialect)| Endpoint { dialect: *dialect })
 }
 
-/// Returns the id of the response that a request fetches; `None` where it is another request.
+/// Returns the id of the response that a request fetches; `None` for other requests.
 pub(crate) fn fetched_response<'a>(method: &str, path: &'a str) -> Option<&'a str> {
     if !method.eq_ignore_ascii_case("get") {
         return None;
@@ -55,27 +55,27 @@ pub(crate) fn fetched_response<'a>(method: &str, path: &'a str) -> Option<&'a st
     (before.ends_with("/responses") && !id.is_empty()).then_some(id)
 }
 
-/// The model that a path names, as Gemini's do.
+/// Returns the model in a path such as Gemini's.
 pub(crate) fn model_of(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once("/models/")?;
     rest.split([':', '/', '?']).next().filter(|model| !model.is_empty())
 }
 
-/// Returns whether a status is that of an answer. Other 2xx responses do not have an answer.
+/// Returns whether a status can come with an answer. Other 2xx responses do not have an answer.
 pub(crate) fn is_answer(status: u16) -> bool {
     status == 200
 }
 
-/// Whether headers are those of Claude Code or of Codex.
+/// Returns whether the headers are those of Claude Code or Codex.
 pub(crate) fn is_agent(headers: &HeaderMap) -> bool {
     let is_there = |name| header::text(headers, name).is_some();
     is_there("x-claude-code-session-id") || (is_there("session-id") && is_there("thread-id"))
 }
 
-/// The conversation that headers name.
+/// The conversation that the headers name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Thread {
-    /// The session; absent where the client names none.
+    /// The session; absent if the client does not send one.
     pub(crate) session: Option<String>,
     /// The subagent within it; absent for the session itself.
     pub(crate) agent: Option<String>,
@@ -87,7 +87,7 @@ impl Thread {
         let sessions = ["x-claude-code-session-id", "session-id", "x-session-id"];
         let session = sessions.into_iter().find_map(text);
         let agent = text("x-claude-code-agent-id").or_else(|| {
-            // Codex sends both always; only in a child do they differ.
+            // Codex always sends both headers. They differ only in a subagent.
             let (session, thread) = (text("session-id")?, text("thread-id")?);
             (session != thread).then_some(thread)
         });

@@ -1,4 +1,4 @@
-//! The servers that requests are forwarded to: those that were configured, and no others.
+//! The servers that requests are forwarded to: only the configured ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,27 +8,27 @@ use http::uri::{Authority, Scheme};
 
 use crate::error::Error;
 
-/// The base url of a model's server.
+/// The base URL of a model server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     scheme: Scheme,
     authority: Authority,
-    /// Without a slash at the end; empty for the root.
+    /// Without a trailing slash; empty for the root.
     path: String,
 }
 
 impl Upstream {
-    /// Returns the path of its base url, without a slash at the end.
+    /// Returns the path of its base URL, without a trailing slash.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns its host, with the port where the url has one.
+    /// Returns its host, with the port if the URL has one.
     pub fn host(&self) -> &str {
         self.authority.as_str()
     }
 
-    /// Returns the url of a path and query on this server. The path is the whole one.
+    /// Returns the URL of a path and query on this server. The path includes the base path.
     pub(crate) fn at(&self, path_and_query: &str) -> Option<Uri> {
         Uri::builder()
             .scheme(self.scheme.clone())
@@ -48,7 +48,7 @@ impl fmt::Display for Upstream {
 impl FromStr for Upstream {
     type Err = Error;
 
-    /// Reads a base url. A host alone, as `OLLAMA_HOST` may be, is one over `http`.
+    /// Parses a base URL. A bare host, such as a value of `OLLAMA_HOST`, uses `http`.
     fn from_str(text: &str) -> Result<Self, Error> {
         let refused = |why| Error::Upstream { found: shown(text), why };
         let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
@@ -72,7 +72,7 @@ impl FromStr for Upstream {
     }
 }
 
-/// A url as an error may quote it: neither user nor query, which may be secret.
+/// Returns a URL for an error message, without user and query, which may be secret.
 fn shown(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     match (text.split_once("://"), text.rsplit_once('@')) {
@@ -82,17 +82,17 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// A name in the proxy's paths, and the server that requests under it go to.
+/// A name in the proxy's paths, with the server that its requests go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The segment of the path after the secret one; empty where there is but one upstream.
+    /// The path segment after the secret one; empty if there is only one upstream.
     pub name: String,
     /// The server.
     pub upstream: Upstream,
 }
 
 impl Route {
-    /// Makes the one route of a proxy with one upstream.
+    /// Makes the route of a proxy with a single upstream.
     pub fn only(upstream: Upstream) -> Self {
         Self { name: String::new(), upstream }
     }
@@ -105,11 +105,11 @@ pub struct BaseVariable {
     pub variable: &'static str,
     /// The route's name.
     pub route: &'static str,
-    /// The server that clients use without it; absent where that depends on the account.
+    /// The default server of clients; absent if it depends on the account.
     pub default: Option<&'static str>,
 }
 
-/// The variables of the clients that are known.
+/// The variables of known clients.
 pub const BASE_VARIABLES: &[BaseVariable] = &[
     BaseVariable {
         variable: "ANTHROPIC_BASE_URL",
@@ -144,8 +144,8 @@ pub const BASE_VARIABLES: &[BaseVariable] = &[
     },
 ];
 
-/// Returns the routes for a child process: the server of each variable that `set` has a value for,
-/// else the one that the client would use.
+/// Returns the routes for a child process: for each variable, the server in `set`, else the
+/// client's default.
 ///
 /// # Errors
 /// [`Error::Upstream`] if the value of a variable is not a base URL.
@@ -155,12 +155,12 @@ pub fn routes(set: impl Fn(&str) -> Option<String>) -> Result<Vec<Route>, Error>
         let value = set(base.variable).filter(|value| !value.trim().is_empty());
         let Some(url) = value.as_deref().or(base.default) else { continue };
         let mut upstream: Upstream = url.trim().parse()?;
-        // Ollama's own port, as its clients read the variable.
+        // Ollama's clients use this port for a bare host.
         if base.route == "ollama" && upstream.authority.port().is_none() && !url.contains("://") {
             let with_port = format!("{}:11434", upstream.authority);
             upstream.authority = with_port.parse().unwrap_or(upstream.authority);
         }
-        // An address to listen on, as the server reads the variable.
+        // The Ollama server reads the same variable as the address to listen on.
         if upstream.authority.host() == "0.0.0.0" {
             let local = upstream.authority.as_str().replacen("0.0.0.0", "127.0.0.1", 1);
             upstream.authority = local.parse().unwrap_or(upstream.authority);

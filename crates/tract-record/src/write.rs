@@ -25,12 +25,12 @@ use crate::conversations::{
 use crate::read::{Answer, RecordedTurn};
 use crate::responses::{PendingRequest, ServerState};
 
-/// How often a write is tried where others move its branch.
+/// Maximum number of attempts if other writers move the branch.
 const ATTEMPTS: usize = 8;
-/// Names of one kind that are tried.
+/// Maximum number of numbered names that are tried.
 const MOST_NAMES: usize = 10_000;
 
-/// The first words of the texts with which agents replace a conversation that grew too long.
+/// Beginnings of the summaries with which agents replace a long conversation.
 const SUMMARIES: &[&str] = &[
     "This session is being continued from a previous conversation",
     "Another language model started to solve this problem and produced a summary",
@@ -48,17 +48,17 @@ pub(crate) struct Writer {
     repo: Repo,
     conversations: Conversations,
     redactor: Redactor,
-    /// The number at which a free name of this beginning is sought.
+    /// The next number to try for each prefix of names.
     names: Mutex<HashMap<String, usize>>,
 }
 
-/// The place of a turn.
+/// The position where a turn is written.
 enum Start {
     /// On a branch, after its last commit.
     Continue(Entry),
     /// On a new branch, after a commit.
     Fork(Entry),
-    /// On a branch, where a summary takes the place of all that was said.
+    /// On a branch; a summary replaces all messages before it.
     Compact(BranchState),
     /// On a new branch.
     Root,
@@ -71,13 +71,13 @@ struct OpenBranch {
     context: ContextState,
     head: Option<CommitId>,
     commits: u64,
-    /// Entries for the index, added when the write succeeds.
+    /// Entries for the index. They are added only if the write succeeds.
     learned: Vec<LearnedMessage>,
     /// The calls up to the last message.
     calls: CallsId,
 }
 
-/// A message for the index: its beginning, and the entry without its branch.
+/// An entry for the index with its prefix hash, before the number of the branch is known.
 #[derive(Clone, Copy)]
 struct LearnedMessage {
     hash: ChainHash,
@@ -95,7 +95,8 @@ impl LearnedMessage {
 }
 
 impl OpenBranch {
-    /// Has what follows the last message of a request follow a note after it, which is in no context.
+    /// Makes the message after a request follow the note of this turn, which is not part of the
+    /// context.
     fn follow_note(&mut self, found: &Match, note: CommitId) {
         let last = found.hashes.last().copied().unwrap_or(ROOT);
         let known = found.entry.filter(|_| found.count + 1 == found.hashes.len());
@@ -118,14 +119,14 @@ impl OpenBranch {
         Ok(commit)
     }
 
-    /// Notes a message that was added last.
+    /// Adds the last added message to the entries for the index.
     fn learn(&mut self, hash: ChainHash, commit: CommitId, content: &Content) {
         let (visible, calls) = (chain::visible(content), self.calls);
         let learned = LearnedMessage { hash, head: commit, message: commit, visible, calls };
         self.learned.push(learned);
     }
 
-    /// Adds what the planner may refuse: then the context stays as it was.
+    /// Adds a request; `false` if the planner refuses it, which leaves the context unchanged.
     async fn try_add(&mut self, txn: &mut Txn<'_>, request: &Request) -> Result<bool> {
         match self.add(txn, request).await {
             Ok(_) => Ok(true),
@@ -142,7 +143,7 @@ impl Writer {
         Self { repo, conversations, redactor, names }
     }
 
-    /// Forgets what is known of the store; it is read back as it is needed.
+    /// Clears the index; it is read from the store again when needed.
     pub(crate) fn forget(&mut self) {
         self.conversations = Conversations::default();
     }
@@ -151,7 +152,8 @@ impl Writer {
         self.redactor.counts()
     }
 
-    /// Records a turn. Returns `None` if nothing of it is new, or if it does not belong to a conversation.
+    /// Records a turn. Returns `None` if nothing of it is new, or if it does not belong to a
+    /// conversation.
     pub(crate) async fn record(&mut self, mut turn: RecordedTurn) -> Result<Option<WrittenTurn>> {
         self.redactor.turn(&mut turn);
         self.conversations.load(&self.repo, &turn.thread).await?;
@@ -160,7 +162,7 @@ impl Writer {
             None => None,
         };
         if turn.fetched.is_some() {
-            // An answer that is recorded already may be read again.
+            // A recorded answer may be fetched again.
             let Some(request) = named.as_ref().and_then(|named| named.pending.as_ref()) else {
                 return Ok(None);
             };
@@ -181,12 +183,13 @@ impl Writer {
         Err(Error::KeptMoving { attempts: ATTEMPTS })
     }
 
-    /// Finds the recorded beginning of a turn. Older branches are read while it has answers that are not
-    /// among what was found: it continues a conversation.
+    /// Finds the recorded prefix of a turn. A turn with unrecorded answers continues an older
+    /// conversation, so older branches are read until these answers are found.
     async fn find(&mut self, turn: &RecordedTurn, named: Option<&NamedMessage>) -> Result<Match> {
         let contents = turn.messages.iter().map(|draft| &draft.content);
         if named.is_none() && turn.continues.is_some() {
-            // The response it continues is not recorded, so its messages are not the first of a conversation.
+            // The response that it continues is not recorded, so its messages are not the first
+            // ones of a conversation.
             return Ok(Conversations::no_match(contents));
         }
         loop {
@@ -250,7 +253,7 @@ impl Writer {
             self.take_edits(&mut txn, &mut desk, turn, found).await?;
         }
         let mut matched = found.count;
-        // After the last message that was recorded before come new instructions and edits.
+        // New instructions and edits were added after the last recorded message.
         if let (Some(entry), Some(head), Some(hash)) =
             (found.entry, desk.head, found.hashes.get(matched))
             && matches!(start, Start::Continue(_))
@@ -318,7 +321,7 @@ impl Writer {
         Ok(Some(written))
     }
 
-    /// Learns the names by which later requests continue after a turn.
+    /// Stores the ids by which later requests continue this turn.
     fn name(&mut self, turn: &RecordedTurn, entry: Entry, hash: ChainHash) {
         let (response, pending) = match (&turn.answer, turn.background_response()) {
             (Answer::Whole(reply), _) => {
@@ -354,7 +357,7 @@ impl Writer {
         (written, number)
     }
 
-    /// Finds or makes the branch of a turn; `None` when it moved since it was written.
+    /// Opens or creates the branch of a turn; `None` if the branch has moved.
     async fn open(
         &self,
         txn: &mut Txn<'_>,
@@ -382,7 +385,7 @@ impl Writer {
             Start::Fork(entry) => {
                 let from = self.conversations.branch(entry.branch);
                 let from = from.and_then(|branch| branch.name.branch_name()).unwrap_or(&base);
-                // Forks of forks are forks of the conversation.
+                // A fork of a fork is named after the original conversation.
                 let from = from.split(".fork-").next().unwrap_or(from);
                 let name = match found.is_foreign {
                     true => self.root_name(txn, &base).await?,
@@ -418,8 +421,8 @@ impl Writer {
         }
     }
 
-    /// Returns the next free name with this beginning and a number. Where to look next is remembered:
-    /// an evaluation asks the same question thousands of times.
+    /// Returns the next free name with this prefix and a number. The number is remembered, because
+    /// an evaluation sends the same question thousands of times.
     async fn free_name(&self, txn: &mut Txn<'_>, beginning: &str) -> Result<RefName> {
         let first = if beginning.ends_with(".root-") { 2 } else { 1 };
         let known =
@@ -439,7 +442,7 @@ impl Writer {
         Err(Error::KeptMoving { attempts: MOST_NAMES })
     }
 
-    /// Leaves a line in the log about a request that the upstream refused.
+    /// Records a note about a request that the upstream rejected.
     async fn note_error(
         &mut self,
         entry: Entry,
@@ -473,7 +476,7 @@ impl Writer {
     }
 }
 
-/// Adds what is known of an answer besides its content.
+/// Adds the metadata of an answer.
 fn with_facts(mut draft: Draft, turn: &RecordedTurn) -> Result<Draft> {
     let model = draft.generation_config.as_ref().and_then(|config| {
         let config: serde_json::Value = serde_json::from_str(config.as_str()).ok()?;

@@ -1,13 +1,13 @@
-//! zstd: frames one after the other, each within a window, the last one perhaps cut.
+//! zstd: consecutive frames, each with a limited window. The last one may be cut.
 
 use ruzstd::decoding::StreamingDecoder;
 
 use super::{DecodeError, Decoded, read};
 
-/// The largest window of a frame: what a decoder has to hold at once.
+/// Maximum window of a frame in bytes, which a decoder keeps in memory.
 const MAX_WINDOW_BYTES: u64 = 32 << 20;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A block that is the last one of its frame, and empty.
+/// An empty block that ends its frame.
 const LAST_BLOCK: [u8; 3] = [1, 0, 0];
 
 const BROKEN: DecodeError = DecodeError::Undecodable("zstd");
@@ -30,7 +30,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         };
         let (data, after) = rest.split_at_checked(frame.bytes).ok_or(BROKEN)?;
         let decoded = if frame.is_cut {
-            // The decoder gives out the last window of a frame only at its end.
+            // The decoder outputs the last window of a frame only at its end, so a cut frame gets
+            // one.
             let mut whole = data.to_vec();
             whole.extend(LAST_BLOCK);
             whole.extend([0; 4]);
@@ -41,7 +42,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         };
         match decoded {
             Ok(decoded) => all.bytes.extend(decoded.bytes),
-            // An empty frame is one all the same.
+            // A frame without content is valid.
             Err(DecodeError::Undecodable(_)) if frame.has_no_content => {}
             Err(error) => return Err(error),
         }
@@ -69,22 +70,22 @@ fn skippable(bytes: &[u8]) -> Option<&[u8]> {
     (magic & 0xffff_fff0 == 0x184d_2a50).then_some(rest)?.get(size..)
 }
 
-/// A frame, as far as its bytes are there.
+/// The extent of a frame, as far as it was received.
 struct Frame {
-    /// Its bytes: up to the end, or of its whole blocks.
+    /// The length of the frame, or of its complete blocks if it is cut.
     bytes: usize,
     is_cut: bool,
     has_no_content: bool,
 }
 
 enum FrameError {
-    /// It ends within its header, or before its first block is whole.
+    /// The frame ends within its header, or before its first block is complete.
     Cut,
     Broken,
 }
 
 impl Frame {
-    /// Walks the headers of a frame and its blocks.
+    /// Walks the header of a frame and its blocks.
     fn of(bytes: &[u8]) -> Result<Self, FrameError> {
         let start = bytes.get(..4).ok_or(FrameError::Cut)?;
         if start != MAGIC {
@@ -136,7 +137,7 @@ impl Frame {
                 let end = at + if has_checksum { 4 } else { 0 };
                 let is_cut = end > bytes.len();
                 if is_cut {
-                    // Only the checksum is missing, and nothing to add but that.
+                    // Only the checksum is missing, so the cut frame gets nothing but an end.
                     return if content == 0 { Err(FrameError::Cut) } else { Ok(Self::cut(at)) };
                 }
                 return Ok(Self { bytes: end, is_cut: false, has_no_content: content == 0 });

@@ -1,4 +1,4 @@
-//! The clients of the upstreams.
+//! HTTP clients for the upstreams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use super::MAX_HEADERS;
 use crate::capture::CopiedBody;
 use crate::error::{Error, Result};
 
-/// Time limit for making a connection. Responses do not have one: models may think for minutes.
+/// Timeout for connecting. Responses do not have one: models may think for minutes.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of a response's first line and headers: hyper's own limit, set so that it can be named.
+/// Maximum size of a response's status line and headers: hyper's default, set so that errors can
+/// name it.
 pub(super) const MAX_HEAD_BYTES: usize = 408 << 10;
-/// How long a connection that is not used stays open.
+/// How long an idle connection stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) type ProxyClient = Client<HttpsConnector<HttpConnector>, CopiedBody<Incoming>>;
 
-/// A client for requests, and one for upgrades, which only HTTP/1.1 has.
+/// A client for requests, and one for upgrades, which need HTTP/1.1.
 #[derive(Debug)]
 pub(crate) struct Clients {
     plain: ProxyClient,
@@ -33,7 +34,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new() -> Result<Self> {
         let mut roots = RootCertStore::empty();
-        // A machine without any fails at the handshake, and only where it is encrypted.
+        // Without system certificates, encrypted connections fail at the handshake; others work.
         let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

@@ -1,5 +1,4 @@
-//! Changes of a context besides new messages: tools, instructions, answers that were sent back with
-//! other content, summaries.
+//! Changes of a context other than new messages: tools, instructions, edited answers, summaries.
 
 use tract_core::{AuthorKind, CommitId, Content, Draft, Priority, ToolId};
 use tract_engine::plan::{Details, Request, Selection};
@@ -62,7 +61,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Records where the client sent an answer back with other visible content.
+    /// Records an edit for each answer that the client sent back with other visible content.
     pub(super) async fn take_edits(
         &self,
         txn: &mut Txn<'_>,
@@ -85,7 +84,7 @@ impl Writer {
             draft.created_at = Some(turn.requested_at_us);
             draft.message = Some("sent back by the client with other content".to_owned());
             desk.try_add(txn, &Request::edit(entry.message, &draft)).await?;
-            // Known from here on, also where it cannot be edited: it is not tried again.
+            // Indexed even if the edit was refused, so that it is not tried again.
             let head = if found.hashes.get(found.count) == Some(hash) {
                 desk.head.unwrap_or(entry.head)
             } else {
@@ -97,7 +96,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts a summary in the place of all that was said.
+    /// Replaces all messages by a summary.
     pub(super) async fn compact(
         &self,
         txn: &mut Txn<'_>,

@@ -1,4 +1,4 @@
-//! Turns without their secrets.
+//! Redaction of secrets in turns.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tract_secrets::{Scanner, SecretKind, redact_members};
 
 use crate::read::{Answer, RecordedTurn};
 
-/// Puts marks in the place of secrets, and counts them.
+/// Replaces secrets by placeholders, and counts them.
 pub(super) struct Redactor {
     scanner: Option<&'static Scanner>,
     counts: BTreeMap<&'static str, u64>,
@@ -22,7 +22,7 @@ impl Redactor {
         self.counts.iter().map(|(kind, count)| (*kind, *count))
     }
 
-    /// Redacts all messages of a turn, also those already recorded, so that they compare as equal to the
+    /// Redacts all messages of a turn, including recorded ones, so that they compare equal to the
     /// redacted recording.
     pub(super) fn turn(&mut self, turn: &mut RecordedTurn) {
         let Some(scanner) = self.scanner else { return };
@@ -31,7 +31,7 @@ impl Redactor {
         }
         let redact = |draft: &mut Draft| tract_import::redact_draft(draft, scanner);
         for tool in turn.tools.iter_mut().flatten() {
-            // Tools of a server come with its credentials.
+            // Definitions of MCP servers contain credentials.
             if let Some((redacted, _)) = redact_members(tool.text())
                 && let Ok(parsed) = ToolSchema::parse(&redacted)
             {
@@ -51,7 +51,7 @@ impl Redactor {
             turn.parameters = parameters;
         }
         if let Answer::Partial { partial, .. } = &mut turn.answer {
-            // The bytes may have a secret in pieces.
+            // A secret may be split over several pieces of the raw stream.
             partial.raw = None;
             for text in [&mut partial.text, &mut partial.reasoning] {
                 if let Some(redacted) = scanner.redact(text) {

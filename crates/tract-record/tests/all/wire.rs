@@ -55,7 +55,8 @@ fn answer(exchange: &Exchange, chunk: usize) -> Answer {
         .chunk(chunk)
 }
 
-/// Seventeen exchanges of Claude Code, eight of which are at hand: a title, the session, a subagent.
+/// Seventeen exchanges of Claude Code, eight of which are at hand: a title, the session, a
+/// subagent.
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_of_claude_code_is_recorded_by_conversation() {
     let Some(exchanges) = exchanges() else { return };
