@@ -16,7 +16,7 @@ use tract_hooks::wait;
 /// ```
 ///
 /// # Errors
-/// [`ToolError::Other`] when it panicked, with what it said for the operator.
+/// [`ToolError::Other`] if it panicked, with the message for the operator.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {

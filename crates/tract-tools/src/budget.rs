@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tract_core::{Clock, SystemClock, Usage};
 
-/// What may be spent; at least one limit, and none of them zero.
+/// Limits of spending: at least one, and each above zero.
 ///
 /// ```
 /// use tract_tools::budget::{Budget, BudgetError};
@@ -112,7 +112,7 @@ impl Budget {
     }
 }
 
-/// Why a budget is none.
+/// The error of an invalid budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BudgetError {
@@ -124,7 +124,7 @@ pub enum BudgetError {
     Zero(Dimension),
 }
 
-/// What a budget limits.
+/// A quantity that a budget limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
@@ -165,11 +165,11 @@ pub enum BudgetExceeded {
     /// A limit was passed.
     #[error("expected at most {limit} {dimension}, found {spent}")]
     Spent {
-        /// What is limited.
+        /// The limited quantity.
         dimension: Dimension,
         /// The limit.
         limit: u64,
-        /// What was spent, or would be.
+        /// The amount that was spent, or would be.
         spent: u64,
     },
 }
@@ -184,7 +184,7 @@ impl BudgetExceeded {
     }
 }
 
-/// What was spent.
+/// The amounts that were spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
     /// Tokens of requests.

@@ -7,7 +7,7 @@ use tract_schema::{SchemaCompiler, SchemaError, ValidateOptions, Validator};
 
 use crate::hydrate::ValidatorUsed;
 
-/// A validator with what provenance says of it.
+/// A validator with its entry for provenance.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) validator: Arc<dyn Validator>,

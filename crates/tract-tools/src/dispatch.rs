@@ -1,9 +1,9 @@
 //! Dispatch: from hydrated calls to one answer for each, also when calls fail on the way.
 //!
 //! A call is a transaction. Before its handler runs, state is snapshotted; if it fails for any
-//! reason, the snapshot is restored; only logs keep that it was tried. A failing tool never ends a
-//! turn: the model reads what went wrong. A turn ends early for few reasons ([`TurnError`]), and
-//! all of its calls are answered even so.
+//! reason, the snapshot is restored; only logs keep a trace of it. A failing tool never ends a
+//! turn: the model reads the error. A turn ends early for few reasons ([`TurnError`]), and even
+//! then all of its calls are answered.
 
 mod admit;
 mod answer;
@@ -38,7 +38,7 @@ use crate::hydrate::{HydrateOptions, Hydrated, IntoCalls, hydrate_with};
 use crate::policy::Policy;
 use crate::registry::Registry;
 
-/// How calls are run.
+/// Options of running calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchOptions {
     /// How many read-only calls of a turn run in parallel; 8 by default, 1 is one after the
@@ -47,8 +47,8 @@ pub struct DispatchOptions {
     pub concurrent: usize,
     /// How many of them may be of one tool; 4 by default.
     pub concurrent_of_one_tool: usize,
-    /// How often an idempotent tool is run that fails and says that trying again may help; 3 by
-    /// default, the first time included. Others run once.
+    /// Maximum attempts of an idempotent tool whose error is marked as retryable; 3 by default, the
+    /// first included. Others run once.
     pub attempts: u32,
     /// How long it waits before the second attempt; twice as long before each further one. 100 ms
     /// by default.
@@ -117,7 +117,7 @@ impl DispatchOptions {
 /// - Each call passes, in this order: time, cancellation and budget of the turn; what hydration
 ///   found; whether the tool is available now; policies, of which the first denial wins; hooks
 ///   ([`BeforeDispatch`](tract_hooks::BeforeDispatch)), which may replace the arguments: they are
-///   then hydrated and judged again; the approval that a policy wants; time again; an answer
+///   then hydrated and checked again; the approval that a policy requires; time again; an answer
 ///   recorded earlier; the claim on its effect; a snapshot; the handler.
 /// - What a person approved runs exactly as it was shown: hooks may still refuse it, and can neither
 ///   replace its arguments nor defer it again.
@@ -202,8 +202,8 @@ impl Dispatcher {
         self
     }
 
-    /// Adds a policy, asked right before a call runs, with the calls that succeeded before. Those of
-    /// the registry were asked when the call was hydrated.
+    /// Adds a policy, asked right before a call runs, with the calls that succeeded before. Those
+    /// of the registry were asked when the call was hydrated.
     #[must_use]
     pub fn policy(self, policy: impl Policy + 'static) -> Self {
         self.shared_policy(Arc::new(policy))
@@ -223,7 +223,8 @@ impl Dispatcher {
         self
     }
 
-    /// Sets how calls are hydrated: by [`run`](Self::run), and again when a hook replaces arguments.
+    /// Sets how calls are hydrated: by [`run`](Self::run), and again when a hook replaces
+    /// arguments.
     #[must_use]
     pub fn hydration(mut self, options: HydrateOptions) -> Self {
         self.hydration = options;

@@ -1,4 +1,4 @@
-//! What running tools tell: typed events, and who takes them in.
+//! Typed events of running tools, and their receivers.
 
 use std::any::Any;
 use std::fmt;
@@ -82,7 +82,7 @@ impl Event {
     /// Returns it as JSON.
     ///
     /// # Errors
-    /// When the value has no JSON form.
+    /// If the value cannot be written as JSON.
     pub fn json(&self) -> Result<JsonText, BoxError> {
         self.0.json()
     }

@@ -11,8 +11,8 @@ use crate::typed::rendered;
 /// Characters of an example's description.
 pub const MOST_CHARACTERS: usize = 200;
 
-/// A call as it might be, and what it would give. It is checked when it is built: the input is what
-/// the tool takes, the output what it gives.
+/// An example of a call with its result. It is checked when it is built: the input must match the
+/// parameters of the tool, the output its result type.
 ///
 /// ```
 /// use tract_tools::example::ToolExample;
@@ -55,7 +55,7 @@ impl<P, O> fmt::Debug for ToolExample<P, O> {
     }
 }
 
-/// Why an example is none.
+/// The error of an invalid example.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExampleError {
@@ -68,7 +68,7 @@ pub enum ExampleError {
     /// Its input is not what the tool takes.
     #[error("expected the input of an example to be what the tool takes: {0}")]
     Input(#[source] ToolError),
-    /// Its output has no JSON form.
+    /// Its output cannot be written as JSON.
     #[error("expected the output of an example to be JSON: {0}")]
     Output(#[source] ToolError),
 }
@@ -146,11 +146,11 @@ impl<P, O> ToolExample<P, O> {
 /// An example whose types are not known: what prompts hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// What it shows.
+    /// The purpose of the example.
     pub description: String,
     /// The arguments.
     pub input: JsonText,
-    /// What the call gives.
+    /// The result of the call.
     pub output: RenderedValue,
 }
 

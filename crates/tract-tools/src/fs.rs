@@ -31,7 +31,7 @@ pub(crate) use self::views::Views;
 use crate::resource::Binding;
 use crate::snapshot::{BoxError, Snapshot};
 
-/// What is at a path.
+/// The kind of entry at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// The path, from the root.
@@ -46,12 +46,12 @@ pub struct Entry {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FsError {
-    /// The path is none that is allowed here.
+    /// The path is not allowed here.
     #[error("expected a path below the root, found {path:?}, which is {why}")]
     Path {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason why it is rejected.
         why: &'static str,
     },
     /// Nothing is there.
@@ -77,7 +77,7 @@ pub enum FsError {
     Special {
         /// The path.
         path: String,
-        /// What it is.
+        /// The kind of entry that was found.
         found: &'static str,
     },
     /// There is more than may be read or written at once.
@@ -90,7 +90,7 @@ pub enum FsError {
         /// How many there are.
         found: u64,
     },
-    /// There is no room for more.
+    /// The size limit of all files is reached.
     #[error("no room for {path}: all files together would take {found} bytes (limit {limit})")]
     Full {
         /// The path that was to be written.
@@ -114,7 +114,7 @@ pub enum FsError {
     Io {
         /// The path.
         path: String,
-        /// What was tried, such as `read`.
+        /// The operation, such as `read`.
         what: &'static str,
         /// Why not.
         source: BoxError,
@@ -168,7 +168,7 @@ impl From<FsError> for ToolError {
 /// # Behavior
 /// - A path never leads out of the root: not by `..`, not by being absolute, not by a symbolic
 ///   link.
-/// - As a [`Snapshot`] it goes back to what it was, as far as it was changed through it.
+/// - As a [`Snapshot`], it reverts the changes that were made through it.
 pub trait Filesystem: Snapshot {
     /// Reads a file.
     ///
@@ -197,7 +197,7 @@ pub trait Filesystem: Snapshot {
     /// Lists a directory, by name.
     ///
     /// # Errors
-    /// [`FsError`] when it is none.
+    /// [`FsError`] if it is not a directory.
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError>;
 
     /// Returns how many bytes a file may have that is read or written; 16 MiB unless said.

@@ -23,14 +23,14 @@ use crate::panics::guarded;
 use crate::policy::{Decision, PolicyRequest};
 use crate::registry::{Lookup, NoSchema, Registered, Registry};
 
-/// How calls are read. Strict by default.
+/// Options of reading calls. Strict by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HydrateOptions {
     /// Bytes of one call's arguments; 16 MiB by default.
     pub arguments_bytes: usize,
     /// Whether text that is nearly JSON is mended, each edit listed.
     pub tolerant: bool,
-    /// Whether values are read as the type that the schema wants, each change listed.
+    /// Whether values are converted to the type in the schema. Each change is listed.
     pub coercion: bool,
 }
 
@@ -54,7 +54,7 @@ impl HydrateOptions {
         self
     }
 
-    /// Reads values as the type that the schema wants, where nothing is lost.
+    /// Converts values to the type in the schema if the conversion is lossless.
     #[must_use]
     pub fn coercion(mut self) -> Self {
         self.coercion = true;
@@ -72,7 +72,7 @@ impl HydrateOptions {
 /// A tool together with the arguments of one call: what can be run, once it is allowed.
 #[derive(Clone)]
 pub struct Invocation {
-    /// What runs.
+    /// The tool that runs.
     pub tool: Arc<dyn DynTool>,
     /// The arguments: JSON text of an object that fits the schema.
     pub arguments: Json,
@@ -88,7 +88,7 @@ impl Invocation {
     /// Runs the tool with the arguments.
     ///
     /// # Errors
-    /// What the tool says.
+    /// The error of the tool.
     pub async fn run(&self, context: &ToolContext) -> Result<ToolResult<RenderedValue>, ToolError> {
         self.tool.run(self.arguments.as_str(), context).await
     }
@@ -103,15 +103,16 @@ pub struct Hydrated {
     pub name: String,
     /// The tool that it led to.
     pub tool: Option<Registered>,
-    /// What can be run; absent when the call failed, or when nothing here runs this tool.
+    /// The tool with its arguments; absent if the call failed, or if this registry cannot run the
+    /// tool.
     pub bound: Option<Invocation>,
     /// The arguments, when all went well.
     pub arguments: Option<Json>,
-    /// What went wrong; empty when all went well.
+    /// The errors; empty on success.
     pub errors: Vec<StageError>,
-    /// Whether it may run: what the policies say, and approval for what was not checked.
+    /// Whether it may run: the decision of the policies, and approval for unchecked arguments.
     pub decision: Decision,
-    /// Where everything comes from.
+    /// The origin of the arguments.
     pub provenance: Provenance,
 }
 
@@ -143,8 +144,8 @@ impl Hydrated {
     }
 }
 
-/// Makes of each call of a reply what can be run, or says why it cannot: one for each call, in
-/// order. Nothing fails as a whole, and nothing runs.
+/// Converts each call of a reply to a tool with arguments, or to an error: one result per call, in
+/// order. It never fails as a whole, and runs nothing.
 ///
 /// # Behavior
 /// - Arguments are strict JSON, with white space around; nothing at all means no arguments.
@@ -251,7 +252,7 @@ impl HydrationState {
 
     fn run_received(&mut self, registry: &Registry, options: &HydrateOptions) -> StageResult<()> {
         let looked_up = self.look_up(registry);
-        // What cannot be read is said whether or not there is such a tool.
+        // Unreadable arguments are reported even if the tool does not exist.
         let parsed = if options.tolerant {
             parse::tolerantly(&self.call.arguments, options.arguments_bytes)
         } else {
@@ -303,7 +304,7 @@ impl HydrationState {
         let Some(schema) = schema.filter(|_| text.as_str().contains("null")) else {
             return (value, text);
         };
-        // A schema that is no JSON is refused below; arguments were read already.
+        // A schema that is not JSON is refused below; the arguments were read already.
         let Ok(raised) = tract_schema::raise(schema, text.as_str()) else { return (value, text) };
         let Ok(better) = serde_json::from_str(&raised.arguments) else { return (value, text) };
         let edit = |path, before: &str| Edit { path, ..Edit::new("strict", "absent", before, "") };
@@ -342,7 +343,7 @@ impl HydrationState {
         });
     }
 
-    /// Holds the arguments against the schema; says whether there was one.
+    /// Validates the arguments against the schema; returns whether there was one.
     fn validate(
         &mut self,
         registry: &Registry,

@@ -1,11 +1,11 @@
 //! Tools, from their definition to a call that is ready to run.
 //!
-//! A [`Registry`] holds definitions and what runs them; [typed] tools come from functions, structs
-//! and by hand. [`hydrate()`] makes of each call of a reply one [`Hydrated`]: ready to run, or
-//! refused with the stage, the place and the reason. Nothing has run then, so that policies and people
-//! can decide in between. [`dispatch`] runs what may run, each call a transaction, and answers every
-//! one. [`select`] finds the few of thousands that fit what was said, [`pin`] binds
-//! a tool to the definition that was approved.
+//! A [`Registry`] contains definitions and their callables; [typed] tools come from functions,
+//! structs and by hand. [`hydrate()`] makes of each call of a reply one [`Hydrated`]: ready to run,
+//! or refused with the stage, the place and the reason. Nothing has run then, so that policies and
+//! people can decide in between. [`dispatch`] runs what may run, each call a transaction, and
+//! answers every one. [`select`] finds the few of thousands that fit a request, [`pin`] binds a
+//! tool to the definition that was approved.
 #![forbid(unsafe_code)]
 
 mod blocking;

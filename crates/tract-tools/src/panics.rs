@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::snapshot::BoxError;
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     tract_core::panic_text(panic).unwrap_or("no message").to_owned()
 }
 
-/// Runs what may panic; a panic is an error that says so.
+/// Runs a closure; a panic becomes an error with its message.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(done) => done,

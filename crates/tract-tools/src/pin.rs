@@ -1,8 +1,9 @@
 //! Pinning: an approved tool is bound to the hash of its definition.
 //!
-//! A server may change what its tools say after they were approved. A [`Pin`] is the approval of
-//! one definition; it is stored as a document under `pins/`. [`Pins`] says whether a definition is
-//! still the approved one, and [`PinGate`] is the policy that refuses calls of other tools.
+//! A server may change the definitions of its tools after they were approved. A [`Pin`] is the
+//! approval of one definition; it is stored as a document under `pins/`. [`Pins`] compares a
+//! definition with the approved one, and [`PinGate`] is the policy that refuses calls of other
+//! tools.
 
 mod documents;
 mod gate;
@@ -47,9 +48,9 @@ pub enum PinError {
     /// The hash that it names is not that of its definition.
     #[error("expected definition {expected} in a pin, found {found}")]
     Hash {
-        /// What the pin says.
+        /// The hash in the pin.
         expected: String,
-        /// What its definition has.
+        /// The hash of its definition.
         found: String,
     },
     /// It is of a version that is not known here.
@@ -112,7 +113,7 @@ impl Pin {
     /// Reads a stored document.
     ///
     /// # Errors
-    /// [`PinError`]; also when the definition has another hash than the pin says.
+    /// [`PinError`]; also if the hash of the definition differs from the hash in the pin.
     pub fn parse(document: &str) -> Result<Self, PinError> {
         let document: Document<'_> = serde_json::from_str(document)?;
         if document.v != VERSION {
@@ -145,16 +146,16 @@ impl Pin {
     }
 }
 
-/// How a definition relates to what was approved.
+/// The result of comparing a definition with the approved ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalStatus {
     /// It is the one that was approved.
     Approved,
     /// Another one was approved under this name.
     Changed {
-        /// What was approved.
+        /// The approved definition.
         approved: ToolId,
-        /// How they differ.
+        /// Their differences.
         changes: Vec<Change>,
     },
     /// No tool of this name was approved.
@@ -172,7 +173,7 @@ impl ApprovalStatus {
     }
 }
 
-/// Which tools may run.
+/// The tools that may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PinPolicy {
@@ -285,8 +286,8 @@ impl Pins {
         self.0.values()
     }
 
-    /// Returns how a definition relates to what was approved. Key order, white space and the
-    /// spelling of numbers do not count, as they do not in its hash.
+    /// Compares a definition with the approved ones. Key order, white space and the spelling of
+    /// numbers are ignored, as in its hash.
     pub fn status_of(&self, server: &str, definition: &ToolSchema) -> ApprovalStatus {
         let Some(pin) = self.get(server, definition.name()) else { return ApprovalStatus::Unknown };
         if pin.tool_id() == definition.id() {

@@ -23,7 +23,7 @@ pub use self::past::{PastCall, PastCalls};
 pub use self::pinned::PinRequired;
 pub use self::untrusted::AllowUntrusted;
 
-/// What a policy says of a call.
+/// The decision of a policy on a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
@@ -72,7 +72,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What a policy sees of a call: facts, never a handle.
+/// The facts about a call that a policy sees; never a handle.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyRequest<'a> {
     /// The provider's id of the call.
@@ -83,7 +83,7 @@ pub struct PolicyRequest<'a> {
     pub tool: ToolId,
     /// The arguments: JSON text of an object.
     pub arguments: &'a str,
-    /// What the tool promises about its effects.
+    /// The traits of the tool: the effects it may have.
     pub traits: ToolTraits,
     /// Whether a schema was there and the arguments fit it.
     pub validated: bool,
@@ -146,9 +146,9 @@ pub trait Policy: Send + Sync {
     fn decide(&self, call: &PolicyRequest<'_>) -> Decision;
 
     /// Returns whether a call may run without the approval of a person although its arguments are
-    /// not trusted: a repair made them, or the tool has no schema. Only policies of a registry are
-    /// asked. A policy that [allows](Decision::Allow) a call says nothing about that, so the
-    /// default is `false`; [`AllowUntrusted`] says it.
+    /// not trusted: a repair made them, or the tool lacks a schema. Only policies of a registry are
+    /// asked. A decision to [allow](Decision::Allow) a call does not include this, so the default
+    /// is `false`; [`AllowUntrusted`] returns `true`.
     fn vouches_for(&self, call: &PolicyRequest<'_>) -> bool {
         let _ = call;
         false

@@ -19,7 +19,7 @@ pub use self::error::{RegisterError, RegistryError};
 use crate::compiled::Compiled;
 use crate::policy::Policy;
 
-/// What may be done with the calls of a tool that has no schema to hold them against.
+/// The treatment of calls of a tool without a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NoSchema {
     /// Nothing: they are refused.
@@ -92,8 +92,8 @@ impl fmt::Debug for Registered {
 }
 
 impl Registered {
-    /// Returns the id that tells it from others of its name: the one given, else the hash of its
-    /// schema.
+    /// Returns the id that distinguishes it from others of its name: the given one, else the hash
+    /// of its schema.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -117,24 +117,24 @@ impl Registered {
         self.callable.as_ref()
     }
 
-    /// Returns what it promises about its effects: what the callable says, else the definition's
-    /// own hints. A definition that hints at destruction counts as destructive even if the callable
-    /// denies it: hints can only restrict.
+    /// Returns its traits: those of the callable, else the hints of the definition. A definition
+    /// that hints at destruction counts as destructive even if the callable denies it: hints can
+    /// only restrict.
     pub fn traits(&self) -> ToolTraits {
         self.traits
     }
 
-    /// Returns how long one call may take, where the callable says so.
+    /// Returns the time limit of a call, if the callable sets one.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// Returns where it comes from, when the callable says that it is of a server.
+    /// Returns its origin, if it is a tool of a server.
     pub fn origin(&self) -> Option<&ToolOrigin> {
         self.origin.as_deref()
     }
 
-    /// Returns what may be done with its calls when it has no schema.
+    /// Returns the treatment of its calls without a schema.
     pub fn no_schema(&self) -> NoSchema {
         self.no_schema
     }
@@ -156,7 +156,7 @@ impl Registered {
     }
 }
 
-/// What a call's name leads to.
+/// The result of looking up the name of a call.
 #[derive(Debug)]
 pub enum Lookup<'a> {
     /// To one tool.
@@ -192,7 +192,7 @@ pub struct Registry {
     rules: RegistryRules,
 }
 
-/// What holds for all tools of a registry.
+/// The settings of all tools of a registry.
 #[derive(Clone, Default)]
 struct RegistryRules {
     shared_names: bool,
@@ -203,7 +203,7 @@ struct RegistryRules {
     policies: Vec<Arc<dyn Policy>>,
 }
 
-/// How a tool's arguments are validated.
+/// The validation of a tool's arguments.
 #[derive(Clone, Default)]
 struct Validation {
     compiler: Option<Arc<dyn SchemaCompiler>>,

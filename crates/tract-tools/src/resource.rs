@@ -39,9 +39,9 @@ use crate::snapshot::{AddedState, BoxError, SavedState, Snapshot, restore_all, s
 
 type Result<T, E = ResourceError> = std::result::Result<T, E>;
 
-/// What was made of a binding.
+/// An instance made from a binding.
 struct Instance {
-    /// How it is put back; of singletons alone. Dropped first.
+    /// Its state for rollback, if it is a singleton. Dropped first.
     added: Option<AddedState>,
     erased: Erased,
 }
@@ -54,7 +54,7 @@ impl Instance {
     }
 }
 
-/// What was made, in order.
+/// The instances, in the order in which they were made.
 #[derive(Default)]
 struct CreatedInstances {
     by_type: HashMap<TypeId, usize>,
@@ -80,7 +80,7 @@ impl CreatedInstances {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is under these locks is whole at each step, so a panic leaves it usable.
+    // Data under these locks is consistent at each step, so it is usable after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -120,7 +120,7 @@ impl Resources {
     /// Returns the resource of a type, where one is bound.
     ///
     /// # Errors
-    /// As [`get`](Self::get), but for what is not bound.
+    /// As [`get`](Self::get), except that an unbound type is `None`.
     pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }
@@ -130,7 +130,8 @@ impl Resources {
         self.bindings.contains_key(&TypeId::of::<T>())
     }
 
-    /// Returns whether one turn at a time may work on them: something is put back when a call fails.
+    /// Returns whether one turn at a time may work on them: something is put back when a call
+    /// fails.
     pub(crate) fn take_turns(&self) -> bool {
         self.bindings.values().any(ErasedBinding::takes_turns)
     }
@@ -223,7 +224,7 @@ impl Snapshot for Resources {
     }
 }
 
-/// What providers get the resources from that they need themselves.
+/// The scope from which providers get the resources they depend on.
 pub struct Scope<'a> {
     resources: &'a Resources,
     call: Option<&'a CallResources>,
@@ -236,7 +237,7 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// Who asks for whom.
+/// An edge of the dependency graph: the requester and the requested type.
 struct DependencyLink<'a> {
     id: TypeId,
     name: &'static str,
@@ -257,7 +258,7 @@ impl<'a> Scope<'a> {
     /// Returns the resource of a type, where one is bound.
     ///
     /// # Errors
-    /// As [`get`](Self::get), but for what is not bound.
+    /// As [`get`](Self::get), except that an unbound type is `None`.
     pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }
@@ -305,7 +306,7 @@ impl<'a> Scope<'a> {
             }
             Ok(instance)
         });
-        // What is wrong with the bindings is reported as such, not as a provider's failure.
+        // Errors of the bindings are reported as such, not as a failure of the provider.
         let instance = made.map_err(|source| match source.downcast::<ResourceError>() {
             Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
             Ok(own) => ResourceError::Provider { name, source: own },
@@ -357,7 +358,7 @@ impl CallResources {
     /// Returns the resource of a type, where one is bound.
     ///
     /// # Errors
-    /// As [`get`](Self::get), but for what is not bound.
+    /// As [`get`](Self::get), except that an unbound type is `None`.
     pub fn get_optional<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Option<Arc<T>>> {
         optional(self.get::<T>())
     }

@@ -1,7 +1,7 @@
-//! What tools remember between calls: typed slices that pure reducers change.
+//! State of tools between calls: typed slices that pure reducers change.
 //!
-//! An event is a value; what is published reaches every reducer that was registered for its type,
-//! each of which says what becomes of one slice. An event without a registered reducer is appended
+//! An event is a value. A published event reaches every reducer registered for its type, and each
+//! returns the change of one slice. An event without a registered reducer is appended
 //! to the slice of its own type. State is restored when a call fails; logs are not. So one turn at
 //! a time works on a session ([`Session::hold`]).
 //!
@@ -53,14 +53,13 @@ use self::slice::{Reducer, Slice, UntypedItem};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
 use crate::queue::TurnQueue;
 
-/// What slices contain, and what is published: a value with a lasting name.
+/// An item of a slice or an event: a value with a stable name.
 pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The name that its slice is kept under. It is part of what is stored, so it stays as it is
-    /// when the type is renamed.
+    /// The name of its slice. It is stored, so it must not change when the type is renamed.
     const NAME: &'static str;
 }
 
-/// What becomes of a slice when a call fails.
+/// The treatment of a slice when a call fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlicePolicy {
     /// It is as it was before the call.
@@ -99,9 +98,9 @@ pub struct Session {
 struct State {
     slices: BTreeMap<&'static str, Slice>,
     reducers: HashMap<TypeId, Vec<Reducer>>,
-    /// Who has registered a reducer once, and for which event.
+    /// The owners of reducers that are registered once, each with its event.
     owners: HashSet<(&'static str, TypeId)>,
-    /// Slots of values: the tool's name, and what takes its value.
+    /// Routes of results: by the tool's name, the receivers of its values.
     routes: HashMap<String, Vec<Route>>,
     /// Slices that were restored and that no type has claimed yet.
     unclaimed: BTreeMap<String, JsonText>,
@@ -124,7 +123,8 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What is changed under the lock is computed before: a panic leaves it as it was.
+        // Changes are computed before they are applied under the lock, so a panic leaves the state
+        // intact.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -153,8 +153,9 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a reducer: what becomes of the slice of `T` when an `E` is published. Several for
-    /// one event run in the order of registration, each on what the one before left.
+    /// Registers a reducer, which changes the slice of `T` when an `E` is published. Several
+    /// reducers of one event run in the order of registration, each on the result of the one
+    /// before.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -168,8 +169,8 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a reducer like [`on`](Self::on), unless its owner has registered one for this event
-    /// with this session before: two of them would change the slice twice.
+    /// Registers a reducer like [`on`](Self::on), unless its owner has registered one for this
+    /// event with this session before: two of them would change the slice twice.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -186,7 +187,7 @@ impl Session {
         Ok(())
     }
 
-    /// Publishes an event: all its reducers run, and what they say happens together. Without a
+    /// Publishes an event: all its reducers run, and their changes are applied together. Without a
     /// reducer it is appended to its own slice.
     ///
     /// # Errors
@@ -203,7 +204,7 @@ impl Session {
     /// of its name: as a value when the slice is of its type, else as JSON, until a type claims it.
     ///
     /// # Errors
-    /// As [`log`](Self::log), and when the event has no JSON form; nothing has changed then.
+    /// As [`log`](Self::log), and if the event cannot be written as JSON; then nothing has changed.
     pub fn publish_any(
         &self,
         name: &'static str,
@@ -302,7 +303,7 @@ impl Session {
 }
 
 impl State {
-    /// Runs the reducers of an event, and says whether there are any.
+    /// Runs the reducers of an event; returns whether there are any.
     fn reduce(&mut self, event: &dyn Any) -> Result<bool> {
         let Some(reducers) = self.reducers.get(&event.type_id()) else { return Ok(false) };
         // A reducer that panics changes nothing: all is computed before anything is put in place.

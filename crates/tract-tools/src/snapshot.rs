@@ -5,12 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// An error of what the host lends: a session, a resource, a journal.
+/// An error of the host's resources: a session, a resource, a journal.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a [`Snapshot`] has taken down. Only who made it can read it.
+/// The saved state of a [`Snapshot`]. Only its maker can read it.
 ///
-/// Dropping it says that it will not be needed: the call has succeeded.
+/// Dropping it means that it is not needed: the call has succeeded.
 pub struct SavedState(Box<dyn Any + Send + Sync>);
 
 impl SavedState {
@@ -39,10 +39,10 @@ impl fmt::Debug for SavedState {
 /// State that a call may change, and that dispatch puts back when the call fails.
 ///
 /// # Behavior
-/// - [`snapshot`](Self::snapshot) is cheap: it is made before every call that may change
-///   something. Persistent structures and logs of what to undo are; copies are not.
-/// - [`restore`](Self::restore) makes the state equal to what it was when the snapshot was made,
-///   except for what is a log and says so: it keeps the events of failed calls.
+/// - [`snapshot`](Self::snapshot) is cheap, since it is made before every call that may change
+///   something. Persistent structures and undo logs are cheap; copies are not.
+/// - [`restore`](Self::restore) restores the state of the snapshot, except for declared logs, which keep
+///   the events of failed calls.
 /// - Snapshots of one call are restored in the reverse order of their making.
 /// - Of the turns that share a state, one works at a time: to restore it would also undo what
 ///   another turn did meanwhile.
@@ -74,9 +74,9 @@ pub trait Snapshot: Send + Sync {
     /// Returns the name that operators read.
     fn name(&self) -> &str;
 
-    /// Returns what tells this state from all others: turns that share a state work on it one at
-    /// a time. By default its address. A handle whose clones are the same state returns the address
-    /// of what they share.
+    /// Returns the identity of this state: turns that share a state work on it one at a time. By
+    /// default its address. A handle whose clones share state returns the address of the shared
+    /// state.
     fn identity(&self) -> usize {
         std::ptr::from_ref(self).cast::<()>().addr()
     }
@@ -96,7 +96,7 @@ pub trait Snapshot: Send + Sync {
 
 /// One of several states that come one after the other, and stay.
 pub(crate) struct AddedState {
-    /// How it was when it came, until a snapshot covers it.
+    /// Its initial state, until a snapshot covers it.
     pub(crate) born: Option<SavedState>,
     pub(crate) state: Arc<dyn Snapshot>,
 }

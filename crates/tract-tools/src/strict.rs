@@ -102,7 +102,7 @@ mod tests {
             });
             assert_eq!(faults, expected, "{name}");
         }
-        // What others define is taken as it is.
+        // Definitions of others are accepted unchanged.
         let foreign = r#"{"name":"Look","description":"für","parameters":{"type":"object"}}"#;
         assert!(Registry::builder().strict().definition(foreign).build().is_ok());
     }

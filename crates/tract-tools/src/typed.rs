@@ -21,7 +21,7 @@ pub use self::args::{Args, derived, parse};
 pub use self::closure::ClosureTool;
 pub use self::instance::{Instance, ToolInstance};
 
-/// What the code that the attributes write refers to. Nothing here is promised.
+/// Items that generated code refers to. They are not part of the public API.
 #[doc(hidden)]
 pub mod __private {
     pub use async_trait::async_trait;

@@ -70,7 +70,8 @@ impl Run<'_> {
             call.notes.extend(failures);
             match decision.into_action() {
                 DispatchAction::Refuse(reason) => {
-                    // A handler that broke down has refused by failing: what it said is no reason.
+                    // A handler that failed refuses the call. Its message is not a reason for the
+                    // model.
                     let broken = failed.is_some() && failed == by;
                     call.decided_by = by;
                     let text = if broken {
@@ -115,8 +116,8 @@ impl Run<'_> {
         }
     }
 
-    /// Defers a call that a policy wants approved and no person has approved. Handlers were asked
-    /// before: what the person reads is what would run.
+    /// Defers a call that requires an approval and lacks one. Handlers were asked before, so that
+    /// the person sees the call that would run.
     fn approval(&self, call: &mut Call, wanted_by: Option<String>) -> Result<(), Box<CallOutcome>> {
         if wanted_by.is_none() || self.approved(call) {
             return Ok(());
@@ -158,7 +159,7 @@ impl Run<'_> {
         Err(CallOutcome::failed(Outcome::Invalid, DispatchStage::Lookup, text).into())
     }
 
-    /// Asks the policies; returns which one wants approval, when one does.
+    /// Asks the policies; returns the one that requires an approval.
     fn policies(&self, call: &mut Call) -> Result<Option<String>, Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         let (Some(tool), Some(bound)) = (hydrated.definition(), &hydrated.bound) else {

@@ -1,4 +1,4 @@
-//! What a call is answered with.
+//! The answer to a call.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::journal::CallKey;
 use super::outcome::{Outcome, ToolInvoked};
 use crate::event::Event;
 
-/// Why a call waits for a decision, and what would run.
+/// The reason why a call waits for a decision, and the call that would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {
     /// Why it waits.
     pub reason: String,
-    /// The hook that deferred it; absent when a policy wants approval.
+    /// The hook that deferred it; absent if a policy requires an approval.
     pub by: Option<String>,
-    /// What an [`Approval`](super::Approval) of exactly this call names.
+    /// The key that an [`Approval`](super::Approval) of exactly this call contains.
     pub key: CallKey,
-    /// What exactly would run: shown to the person who decides, and run once approved.
+    /// The exact call: shown to the person who decides, and run once approved.
     pub bound: BoundCall,
 }
 
@@ -37,9 +37,9 @@ pub struct CallAnswer {
     pub is_error: bool,
     /// The value, for programs.
     pub value: Option<JsonText>,
-    /// What it waits for, when there is no answer yet: nothing is committed then but the question.
+    /// The decision it waits for, if it is unanswered: only the question is committed then.
     pub deferred: Option<Deferral>,
-    /// The run that works on the call, when another one does: then it has no answer here.
+    /// The other run that works on the call, if any: then it is not answered here.
     pub held: Option<String>,
     /// The events that the call published and the session accepted; of a failed call, those that
     /// the log keeps.
@@ -69,7 +69,7 @@ impl CallAnswer {
     }
 }
 
-/// What a turn's calls came to.
+/// The outcomes of a turn's calls.
 #[derive(Debug)]
 #[must_use = "every call has to be answered"]
 pub struct Dispatched {

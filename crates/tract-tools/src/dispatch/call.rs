@@ -1,4 +1,4 @@
-//! One call on its way, and what it has come to.
+//! A call in progress, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(super) struct Call {
     pub(super) hydrated: Hydrated,
     /// Its place among the calls of the turn.
     place: usize,
-    /// What the tool may be relied on for.
+    /// The reliable traits of the tool.
     pub(super) traits: ToolTraits,
     pub(super) key: Option<CallKey>,
     /// Whether hooks were asked.
@@ -26,9 +26,9 @@ pub(super) struct Call {
     pub(super) decided_by: Option<String>,
     /// Whether a person approved it.
     pub(super) approved: bool,
-    /// What was claimed before it ran.
+    /// The claim that was made before it ran.
     pub(super) start: Option<CallStart>,
-    /// What the operator should know of the way to the handler.
+    /// Notes for the operator about the steps before the handler.
     pub(super) notes: Vec<String>,
     started_at_us: i64,
     began: Instant,
@@ -165,8 +165,7 @@ impl Call {
     }
 }
 
-/// What the tool promises, as far as its definition does not warn: the callable may promise, the
-/// definition can only restrict.
+/// Returns the traits of the callable, restricted by the hints of the definition.
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
     let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
     let mut traits = tool.traits();
@@ -174,7 +173,7 @@ fn reliable(hydrated: &Hydrated) -> ToolTraits {
     traits
 }
 
-/// What a call has come to.
+/// The outcome of a call.
 pub(super) struct CallOutcome {
     pub(super) outcome: Outcome,
     pub(super) stage: Option<DispatchStage>,
@@ -255,7 +254,7 @@ impl CallOutcome {
         self
     }
 
-    /// Adds to what the operator reads.
+    /// Adds to the text for the operator.
     pub(super) fn tell(&mut self, more: String) {
         self.operator = Some(match self.operator.take() {
             Some(text) => format!("{text}; {more}"),
@@ -286,8 +285,8 @@ impl CallOutcome {
         self.outcome == Outcome::Succeeded
     }
 
-    /// Says that the call was not taken in: what was a success is none then. Only what snapshots
-    /// cover is undone, so a tool that may change something else has run all the same.
+    /// Marks the call as failed because its result was rejected. Only state covered by snapshots is
+    /// undone, so a tool with other effects has run nevertheless.
     pub(super) fn mark_failed(
         &mut self,
         call: &Call,
@@ -310,7 +309,7 @@ impl CallOutcome {
     }
 }
 
-/// What bounded a run of the handler.
+/// The limit that ended a run of the handler.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     /// How long the tool may take by itself.

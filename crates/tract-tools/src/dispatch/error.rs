@@ -4,7 +4,7 @@ use tract_core::ToolError;
 
 use crate::budget::BudgetExceeded;
 
-/// What ended an evaluation.
+/// The reason why a turn ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -44,7 +44,7 @@ pub enum TurnError {
     Evaluation {
         /// The provider's id of the call.
         call_id: String,
-        /// What ended it.
+        /// The reason.
         cause: Cause,
         /// The failure.
         source: ToolError,

@@ -6,9 +6,9 @@ use std::task::Poll;
 
 use super::limits::DispatchLimits;
 
-/// Runs all jobs, each the work of a call of a tool of this name, started in order as the limits
-/// allow, and returns what they gave in order. After one whose outcome `stops`, those behind it are
-/// dropped and give nothing.
+/// Runs all jobs, each a call of a tool of this name, started in order within the limits, and
+/// returns their outcomes in order. After an outcome that `stops`, the later ones are dropped
+/// without an outcome.
 pub(super) async fn run_all<'a, F: Future>(
     jobs: impl Iterator<Item = (&'a str, F)>,
     limits: &Arc<DispatchLimits>,

@@ -10,7 +10,7 @@ use crate::cancel::unless_cancelled;
 use crate::hydrate::Invocation;
 use crate::panics::panic_text;
 
-/// What one run of a handler came to.
+/// The outcome of one run of a handler.
 pub(super) enum HandlerOutcome {
     Returned(Result<ToolResult<RenderedValue>, ToolError>),
     /// It panicked, saying this.
@@ -29,7 +29,7 @@ pub(super) async fn run(
     token: &CancellationToken,
     grace: Duration,
 ) -> HandlerOutcome {
-    // The tool's own code runs in here only: also what makes the future, and what drops it.
+    // The tool's own code runs only inside, including the creation and the drop of its future.
     let mut work = Box::pin(caught(async { bound.run(context).await }));
     let ended = match unless_cancelled(limit, token, work.as_mut()).await {
         Some(Some(ended)) => Some(Ok(ended)),

@@ -1,4 +1,4 @@
-//! What is written down before a call takes effect, so that it happens once.
+//! The journal of calls: a record before each effect, so that it happens at most once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use tract_core::{BlobId, JsonText, ToolId, hash};
 
 use crate::snapshot::BoxError;
 
-/// What names the effect of one call: the hash of the tool's definition, the arguments in
-/// canonical form, and the call's id. Lower-case hex.
+/// The key of the effect of one call: a hash of the tool's definition, the arguments in canonical
+/// form, and the call's id. Lower-case hex.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -31,7 +31,7 @@ pub struct CallKey(BlobId);
 impl CallKey {
     /// Names the effect of a call.
     pub fn of(tool: ToolId, call_id: &str, arguments: &str) -> Self {
-        // Arguments with a number that has no canonical form are named by their text.
+        // Arguments with a number without a canonical form are hashed as text.
         let canonical = json::canonical(arguments, Escapes::Raw);
         let arguments = canonical.as_deref().unwrap_or(arguments);
         // The id of the tool has one length and canonical JSON no line breaks, so that no two
@@ -88,7 +88,7 @@ pub struct CallStart {
     pub call_id: String,
     /// The tool's name.
     pub tool_name: String,
-    /// What names its effect.
+    /// The key of its effect.
     pub key: CallKey,
     /// Its place among the calls that were given to dispatch, from 0: ids may repeat.
     pub place: usize,
@@ -114,7 +114,7 @@ pub enum Start {
 /// An answer that was recorded earlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What the model read.
+    /// The text for the model.
     pub text: String,
     /// Whether the call failed.
     pub is_error: bool,
@@ -163,20 +163,20 @@ pub trait Journal: Send + Sync {
     /// When it cannot be written; the call then does not run, and the turn ends.
     async fn start(&self, call: &CallStart) -> Result<Start, BoxError>;
 
-    /// Keeps the answer of a call that began. It may be written later, with what is written next.
+    /// Records the answer of a call that began. It may be written later, with the next write.
     ///
     /// # Errors
-    /// When it cannot be kept; operators see it, and the turn continues.
+    /// If it cannot be recorded; the error is logged, and the turn continues.
     async fn finish(&self, call: &CallStart, answer: &Recorded) -> Result<(), BoxError> {
         let _ = (call, answer);
         Ok(())
     }
 
-    /// Keeps that a call that began gave no answer: it may have run. By default its claim stays as it
-    /// is, which says the same.
+    /// Records that a call that began did not answer: it may have run. By default its claim stays
+    /// unchanged, which means the same.
     ///
     /// # Errors
-    /// When it cannot be kept; operators see it, and the turn continues.
+    /// If it cannot be recorded; the error is logged, and the turn continues.
     async fn unanswered(&self, call: &CallStart) -> Result<(), BoxError> {
         let _ = call;
         Ok(())
@@ -197,7 +197,7 @@ pub trait Journal: Send + Sync {
 pub struct Approval {
     /// The call: its tool's server and definition, its arguments, its id.
     pub key: CallKey,
-    /// Who said so.
+    /// The person who approved.
     pub by: Option<String>,
     /// Until when it holds: microseconds since 1970, UTC.
     pub expires_at_us: Option<i64>,
@@ -224,8 +224,8 @@ impl Approval {
     }
 }
 
-/// What was approved. An approval is bound to server, definition, arguments and call: when one of
-/// them is another, it approves nothing.
+/// An approval of a call. It is bound to server, definition, arguments and call: if one of them
+/// differs, it does not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals(BTreeMap<CallKey, Approval>);
 

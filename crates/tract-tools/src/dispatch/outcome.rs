@@ -1,4 +1,4 @@
-//! How a call ended, and the event that reports it.
+//! The outcome of a call, and the event that reports it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::journal::CallKey;
 use crate::event::EventType;
 use crate::hydrate::{self, Provenance};
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -21,7 +21,7 @@ pub enum Outcome {
     Invalid,
     /// A policy or a hook forbids it.
     Denied,
-    /// It waits for a decision: it has no answer yet.
+    /// It waits for a decision, without an answer so far.
     Deferred,
     /// It took longer than it may.
     TimedOut,
@@ -33,7 +33,7 @@ pub enum Outcome {
     NotExecuted,
     /// It was started earlier, and no answer is known: the tool may have run.
     Interrupted,
-    /// Another run works on it: it has no answer yet.
+    /// Another run works on it, without an answer so far.
     Open,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How far a call came.
+/// The stage that a call reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DispatchStage {
@@ -88,7 +88,7 @@ pub enum DispatchStage {
     Snapshot,
     /// The tool itself.
     Handler,
-    /// What was made for the call alone could not be closed.
+    /// A resource made for this call could not be closed.
     CleanUp,
     /// The session did not accept its events.
     Commit,
@@ -147,40 +147,40 @@ pub struct ToolInvoked {
     /// The definition that the call was held against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolId>,
-    /// What the tool may be relied on for.
+    /// The reliable traits of the tool.
     pub traits: ToolTraits,
-    /// How the call ended.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// How far it came, when it did not succeed.
+    /// The stage it reached, if it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<DispatchStage>,
-    /// Whether the tool did what was asked; says where the value goes.
+    /// Whether the tool succeeded; determines the member of the value.
     pub success: bool,
     /// The value, of failed calls too where the tool gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<JsonText>,
-    /// What only the operator reads: causes, panics, who decided.
+    /// Text for the operator: causes, panics, the decider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// Who decided, where a policy, a hook or a person did.
+    /// The policy, hook or person that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// Whether the tool was started and gave no answer, so that it is not known what it did. Only for
-    /// tools that may change something.
+    /// Whether the tool was started and gave no answer, so that it is not known what it did. Only
+    /// for tools that may change something.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub outcome_unknown: bool,
     /// How often the handler ran.
     pub attempts: u32,
     /// Whether the answer is the recorded one of an earlier run.
     pub replayed: bool,
-    /// What names the effect of the call, so that it is not repeated.
+    /// The key of the effect of the call, so that it is not repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<CallKey>,
     /// When dispatch took the call up: microseconds since 1970, UTC.
     pub started_at_us: i64,
     /// The duration in microseconds.
     pub duration_us: u64,
-    /// Where the arguments come from.
+    /// The origin of the arguments.
     pub provenance: Provenance,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
 /// A call and, when it does not run, what it has come to.
 type AdmittedCall = (Call, Option<CallOutcome>);
 
-/// What running a call came to, before that is settled.
+/// The outcome of running a call, before it is settled.
 struct RunOutcome {
     call_outcome: CallOutcome,
     attempts: Attempts,
@@ -101,7 +101,8 @@ impl<'a> Run<'a> {
             }
             call.begin(turn);
             let mut call_outcome = self.admit(&mut call).await;
-            // What the calls before it do may be what the policy wants to see first.
+            // The policy may depend on the effects of the calls before it, so it is asked after
+            // them.
             let denied =
                 |call_outcome: &CallOutcome| call_outcome.stage == Some(DispatchStage::Policy);
             if !group.is_empty() && call_outcome.as_ref().is_some_and(denied) {
@@ -172,9 +173,9 @@ impl<'a> Run<'a> {
         RunOutcome { call_outcome, attempts }
     }
 
-    /// Runs the handler, again where that may help, and returns what the last attempt came to, or
-    /// what kept it from being made. A call that runs alone has a snapshot, and its events go to the
-    /// session at once.
+    /// Runs the handler, with retries if they may help, and returns the outcome of the last
+    /// attempt, or the reason why it was not made. A call that runs alone has a snapshot, and its
+    /// events go to the session immediately.
     async fn attempts(
         &self,
         call: &Call,
@@ -185,7 +186,8 @@ impl<'a> Run<'a> {
         let most = if call.traits.idempotent { self.dispatcher.options.attempts.max(1) } else { 1 };
         let mut wait = self.dispatcher.options.backoff;
         loop {
-            // What others change while it waits is not to be undone with what it changes.
+            // Snapshot only after the permit is granted, so that a rollback does not undo other
+            // calls' changes.
             let permit = self.permit(call).await?;
             if alone {
                 let text = "the call did not run: its effects could not be undone";
@@ -387,7 +389,7 @@ impl<'a> Run<'a> {
         self.ended.is_some() || self.held.is_some()
     }
 
-    /// Answers a call that is not run any more, or leaves it to the run that works on it.
+    /// Answers a call that will not run, or leaves it to the run that works on it.
     fn left_out(&mut self, call: &Call) {
         if let Some(by) = &self.held {
             let call_outcome = CallOutcome::held(by.clone());
@@ -415,9 +417,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the model reads when a failure could not be rolled back.
+/// The text for the model after a failure that could not be rolled back.
 const NOT_UNDONE: &str = "the call failed, and its effects could not be undone";
-/// What the model reads when a success was not taken in.
+/// The text for the model after a success whose result was rejected.
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
 
 fn time_is_over(call: &Call) -> CallOutcome {
@@ -426,7 +428,7 @@ fn time_is_over(call: &Call) -> CallOutcome {
     call_outcome.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }
 
-/// How many characters of what the model reads are logged, where a tool said nothing more.
+/// Maximum characters of the text for the model that are logged, if the tool gave no other text.
 const LOGGED_CHARS: usize = 1000;
 
 /// Logs how a call ended, with the tool's name and the call's id: at `WARN` the original error of a

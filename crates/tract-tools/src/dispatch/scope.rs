@@ -1,4 +1,4 @@
-//! What a running call may reach beyond its [`ToolContext`], and what it may tell.
+//! Resources and events of a running call, beyond its [`ToolContext`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::prompt::{Prompt, RenderedPrompt};
 use crate::resource::CallResources;
 use crate::session::Session;
 
-/// What dispatch lends to one attempt of a call, by the methods of [`CallContext`].
+/// The resources of one attempt of a call, behind the methods of [`CallContext`].
 pub struct CallScope {
     outbox: Mutex<Outbox>,
     /// Whether the attempt still runs; what it was lent refuses afterwards.
@@ -30,7 +30,7 @@ pub struct CallScope {
 
 #[derive(Default)]
 struct Outbox {
-    /// Where events go at once; without it they wait until the call is settled.
+    /// The receiver of immediate events; without it, events wait until the call is settled.
     session: Option<Arc<dyn SessionState>>,
     events: Vec<Event>,
     /// The first that was not taken in.
@@ -101,7 +101,7 @@ impl CallScope {
     }
 }
 
-/// What a [`ToolContext`] offers inside of dispatch.
+/// Methods of a [`ToolContext`] inside of dispatch.
 ///
 /// ```
 /// use tract_tools::dispatch::CallContext;

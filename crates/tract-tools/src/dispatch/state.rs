@@ -1,4 +1,4 @@
-//! What is put back when a call fails.
+//! The state that is rolled back when a call fails.
 
 use std::sync::Arc;
 

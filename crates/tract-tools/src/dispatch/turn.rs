@@ -1,4 +1,4 @@
-//! What the calls of one turn share.
+//! The state that the calls of one turn share.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::resource::Resources;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// Who answered with the calls: provider and model, as they call themselves.
+/// The source of the calls: provider and model, by their own names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplySource {
     /// The provider, such as `anthropic`.
@@ -33,7 +33,7 @@ impl ReplySource {
     }
 }
 
-/// What the calls of one turn share: the state that they may change, and what bounds them.
+/// The state that the calls of one turn share and may change, and their limits.
 ///
 /// The [`ToolContext`] that it starts from brings cancellation, deadline, clock, progress, and
 /// all else that the host lends to its tools by type; each call gets its own copy.
@@ -41,7 +41,7 @@ impl ReplySource {
 pub struct Turn {
     pub(super) context: ToolContext,
     pub(super) session: Option<Arc<dyn SessionState>>,
-    /// The session as what tools know it by.
+    /// The session under the type that tools use.
     pub(super) lent_session: Option<Session>,
     pub(super) model: Option<Arc<dyn ChatModel>>,
     pub(super) state: Vec<Arc<dyn Snapshot>>,
@@ -109,7 +109,7 @@ impl Turn {
         self
     }
 
-    /// Sets the session: it takes in what tools publish, and is put back when a call fails. A
+    /// Sets the session, which receives the events of tools and is rolled back when a call fails. A
     /// [`Session`] is also lent to each call.
     #[must_use]
     pub fn session<S: SessionState + 'static>(mut self, session: Arc<S>) -> Self {
@@ -126,7 +126,7 @@ impl Turn {
         self
     }
 
-    /// What the context of a call starts from, with what the turn lends.
+    /// Makes the context of a call, with the resources of the turn.
     pub(super) fn context_of(&self, call_id: &str) -> ToolContext {
         let mut context = self.context.for_call(call_id);
         if let Some(session) = &self.lent_session {

@@ -47,7 +47,7 @@ impl fmt::Debug for DirectoryFs {
     }
 }
 
-/// What has to be known of something before it is touched.
+/// The facts about an entry that are checked before it is changed.
 #[derive(Clone, Copy)]
 struct Status {
     kind: FileType,
@@ -62,10 +62,10 @@ const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl DirectoryFs {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
-    /// [`FsError`] when it is none.
+    /// [`FsError`] if it is not a directory.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, FsError> {
         let root = root.as_ref();
         let name = root.display().to_string();
@@ -176,7 +176,8 @@ impl DirectoryFs {
             .and_then(|()| mode.map_or(Ok(()), |mode| sys::fchmod(&file, mode).map_err(wrong)))
             .and_then(|()| sys::renameat(at, &*temporary, at, name).map_err(wrong));
         if written.is_err() {
-            // It is of no use; where it cannot be removed either, what failed says so.
+            // The temporary file is useless. If it cannot be removed either, the first error is
+            // reported.
             let _left = sys::unlinkat(at, &*temporary, AtFlags::empty());
         }
         written
@@ -205,8 +206,8 @@ impl DirectoryFs {
         Ok(Some((Some(at), file)))
     }
 
-    /// Undoes one change, as long as what it made is there. That is looked at right before; another
-    /// program that changes the file at this very moment is not seen.
+    /// Undoes one change, if its result is still there. That is checked immediately before; a
+    /// program that changes the file between check and undo is not noticed.
     fn undo(&self, change: Change) -> Result<(), FsError> {
         match change {
             Change::File { path, before, after } => {
@@ -250,7 +251,7 @@ impl DirectoryFs {
                     at => at?,
                 };
                 match sys::unlinkat(&at, name, AtFlags::REMOVEDIR) {
-                    // What others have put there stays, and so does the directory.
+                    // Entries of others stay, and so does the directory.
                     Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => {
                         Ok(())
                     }
@@ -288,7 +289,7 @@ fn special(path: &FsPath, kind: FileType) -> FsError {
     FsError::Special { path: path.to_string(), found }
 }
 
-/// What is there, itself and not what it may lead to.
+/// Returns the status of an entry; links are not followed.
 fn status(at: &OwnedFd, path: &FsPath) -> Result<Option<Status>, FsError> {
     let name = path.name().unwrap_or(".");
     match sys::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -391,7 +392,7 @@ impl Filesystem for DirectoryFs {
         let mut entries = Vec::new();
         for found in sys::Dir::read_from(at.as_fd()).map_err(wrong)? {
             let found = found.map_err(wrong)?;
-            // Names that are no text cannot be asked for.
+            // Names that are not UTF-8 cannot be requested.
             let Ok(name) = found.file_name().to_str() else { continue };
             if matches!(name, "." | "..") {
                 continue;

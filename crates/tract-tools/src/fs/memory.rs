@@ -10,7 +10,7 @@ use crate::snapshot::{BoxError, SavedState, Snapshot};
 
 /// Bytes of all files and paths together, where nothing else is said.
 const TOTAL_LIMIT: u64 = 256 << 20;
-/// What a file counts for besides its path and content.
+/// Bytes that a file counts besides its path and content.
 const ENTRY_BYTES: u64 = 64;
 
 /// Files by path; directories are there as long as something is in them.
@@ -88,7 +88,8 @@ impl MemoryFs {
     /// Makes one of paths and texts.
     ///
     /// # Errors
-    /// [`FsError`] when a path is none, or one is in another that is a file, or there is too much.
+    /// [`FsError`] if a path is invalid, or below a path that is a file, or the size limit is
+    /// exceeded.
     pub fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, FsError> {
         let made = Self::new();
         for (path, text) in files {

@@ -1,9 +1,8 @@
-//! What undoes changes, by who made them.
+//! The undo log of changes, by owner.
 //!
 //! A filesystem has one log. Each view of it is an owner, and an owner's changes are undone without
-//! those of others: of a file that was changed by others since, nothing is undone, and where that
-//! was another owner of the log, the content that is to be undone is also taken out of what that one
-//! would put back.
+//! those of others. A file that was changed by others since is left alone. If another owner of the
+//! log changed it, the content to be undone is also removed from that owner's undo entry.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,7 @@ impl StoredFile {
     }
 }
 
-/// What identifies a [`StoredFile`].
+/// The identity of a [`StoredFile`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileMark {
     pub(super) mode: u32,
@@ -103,7 +102,7 @@ impl Log {
         let Some((owner, first)) = self.marks.get(&mark.id).copied() else { return Vec::new() };
         let entries = std::mem::take(&mut self.entries);
         let mut taken = Vec::new();
-        // What the next change of a file, in the order of time, says that it found there.
+        // The content that the next change of a file, in the order of time, had found.
         let mut later: BTreeMap<FsPath, usize> = BTreeMap::new();
         let mut kept: Vec<Entry> = Vec::new();
         for entry in entries.into_iter().rev() {
@@ -134,7 +133,7 @@ impl Log {
     }
 }
 
-/// A place in the log. Dropping it says that what follows need not be undone.
+/// A position in the log. Dropping it means that later changes need not be undone.
 #[derive(Debug)]
 pub(super) struct Mark {
     log: Shared,
@@ -164,7 +163,7 @@ impl Drop for Mark {
     fn drop(&mut self) {
         let mut log = lock(&self.log);
         let Some((owner, _)) = log.marks.remove(&self.id) else { return };
-        // What no mark covers cannot be asked for any more.
+        // Entries before the oldest mark can never be undone.
         let first =
             log.marks.values().filter(|(of, _)| *of == owner).map(|(_, first)| *first).min();
         log.entries.retain(|entry| {

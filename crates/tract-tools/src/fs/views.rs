@@ -22,7 +22,7 @@ impl Views {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the turn's view of a filesystem; one that has no views is returned itself.
+    /// Returns the turn's view of a filesystem; a filesystem without views is returned itself.
     pub(crate) fn of(&self, base: Arc<dyn Filesystem>) -> Result<Arc<dyn Filesystem>, BoxError> {
         let mut views = self.lock();
         let is_base = |view: &&View| std::ptr::addr_eq(Arc::as_ptr(&view.base), Arc::as_ptr(&base));

@@ -38,13 +38,13 @@ pub struct Call {
     pub tool_id: Option<String>,
     /// The name under which the tool was sent, where it is not the one it was given.
     pub sent_name: Option<String>,
-    /// The definition that was sent: it tells tools of one name apart.
+    /// The definition that was sent. It distinguishes tools with the same name.
     pub definition: Option<ToolId>,
-    /// Whether what may be absent was sent as what may be null: then null is read back as absent.
+    /// Whether optional parameters were sent as nullable ones: then null is read back as absent.
     pub null_for_absent: bool,
     /// The reply that it came in.
     pub source: Option<Arc<CallSource>>,
-    /// What a person approved of it: this runs, and not what would be made of the arguments now.
+    /// The call as a person approved it: this runs, and not a new reading of the arguments.
     pub approved: Option<Arc<BoundCall>>,
 }
 
@@ -134,7 +134,7 @@ pub fn sent_in(calls: Vec<Call>, map: &RequestMap) -> Vec<Call> {
     calls.into_iter().map(known).collect()
 }
 
-/// What contains calls, in order. Blocks that a provider runs itself are no calls.
+/// A value that contains calls, in order. Blocks that the provider runs itself are not calls.
 pub trait IntoCalls {
     /// Returns the calls.
     fn into_calls(self) -> Vec<Call>;

@@ -14,12 +14,13 @@ const MOST_PASSES: usize = 16;
 /// How many changes are made to the arguments of one call.
 const MOST_EDITS: usize = 1000;
 
-/// What was changed of the arguments of one call.
+/// The changes to the arguments of one call.
 #[derive(Default)]
 pub(super) struct Coercion {
     passes: usize,
     edits: usize,
-    /// What was read as which type: two keywords that want different types must not take turns.
+    /// The conversions so far, by path and type: two keywords with different types must not
+    /// alternate forever.
     read: BTreeSet<(String, &'static str)>,
 }
 

@@ -1,4 +1,4 @@
-//! What went wrong with a call, and at which stage.
+//! Errors of calls, with their stage.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use tract_core::ToolError;
 use tract_schema::Invalid;
 
-/// How far a call came.
+/// The stage that a call reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -40,11 +40,11 @@ impl Stage {
 pub struct StageError {
     /// The stage.
     pub stage: Stage,
-    /// The stable word: the schema's keyword that does not hold, or what else went wrong.
+    /// The stable word: the violated keyword of the schema, or another cause.
     pub code: String,
-    /// Where in the arguments, as `/edits/0/line`; the arguments as a whole are `/`.
+    /// The path in the arguments, such as `/edits/0/line`; `/` for the arguments as a whole.
     pub path: String,
-    /// What was expected and what was found.
+    /// The expected and the found content.
     pub message: String,
     /// Ways out.
     #[serde(skip_serializing_if = "Vec::is_empty")]

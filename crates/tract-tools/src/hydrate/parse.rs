@@ -85,7 +85,7 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
     }
 }
 
-/// What the reader says of a name that an object has twice.
+/// The reader's message for a duplicate name in an object.
 const TWICE: &str = "duplicate property";
 
 /// A value in which no object has a name twice: what is checked here is the last of them, and a

@@ -1,4 +1,4 @@
-//! Where arguments come from and what was done to them, for the commit's metadata.
+//! The origin of arguments and the changes to them, for the commit's metadata.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Serialize for Json {
     }
 }
 
-/// How the name of a call led to a tool.
+/// The rule by which the name of a call was resolved to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NameMapping {
     /// The name in the provider's reply.
@@ -46,7 +46,7 @@ pub struct NameMapping {
     pub sent: Option<ToolId>,
 }
 
-/// Which validator held the arguments against the schema.
+/// The validator of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValidatorUsed {
     /// Its name.
@@ -57,18 +57,18 @@ pub struct ValidatorUsed {
     pub compiled_at: Arc<str>,
     /// Whether that was before the first call.
     pub eager: bool,
-    /// What it put right to read the schema.
+    /// Corrections of the schema that it made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// One change that a named profile made to what was received.
+/// A change that a named profile made to the received arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The profile: `tolerant` or `coercion`; `strict` where a request for strict mode had no other way
-    /// to say it.
+    /// The profile: `tolerant` or `coercion`; `strict` where a request for strict mode had no other
+    /// way to say it.
     pub profile: &'static str,
-    /// What was done, such as `single_quotes`.
+    /// The kind of change, such as `single_quotes`.
     pub kind: &'static str,
     /// The byte of the text as received, for an edit of text.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,9 +76,9 @@ pub struct Edit {
     /// The place in the arguments, for a coercion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What was there.
+    /// The text before.
     pub before: String,
-    /// What is there now.
+    /// The text after.
     pub after: String,
 }
 
@@ -97,7 +97,7 @@ impl Edit {
 /// The one repair of a call, when there was one. What it gave is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// Who made it.
+    /// The maker of the change.
     pub by: String,
     /// SHA-256 of the arguments before, as a blob's id.
     pub before: String,
@@ -107,15 +107,15 @@ pub struct Repaired {
     /// The text that it gave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What was wrong before.
+    /// The errors before.
     pub errors: Vec<super::StageError>,
     /// Why it gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// Everything about how a call became arguments. It serializes as what the commit of the call's
-/// answer carries in its metadata.
+/// The full history of a call's arguments. It serializes as the metadata of the commit with the
+/// call's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// The reply that the call came in.
@@ -123,7 +123,7 @@ pub struct Provenance {
     pub source: Option<Arc<CallSource>>,
     /// The provider's id of the call.
     pub call_id: String,
-    /// How its name led to a tool; absent when it did not.
+    /// The rule that resolved its name; absent if none did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_mapping: Option<NameMapping>,
     /// The hash of the definition.
@@ -139,7 +139,7 @@ pub struct Provenance {
     pub validated: Option<Json>,
     /// The validator; absent when none was asked.
     pub validator: Option<ValidatorUsed>,
-    /// What named profiles changed.
+    /// The changes of named profiles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// Whether the arguments are what a repair gave.
@@ -147,7 +147,7 @@ pub struct Provenance {
     /// The repair, also one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repaired>,
-    /// What had been changed of what the model wrote when a person approved it.
+    /// The changes to the model's arguments before a person approved the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<JsonText>,
     /// How long all this took, in microseconds.
@@ -158,7 +158,7 @@ impl Provenance {
     /// Returns it as JSON for metadata.
     ///
     /// # Errors
-    /// When the arguments hold a number that has no canonical form.
+    /// If the arguments contain a number without a canonical form.
     pub fn to_json(&self) -> Result<JsonText, serde_json::Error> {
         JsonText::of(self)
     }

@@ -7,7 +7,7 @@ use super::provenance::Repaired;
 use super::{Call, HydrateOptions, Hydrated, IntoCalls, Stage, StageError, hydrate_with};
 use crate::registry::Registry;
 
-/// What a repair function gets.
+/// The input of a repair function.
 #[derive(Clone, Copy, Debug)]
 pub struct RepairRequest<'a> {
     /// The tool's name.
@@ -16,12 +16,12 @@ pub struct RepairRequest<'a> {
     pub schema: Option<&'a str>,
     /// The arguments as received.
     pub arguments: &'a str,
-    /// What is wrong with them.
+    /// The errors in them.
     pub errors: &'a [StageError],
 }
 
-/// Mends the arguments of one call: a port. It is asked at most once for a call, and what it gives
-/// is parsed and held against the schema like any other text.
+/// Port that repairs the arguments of a call. It is asked at most once per call, and its text is
+/// parsed and validated like any other.
 #[async_trait]
 pub trait Repair: Send + Sync {
     /// Returns the name that provenance records.

@@ -43,11 +43,11 @@ fn unfenced(raw: &str) -> (usize, &str) {
 struct RepairPass<'a> {
     text: &'a str,
     at: usize,
-    /// Where `text` begins in what was received.
+    /// The offset of `text` in the received text.
     start: usize,
     out: String,
     edits: Vec<Edit>,
-    /// What would close each container that is not closed yet.
+    /// The closing bracket of each open container.
     open: Vec<char>,
 }
 
@@ -119,8 +119,8 @@ impl<'a> RepairPass<'a> {
         let mut end = None;
         while let Some((n, c)) = chars.next() {
             match c {
-                // A backslash and the character after it stay as they are; only `\'` has no place
-                // in a JSON string.
+                // A backslash and the character after it are kept; only `\'` is invalid in a JSON
+                // string.
                 '\\' => match chars.next() {
                     Some((_, '\'')) if quote == '\'' => body.push('\''),
                     Some((_, next)) => {
@@ -195,7 +195,7 @@ impl<'a> RepairPass<'a> {
         }
         self.drop_comma()?;
         if self.out.trim_end().ends_with(':') || self.ends_with_key() {
-            // What the value would have been is not known.
+            // The missing value is unknown.
             return Err("the end before a value");
         }
         if self.ends_with_number() {
@@ -208,7 +208,7 @@ impl<'a> RepairPass<'a> {
         Ok(())
     }
 
-    /// What would close all that is open.
+    /// Returns the brackets that close all open containers.
     fn closers(&self) -> String {
         self.open.iter().rev().collect()
     }
@@ -221,7 +221,7 @@ impl<'a> RepairPass<'a> {
         !word.is_empty() && !matches!(word, "true" | "false" | "null") && !word.ends_with('"')
     }
 
-    /// Whether the text ends with a key that has no value.
+    /// Returns whether the text ends with a key without a value.
     fn ends_with_key(&self) -> bool {
         let closed = self.out.clone() + &self.closers();
         serde_json::from_str::<serde::de::IgnoredAny>(&closed).is_err()

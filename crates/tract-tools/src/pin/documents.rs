@@ -10,7 +10,7 @@ use super::{Pin, PinError, PinPolicy, Pins};
 pub struct PinDocumentError {
     /// The name of the document.
     pub name: String,
-    /// What is wrong with it.
+    /// The error in it.
     #[source]
     pub error: PinError,
 }
@@ -38,7 +38,7 @@ impl Pin {
 }
 
 impl Pins {
-    /// How the names of all approvals begin.
+    /// Prefix of the names of all approvals.
     pub const DOCUMENTS: &'static str = "pins/";
 
     /// Reads the approvals that a repository stores under [`DOCUMENTS`](Self::DOCUMENTS).
@@ -66,7 +66,7 @@ impl PinPolicy {
         Ok((RefName::new(Self::DOCUMENT)?, Blob::seal(self.document().into_bytes())))
     }
 
-    /// Finds the policy among documents; `None` where a repository has none. Documents of other
+    /// Finds the policy among documents; `None` if there is none. Documents of other
     /// names are ignored, since a store lists by prefix.
     ///
     /// # Errors

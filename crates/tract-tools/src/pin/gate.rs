@@ -1,4 +1,4 @@
-//! The policy that holds calls to what was approved.
+//! The policy that allows only calls of approved tools.
 
 use std::collections::HashMap;
 
@@ -65,11 +65,11 @@ impl PinGate {
         definitions.into_iter().fold(self, |gate, definition| gate.guard(server, definition))
     }
 
-    /// Makes the gate of a registry in a repository. Tools of a server are held to what the
-    /// repository has stated; where it has stated nothing, to [`PinPolicy::ApprovedOnly`] when
-    /// anything of their server was approved. Of a server of which nothing was, they are held to
-    /// approvals that name no server, as a program's own tools are: one that was approved and changed
-    /// since does not run.
+    /// Makes the gate of a registry in a repository. Tools of a server follow the policy that the
+    /// repository has set; without one, [`PinPolicy::ApprovedOnly`] if any tool of their server was
+    /// approved. Tools of a server without approvals follow the approvals that do not name a
+    /// server, like the program's own tools: a tool that was approved and changed since does not
+    /// run.
     pub fn of_registry(pins: &Pins, stated: Option<PinPolicy>, registry: &Registry) -> Self {
         let mut gate = Self::new(pins, stated.unwrap_or_default());
         for tool in registry.iter() {

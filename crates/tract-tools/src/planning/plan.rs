@@ -1,4 +1,4 @@
-//! The plan and what may become of it. No storage, no tools: values in, values out.
+//! The plan and its transitions, as pure functions: no storage, no tools.
 
 use std::fmt;
 
@@ -146,7 +146,7 @@ impl SessionItem for UpdateStep {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// There is no plan yet.
+    /// The plan does not exist yet.
     #[error("there is no plan: set one up with planning_setup_plan")]
     NoPlan,
     /// All its steps are done.
@@ -157,24 +157,24 @@ pub enum PlanError {
     /// A text is empty, or nothing but white space.
     #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found none")]
     Empty {
-        /// Which text.
+        /// The name of the text.
         what: &'static str,
     },
     /// A text is too long.
     #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found {found}")]
     TooLong {
-        /// Which text.
+        /// The name of the text.
         what: &'static str,
         /// How many characters it has.
         found: usize,
     },
-    /// There is no step to add.
+    /// The list of steps to add is empty.
     #[error("expected at least one step to add, found none")]
     NoSteps,
     /// There is nothing to change.
     #[error("expected a title, a status or a note, found none: nothing to update")]
     NothingToUpdate,
-    /// There is no such step.
+    /// The step does not exist.
     #[error("expected the number of a step, found {step_id}: the plan has {}", known(.steps))]
     UnknownStep {
         /// The number given.

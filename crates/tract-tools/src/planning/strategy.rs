@@ -39,7 +39,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the paragraph that tells how to think: all in which the strategies differ.
+    /// Returns the paragraph on how to think, the only difference between the strategies.
     pub const fn mindset(self) -> &'static str {
         match self {
             Self::React => {

@@ -13,7 +13,7 @@ use super::plan::{AddStep, Plan, PlanError, SetupPlan, UpdateStep};
 use crate::session::{Session, SessionError, SessionItem, SliceOp};
 use crate::typed::{Answer, Args};
 
-/// Who registers the reducers of a plan.
+/// The owner of the reducers of a plan.
 const OWNER: &str = "planning";
 
 /// The planning tools of one session.
@@ -23,14 +23,14 @@ pub struct Planning {
 }
 
 impl Planning {
-    /// Binds the tools to a session, and registers what their events make of its plan: once, however
-    /// often the session is bound.
+    /// Binds the tools to a session, and registers what their events make of its plan: once,
+    /// however often the session is bound.
     ///
     /// # Errors
     /// [`SessionError`] when another type has the name of the plan's slice.
     pub fn new(session: &Session) -> Result<Self, SessionError> {
-        // What the tool refuses is not published; an event from elsewhere that does not fit
-        // changes nothing.
+        // Events that the tool refuses are not published. An invalid event from elsewhere changes
+        // nothing.
         fn reduced(plan: Result<Plan, PlanError>) -> SliceOp<Plan> {
             plan.map_or(SliceOp::Keep, |plan| SliceOp::Replace(vec![plan]))
         }

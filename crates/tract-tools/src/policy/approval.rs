@@ -1,4 +1,4 @@
-//! A person says so first.
+//! Human approval is required.
 
 use std::collections::BTreeSet;
 

@@ -29,7 +29,7 @@ pub struct PinRequired {
 }
 
 impl PinRequired {
-    /// Makes a policy of what was approved, for tools of no server.
+    /// Makes a policy from approvals, for tools that are not of a server.
     pub fn new(pins: Pins, policy: PinPolicy) -> Self {
         Self { pins, policy, servers: BTreeMap::new() }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Decision, Policy, PolicyRequest};
 
 /// Lets calls run without approval although their arguments are not trusted: a repair made them, or
-/// the tool has no schema to hold them against. Other policies may still forbid them.
+/// the tool lacks a schema for them. Other policies may still forbid them.
 ///
 /// ```
 /// use tract_tools::policy::AllowUntrusted;

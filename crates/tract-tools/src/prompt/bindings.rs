@@ -1,4 +1,4 @@
-//! What a prompt is rendered with.
+//! The bindings of a prompt's placeholders.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,8 @@ impl Bindings {
     /// Binds the fields of a value: text as it is, none as nothing, all else as JSON.
     ///
     /// # Errors
-    /// [`BindError::Twice`] when its type is bound, [`BindError::NoObject`] when it has no fields.
+    /// [`BindError::Twice`] if its type is bound, [`BindError::NoObject`] if it is not a struct
+    /// with fields.
     pub fn bind<P: Serialize + 'static>(mut self, params: &P) -> Result<Self, BindError> {
         let type_name = type_name::<P>();
         let no_object = |source| BindError::NoObject { type_name, source };

@@ -1,4 +1,4 @@
-//! What may be wrong with a prompt.
+//! Faults of a prompt.
 
 /// One thing that is wrong with a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum PromptFault {
     /// A prompt has a namespace and a key.
     #[error("expected a {what} for the prompt, found none")]
     Empty {
-        /// Which of them.
+        /// The name of the part.
         what: &'static str,
     },
     /// No section may have this key.
@@ -18,13 +18,13 @@ pub enum PromptFault {
         /// The key.
         key: String,
     },
-    /// A section has no title.
+    /// A section lacks a title.
     #[error("section {path}: expected a title, found none")]
     NoTitle {
         /// The section.
         path: String,
     },
-    /// A section is to be shown as a summary and has none.
+    /// A section is shown as a summary and lacks one.
     #[error("section {path}: expected a summary to show, found none")]
     NoSummary {
         /// The section.
@@ -71,7 +71,7 @@ pub enum PromptFault {
         path: String,
         /// The tool.
         tool: String,
-        /// What was expected and what was found.
+        /// The expected and the found content.
         why: String,
     },
     /// An example was given before any tool of its section.

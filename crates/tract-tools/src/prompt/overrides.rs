@@ -1,5 +1,5 @@
-//! Other texts for sections and tools, kept apart from the program, and bound to what they
-//! replace by its hash.
+//! Replacement texts for sections and tools, kept outside of the program, and bound to the original
+//! by its hash.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,10 +42,10 @@ pub struct SectionOverride {
 pub struct ToolOverride {
     /// The hash of the definition that it replaces: [`Prompt::tool_hash`].
     pub hash: String,
-    /// What models read about the tool.
+    /// The description of the tool for models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What they read about its parameters, by name.
+    /// The descriptions of its parameters, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
     /// Its examples.
@@ -60,7 +60,7 @@ pub enum OverrideFault {
     /// There is nothing of this name.
     #[error("this section or tool no longer exists")]
     Unknown,
-    /// What it replaces has changed since.
+    /// The original has changed since.
     #[error("it was written for {expected}, and the present one is {found}")]
     Stale {
         /// The hash that it names.

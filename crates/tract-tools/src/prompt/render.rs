@@ -15,10 +15,10 @@ use super::{Checked, Prompt, Visibility};
 use crate::policy::Policy;
 use crate::registry::{Registry, RegistryBuilder};
 
-/// Markdown has no headings below this level; deeper sections use it too.
+/// The deepest level of headings in Markdown. Deeper sections use it too.
 const HEADINGS: usize = 6;
 
-/// What a model gets: the instructions, and the tools of the sections that are shown.
+/// A rendered prompt: the instructions, and the tools of the sections that are shown.
 #[derive(Clone, Default)]
 pub struct RenderedPrompt {
     text: String,
@@ -65,7 +65,7 @@ impl RenderedPrompt {
     /// Returns the definitions of the tools, to be committed with the instructions.
     ///
     /// # Errors
-    /// When the schema of a tool is no JSON object.
+    /// If the schema of a tool is not a JSON object.
     pub fn schemas(&self) -> Result<Vec<ToolSchema>, JsonError> {
         self.tools.iter().map(|tool| ToolSchema::parse(&tool.spec().definition())).collect()
     }
@@ -120,8 +120,8 @@ impl Prompt {
     }
 
     /// Begins a registry with the tools of all sections, enabled or not, and the tool that opens
-    /// sections where any is shown as a summary. Which can be called now
-    /// [`render`](Self::render) says.
+    /// sections if any is shown as a summary. [`render`](Self::render) returns the tools that can
+    /// be called now.
     pub fn registry(&self) -> RegistryBuilder {
         let tools = self.tools().into_iter();
         let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);

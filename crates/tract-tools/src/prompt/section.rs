@@ -28,15 +28,15 @@ pub enum Visibility {
     Summary,
 }
 
-/// A call and what it gives, as a prompt documents it and an override may replace it. Every
+/// A call with its result, as a prompt documents it and an override may replace it. Every
 /// [`ToolExample`](crate::ToolExample) is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExampleText {
-    /// What it shows, in 1 to 200 characters.
+    /// Its purpose, in 1 to 200 characters.
     pub description: String,
     /// The arguments.
     pub input: JsonText,
-    /// What the model reads then.
+    /// The result that the model reads.
     pub output: String,
     /// The value of the result, where the output shows it in other words than its JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,7 +91,7 @@ pub(crate) struct SectionTool {
 }
 
 impl SectionTool {
-    /// What of the tool and its examples lies outside of the strict profile.
+    /// Returns the parts of the tool and its examples outside of the strict profile.
     pub(crate) fn strict_faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
         let examples = self.examples.iter();
@@ -102,7 +102,7 @@ impl SectionTool {
         faults.map(fault).collect()
     }
 
-    /// What is wrong with the tool and its examples.
+    /// Returns the faults of the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
         let name = &spec.name;
@@ -151,7 +151,7 @@ const EXAMPLE: &str = "example";
 impl ExampleSchema {
     fn of(parameters: &str) -> Self {
         let definition = ToolSpec::new(EXAMPLE, "", parameters).definition();
-        // A tool that is none is refused by the registry that it goes into.
+        // An invalid tool is refused by the registry that it is added to.
         let registry = Registry::builder().definition(&definition).build().ok();
         Self(registry.filter(|registry| registry.validator().is_some()))
     }
@@ -171,7 +171,7 @@ struct ResultSchema(Option<Arc<dyn Validator>>);
 impl ResultSchema {
     fn of(tool: &dyn DynTool, spec: &ToolSpec) -> Self {
         let schema = tool.result_schema().or_else(|| listed_schema(spec));
-        // A server's schema that cannot be used says nothing about results.
+        // Results are not checked against an unusable schema of a server.
         let validator = built_in().zip(schema).and_then(|(compiler, schema)| {
             compiler.compile(&schema, &ValidateOptions::default()).ok()
         });
@@ -338,8 +338,8 @@ impl Section {
         self
     }
 
-    /// Adds an example to the tool that was added last. Without one before it, the prompt is refused
-    /// when it is built.
+    /// Adds an example to the tool that was added last. Without one before it, the prompt is
+    /// refused when it is built.
     pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
         match self.tools.last_mut() {
             Some(last) => last.examples.push(example.into()),

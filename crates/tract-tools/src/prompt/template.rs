@@ -101,7 +101,7 @@ impl Template {
 /// Takes away the white space that all lines begin with, and that around the whole.
 fn dedent(text: &str) -> String {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    // A text may begin right after its opening quote: that line tells nothing of the rest.
+    // A text may begin right after its opening quote: that line does not show the indentation.
     let first_flush = lines().next().is_some_and(|line| !line.starts_with([' ', '\t']));
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let common = if first_flush { 0 } else { lines().map(indent).min().unwrap_or(0) };

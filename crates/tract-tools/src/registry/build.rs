@@ -71,13 +71,13 @@ impl RegistryBuilder {
         self
     }
 
-    /// Adds a definition in any provider's shape, or MCP's, with what runs its calls.
+    /// Adds a definition in any provider's shape, or MCP's, with its callable.
     pub fn definition_with(mut self, text: &str, callable: Arc<dyn DynTool>) -> Self {
         self.push(None, Definition::parse(text), Some(callable), false);
         self
     }
 
-    /// Adds a definition under an id of its own, with what runs its calls.
+    /// Adds a definition under its own id, with its callable.
     pub fn import(
         mut self,
         id: Option<String>,
@@ -88,11 +88,11 @@ impl RegistryBuilder {
         self
     }
 
-    /// Adds all tools of a registry, its policies, and its rules for names. Each tool keeps the
-    /// validator, the options and the mode without a schema that it had there, regardless of other
-    /// registries and of what is set here.
+    /// Adds all tools of a registry, its policies, and its rules for names. Each tool keeps its
+    /// validator, options and mode without a schema, regardless of other registries and of the
+    /// settings here.
     ///
-    /// Tools that are added to this builder itself are validated by what
+    /// Tools that are added to this builder itself are validated with the
     /// [`compiler`](Self::compiler) and [`options`](Self::options) set here, else like those of the
     /// first registry that was added.
     pub fn registry(mut self, registry: &Registry) -> Self {
@@ -112,7 +112,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Says what may be done with the calls of the tool added last when it has no schema.
+    /// Sets the treatment of calls of the tool added last, if it lacks a schema.
     pub fn no_schema(mut self, mode: NoSchema) -> Self {
         if let Some(last) = self.given.last_mut() {
             last.no_schema = mode;
@@ -122,8 +122,8 @@ impl RegistryBuilder {
 
     /// Heeds what definitions themselves say in `allowNoSchema` and `noSchemaMode` (a word of
     /// [`NoSchema::parse`]; `human-approval` when there is none), up to this mode. By default they
-    /// are not heeded, because a definition may come from anywhere; a mode that was set for the tool
-    /// by [`no_schema`](Self::no_schema) counts alone.
+    /// are not heeded, because a definition may come from anywhere; a mode that was set for the
+    /// tool by [`no_schema`](Self::no_schema) counts alone.
     pub fn definitions_without_schema(mut self, most: NoSchema) -> Self {
         self.rules.most_without_schema = most;
         self
@@ -206,8 +206,8 @@ impl RegistryBuilder {
     /// Checks everything and makes the registry.
     ///
     /// # Errors
-    /// [`RegistryError`] with all that is wrong: what is not a definition, has no schema, a name twice
-    /// or an id twice, and names of this program's own tools that providers refuse.
+    /// [`RegistryError`] with all errors: invalid definitions, missing schemas, duplicate names or
+    /// ids, and names of this program's own tools that providers reject.
     pub fn build(mut self) -> Result<Registry, RegistryError> {
         self.rules.validation = self.validation();
         let mut errors = Vec::new();
@@ -284,7 +284,7 @@ impl RegistryBuilder {
     }
 }
 
-/// What a definition says may be done without a schema.
+/// Returns the treatment of calls without a schema that the definition states.
 fn own_mode(definition: &Definition) -> NoSchema {
     if definition.other("allowNoSchema").map(str::trim) != Some("true") {
         return NoSchema::Refuse;
@@ -297,7 +297,7 @@ fn own_mode(definition: &Definition) -> NoSchema {
     }
 }
 
-/// What a tool promises: its callable's word, within what the definition hints at.
+/// Returns the traits of the callable, restricted by the hints of the definition.
 fn traits(definition: &Definition, spec: Option<&ToolSpec>) -> ToolTraits {
     let hints = definition.traits();
     let Some(spec) = spec else { return hints };

@@ -9,9 +9,9 @@ pub enum RegisterError {
     /// It is not a definition.
     #[error("definition {place}: {source}")]
     Definition {
-        /// Which of those given, from 1.
+        /// Its position among the given ones, from 1.
         place: usize,
-        /// What is wrong.
+        /// The error.
         source: DefinitionError,
     },
     /// Two tools have one name.
@@ -30,7 +30,7 @@ pub enum RegisterError {
         /// How many have it.
         count: usize,
     },
-    /// A tool has no schema, and this was not declared as intended.
+    /// A tool lacks a schema, and this was not declared as intended.
     #[error("tool {name:?}: expected a schema of its arguments, found none")]
     NoSchema {
         /// The tool's name.
@@ -49,7 +49,7 @@ pub enum RegisterError {
     Strict {
         /// The tool's name.
         name: String,
-        /// What was expected and what was found.
+        /// The expected and the found content.
         why: String,
     },
     /// The schema cannot be run.
@@ -57,7 +57,7 @@ pub enum RegisterError {
     Schema {
         /// The tool's name.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: SchemaError,
     },
 }

@@ -18,7 +18,7 @@ pub enum Lifetime {
     Prototype,
 }
 
-/// How resources of a type are made, closed, and put back.
+/// The functions that make, close and roll back resources of a type.
 pub struct Binding<T: ?Sized> {
     value: Option<Arc<T>>,
     erased: ErasedBinding,
@@ -146,7 +146,7 @@ impl ResourcesBuilder {
         self
     }
 
-    /// Makes the resources. Nothing is made of what is not asked for.
+    /// Makes the resources. An instance is made when it is first requested.
     ///
     /// # Errors
     /// [`ResourceError::Duplicate`] when a type is bound twice.

@@ -1,4 +1,4 @@
-//! What selection knows of a tool.
+//! The entry of a tool in a catalog.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tract_schema::ToolView;
 use super::parameters;
 use super::weights::Field;
 
-/// A tool of a catalog, as selection sees it: what it says of itself, and whether it may be chosen.
+/// A tool of a catalog for selection: its texts, and whether it may be chosen.
 ///
 /// ```
 /// use tract_tools::select::CatalogEntry;
@@ -29,7 +29,7 @@ pub struct CatalogEntry {
     description: String,
     parameters: Option<Arc<str>>,
     tags: Vec<String>,
-    /// Declared unsafe, or destructive by what its server says.
+    /// Declared unsafe, or destructive according to its server.
     is_unsafe: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct CatalogEntry {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// It is no JSON object.
+    /// It is not a JSON object.
     #[error("expected a tool as a JSON object: {0}")]
     Json(#[from] JsonError),
     /// A member is not what it should be.
@@ -45,10 +45,10 @@ pub enum EntryError {
     Member {
         /// Its name.
         member: String,
-        /// What is wrong.
+        /// The error of the reader.
         source: serde_json::Error,
     },
-    /// It has no name to call it by.
+    /// It lacks a name.
     #[error("expected a tool with a name, found none")]
     NoName,
 }
@@ -87,11 +87,11 @@ impl CatalogEntry {
         }
     }
 
-    /// Makes an entry of a tool that can be run; the id is its name. One that says of itself that
-    /// it is destructive is declared unsafe.
+    /// Makes an entry of a tool that can be run; the id is its name. A tool with the trait
+    /// destructive is declared unsafe.
     ///
     /// # Errors
-    /// When its parameters are no JSON object.
+    /// If its parameters are not a JSON object.
     pub fn of(tool: &dyn DynTool) -> Result<Self, EntryError> {
         let spec = tool.spec();
         let mut entry = Self::new(spec.name.clone(), spec.name, spec.description)
@@ -106,11 +106,11 @@ impl CatalogEntry {
     /// # Behavior
     /// - `id`, a text or a number, is the id, else `tool_id`, else the name.
     /// - `tags` are words about it; `unsafe: true` declares it unsafe.
-    /// - `annotations` (what an MCP server says of its own tool) can only restrict:
+    /// - `annotations` (the hints of an MCP server) can only restrict:
     ///   `destructiveHint: true` makes it unsafe, no annotation makes it safe.
     ///
     /// # Errors
-    /// [`EntryError`], saying which member is wrong.
+    /// [`EntryError`] with the invalid member.
     pub fn parse(text: &str) -> Result<Self, EntryError> {
         let view = ToolView::parse(text)?;
         if view.name.is_empty() {
@@ -151,7 +151,7 @@ impl CatalogEntry {
     /// Sets the JSON Schema of the arguments.
     ///
     /// # Errors
-    /// When the text is no JSON object.
+    /// If the text is not a JSON object.
     pub fn parameters(mut self, schema: &str) -> Result<Self, EntryError> {
         parameters::check_object(schema)
             .map_err(|source| EntryError::Member { member: "parameters".to_owned(), source })?;
@@ -218,7 +218,7 @@ impl CatalogEntry {
         }
     }
 
-    /// Calls `each` with all that it says.
+    /// Calls `each` with each of its texts.
     pub(crate) fn each_text(&self, each: &mut dyn FnMut(Field, &str)) {
         self.each_heading(each);
         if let Some(schema) = &self.parameters {

@@ -55,14 +55,14 @@ struct Doc {
 #[derive(Clone, Copy, Debug)]
 struct Posting {
     place: u32,
-    /// What the term counts in this tool, saturated: 0 to 1.
+    /// The saturated weight of the term in this tool, 0 to 1.
     weight: f32,
 }
 
 /// For how many tools of an input coverage is worked out.
 const COVERED: usize = 100;
 
-/// What an input asks for: terms with what each counts.
+/// The terms of an input with their weights.
 #[derive(Debug, Default)]
 pub(crate) struct QueryTerms {
     /// In the order in which they were asked for, so that sums are the same each time; with the
@@ -97,7 +97,7 @@ impl ToolIndex {
         self.by_id.len()
     }
 
-    /// Returns whether it has no tools.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
@@ -147,7 +147,7 @@ impl ToolIndex {
         Some(doc.entry)
     }
 
-    /// Reads what a tool says into the postings.
+    /// Adds the texts of a tool to the postings.
     fn read(&mut self, entry: CatalogEntry, place: usize) -> Doc {
         let mut fields: [Vec<Term>; Field::COUNT] = Default::default();
         entry.each_text(&mut |field, text| {
@@ -269,7 +269,7 @@ impl ToolIndex {
         }
         let mut found: Vec<(usize, f32)> =
             sums.into_iter().enumerate().filter(|(_, sum)| *sum > 0.0).collect();
-        // Coverage tells near ones apart; it lifts none from far below.
+        // Coverage only orders tools with similar scores.
         let near = |a: &(usize, f32), b: &(usize, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
         if found.len() > COVERED {
             found.select_nth_unstable_by(COVERED, near);
@@ -338,7 +338,7 @@ fn new_term(postings: &mut Vec<Vec<Posting>>) -> Term {
     (postings.len() - 1) as Term
 }
 
-/// Returns the letters by which words are near to each other; a shorter word has none.
+/// Returns the prefix by which similar words are found; `None` for a shorter word.
 fn prefix(word: &str) -> Option<&str> {
     let (end, _) = word.char_indices().nth(weights::PREFIX_LENGTH)?;
     let prefix = word.get(..end)?;

@@ -18,7 +18,7 @@ pub struct TokenOverlap;
 impl TokenOverlap {
     /// The weight of a word in the tool's name.
     pub const NAME: f64 = 2.0;
-    /// What a short word weighs: most of those only join others.
+    /// Weight of a short word: most of them only join others.
     const SHORT: f64 = 0.5;
 
     fn weight(word: &str) -> f64 {

@@ -1,4 +1,4 @@
-//! What the parameters of a tool say, read off their JSON Schema in one pass, nothing kept.
+//! Extracts the texts of a tool's parameters from their JSON Schema, in one pass.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use super::weights::Field;
 /// A schema may nest this deep; what lies deeper is not read.
 const MAX_DEPTH: usize = 32;
 
-/// Calls `each` with the names, descriptions and fixed values of a JSON Schema; fails where the text
-/// is no JSON.
+/// Calls `each` with the names, descriptions and fixed values of a JSON Schema; fails if the text
+/// is not JSON.
 pub(crate) fn each_text(
     schema: &str,
     each: &mut dyn FnMut(Field, &str),
@@ -21,10 +21,10 @@ pub(crate) fn each_text(
     json.end()
 }
 
-/// What a place of a schema contains.
+/// The content of a place in a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
-    /// A schema, or what has schemas inside.
+    /// A schema, or a value with schemas inside.
     Schema,
     /// Schemas under the names of parameters.
     Properties,
@@ -58,7 +58,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-/// What a key of a schema leads to.
+/// The content under a key of a schema.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
 enum Key {

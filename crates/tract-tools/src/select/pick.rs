@@ -49,7 +49,8 @@ impl PickOptions {
         self
     }
 
-    /// Sets the least score of a candidate, from 0 to 1. One without any match is none, even at 0.
+    /// Sets the minimum score of a candidate, from 0 to 1. A tool without a match is never a
+    /// candidate.
     #[must_use]
     pub fn min_score(mut self, score: f64) -> Self {
         self.min_score = score;
@@ -63,8 +64,8 @@ impl PickOptions {
         self
     }
 
-    /// Sets how long the choice may take. After that the first safe tools in order of registration
-    /// are the candidates, with score 0, and [`PickReport::timed_out`] says so.
+    /// Sets the time limit of the choice. After it, the first safe tools in order of registration
+    /// are the candidates, with score 0, and [`PickReport::timed_out`] is set.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -119,20 +120,20 @@ pub struct Candidate {
     pub score: f64,
     /// Why, in a few words.
     pub reason: String,
-    /// Where the score comes from.
+    /// The origin of the score.
     pub provenance: ScoreSource,
 }
 
-/// Where a score comes from.
+/// The origin of a score.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScoreSource {
-    /// Who scored; `none` after a timeout.
+    /// The name of the scorer; `none` after a timeout.
     pub scorer: String,
-    /// What was found, the weightiest first.
+    /// The matches, by descending weight.
     pub details: Vec<WordMatch>,
 }
 
-/// What was chosen.
+/// The chosen tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PickReport {
     /// The candidates, best first; of equal scores the one that was registered first.
@@ -186,8 +187,8 @@ impl ToolIndex {
     }
 }
 
-/// Reports the best of what was scored, by score and then by place; the first safe tools where time
-/// ran out. What was found in a tool is worked out for those alone.
+/// Reports the best tools, by score and then by place; the first safe tools after a timeout.
+/// Matches are computed only for those.
 fn report<'a, M>(
     scored: Result<Vec<(usize, &'a CatalogEntry, f64, M)>, OutOfTime>,
     matches: impl Fn(usize, M) -> Vec<WordMatch>,

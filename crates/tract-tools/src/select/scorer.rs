@@ -36,12 +36,12 @@ impl SelectionDeadline {
     }
 }
 
-/// What one word of the input found in a tool.
+/// A match of one word of the input in a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WordMatch {
     /// The word as the scorer compares it.
     pub word: String,
-    /// What it added, in the scorer's own measure.
+    /// Its contribution, in the unit of the scorer.
     pub weight: f64,
 }
 
@@ -52,12 +52,12 @@ impl WordMatch {
     }
 }
 
-/// How well a tool fits.
+/// The score of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Score {
     /// From 0, not at all, to 1.
     pub value: f64,
-    /// What was found, the weightiest first.
+    /// The matches, by descending weight.
     pub matches: Vec<WordMatch>,
 }
 

@@ -93,7 +93,7 @@ impl SearchTools {
         Self { index, options: PickOptions::new() }
     }
 
-    /// Sets how to choose; how many the model says itself.
+    /// Sets the options of the choice. The number of tools is an argument of the model.
     #[must_use]
     pub fn options(mut self, options: PickOptions) -> Self {
         self.options = options;
@@ -109,7 +109,7 @@ impl SearchTools {
     }
 }
 
-/// How many tools are loaded unless the model says.
+/// Number of tools that are loaded by default.
 const USUAL: u8 = 5;
 /// How many tools are loaded at most.
 const MOST: u8 = 20;

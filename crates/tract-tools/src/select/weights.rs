@@ -1,6 +1,6 @@
 //! All numbers of the scorers, in one place.
 
-/// Where in a tool a word is.
+/// The field of a tool in which a word occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Name,
@@ -15,7 +15,7 @@ impl Field {
     pub(crate) const COUNT: usize = 6;
 }
 
-/// What one field counts for.
+/// The weight of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldWeight {
     /// How much a word in it counts.
@@ -32,7 +32,7 @@ const fn field(weight: f32, by_length: f32, usual_length: f32) -> FieldWeight {
 
 // Tuned on every other query of the catalog that docs/selection.md names, judged on the rest.
 
-/// What each field counts for, in the order of [`Field`].
+/// The weight of each field, in the order of [`Field`].
 pub(crate) const FIELDS: [FieldWeight; Field::COUNT] = [
     field(1.4, 1.0, 3.0),
     field(0.7, 1.0, 14.0),
@@ -41,15 +41,15 @@ pub(crate) const FIELDS: [FieldWeight; Field::COUNT] = [
     field(0.5, 0.4, 4.0),
     field(1.0, 0.5, 3.0),
 ];
-/// How soon further mentions of a word stop counting.
+/// Saturation: how fast further mentions of a word lose weight.
 pub(crate) const SATURATION: f32 = 0.66;
-/// What a pair of neighboring words counts, against a single word.
+/// Weight of a pair of neighboring words, relative to a single word.
 pub(crate) const PAIR: f32 = 0.5;
-/// What a word counts that only begins like the one asked for.
+/// Weight of a word that shares only a prefix with the query word.
 pub(crate) const PREFIX: f32 = 0.55;
 /// How many letters two words have to begin with in common.
 pub(crate) const PREFIX_LENGTH: usize = 4;
-/// What it counts that much of the tool's name was asked for.
+/// Weight of the part of the tool's name that the query covers.
 pub(crate) const NAME_COVERAGE: f32 = 0.3;
-/// What it counts that much of the tool's description was asked for.
+/// Weight of the part of the tool's description that the query covers.
 pub(crate) const DESCRIPTION_COVERAGE: f32 = 0.3;

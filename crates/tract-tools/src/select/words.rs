@@ -1,4 +1,4 @@
-//! Words of a text, and what of a word counts when two are compared.
+//! Words of a text, and their normal form for comparison.
 
 /// Calls `each` with every word of a text, in lower case.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Whether a capital after a capital begins a word, by what follows it.
+/// Returns whether a capital after a capital begins a word, from the next letters.
 fn begins_a_word(mut ahead: std::str::Chars<'_>) -> bool {
     match (ahead.next(), ahead.next()) {
         // The plural of an acronym belongs to it.
@@ -73,8 +73,8 @@ impl Class {
     }
 }
 
-/// Cuts a word down to what its forms share: plural, past, continuous, and the endings of nouns
-/// and adjectives that are made of verbs. Only words of ASCII letters are cut.
+/// Returns the stem of a word, without the endings of plural, past and continuous, and of nouns and
+/// adjectives derived from verbs. Only words of ASCII letters are cut.
 pub(crate) fn stem(word: &str) -> String {
     let mut word = word.to_owned();
     if word.len() < 4 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {

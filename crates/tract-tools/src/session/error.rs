@@ -10,12 +10,12 @@ pub enum SessionError {
         /// The name.
         name: &'static str,
     },
-    /// What was stored, or what a tool gave, is not what the slice holds.
+    /// A stored value, or a value of a tool, is not of the type of the slice.
     #[error("expected items of the slice {name:?}, found something else: {source}")]
     Shape {
         /// The slice.
         name: String,
-        /// What the reader met.
+        /// The error of the reader.
         source: serde_json::Error,
     },
     /// Another turn works on the session, and did not end while this one waited for it.
@@ -24,7 +24,7 @@ pub enum SessionError {
         /// The other turn.
         by: String,
     },
-    /// An item has no JSON form.
+    /// An item cannot be written as JSON.
     #[error("an item of the slice {name:?} has no JSON form: {source}")]
     NoJson {
         /// The slice.

@@ -30,9 +30,9 @@ impl SessionHold {
 }
 
 impl Session {
-    /// Waits until no other turn works on the session, and keeps others from it until the hold is
-    /// dropped. A turn puts the session back when a call fails, and would undo what another one did
-    /// meanwhile.
+    /// Waits until no other turn works on the session, and excludes others until the hold is
+    /// dropped. A turn rolls the session back when a call fails, which would undo concurrent
+    /// changes of another turn.
     ///
     /// # Behavior
     /// - Turns that wait come in order; one that stops waiting is passed over.

@@ -1,6 +1,6 @@
-//! What a reducer may say, and the common reducers.
+//! The results of reducers, and the common reducers.
 
-/// What becomes of a slice.
+/// The change of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SliceOp<T> {
     /// It stays as it is.

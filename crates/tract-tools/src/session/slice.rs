@@ -18,7 +18,7 @@ impl SessionItem for UntypedItem {
     const NAME: &'static str = "";
 }
 
-/// Items of one type, by what is needed of them without knowing it. Cheap to clone.
+/// Type-erased items of one type. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Slice {
     pub(super) policy: SlicePolicy,
@@ -49,7 +49,7 @@ impl Items {
         Arc::clone(&self.shared).downcast::<Vec<T>>().ok()
     }
 
-    /// Adds an item, and says whether it is of the type of the others. Alone, the list grows in
+    /// Adds an item; returns whether it has the type of the others. An unshared list grows in
     /// place; a snapshot that shares it keeps its own.
     fn push<T: SessionItem>(&mut self, item: T) -> bool {
         let Some(mut items) = self.typed::<T>() else { return false };
@@ -91,12 +91,12 @@ impl Slice {
         }
     }
 
-    /// Whether its items have no type yet.
+    /// Returns whether its items do not have a type yet.
     pub(super) fn is_untyped(&self) -> bool {
         self.is_of::<UntypedItem>()
     }
 
-    /// Adds an item when it is of the slice's type, and says whether it was.
+    /// Adds an item if it has the slice's type; returns whether it was added.
     pub(super) fn append_any(&mut self, item: &dyn Any) -> bool {
         let was = (self.push)(&mut self.items, item);
         self.revision += u64::from(was);

@@ -7,7 +7,7 @@ use tract_core::JsonText;
 use super::slice::Slice;
 use super::{Result, Session, SlicePolicy};
 
-/// What all slices held at one time. Making one copies nothing.
+/// The content of all slices at one time. Making one copies nothing.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSnapshot(BTreeMap<&'static str, Slice>);
 
@@ -16,7 +16,7 @@ pub struct SessionSnapshot(BTreeMap<&'static str, Slice>);
 pub struct SliceDocument {
     /// Its name.
     pub name: String,
-    /// What becomes of it when a call fails.
+    /// Its treatment when a call fails.
     pub policy: SlicePolicy,
     /// Grows with every change.
     pub revision: u64,
@@ -32,8 +32,8 @@ impl Session {
         SessionSnapshot(self.lock().slices.clone())
     }
 
-    /// Puts all state back to what it was; logs stay, and what was registered since. A slice of
-    /// state that is newer than the snapshot is empty again.
+    /// Restores all state. Logs and later registrations stay. A slice of state that is newer than
+    /// the snapshot becomes empty.
     pub fn restore(&self, snapshot: &SessionSnapshot) {
         let mut state = self.lock();
         let states =

@@ -1,4 +1,4 @@
-//! What functions return, as answers.
+//! Converts the return values of functions to answers.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -6,11 +6,11 @@ use std::error::Error;
 use serde::Serialize;
 use tract_core::{RenderedValue, ToolError, ToolResult};
 
-/// What a call of a tool comes to.
+/// The result of a call of a tool.
 pub(crate) type Answer<T> = Result<ToolResult<T>, ToolError>;
 
-/// What may be the error of a tool: a [`ToolError`], any error that can be sent between threads,
-/// or a text.
+/// A type that can be the error of a tool: a [`ToolError`], any error that can be sent between
+/// threads, or a text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "neither a `ToolError`, an `Error + Send + Sync + 'static`, nor a text",
@@ -31,22 +31,22 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> Failure for E {
     }
 }
 
-/// Makes an error of what a function failed with.
+/// Converts the error of a function.
 pub fn failed<E: Failure>(error: E) -> ToolError {
     error.into_tool_error()
 }
 
-/// A `Result`, taken apart: the name of an alias says nothing of its parts.
+/// Access to the parts of a `Result`, also behind a type alias.
 pub trait Fallible {
-    /// What it gives.
+    /// The type of the value.
     type Value;
-    /// What it fails with.
+    /// The type of the error.
     type Error;
 
     /// Returns it as a plain result.
     ///
     /// # Errors
-    /// What it holds.
+    /// The error it contains.
     fn into_result(self) -> Result<Self::Value, Self::Error>;
 }
 
@@ -61,7 +61,7 @@ impl<T, E> Fallible for Result<T, E> {
 
 /// A [`ToolResult`], taken apart.
 pub trait ToolResultParts {
-    /// What it holds.
+    /// The type of the value it contains.
     type Value;
 }
 
@@ -69,8 +69,8 @@ impl<T> ToolResultParts for ToolResult<T> {
     type Value = T;
 }
 
-/// What a tool gave, or the type of that: what it is says what it comes to, by the method that is
-/// found first (`(&&&&RunReturn::new(value)).result()`).
+/// The return value of a tool, or its type. Method resolution selects the conversion: the first
+/// method found for `(&&&&RunReturn::new(value)).result()`.
 pub struct RunReturn<R>(Cell<Option<R>>);
 
 impl<R> RunReturn<R> {
@@ -89,15 +89,15 @@ impl<R> RunReturn<R> {
     }
 }
 
-/// What `run` gave, as a result of a tool.
+/// Converts the return value of `run` to a result of a tool.
 pub trait IntoResult {
-    /// What it holds.
+    /// The type of the value it contains.
     type Value;
 
     /// Returns the result.
     ///
     /// # Errors
-    /// What `run` failed with.
+    /// The error of `run`.
     fn result(&self) -> Result<ToolResult<Self::Value>, ToolError>;
 
     /// Returns the marker of the type of its value.
@@ -141,7 +141,7 @@ impl<T> IntoResult for RunReturn<T> {
 /// Renders a value, in the words that it has for a model, if any.
 ///
 /// # Errors
-/// When it has no JSON form.
+/// If it cannot be written as JSON.
 pub fn rendered<T: Serialize>(
     value: &T,
     words: Option<String>,
@@ -149,8 +149,8 @@ pub fn rendered<T: Serialize>(
     Ok(words.into_iter().fold(RenderedValue::of(value)?, RenderedValue::shown_as))
 }
 
-/// A value of a tool that says itself how a model reads it; others are shown as JSON. What `#[tool]`
-/// makes heeds it, on functions and on structs.
+/// A value of a tool with its own text for the model; other values are shown as JSON. `#[tool]`
+/// uses it on functions and on structs.
 ///
 /// ```
 /// use tract_tools::typed::RenderableResult;

@@ -72,8 +72,8 @@ impl<T> Deref for Args<T> {
 }
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParams for Args<T> {
-    /// Returns the schema in normal form. Where none can be derived it is one that refuses
-    /// everything and says why; [`derived`] gives the error.
+    /// Returns the schema in normal form. If none can be derived, it is a schema that refuses
+    /// everything and describes the reason; [`derived`] returns the error.
     fn schema() -> Cow<'static, str> {
         match &*derived::<T>() {
             Ok(derived) => derived.text().to_owned().into(),
@@ -105,8 +105,8 @@ impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<
 /// ```
 ///
 /// # Errors
-/// [`ToolError::Validation`] with the first fault and its path, and the others as notes, when the
-/// arguments do not fit; [`ToolError::Type`] when the type has no schema.
+/// [`ToolError::Validation`] with the first error and its path, and the others as notes, if the
+/// arguments are invalid; [`ToolError::Type`] if the type lacks a schema.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Result<T, ToolError> {
     let text = if arguments.trim().is_empty() { "{}" } else { arguments };
     let value: Value = serde_json::from_str(text).map_err(|error| {

@@ -13,7 +13,7 @@ use tract_core::{DynTool, RenderedValue, ToolContext, ToolError, ToolParams, Too
 use super::answer::{Answer, RunReturn};
 use super::args::{Args, parse};
 
-/// What running an instance gives, as a future.
+/// The future of running an instance.
 pub type Entry<'a> = Pin<Box<dyn Future<Output = Answer<RenderedValue>> + Send + 'a>>;
 
 /// A type whose values are calls: its fields are the arguments. Written by `#[tool]` on a struct.
@@ -83,7 +83,7 @@ impl<T: ToolInstance> DynTool for Instance<T> {
     }
 }
 
-/// What may be a struct's `run`: with a context, or without.
+/// The signatures that a struct's `run` may have: with a context, or without.
 #[diagnostic::on_unimplemented(
     message = "a struct tool needs an entry: `async fn run(self, context: &ToolContext)`",
     label = "has no `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
@@ -151,8 +151,8 @@ where
     RunReturn::without_value()
 }
 
-/// What is found when a struct has no `run` of its own: a function that is not an entry, so that the
-/// compiler says what is missing.
+/// Found by method resolution if a struct lacks its own `run`: a function with another signature,
+/// so that the compiler reports the missing one.
 pub trait Run: Sized {
     /// Is never called.
     fn run(self) -> Missing {
