@@ -1,6 +1,6 @@
 //! Copies objects from one repository to another: commits with everything that they link to, in
 //! batches.
-//! //
+//!
 //! Objects are written before refs. The first batch is written without a lease, because small
 //! transfers move their refs immediately afterwards; later batches are covered by a lease. Garbage
 //! collection or an erasure on either side can still interfere. Every batch therefore requires the

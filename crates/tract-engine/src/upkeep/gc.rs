@@ -230,7 +230,7 @@ async fn collect(repo: &Repo, options: &GcOptions, collected: &mut GcReport) -> 
 }
 
 /// One attempt of mark and sweep.
-/// //
+///
 /// Every sweep is conditional on the write position up to which everything is marked: the store
 /// deletes only if nothing was written since. Otherwise the new ref log entries are marked, and the
 /// sweep is retried without the objects that are needed now. So no object is deleted that a
@@ -416,10 +416,11 @@ impl<'a> Collection<'a> {
     }
 }
 
+/// The outcome of one conditional deletion.
 enum Deletion {
     Done,
-    /// Others wrote; the objects that they link to are marked now.
-    /// Objects were written without a ref: mark again from the start.
+    /// Others moved refs. The objects that those lead to are marked now: retry with the others.
     Again,
+    /// Others stored objects without a ref: mark again from the start.
     Restart,
 }

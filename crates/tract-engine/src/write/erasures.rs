@@ -1,5 +1,5 @@
-//! Branches that come to show an erased message again, because they are moved to an older commit or
-//! get an older version back: the edits of the erasure are made there too.
+//! Edits branches that show an erased message again: a branch may move to an older commit, or
+//! restore an older version. It then gets the edits of the erasure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +16,7 @@ use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
 use crate::write::txn::{Txn, WriteOptions};
 
-/// Why and when something is erased, as its edits record it.
+/// The verb, reason and time of an erasure, as its edits record them.
 #[derive(Clone, Debug)]
 pub(crate) struct EditNote {
     pub(crate) verb: String,
@@ -34,8 +34,9 @@ impl EditNote {
         Self { verb: verb.to_owned(), reason: erasure.reason.clone(), at_us: erasure.at_us }
     }
 
-    /// Returns the details of an edit. They state the time, so that the same erasure makes the same
-    /// edit of the same branch in every store, and the branches do not diverge.
+    /// Returns the details of an edit. They contain the time of the erasure instead of the current
+    /// one, so that an erasure makes the same commit on the same branch in every store. Otherwise
+    /// the branches would diverge.
     pub(crate) fn details(&self) -> Details {
         Details {
             message: Some(format!("{}: {}", self.verb, self.reason)),
@@ -46,7 +47,7 @@ impl EditNote {
     }
 }
 
-/// Lists what was erased in a repository, by blob.
+/// Lists the erasures of a repository, by blob.
 ///
 /// # Errors
 /// Those of the store. An unreadable document does not fail: the blob is listed without its reason.
@@ -60,7 +61,7 @@ pub async fn erasures(repo: &Repo) -> Result<BTreeMap<BlobId, Erasure>> {
     Ok(found)
 }
 
-/// The erasures of a repository, and how far they had come when they were read.
+/// The erasures of a repository, with the erasure mark at which they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownErasures {
     pub(crate) mark: ErasureMark,
@@ -68,7 +69,8 @@ pub(crate) struct KnownErasures {
 }
 
 impl KnownErasures {
-    /// Reads the erasures; a write that relies on them is to hold the mark.
+    /// Reads the erasures. A write that relies on them must [hold](ErasureMark::hold) the mark, or
+    /// it may miss an erasure that another client makes in the meantime.
     pub(crate) async fn read(repo: &Repo) -> Result<Self> {
         let refs = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
         let newest = refs.iter().find(|(name, _)| *name == RefName::newest_erasure());
@@ -88,10 +90,11 @@ impl KnownErasures {
         self.by_blob.get(&blob?)
     }
 
-    /// Lists the versions that a line shows and that may have an erased blob, in order.
+    /// Returns the shown versions that may have an erased blob, in the order of the view.
     fn candidates(&self, line: &Line) -> Vec<CommitId> {
         let view = line.view();
-        // An erasure of an older version, or of very many messages, does not name all of them.
+        // An erasure written by an older version of tract does not name its messages, and one with
+        // `MAX_MESSAGES` names may lack others. Then every row is a candidate.
         let names_all = |erasure: &Erasure| {
             !erasure.messages.is_empty() && erasure.messages.len() < MAX_MESSAGES
         };
@@ -106,11 +109,11 @@ impl KnownErasures {
     }
 }
 
-/// Edits branches that show an erased message, in a write of its own.
+/// Edits branches that show an erased message, in a separate write. Returns the number of edits.
 ///
 /// # Errors
-/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving them; when the store
-/// fails.
+/// [`Error::KeptMoving`](crate::Error::KeptMoving) when others kept moving the branches; when the
+/// store fails.
 pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
     if branches.is_empty() || KnownErasures::read(repo).await?.is_empty() {
         return Ok(0);
@@ -134,7 +137,8 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
     }
 }
 
-/// Edits what a branch of a write shows and was erased; returns how many edits there are.
+/// Adds edits of the erased messages and tools that a branch of a write shows. Returns the number
+/// of edits.
 pub(crate) async fn mend_branch(
     txn: &mut Txn<'_>,
     branch: &RefName,
@@ -149,17 +153,17 @@ pub(crate) async fn mend_branch(
         let commit = txn.require_commit(version).await?;
         let content = known.of(commit.content);
         let Some(erasure) = content.or_else(|| known.of(commit.verbatim)) else { continue };
-        // A new commit brings the bytes with it, which ends the erasure.
+        // A new commit of this write stores the bytes again, and the batch lifts their erasure.
         if txn.made_here(version).is_some() && txn.repo().commit(version).await?.is_none() {
             continue;
         }
         let new = match content {
             Some(erasure) => left_of(txn.repo(), &commit, erasure).await?,
-            // The same message, without the provider's bytes.
+            // Only the provider's bytes were erased, so the content stays.
             None => txn.repo().content(&commit).await?,
         };
         let Some(new) = new else { continue };
-        // Its own content can be read no more.
+        // The edit plans on the content of its target, whose bytes are gone.
         txn.know_content(version, new.clone());
         let details = EditNote::of(erasure).details();
         let content = NewContent::Redacted(new);
@@ -169,7 +173,8 @@ pub(crate) async fn mend_branch(
     Ok(edits + usize::from(mend_tools(txn, branch, known).await?))
 }
 
-/// Returns what an erasure left of a message: what it recorded, else its mark.
+/// Returns the content that replaces an erased message: the one that the erasure recorded, else its
+/// mark.
 async fn left_of(repo: &Repo, commit: &Commit, erasure: &Erasure) -> Result<Option<Content>> {
     let Some(kind) = &commit.kind else { return Ok(None) };
     if let Some(id) = erasure.replaced_by
@@ -195,7 +200,8 @@ async fn left_of(repo: &Repo, commit: &Commit, erasure: &Erasure) -> Result<Opti
     }))
 }
 
-/// Returns the id of the call that a result answers, where its message can be read.
+/// Returns the provider's id of the call that a result answers; `None` if the message with the call
+/// cannot be read.
 async fn answered_call(repo: &Repo, commit: &Commit) -> Result<Option<String>> {
     let Op::Append { answers: Some(call), .. } = &commit.op else { return Ok(None) };
     let Some(message) = repo.commit(call.slot).await? else { return Ok(None) };
@@ -207,11 +213,12 @@ async fn answered_call(repo: &Repo, commit: &Commit) -> Result<Option<String>> {
     Ok(content.and_then(|content| Some(content.calls().nth(index)?.id.clone())))
 }
 
-/// Replaces the tools in force on a branch where a definition was erased.
+/// Replaces the tools in force on a branch if one of their definitions was erased. Returns whether
+/// it did.
 async fn mend_tools(txn: &mut Txn<'_>, branch: &RefName, known: &KnownErasures) -> Result<bool> {
     let Some(head) = txn.head(branch).await? else { return Ok(false) };
     let Some(id) = txn.require_commit(head).await?.active_toolset() else { return Ok(false) };
-    // One that this write makes brings its definitions.
+    // A toolset that this write makes is not stored yet, and comes with its definitions.
     let stored = txn.repo().store().toolsets(txn.repo().name(), &[id]).await?;
     let Some(toolset) = stored.into_iter().flatten().next() else { return Ok(false) };
     let erased: HashMap<BlobId, &Erasure> = toolset
@@ -223,7 +230,8 @@ async fn mend_tools(txn: &mut Txn<'_>, branch: &RefName, known: &KnownErasures) 
     let mut tools: Vec<ToolSchema> = Vec::new();
     for entry in toolset.entries() {
         let schema = match erased.get(&entry.schema) {
-            // A definition that could not be one without the text is no longer in force.
+            // If the remaining text is not a valid definition, there is no replacement, and the
+            // tool is removed.
             Some(erasure) => erasure.replaced_by,
             None => Some(entry.schema),
         };
@@ -238,8 +246,8 @@ async fn mend_tools(txn: &mut Txn<'_>, branch: &RefName, known: &KnownErasures) 
 }
 
 impl Repo {
-    /// Returns whether a branch points to a commit, but for edits of erasures that were made there
-    /// since.
+    /// Returns whether a branch points to a commit, or to one that follows it with only edits of
+    /// erasures in between.
     pub(crate) async fn is_at_but_for_erasures(
         &self,
         now: Option<&RefTarget>,

@@ -27,12 +27,13 @@ use crate::repo::batch::apply_to_store_once;
 use crate::repo::error::Result;
 use crate::repo::operation::Operation;
 
-/// Time for which a lease is valid without being renewed. Longer than the clocks of two machines
-/// usually differ.
+/// Time for which a lease is valid without being renewed. The collector compares the expiry with
+/// its own clock, so this must be longer than the clocks of two machines usually differ.
 const LEASE: Duration = Duration::from_secs(10 * 60);
 /// Interval at which the lease of a writer that waits for its input is renewed.
 const RENEW: Duration = Duration::from_secs(2 * 60);
-/// Maximum number of objects in one lease document; then another one is started.
+/// Number of objects in a lease document from which on another one is started. Every covered batch
+/// writes the document in full, so a single one would make each batch more expensive.
 const NAMES: usize = 512;
 
 /// The document of a lease.
@@ -146,6 +147,9 @@ impl Lease {
         let document = self.document(&tips);
         let at = RefTarget::Blob(document.id());
         batch.blobs.push(document);
+        // Unconditional: the name is unique to this lease, and this document replaces the one of an
+        // earlier batch or a renewal. If a collector has deleted the ref as expired, this creates
+        // it again; expecting the earlier document would make the batch fail.
         batch.refs.push(RefEdit { name, expect: Expect::Any, to: Some(at.clone()) });
         Cover { tips, at }
     }

@@ -43,6 +43,7 @@ pub(super) struct Index<'a> {
     /// The segments by the commit that describes them; `None` for an unusable segment.
     described: HashMap<CommitId, Option<u32>>,
     marks: IdMap<CommitId, SegmentPlace>,
+    /// Cached places between marks. Without an entry, a lookup walks back to a mark.
     near: IdMap<CommitId, SegmentPlace>,
     builder: Builder,
     building: IdMap<CommitId, u32>,
@@ -84,7 +85,6 @@ impl<'a> Index<'a> {
         (self.uses_rows, self.writable) = (false, false);
     }
 
-    /// Returns whether index rows are used.
     pub(super) fn uses_rows(&self) -> bool {
         self.uses_rows
     }
@@ -205,7 +205,6 @@ impl<'a> Index<'a> {
         number
     }
 
-    /// Adds a stored segment.
     pub(super) fn take_described(&mut self, segment: Segment) {
         let at = segment.at;
         let number = self.take(segment);
@@ -359,6 +358,7 @@ impl<'a> Index<'a> {
             if commits.len() >= most {
                 return Ok(Walked { commits, reached: None, next: Some(from) });
             }
+            // Just over `SPACING`: from an indexed commit, a page of this size reaches a mark.
             let limit =
                 PAGE.min(most - commits.len()).min(if commits.is_empty() { 300 } else { PAGE });
             let stop_at = self.uses_rows.then_some(DerivedKind::SearchMark);

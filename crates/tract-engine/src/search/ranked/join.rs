@@ -1,8 +1,10 @@
 //! Joins segments of similar size, so that the number of segments stays small.
 //!
-//! The rows of the new segment are stored under other commits than those of the old segments, which
-//! are emptied only after the new one is described. A reader of the old segments either finds all
-//! of their rows, or finds an empty one and starts over.
+//! The rows of the new segment are stored under commits that the old segments do not use, and the
+//! old rows are emptied once the new segment is described. If there are too few such commits, new
+//! rows replace old ones in the same batch that describes the new segment. Every row has the number
+//! of its segment, so a reader of an old segment either finds all of its rows, or notices that one
+//! is empty or belongs to another segment, and starts over.
 
 use std::collections::HashMap;
 

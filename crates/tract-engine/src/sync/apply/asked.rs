@@ -27,8 +27,8 @@ impl Stream {
         ToolSchema::check_names(draft.tools.as_deref().unwrap_or_default()).map_err(Error::from)?;
         let branch = self.state.branch.clone();
         let commit = repo.write_one(&branch, Request::Append(draft)).await?;
-        // If a summary of this group has to be planned again, it covers the message as committed
-        // then.
+        // The id of the commit changes if the group is applied again. A summary of the group that
+        // covers this message is then planned for the new commit.
         self.chosen.made(self.place, &commit);
         Ok(commit.id())
     }

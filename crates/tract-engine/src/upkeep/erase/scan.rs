@@ -1,5 +1,5 @@
 //! Scans the repository for every location of the erased bytes.
-//! //
+//!
 //! The scan reads everything that is stored, which takes long, while others continue to write.
 //! Before each write [`Scan::follow`] searches the commits added since. The write itself holds
 //! every branch at the scanned head, so a commit that arrives later makes it a conflict, and its
