@@ -14,9 +14,9 @@ mod session;
 use std::io::BufRead;
 use std::path::Path;
 
-use serde::Deserialize;
 use tract_core::RefName;
 
+pub(crate) use self::line::is_session_line;
 use self::session::SessionReader;
 use crate::error::damaged;
 use crate::facts::Caller;
@@ -25,30 +25,6 @@ use crate::lines::{Line, Lines};
 use crate::readers::Source;
 use crate::report::AnomalyKind;
 use crate::tree::{BranchStart, TreeEvent};
-
-/// Returns whether a line has the members that only lines of Claude Code have together.
-pub(crate) fn is_session_line(line: &str) -> bool {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Head {
-        #[serde(rename = "type")]
-        line_type: Option<String>,
-        uuid: Option<String>,
-        session_id: Option<String>,
-        leaf_uuid: Option<String>,
-        message_id: Option<String>,
-    }
-    let Ok(head) = serde_json::from_str::<Head>(line) else { return false };
-    match head.line_type.as_deref() {
-        Some("user" | "assistant" | "system" | "progress" | "attachment") => {
-            head.uuid.is_some() && head.session_id.is_some()
-        }
-        Some("summary") => head.leaf_uuid.is_some(),
-        Some("file-history-snapshot") => head.message_id.is_some(),
-        Some("queue-operation" | "permission-mode" | "last-prompt") => head.session_id.is_some(),
-        _ => false,
-    }
-}
 
 /// Reads a session and sends its events.
 pub(crate) fn read_session(

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText};
 
 use crate::facts::Facts;
-use crate::import::LineReader;
+use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tract_core::{Body, Content, Draft, JsonText, Part, ToolAnswer};
 
 use crate::facts::Facts;
-use crate::import::LineReader;
+use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, RecordedNote, Recording};
 use crate::report::TokenTotals;

@@ -16,7 +16,7 @@ use self::answer::{Answer, Tokens, results, user};
 use self::record::{Layout, Record};
 
 use crate::facts::Facts;
-use crate::import::LineReader;
+use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedNote, Recording};
 use crate::report::{AnomalyKind, TokenTotals};

@@ -32,7 +32,9 @@ mod inspect;
 mod langchain;
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 mod langgraph;
+mod line_reader;
 mod lines;
+mod listing;
 mod mini_swe_agent;
 mod nodes;
 mod object;
@@ -65,11 +67,12 @@ pub use crate::detect::{FileKind, UnknownFile, detect, recognize};
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
 pub use crate::import::{RecordingOptions, import, import_cached};
+pub use crate::listing::session_files;
 pub use crate::readers::{Source, UnknownSource};
 pub use crate::redact::{redact_draft, redact_tool};
 pub use crate::report::{
     Anomalies, AnomalyKind, RecordedBranch, RecordingAnomaly, SessionReport, TokenTotals,
 };
-pub use crate::source::{SessionFile, SessionFilter, session_files};
+pub use crate::source::{SessionFile, SessionFilter};
 pub use crate::tree::BranchStart;
 pub use crate::usage::{AnswerUsage, branch_usage, usage};

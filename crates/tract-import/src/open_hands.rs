@@ -13,7 +13,7 @@ use tract_providers::{Dialect, read_reply};
 pub(crate) use self::events::{event_files, event_folder_of};
 use crate::document::{Conversation, Document};
 use crate::facts::{Facts, RunTotals};
-use crate::import::LineReader;
+use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::facts::Facts;
-use crate::import::LineReader;
+use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};

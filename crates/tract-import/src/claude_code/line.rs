@@ -181,3 +181,27 @@ pub(super) fn started_agent(line: &Line<'_>, content: &Content) -> Option<String
     let id: String = tail.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
     (!id.is_empty()).then_some(id)
 }
+
+/// Returns whether a line has the members that only lines of Claude Code have together.
+pub(crate) fn is_session_line(line: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head {
+        #[serde(rename = "type")]
+        line_type: Option<String>,
+        uuid: Option<String>,
+        session_id: Option<String>,
+        leaf_uuid: Option<String>,
+        message_id: Option<String>,
+    }
+    let Ok(head) = serde_json::from_str::<Head>(line) else { return false };
+    match head.line_type.as_deref() {
+        Some("user" | "assistant" | "system" | "progress" | "attachment") => {
+            head.uuid.is_some() && head.session_id.is_some()
+        }
+        Some("summary") => head.leaf_uuid.is_some(),
+        Some("file-history-snapshot") => head.message_id.is_some(),
+        Some("queue-operation" | "permission-mode" | "last-prompt") => head.session_id.is_some(),
+        _ => false,
+    }
+}

@@ -8,9 +8,9 @@ use tract_core::{Content, JsonText};
 use super::boundary::Boundaries;
 use super::calls::{Calls, SessionCall};
 use super::draft;
-use super::is_session_line;
 use super::line::{
-    Attachment, BlockFields, Line, MessageFields, Usage, blocks, hash_of, started_agent,
+    Attachment, BlockFields, Line, MessageFields, Usage, blocks, hash_of, is_session_line,
+    started_agent,
 };
 use super::place::{Places, Position, Speaker};
 use crate::damage::{LineRules, read_line};

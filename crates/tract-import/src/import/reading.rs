@@ -9,7 +9,6 @@ use tract_core::RefName;
 use tract_core::block_on;
 use tract_core::json::{self, DecodedText};
 
-use super::LineReader;
 use super::steps::{FileReader, ReadError};
 use crate::damage::{LineRules, read_line, reject_utf16, replacements};
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
@@ -19,6 +18,7 @@ use crate::error::damaged;
 use crate::facts::Facts;
 #[cfg(feature = "langgraph-postgres")]
 use crate::langgraph;
+use crate::line_reader::LineReader;
 use crate::lines::{Line, Lines, open_text};
 use crate::readers::Source;
 use crate::recording::Recording;
