@@ -12,7 +12,7 @@ use crate::raw::{self, Fields, Node};
 use crate::sheet::RequestWriter;
 use crate::stream::Accumulate;
 
-/// Members of a request's body in their order: name and text.
+/// Members of a request's body in order: name and JSON text.
 pub(crate) type Members = Vec<(String, String)>;
 
 /// The provider-specific steps of reading and writing requests.
@@ -25,18 +25,18 @@ pub(crate) trait Adapter: Sync {
     /// Corrects parameters that depend on the model, once it is known.
     fn settle(&self, _params: &mut Params) {}
 
-    /// Whether the members of a request are this provider's and no other's.
+    /// Returns whether the members of a request exist only in this dialect.
     fn recognizes(&self, _request: &Fields<'_>) -> bool {
         false
     }
 
-    /// Reads the instructions that a request keeps apart from its messages.
+    /// Reads the instructions that a request has apart from its messages.
     fn instructions(&self, _request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
         Ok(None)
     }
 
-    /// Reads the part of a request before its messages. Returns whether it has read the messages
-    /// too, or they may be absent.
+    /// Reads the part of a request before its messages. Returns whether messages are not required:
+    /// they were read too, or they are optional.
     fn begin(&self, request: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
         watch.drafts.extend(self.instructions(request)?);
         Ok(false)
@@ -49,10 +49,10 @@ pub(crate) trait Adapter: Sync {
         request.without(&own)
     }
 
-    /// Makes what reads the messages of one request.
+    /// Makes a reader for the messages of one request.
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a>;
 
-    /// Takes the tools of a request's list apart: an element may hold several.
+    /// Splits an element of a request's list of tools, which may contain several.
     fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
         Ok(vec![element])
     }
@@ -63,7 +63,7 @@ pub(crate) trait Reader<'a> {
     /// Reads the next message into drafts.
     fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError>;
 
-    /// Makes a draft of the parts that were held back until the end.
+    /// Makes a draft of the parts that are held back until the end.
     fn end(&mut self) -> Option<Draft> {
         None
     }
@@ -72,56 +72,56 @@ pub(crate) trait Reader<'a> {
 /// The properties of a provider that all its requests share.
 pub(crate) struct Profile {
     pub(crate) adapter: &'static dyn Adapter,
-    /// The name, for people.
+    /// The display name.
     pub(crate) title: &'static str,
-    /// The word of the form that is a whole request.
+    /// The name of the form that is a whole request.
     pub(crate) params: &'static str,
-    /// Whether the conversation alone is a form, too.
+    /// Whether the conversation without parameters is a form, too.
     pub(crate) has_conversation: bool,
-    /// The form that messages come in: dialect and revision. The revision changes when lowering
-    /// does, so that what is stored stays right.
+    /// The form of received messages: dialect and revision. The revision changes whenever lowering
+    /// changes: stored bytes were omitted because the old lowering reproduces them.
     pub(crate) form: &'static str,
-    /// The form of instructions that are kept apart from the messages.
+    /// The form of instructions that are apart from the messages.
     pub(crate) system_form: Option<&'static str>,
-    /// The name under which parts that only this provider knows are kept.
+    /// The dialect name of parts that only this provider understands.
     pub(crate) opaque: &'static str,
     /// The member that holds the messages.
     pub(crate) list: &'static str,
-    /// The member that holds the instructions, where they are kept apart.
+    /// The member that holds the instructions, if they are apart.
     pub(crate) system: Option<&'static str>,
-    /// Whether the body names the model; else the url does.
+    /// Whether the body names the model; otherwise the URL does.
     pub(crate) names_model: bool,
-    /// The limit of tokens: a member, or a member of a member.
+    /// The path of the token limit: a member, or a member of a member.
     pub(crate) limit: &'static [&'static str],
-    /// The members of a request, as far as they are known.
+    /// The known members of a request.
     pub(crate) parameters: &'static [&'static str],
-    /// The members of the member in which sampling parameters are, where there is one.
+    /// The known members of the object with sampling parameters, if there is one.
     pub(crate) options: &'static [&'static str],
-    /// Adds what the provider asks of calls and results.
+    /// Adds the provider's rules for calls and results.
     pub(crate) rules: fn(Rules) -> Rules,
     /// Writes the members that hold the conversation.
     pub(crate) conversation: fn(&mut RequestWriter<'_>) -> Members,
-    /// Sets a parameter that the provider has under another name or in another shape than Chat
-    /// Completions. Returns whether it is dealt with.
+    /// Sets a parameter whose name or shape differs from Chat Completions. Returns whether it was
+    /// handled.
     pub(crate) set: fn(&mut Params, &str, &str) -> bool,
-    /// The path of a request behind the base url, with its query, and the body as it goes out:
-    /// whether it asks for a stream, and that to say how many tokens it took.
+    /// Returns the path of a request after the base URL, with its query, and the final body.
+    /// `streaming` requests a stream, and `counts` the token counts of the stream.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
     pub(crate) wire: fn(Params, streaming: bool, counts: bool) -> (String, Params),
-    /// Reads an answer that was received whole. If a place is given, calls without ids get the ids
-    /// of a message at that index.
+    /// Reads a complete answer. If a place is given, calls without ids get the ids of a message at
+    /// that index.
     pub(crate) reply: fn(&Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>,
-    /// Makes what puts a streamed answer together.
+    /// Makes an assembler for a streamed answer.
     pub(crate) stream: fn() -> Box<dyn Accumulate>,
-    /// Whether servers of other vendors have the same API, and accept members beyond it.
+    /// Whether servers of other vendors implement the API, and accept other members.
     pub(crate) is_shared: bool,
-    /// The longest id of a call, in bytes; absent where calls need no ids.
+    /// Maximum length of a call id in bytes; absent if calls need no ids.
     pub(crate) longest_id: Option<usize>,
-    /// Whether a request with two tools of one name is refused.
+    /// Whether a request with two tools of the same name is rejected.
     pub(crate) refuses_same_names: bool,
     /// Members of a message that belong to another dialect.
     pub(crate) foreign: Foreign,
-    /// Whether a stream is a JSON object a line, rather than server-sent events.
+    /// Whether a stream consists of JSON lines instead of server-sent events.
     pub(crate) streams_lines: bool,
     /// The provider's own server.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
@@ -129,7 +129,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Keeps a part that only this provider knows as it was received.
+    /// Makes a part of content that only this provider understands, as received.
     pub(crate) fn opaque_part(&self, node: &Node<'_>) -> Part {
         Part::Opaque { dialect: self.opaque.into(), json: node.raw.into() }
     }
@@ -141,28 +141,28 @@ pub(crate) struct Foreign {
     pub(crate) members: &'static [&'static str],
     /// Roles.
     pub(crate) roles: &'static [&'static str],
-    /// Kinds of content, with the dialect that has them.
+    /// Types of content, each with the dialect that has it.
     pub(crate) blocks: &'static [(&'static str, Dialect)],
 }
 
 /// A provider's own server: its address and required headers.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
 pub(crate) struct Server {
-    /// The base url.
+    /// The base URL.
     pub(crate) base: &'static str,
-    /// The variable of the environment that names another one.
+    /// The environment variable of another base URL.
     pub(crate) base_variable: &'static str,
-    /// The variable that has the key.
+    /// The environment variable of the key.
     pub(crate) key_variable: &'static str,
     /// The header of the key, and the prefix of its value.
     pub(crate) key_header: (&'static str, &'static str),
     /// Headers of every request.
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// Whether it answers without a key.
+    /// Whether the key is optional.
     pub(crate) is_open: bool,
-    /// The port of a base url that is a host alone.
+    /// The default port of a bare host.
     pub(crate) port: Option<u16>,
-    /// A required parameter, with the value that is sent if the caller sets none.
+    /// A required parameter, and its value if the caller does not set one.
     pub(crate) demanded: Option<(&'static str, u64)>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn is_answer(message: &Message) -> bool {
     matches!(message.content, Content::Assistant(_)) && message.generation_config.is_some()
 }
 
-/// Writes an answer of a chat API as the message of a request; `None` where it is one already.
+/// Writes an answer of a chat API as a message for a request; `None` if it needs no change.
 pub(crate) fn message(dialect: Dialect, received: &str) -> Option<String> {
     match dialect {
         Dialect::OpenAi => openai(received),
@@ -20,7 +20,7 @@ pub(crate) fn message(dialect: Dialect, received: &str) -> Option<String> {
     }
 }
 
-/// Writes a block of an answer as that of a request; `None` where it is one already.
+/// Writes a block of an answer as a block for a request; `None` if it needs no change.
 pub(crate) fn block(dialect: Dialect, received: &str) -> Option<String> {
     match dialect {
         Dialect::Anthropic => anthropic(received),
@@ -28,10 +28,10 @@ pub(crate) fn block(dialect: Dialect, received: &str) -> Option<String> {
     }
 }
 
-/// `annotations` are part of an answer alone, `index` numbers the calls of a stream, and the sound
-/// of an answer goes back by its id. Calls need a type and arguments, and a list of calls one of
-/// them. Other vendors' members, such as `reasoning_details` and `extra_content`, stay: those that
-/// write them read them.
+/// Converts a message of Chat Completions. `annotations` exist only in answers, `index` numbers the
+/// calls of a stream, and audio is referred to by its id. Calls need a type and arguments, and a
+/// list of calls must not be empty. Members of other vendors, such as `reasoning_details` and
+/// `extra_content`, are kept, because these vendors read them back.
 fn openai(received: &str) -> Option<String> {
     const MEMBERS: [&str; 3] = ["\"annotations\"", "\"tool_calls\"", "\"audio\""];
     if !MEMBERS.iter().any(|member| received.contains(member)) {
@@ -73,7 +73,7 @@ fn calls(raw: &str) -> Option<String> {
     }
 }
 
-/// A call of an answer; `None` where it is as a request has it.
+/// Converts a call of an answer; `None` if it needs no change.
 fn call(raw: &str) -> Option<String> {
     let members = json::split_object(raw).ok()?;
     let has = |wanted: &str| members.iter().any(|(name, _)| name == wanted);
@@ -82,7 +82,7 @@ fn call(raw: &str) -> Option<String> {
     for (name, raw) in &members {
         match name.as_str() {
             "index" => is_changed = true,
-            // An empty one is written next to the function by gateways.
+            // Gateways write an empty one next to the function.
             "custom" if is_function => is_changed = true,
             "function" => match function(raw) {
                 Some(function) => {
@@ -101,7 +101,7 @@ fn call(raw: &str) -> Option<String> {
     is_changed.then(|| call.end())
 }
 
-/// A function without arguments gets empty ones.
+/// Adds empty arguments to a function that lacks them.
 fn function(raw: &str) -> Option<String> {
     let members = json::split_object(raw).ok()?;
     if members.iter().any(|(name, raw)| name == "arguments" && *raw != "null") {
@@ -126,7 +126,7 @@ fn sound(raw: &str) -> Option<String> {
     })
 }
 
-/// Results of code that ran have a reason for its end, which requests do not have.
+/// Results of executed code have an end reason in answers, but not in requests.
 fn anthropic(received: &str) -> Option<String> {
     const MEMBER: &str = "abort_reason";
     if !received.contains("\"abort_reason\"") {

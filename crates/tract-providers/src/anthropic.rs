@@ -19,7 +19,7 @@ use crate::turns;
 /// The adapter.
 struct Anthropic;
 
-/// How long an answer may be when the caller does not say; Anthropic demands a limit.
+/// The default token limit of an answer, which Anthropic requires.
 const MAX_TOKENS: u64 = 4096;
 
 pub(crate) static PROFILE: Profile = Profile {

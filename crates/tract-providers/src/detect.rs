@@ -19,7 +19,7 @@ pub fn detect(text: &str) -> Option<Dialect> {
         return of_messages(&root);
     }
     let fields = root.object().ok()?;
-    // In lines of batches, this is the only member that names the dialect.
+    // In the lines of a batch, only this member identifies the dialect.
     if let Some(request) = fields.get("body").filter(|node| node.is_object())
         && fields.has("custom_id")
     {
@@ -49,7 +49,7 @@ pub fn detect(text: &str) -> Option<Dialect> {
     of_request(&fields)
 }
 
-/// Tells which dialect the path of a request is of.
+/// Returns the dialect of a request's path.
 pub(crate) fn of_path(path: &str) -> Option<Dialect> {
     let ends = [
         ("/responses", Dialect::Responses),
@@ -72,7 +72,7 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     if any(&["keep_alive", "options"]) {
         return Some(Dialect::Ollama);
     }
-    // Servers that speak like OpenAI take parameters of others, such as `top_k` and `thinking`.
+    // Servers compatible with OpenAI also accept parameters such as `top_k` and `thinking`.
     if speaks_chat(&messages) {
         return of_messages(&messages);
     }
@@ -85,7 +85,7 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     if tools.iter().filter_map(typed).any(|shape| shape.is_of(Dialect::Anthropic)) {
         return Some(Dialect::Anthropic);
     }
-    // Anthropic's requests must have a limit of tokens; others serve its models too.
+    // Anthropic requires a token limit. Other providers serve its models too, without that rule.
     let claude = fields.text("model").is_some_and(|model| model.starts_with("claude-"));
     match of_messages(&messages) {
         Some(Dialect::OpenAi) if claude && fields.has("max_tokens") => Some(Dialect::Anthropic),
@@ -93,7 +93,7 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     }
 }
 
-/// Whether messages show what only OpenAI's shape has.
+/// Returns whether messages have a feature that only OpenAI's shape has.
 fn speaks_chat(messages: &Node<'_>) -> bool {
     let Ok(messages) = messages.each() else { return false };
     messages.enumerate().any(|(place, message)| {
@@ -105,8 +105,8 @@ fn speaks_chat(messages: &Node<'_>) -> bool {
     })
 }
 
-/// Returns the dialect of single messages. Many servers share OpenAI's shape, so it is the
-/// fallback, unless no message has content in it.
+/// Returns the dialect of a list of messages. Many servers use OpenAI's shape, so it is the
+/// fallback if any message has content in it.
 fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
     let (mut any, mut says) = (false, false);
     for message in messages.each().ok()? {

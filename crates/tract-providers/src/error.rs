@@ -16,7 +16,7 @@ pub enum ImportError {
         /// The error of the reader.
         source: JsonError,
     },
-    /// A value is of another kind than the dialect requires there.
+    /// A value has another type than the dialect requires.
     #[error("{}expected {expected}, found {found}", at(.path))]
     Expected {
         /// The path, such as `messages[3].content`.
@@ -26,7 +26,7 @@ pub enum ImportError {
         /// The content that was found.
         found: &'static str,
     },
-    /// A member that the dialect requires is not there.
+    /// A required member is missing.
     #[error("{}expected a member {member:?}, found none", at(.path))]
     Missing {
         /// The object.
@@ -34,20 +34,20 @@ pub enum ImportError {
         /// The member.
         member: &'static str,
     },
-    /// A message contains a member that only another dialect has; it would be lost.
+    /// A message contains a member of another dialect, which would be lost.
     #[error("{path}: this is part of the {shown} format, not of {requested}")]
     OtherFormat {
         /// The path, such as `messages[1].tool_calls`.
         path: String,
-        /// The dialect that it was to be read in.
+        /// The dialect of the reader.
         requested: Dialect,
-        /// The dialect or format that it looks like.
+        /// The dialect or format that the text looks like.
         shown: Dialect,
     },
     /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
-        /// The dialect or format that it looks like.
+        /// The dialect or format that the text looks like.
         found: String,
     },
 }
@@ -57,7 +57,7 @@ fn at(path: &str) -> String {
 }
 
 impl ImportError {
-    /// Returns where the text went wrong; empty for the whole text.
+    /// Returns the path of the error; empty for the whole text.
     pub fn path(&self) -> &str {
         match self {
             Self::Json { path, .. }
@@ -84,7 +84,7 @@ impl ImportError {
     }
 }
 
-/// A context that does not take a form.
+/// A context that cannot be written in a form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormError {
@@ -94,13 +94,13 @@ pub enum FormError {
         /// The name.
         name: String,
     },
-    /// Calls and results do not pair, in strict mode.
+    /// Calls and results do not pair, and pairing is strict.
     #[error(transparent)]
     Unpaired(#[from] Unpaired),
-    /// A stored text is not what it was when it was taken in.
+    /// A stored text has changed since it was stored.
     #[error("{what} is damaged: {source}")]
     Damaged {
-        /// Whose text.
+        /// The owner of the text.
         what: String,
         /// The error of the reader.
         source: JsonError,

@@ -1,4 +1,4 @@
-//! From a compiled context to a provider's form.
+//! Compiles a context to a provider's form.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,12 +27,12 @@ pub enum Form {
     Conversation(Dialect),
     /// `openai-params` and so on: a request.
     Params(Dialect),
-    /// `messages`: as recorded, with the ids of the commits.
+    /// `messages`: the recorded messages, with the ids of their commits.
     Messages,
 }
 
 impl Form {
-    /// Walks all of them.
+    /// Returns all forms.
     pub fn all() -> impl Iterator<Item = Self> {
         let of = |dialect: Dialect| {
             let conversation = Self::Conversation(dialect);
@@ -42,7 +42,7 @@ impl Form {
         Dialect::ALL.into_iter().flat_map(of).chain([Self::Messages])
     }
 
-    /// Returns the word used on the command line.
+    /// Returns the name used on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Conversation(dialect) => dialect.as_str(),
@@ -58,12 +58,12 @@ impl Form {
         }
     }
 
-    /// Whether it is a whole request, with tools and parameters.
+    /// Returns whether it is a whole request, with tools and parameters.
     fn is_request(self) -> bool {
         matches!(self, Self::Params(_))
     }
 
-    /// Whether it is a list of messages as they are, which nothing repairs.
+    /// Returns whether it is a list of messages, which is never repaired.
     fn is_plain(self) -> bool {
         matches!(self, Self::Conversation(Dialect::OpenAi) | Self::Messages)
     }
@@ -94,8 +94,8 @@ pub struct FormOptions {
     /// The treatment of calls and results that do not pair. Default: `repair`, or `keep` for the
     /// forms `openai` and `messages`, which are never repaired.
     pub pairing: Option<Pairing>,
-    /// Whether the provider is asked to enforce the schemas of tools that allow it; each tool then
-    /// states whether it is strict. [`Params::sent`] has the outcome per tool.
+    /// Whether the provider enforces the schemas of tools, for tools whose schema can be enforced.
+    /// Each tool then states whether it is strict. [`Params::sent`] has the outcome per tool.
     pub strict_tools: bool,
 }
 
@@ -105,14 +105,14 @@ impl FormOptions {
         Self::default()
     }
 
-    /// Sets what to do with calls and results that do not pair.
+    /// Sets the treatment of calls and results that do not pair.
     #[must_use]
     pub fn pairing(mut self, pairing: Pairing) -> Self {
         self.pairing = Some(pairing);
         self
     }
 
-    /// Tells the provider to keep to the tools' schemas, where they can be written so.
+    /// Makes the provider enforce the schemas of tools, if they can be written for strict mode.
     #[must_use]
     pub fn strict_tools(mut self, strict: bool) -> Self {
         self.strict_tools = strict;
@@ -123,9 +123,9 @@ impl FormOptions {
 /// The forms of a compiled context.
 ///
 /// # Errors
-/// Each form is [`FormError::Damaged`] when a stored text is not what it was.
+/// Each form returns [`FormError::Damaged`] if a stored text has changed.
 pub trait RequestForms {
-    /// Makes any form, with the defaults.
+    /// Makes any form, with default options.
     fn to_form(&self, form: Form) -> Result<Params, FormError>;
 
     /// Makes a request to a provider.
@@ -133,7 +133,7 @@ pub trait RequestForms {
         self.to_form(Form::Params(dialect))
     }
 
-    /// Makes the list of messages in OpenAI's shape, as recorded; never repaired.
+    /// Makes the list of messages in OpenAI's shape as recorded, without repairs.
     fn to_openai(&self) -> Result<Params, FormError> {
         self.to_form(Form::Conversation(Dialect::OpenAi))
     }
@@ -178,16 +178,16 @@ impl RequestForms for Compiled {
 /// Compiles a context to a form.
 ///
 /// # Behavior
-/// - Pure: same context, form and options, same bytes.
-/// - Rows that came in the form's own dialect go out as they were recorded, as far as they satisfy
-///   its rules; everything else is translated, and every step that repairs is listed.
-/// - The last generation config goes out whole where its message came in this dialect, as it was
-///   recorded; else `model` and `max_tokens` are those of the last one that has them. `tools` and
+/// - Pure: the same context, form and options give the same bytes.
+/// - Messages recorded in the form's dialect are sent as recorded, as far as they satisfy its
+///   rules. Everything else is translated, and every repair is listed.
+/// - The last generation config is sent unchanged if its message was recorded in this dialect.
+///   Otherwise `model` and `max_tokens` are taken from the last config that has them. `tools` and
 ///   `system` are absent when empty.
 ///
 /// # Errors
-/// [`FormError::Unpaired`] in strict pairing; [`FormError::Damaged`] when a stored text is not
-/// what it was when it was taken in.
+/// [`FormError::Unpaired`] in strict pairing; [`FormError::Damaged`] if a stored text has changed
+/// since it was stored.
 pub fn compile_form(
     compiled: &Compiled,
     form: Form,
@@ -323,7 +323,7 @@ fn tools(
         };
         lowered_tools.push((index, &tool.name, lowered));
     }
-    // Of the tools that have one name, a provider that refuses that gets the newest.
+    // Of several tools with one name, only the newest is sent if the provider rejects duplicates.
     let mut newest: HashMap<String, usize> = HashMap::new();
     if dialect.profile().refuses_same_names {
         for (index, _, lowered) in &lowered_tools {
@@ -358,8 +358,8 @@ fn tools(
     Ok((tools, map.into_iter().collect()))
 }
 
-/// Returns the last generation config, where it was recorded with a message of this dialect and
-/// states more than the model: what it has is in the provider's own words.
+/// Returns the last generation config if it was recorded with a message of this dialect and
+/// contains more than the model. Its members then have the provider's names.
 fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
     let last = compiled.messages().rev().find(|message| message.generation_config.is_some())?;
     let config = last.generation_config.as_ref()?;
@@ -368,7 +368,8 @@ fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
     (states_more && dialect.owns(last.form.as_deref())).then_some(config)
 }
 
-/// `model` and the limit of tokens, from the last generation config that has them, before the rest.
+/// Puts `model` and the token limit, from the last generation configs that have them, before the
+/// other members.
 fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     let last = |key: &str| {
         compiled.messages().rev().find_map(|message| {
@@ -390,7 +391,7 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     }
 }
 
-/// The neutral form: what is recorded, named by its commits.
+/// Writes the neutral form: recorded messages, identified by their commits.
 fn neutral(sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
     let mut messages = Vec::new();
     for item in sheet.items {

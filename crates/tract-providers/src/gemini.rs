@@ -65,7 +65,7 @@ pub(crate) static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Gemini {
-    /// Declarations of functions share one element; a tool of Google's own is one itself.
+    /// All function declarations share one element; each built-in tool is an element of its own.
     fn tools(&self, tools: &[String]) -> String {
         let is_declared = |tool: &&String| Node::root(tool).object().is_ok_and(|t| t.has("name"));
         let (declared, own): (Vec<&String>, Vec<&String>) = tools.iter().partition(is_declared);
@@ -102,7 +102,7 @@ impl Adapter for Gemini {
         let fields = element.object()?;
         let stated = fields.members.iter().filter(|(_, raw)| *raw != "null").count();
         match names::member(&fields, "functionDeclarations") {
-            // With other members next to it, it can only go back as it is.
+            // An element with other members can only be sent back unchanged.
             Some(declared) if stated == 1 => declared.array(),
             _ => Ok(vec![element]),
         }

@@ -1,7 +1,7 @@
 //! Clients for the providers' servers, and for servers with the same API. They need a tokio
 //! runtime.
 //!
-//! | word | base url, and the variable that names another | key |
+//! | word | base URL, and the variable that overrides it | key |
 //! | --- | --- | --- |
 //! | `openai` | `https://api.openai.com/v1`, `OPENAI_BASE_URL` | `OPENAI_API_KEY` |
 //! | `responses` | as `openai` | `OPENAI_API_KEY` |
@@ -9,7 +9,7 @@
 //! | `ollama` | `http://127.0.0.1:11434`, `OLLAMA_HOST` | `OLLAMA_API_KEY`, not needed |
 //! | `gemini` | `https://generativelanguage.googleapis.com`, `GOOGLE_GEMINI_BASE_URL` | `GEMINI_API_KEY` |
 //!
-//! A server with OpenAI's API is `openai` with another base url, and needs no key.
+//! A server with OpenAI's API is `openai` with another base URL, and needs no key.
 //!
 //! ```no_run
 //! # async fn ask(request: tract_core::ModelRequest) -> Result<(), tract_core::ModelError> {
@@ -49,16 +49,16 @@ pub use retry::{Retry, RetryPolicy};
 /// - A request that failed before a part of the answer was delivered is retried, if a retry can
 ///   help, by the rules of [`RetryPolicy`]; `retry-after` is honored.
 /// - An answer that ends early is [`ModelError::BrokenOff`] with the part that arrived.
-/// - [`Reply::raw`] has the bytes as they were received.
-/// - The key goes into one header and nowhere else: errors and `Debug` never show it, and an answer
-///   that repeats it is refused.
-/// - Redirects are not followed, so the key goes to no other server.
+/// - [`Reply::raw`] has the received bytes.
+/// - The key is sent in one header and nowhere else: errors and `Debug` never show it, and an
+///   answer that repeats it is rejected.
+/// - Redirects are not followed, so the key is not sent to another server.
 #[derive(Clone)]
 pub struct HttpModel {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// A client that is set up.
+/// The configuration of a client.
 pub(crate) struct Inner {
     pub(crate) settings: HttpModelBuilder,
     pub(crate) base: reqwest::Url,
@@ -79,26 +79,26 @@ impl fmt::Debug for HttpModel {
 }
 
 impl HttpModel {
-    /// Makes a client for `provider/model`, such as `openai/gpt-5.5`, with key and base url from
-    /// the environment: see [the module](self).
+    /// Makes a client for `provider/model`, such as `openai/gpt-5.5`, with the key and base URL
+    /// from the environment: see [the module](self).
     ///
     /// # Errors
-    /// [`ModelError::Unauthorized`] when the provider needs a key and there is none; others when
-    /// the name or the environment make no sense.
+    /// [`ModelError::Unauthorized`] if the provider needs a key and none is set; other errors if
+    /// the name or a variable is invalid.
     pub fn from_env(name: &str) -> Result<Self, ModelError> {
         Self::builder(name)?.from_env().build()
     }
 
-    /// Begins a client for `provider/model`: nothing is taken from the environment.
+    /// Makes a builder for `provider/model`. It does not read the environment.
     ///
     /// # Errors
-    /// When the name is not `provider/model` with a known provider.
+    /// If the name is not `provider/model` with a known provider.
     pub fn builder(name: &str) -> Result<HttpModelBuilder, ModelError> {
         let (dialect, model) = builder::split(name)?;
         Ok(HttpModelBuilder::new(dialect, model))
     }
 
-    /// Returns whose API the server has.
+    /// Returns the dialect of the server's API.
     pub fn dialect(&self) -> Dialect {
         self.inner.settings.dialect
     }
@@ -137,12 +137,12 @@ impl HttpModel {
     /// Sends a body and waits for the whole answer.
     ///
     /// # Errors
-    /// [`ModelError`] when there is no answer.
+    /// [`ModelError`] if there is no answer.
     pub async fn send(&self, params: &Params) -> Result<Reply, ModelError> {
         self.inner.answer(params, &CancellationToken::new(), None).await
     }
 
-    /// Sends a body, hands over the answer piece by piece, and returns it whole.
+    /// Sends a body, delivers the answer piece by piece, and returns it whole.
     ///
     /// # Errors
     /// As [`ChatModel::stream`].
@@ -184,7 +184,7 @@ impl ChatModel for HttpModel {
     }
 }
 
-/// The provider in the words of OpenTelemetry's conventions, where they have one.
+/// Returns the provider's name in the conventions of OpenTelemetry, if they have one.
 fn provider_name(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAi | Dialect::Responses => "openai",

@@ -1,4 +1,4 @@
-//! The ids and names under which the calls of one request go out.
+//! Ids and names of the calls of one request, as they are sent.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use tract_schema::{Aliases, Dialect};
 
 use crate::adapter::DialectAdapter as _;
 
-/// A call as it goes out.
+/// A call as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentCall {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Whether the id is another than the recorded one.
+    /// Whether the sent id differs from the recorded one.
     pub(crate) renamed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Ids {
         self.0.get(&CallRef { slot, index })
     }
 
-    /// Returns the id and the tool's name of the call that a placeholder answers, as they go out.
+    /// Returns the sent id and tool name of the call that a placeholder answers.
     pub(crate) fn of_placeholder<'a>(
         &'a self,
         answer: &'a PlaceholderResult,
@@ -37,8 +37,8 @@ impl Ids {
         }
     }
 
-    /// Returns whether a message holds or answers a call whose id was replaced, so that its own
-    /// bytes cannot be sent.
+    /// Returns whether a message contains or answers a call whose id was replaced, so that its
+    /// recorded bytes cannot be sent.
     pub(crate) fn touches(&self, message: &Message) -> bool {
         let renamed = |of: CallRef| self.0.get(&of).is_some_and(|sent| sent.renamed);
         message.answers.is_some_and(renamed)
@@ -47,8 +47,8 @@ impl Ids {
                 .any(|(index, _)| renamed(CallRef { slot: message.slot, index }))
     }
 
-    /// Settles ids and names. When repairing, an id that the provider refuses or that the request
-    /// has already is replaced, in calls and results alike.
+    /// Chooses ids and names. When repairing, an id that the provider rejects or that the request
+    /// already uses is replaced, in calls and results alike.
     pub(crate) fn settle(
         items: &[Item<'_>],
         dialect: Dialect,
@@ -74,8 +74,8 @@ impl Ids {
             for (index, call) in (0u32..).zip(message.content.calls()) {
                 let mut id = call.id.clone();
                 if repairing {
-                    // A call in the legacy form lacks an id, and needs one if its answer is in the
-                    // new form.
+                    // A legacy call has no id, but needs one if its placeholder is in the new
+                    // format.
                     let of = CallRef { slot: message.slot, index };
                     if !own || (id.is_empty() && stood_in.contains(&of)) {
                         id = accepted(longest, &id);

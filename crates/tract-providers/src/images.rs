@@ -1,13 +1,13 @@
-//! Images that every provider rejects, and the placeholders sent instead.
+//! Replaces images that every provider rejects by placeholders.
 
 use std::borrow::Cow;
 
 use tract_compile::{Compiled, Repair, RepairKind};
 use tract_core::{Content, ImageSource, Message, Part};
 
-/// Replaces the invalid pictures of a context by texts, and reports each. A tool may have written
-/// words into the base64 of a picture, or have left out what type it is of: every provider rejects
-/// a request that has such a picture, and so each later request of the conversation.
+/// Replaces invalid images of a context by texts, and reports each. A tool may have put words into
+/// the base64 of an image, or left out its type. Every provider rejects a request with such an
+/// image, and so each later request of the conversation.
 pub(crate) fn without_invalid<'a>(
     compiled: &'a Compiled,
     repairs: &mut Vec<Repair>,
@@ -36,13 +36,13 @@ fn repaired(message: &Message, repairs: &mut Vec<Repair>) -> Message {
         *part = Part::text(format!("[image left out: {why}]"));
         let text = format!("an image is replaced by a text: {why}");
         repairs.push(Repair::new(RepairKind::PartLeftOut, Some(message.slot), text));
-        // The recorded bytes have the picture.
+        // The recorded bytes contain the image.
         message.verbatim = None;
     }
     message
 }
 
-/// Returns why a part is a picture that no provider accepts.
+/// Returns why every provider rejects a part that is an image.
 fn why_invalid(part: &Part) -> Option<&'static str> {
     let Part::Image { media_type, source } = part else { return None };
     if media_type.as_deref().is_some_and(|kind| !is_image_type(kind)) {

@@ -1,4 +1,4 @@
-//! Reading of requests: drafts, tools, parameters, and anomalies.
+//! Reads requests: drafts, tools, parameters, and anomalies.
 
 mod answer;
 mod foreign;
@@ -18,7 +18,7 @@ use crate::error::ImportError;
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Fields, Node};
 
-/// Something that a strict reader of a recording would stumble over. Nothing is repaired.
+/// Something in a recording that a strict reader would reject. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
     /// The path, such as `messages[3].tool_calls[0]`.
@@ -36,7 +36,8 @@ impl fmt::Display for Anomaly {
 /// The content of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The messages, in order: one draft for each tool result, one for each rest of a message.
+    /// The messages in order: a draft for each tool result, and one for each other part of a
+    /// message.
     pub drafts: Vec<Draft>,
     /// The tools, in order, as given; `None` if the request does not mention tools.
     pub tools: Option<Vec<ToolSchema>>,
@@ -51,13 +52,13 @@ pub struct Imported {
 pub struct ProviderConversation {
     /// The line's own `id`.
     pub id: Option<String>,
-    /// The dialect that it is in.
+    /// Its dialect.
     pub dialect: Dialect,
     /// The content of the request.
     pub imported: Imported,
     /// The members of the line besides the request: an object.
     pub meta: JsonText,
-    /// Whether the last message is the answer that the recording has next to its request.
+    /// Whether the last message is an answer that was recorded next to its request.
     pub is_answered: bool,
 }
 
@@ -65,12 +66,12 @@ impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
     /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
-    /// `response` or `output`, is the last message, with its model, usage and cost. The rest of a
-    /// line is [`meta`](Self::meta).
+    /// `response` or `output`, is the last message, with its model, usage and cost. The other
+    /// members of a line are in [`meta`](Self::meta).
     ///
     /// # Errors
-    /// [`ImportError`] naming the place; [`ImportError::Unknown`] when the dialect is neither
-    /// given nor shown.
+    /// [`ImportError`] with the path; [`ImportError::Unknown`] if the dialect is neither given nor
+    /// recognized.
     ///
     /// ```
     /// use tract_providers::ProviderConversation;
@@ -95,13 +96,13 @@ impl ProviderConversation {
     }
 }
 
-/// A conversation of a file whose messages are read one after the other: memory holds the text and
-/// one message, however many there are. Else as [`ProviderConversation`].
+/// As [`ProviderConversation`], with messages that are read one by one: only the text and one
+/// message are in memory.
 #[derive(Debug)]
 pub struct ConversationReader<'a> {
     /// The line's own `id`.
     pub id: Option<String>,
-    /// The dialect that it is in.
+    /// Its dialect.
     pub dialect: Dialect,
     /// The members of the line besides the request: an object.
     pub meta: JsonText,
@@ -109,7 +110,7 @@ pub struct ConversationReader<'a> {
     pub tools: Option<Vec<ToolSchema>>,
     /// All other members of the request: an object.
     pub parameters: JsonText,
-    /// Whether the recording has an answer next to its request; it is the last draft.
+    /// Whether an answer was recorded next to the request; it is the last draft.
     pub is_answered: bool,
     answer: Option<RecordedAnswer<'a>>,
     messages: Messages<'a>,
@@ -117,7 +118,7 @@ pub struct ConversationReader<'a> {
 }
 
 impl<'a> ConversationReader<'a> {
-    /// Begins with a text that [`ProviderConversation::read`] takes.
+    /// Starts to read a text that [`ProviderConversation::read`] accepts.
     ///
     /// # Errors
     /// As [`ProviderConversation::read`], except for errors in messages.
@@ -139,15 +140,14 @@ impl<'a> ConversationReader<'a> {
         let dialect = dialect.or_else(|| detect(text)).ok_or_else(shown)?;
         let id = fields.text("id").or_else(|| fields.text("custom_id"));
         let answer = RecordedAnswer::find(&fields);
-        // A line of a batch has the request in a member of its own, too.
+        // A line of a batch also has its request in one member.
         let request = REQUESTS.iter().find_map(|key| {
             Some((*key, fields.get(key).filter(|node| is_request(node, &fields, key))?))
         });
         if let Some((key, request)) = request {
             let mut apart = vec!["id", "custom_id", key];
             apart.extend(answer.iter().flat_map(|_| answer::MEMBERS));
-            // A response that was not read as an answer is kept, except in the plain exchange of a
-            // recording.
+            // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));
             let meta = object(&fields.without(&apart), "")?;
             let unread = answer.is_none() && fields.some("response").is_some();
@@ -158,7 +158,7 @@ impl<'a> ConversationReader<'a> {
             }
             return Ok(reader);
         }
-        // Our own lines: members outside of the request are not for a provider.
+        // Lines written by tract have members that are not part of the request.
         const NOT_OF_REQUEST: [&str; 4] = ["id", "anomalies", "meta", "source"];
         let mut others = Vec::new();
         let mut meta = crate::raw::Object::new();
@@ -171,7 +171,8 @@ impl<'a> ConversationReader<'a> {
                 }
             }
         }
-        // Next to an answer, only what the provider has as a parameter is one of the request.
+        // If the line contains an answer, only known parameters of the provider belong to the
+        // request.
         let profile = dialect.profile();
         let is_own = |key: &str| {
             let own = [Some(profile.list), profile.system, Some("tools"), Some("model")];
@@ -190,7 +191,7 @@ impl<'a> ConversationReader<'a> {
         Self::of(id, dialect, object(&meta.end(), "")?, &root, &others, answer)
     }
 
-    /// Begins with a request; its members named in `others` are not for the provider.
+    /// Starts to read a request. Its members named in `others` are not sent to the provider.
     fn of(
         id: Option<String>,
         dialect: Dialect,
@@ -205,10 +206,10 @@ impl<'a> ConversationReader<'a> {
         Ok(Self { id, dialect, meta, tools, parameters, is_answered, answer, messages, anomalies })
     }
 
-    /// Reads on to the next draft; `None` at the end.
+    /// Returns the next draft; `None` at the end.
     ///
     /// # Errors
-    /// [`ImportError`] naming the place.
+    /// [`ImportError`] with the path.
     pub fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
         if let Some(draft) = self.messages.next_draft()? {
             return Ok(Some(draft));
@@ -221,7 +222,7 @@ impl<'a> ConversationReader<'a> {
         Ok(draft)
     }
 
-    /// Ends the reading, and lists what a strict reader would stumble over.
+    /// Ends the reading, and returns the anomalies.
     pub fn finish(self) -> Vec<Anomaly> {
         let mut anomalies = self.messages.finish();
         anomalies.extend(self.anomalies);
@@ -229,11 +230,11 @@ impl<'a> ConversationReader<'a> {
     }
 }
 
-/// Members of a line that hold a whole request: of a recording, and of the batches of OpenAI and
+/// Members of a line that contain a whole request: in recordings, and in the batches of OpenAI and
 /// Anthropic.
 const REQUESTS: [&str; 3] = ["request", "body", "params"];
 
-/// Whether a member of a line is a request.
+/// Returns whether a member of a line is a request.
 fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
     node.is_object() && (key == "request" || line.has("custom_id"))
 }
@@ -266,7 +267,7 @@ pub fn read_request(text: &str, dialect: Dialect) -> Result<Imported, ImportErro
     Ok(Imported { drafts, tools, parameters, anomalies: messages.watch.end() })
 }
 
-/// Reads the parts of a content: a text is one, a list has one of each element.
+/// Reads the parts of a content: one for a text, one per element for a list.
 pub(crate) fn parts_of<'a>(
     content: &Node<'a>,
     expected: &'static str,
@@ -286,10 +287,10 @@ fn is_empty(list: &str) -> bool {
     list == "null" || json::split_array(list).is_ok_and(|tools| tools.is_empty())
 }
 
-/// Repeated members that are listed of one text; what follows is counted.
+/// Maximum number of repeated members that are listed per text; more are only counted.
 const LISTED: usize = 100;
 
-/// Lists the members that an object of the request has twice.
+/// Lists the repeated members of objects in the request.
 fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
     let mut found: Vec<Anomaly> = Vec::new();
     let mut left_out = 0_usize;
@@ -303,7 +304,7 @@ fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
             left_out += 1
         }
     };
-    // A text that is not JSON was refused before.
+    // A text that is not JSON was rejected before.
     let _ = json::repeated_keys(request.raw, note);
     if left_out > 0 {
         let what = format!("{left_out} more members are there twice");
@@ -316,8 +317,8 @@ pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
     JsonText::new(text).map_err(|source| ImportError::Json { path: path.to_owned(), source })
 }
 
-/// Reads the tools of a request; `null` counts as absent. `functions` is what Chat Completions
-/// called them before.
+/// Reads the tools of a request; `null` counts as absent. `functions` is the legacy name in Chat
+/// Completions.
 fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>>, ImportError> {
     let legacy = || fields.some("functions").filter(|_| dialect == Dialect::OpenAi);
     let Some(list) = fields.some("tools").or_else(legacy) else { return Ok(None) };
@@ -332,17 +333,17 @@ fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>
     Ok(Some(tools))
 }
 
-/// The messages of a request, read one after the other: memory holds one at a time.
+/// The messages of a request, read one by one, so that only one is in memory.
 struct Messages<'a> {
     reader: Box<dyn Reader<'a> + Send + 'a>,
     elements: Option<Box<dyn Iterator<Item = Node<'a>> + Send + 'a>>,
     watch: Watch,
-    /// The whole request, for anomalies found at its end.
+    /// The whole request, for the anomalies reported at the end.
     request: Node<'a>,
 }
 
 impl<'a> Messages<'a> {
-    /// Begins with a request; returns its tools and its other parameters, too.
+    /// Starts to read a request; returns its tools and its other parameters, too.
     fn begin(
         request: &Node<'a>,
         dialect: Dialect,
@@ -366,7 +367,7 @@ impl<'a> Messages<'a> {
             messages.elements = Some(Box::new(list.each()?));
         }
         let mut parameters = adapter.parameters(profile, &fields);
-        // An empty list states that the request is without tools.
+        // An empty list means that there are no tools.
         if let Some(none) = fields.raw("tools").filter(|raw| is_empty(raw)) {
             let mut out = raw::Object::new();
             for (key, raw) in json::split_object(&parameters).unwrap_or_default() {
@@ -392,12 +393,12 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Reads all drafts that are left.
+    /// Reads all remaining drafts.
     fn drafts(&mut self) -> Result<Vec<Draft>, ImportError> {
         std::iter::from_fn(|| self.next_draft().transpose()).collect()
     }
 
-    /// Ends the reading, and lists what is odd about the messages and the whole request.
+    /// Ends the reading, and returns the anomalies of the messages and of the whole request.
     fn finish(self) -> Vec<Anomaly> {
         let mut anomalies = self.watch.end();
         anomalies.extend(repeated(&self.request));
@@ -411,7 +412,7 @@ impl fmt::Debug for Messages<'_> {
     }
 }
 
-/// Makes a draft of an import: with nothing in it that is not in the input.
+/// Makes a draft of an imported message, without a creation time or other added facts.
 pub(crate) fn draft(content: Content, role: Option<Role>, form: &str) -> Draft {
     let kind = content.kind();
     let mut draft = Draft::new(content).origin(AuthorKind::Import);
@@ -420,7 +421,7 @@ pub(crate) fn draft(content: Content, role: Option<Role>, form: &str) -> Draft {
     draft
 }
 
-/// Makes a draft of a whole message, which keeps its bytes where lowering would not give them back.
+/// Makes a draft of a whole message. It keeps the bytes if lowering would write other JSON.
 pub(crate) fn whole_message(
     message: &Node<'_>,
     content: Content,
@@ -433,8 +434,7 @@ pub(crate) fn whole_message(
     })
 }
 
-/// Makes a draft of a received message. It keeps the bytes if it would be sent differently without
-/// them.
+/// Makes a draft of a received message. It keeps the bytes if lowering would write other JSON.
 pub(crate) fn draft_of(
     received: &Node<'_>,
     content: Content,
@@ -449,12 +449,12 @@ pub(crate) fn draft_of(
     draft
 }
 
-/// The open calls, oldest first.
+/// The calls without results, oldest first.
 #[derive(Default)]
 pub(crate) struct OpenCalls(Vec<OpenCall>);
 
 struct OpenCall {
-    /// The message that it is of.
+    /// The place of the call's message.
     message: usize,
     id: String,
     name: String,
@@ -465,8 +465,9 @@ impl OpenCalls {
         self.0.push(OpenCall { message, id: id.to_owned(), name: name.to_owned() });
     }
 
-    /// Takes out the call that a result answers, and returns its id. It is the first one of the
-    /// nearest message that has the id of the result, else the tool's name, else any call.
+    /// Removes the call that a result answers, and returns its id: the first call of the nearest
+    /// message with a match. A match has the result's id, or the tool's name if there is no id;
+    /// without either, any call matches.
     pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
         let is_match = |call: &OpenCall| match (&id, name) {
             (Some(id), _) => call.id == *id,
@@ -482,20 +483,19 @@ impl OpenCalls {
     }
 }
 
-/// The calls of one message that have the same id and no result yet: number and place, in order.
+/// The unanswered calls of one message with the same id, in order: number and path.
 #[derive(Debug)]
 struct OpenMessage {
     message: usize,
     calls: VecDeque<(usize, String)>,
 }
 
-/// State of reading messages: the current position, the drafts, the calls and results, and those
-/// that do not pair.
+/// The state of reading messages: the current place, the drafts, the open calls, and the anomalies.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// How many messages were read before the one that is read.
+    /// The place of the current message.
     pub(crate) place: usize,
-    /// Drafts that were not taken yet.
+    /// Drafts that were not returned yet.
     pub(crate) drafts: VecDeque<Draft>,
     /// The open calls of each id, oldest first. An id stays after all its calls are answered.
     open: HashMap<String, Vec<OpenMessage>>,
@@ -508,8 +508,8 @@ impl Watch {
         self.anomalies.push(Anomaly { at: at.to_owned(), what: what.into() });
     }
 
-    /// Takes the text of a call's arguments, which is JSON of its own: damage to its characters is
-    /// replaced and noted.
+    /// Returns the arguments of a call. They are JSON within a JSON string, so damaged characters
+    /// in them are replaced and noted here.
     pub(crate) fn arguments(&mut self, at: &str, text: String) -> String {
         let decoded = json::decode(text.as_bytes());
         if decoded.count == 0 {
@@ -521,8 +521,7 @@ impl Watch {
         decoded.text.into_owned()
     }
 
-    /// Makes content, other than a result, from the message of a role. An unknown role is an
-    /// anomaly.
+    /// Makes the content of a message that is not a result. An unknown role is an anomaly.
     pub(crate) fn content_of(&mut self, role: &Role, body: Body, at: &str) -> Content {
         match role {
             Role::System | Role::Developer => Content::System(body),
@@ -549,7 +548,7 @@ impl Watch {
     }
 
     pub(crate) fn result(&mut self, id: &str, at: &str) {
-        // The first call of the nearest message, as results are bound when they are written.
+        // The first call of the nearest message, the same rule by which commits bind results.
         let Some(open) = self.open.get_mut(id) else {
             return self.note(at, format!("result for {id:?} answers no call"));
         };

@@ -1,10 +1,10 @@
-//! The edge: requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini come in as
-//! drafts, and a compiled context goes out as the request that a provider accepts.
+//! Requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini: a request is read into
+//! drafts, and a compiled context is written as a request that the provider accepts.
 //!
-//! Texts are read and written as texts: no member passes through a sorted map, and no number is
-//! read into a double. Content without an equivalent in the neutral model is kept as the received
-//! bytes ([`Draft::verbatim`](tract_core::Draft::verbatim)), so that a span imported from a
-//! provider goes back to it as it was recorded.
+//! Requests are processed as texts: the order of members and the digits of numbers are unchanged.
+//! Content without an equivalent in the neutral model is stored as received
+//! ([`Draft::verbatim`](tract_core::Draft::verbatim)), so that messages imported from a provider
+//! are sent back to it as they were recorded.
 #![forbid(unsafe_code)]
 
 mod adapter;

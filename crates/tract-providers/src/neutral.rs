@@ -1,4 +1,4 @@
-//! A neutral message that is being written, with the ids and names that the request chose for it.
+//! A neutral message that is being written, with the ids and names chosen for the request.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use crate::ids::Ids;
 pub(crate) struct OutgoingMessage<'a> {
     pub(crate) content: &'a Content,
     pub(crate) role: &'a Role,
-    /// Whether it came in this dialect, so that what it holds was accepted as it is.
+    /// Whether it was recorded in this dialect, so that the provider has accepted its content.
     pub(crate) own: bool,
-    /// Whether what the provider refuses is put right.
+    /// Whether content that the provider rejects is repaired.
     pub(crate) repairing: bool,
     message: Option<(&'a Message, &'a Ids)>,
-    /// The parts that were left out or replaced.
+    /// The repairs of this message.
     pub(crate) notes: Vec<(RepairKind, String)>,
 }
 
 impl<'a> OutgoingMessage<'a> {
-    /// A message as it has just been read: nothing is replaced.
+    /// Makes a message that was just read: ids and names are not replaced.
     pub(crate) fn recorded(content: &'a Content, role: &'a Role) -> Self {
         Self { content, role, own: true, repairing: false, message: None, notes: Vec::new() }
     }
@@ -49,8 +49,8 @@ impl<'a> OutgoingMessage<'a> {
         Speaker::of(self.content, self.role)
     }
 
-    /// The word for who speaks, where the roles are those of Chat Completions; some dialects have a
-    /// word of its own for a developer.
+    /// Returns the role's name in dialects with the roles of Chat Completions. Some have another
+    /// name for `developer`.
     pub(crate) fn role_word(&self, developer: &'static str) -> &'a str {
         match (self.speaker(), self.role) {
             (Speaker::System, Role::Developer) => developer,
@@ -62,7 +62,7 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// Id and name under which the `index`-th call goes out.
+    /// Returns the sent id and name of the `index`-th call.
     pub(crate) fn call(&self, index: u32, call: &'a ToolCall) -> (Cow<'a, str>, Cow<'a, str>) {
         match self.message.and_then(|(message, ids)| ids.call(message.slot, index)) {
             Some(sent) => (Cow::Borrowed(&sent.id), Cow::Borrowed(&sent.name)),
@@ -70,12 +70,12 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// The id of the call that a result answers.
+    /// Returns the id of the call that a result answers.
     pub(crate) fn call_id(&self, recorded: &'a str) -> &'a str {
         self.answered().map_or(recorded, |sent| &sent.id)
     }
 
-    /// The name of the tool whose call a result answers, where the request knows it.
+    /// Returns the tool name of the call that a result answers, if it is known.
     pub(crate) fn tool_name(&self) -> Option<&'a str> {
         self.answered().map(|sent| sent.name.as_str())
     }
@@ -90,7 +90,8 @@ impl<'a> OutgoingMessage<'a> {
         self.notes.push((RepairKind::PartLeftOut, format!("{}: left out", what.into())));
     }
 
-    /// Says why a part within turns is left out; `None` where it is not. Calls are written apart.
+    /// Returns why a part within turns is left out; `None` if it is sent. Calls are written
+    /// separately.
     pub(crate) fn why_left_out(&self, part: &Part, speaker: Speaker) -> Option<&'static str> {
         match part {
             // Only an assistant's message has calls.
@@ -110,7 +111,7 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// The JSON of a part that only one dialect knows, where that is `dialect`.
+    /// Returns the JSON of a part that only one dialect understands, if that is `dialect`.
     pub(crate) fn opaque(&mut self, dialect: Dialect, of: &str, json: &str) -> Option<String> {
         if of != dialect.profile().opaque {
             self.left_out(format!("a part that only {of} knows"));
@@ -136,7 +137,7 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// The speaker's name, where it has one.
+    /// Returns the speaker's name, if it has one.
     pub(crate) fn name(&self) -> Option<&'a str> {
         match self.content {
             Content::ToolResult(answer) => answer.name.as_deref(),
@@ -168,8 +169,8 @@ impl<'a> OutgoingMessage<'a> {
     }
 }
 
-/// Returns arguments as an object: the text itself if it is one, else `{}`. Empty text is not an
-/// error, and recorded text is kept if nothing is repaired.
+/// Returns arguments as an object: the text itself if it is one, else `{}`. Empty text needs no
+/// note, and recorded text is kept if nothing is repaired.
 pub(crate) fn arguments_object<'a>(
     out: &mut OutgoingMessage<'_>,
     id: &str,

@@ -36,7 +36,7 @@ pub(crate) static PROFILE: Profile = Profile {
     is_shared: false,
     longest_id: None,
     refuses_same_names: false,
-    // Its own calls are written like those of OpenAI, but for those of old.
+    // Ollama's calls are written like OpenAI's, except for legacy ones.
     foreign: Foreign {
         members: &["function_call"],
         roles: &["function"],

@@ -1,6 +1,6 @@
-//! Parameters of a request, under the names that each provider has for them.
+//! Parameters of a request, under the names of each provider.
 //!
-//! Callers say the common ones in the words of Chat Completions. Held against the vendors'
+//! Callers use the names of Chat Completions for common parameters. Checked against the vendors'
 //! published types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3, `google-genai` 3.4.
 
 use tract_compile::{Repair, RepairKind};
@@ -23,7 +23,7 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
     let is_limit = matches!(key, "max_tokens" | "max_completion_tokens" | "max_output_tokens");
     match (is_limit, profile.limit) {
         (true, [outer, inner]) => return member(params, outer, inner, value),
-        // Chat Completions has two names for it, and takes each as it is given.
+        // Chat Completions has two names for it, and sends each as given.
         (true, [name]) if !(profile.is_shared && profile.parameters.contains(&key)) => {
             return params.set(name, value.to_owned());
         }
@@ -38,8 +38,8 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
     params.set(key, value.to_owned());
 }
 
-/// Whether only other providers have a parameter. One that none is known to have may be newer than
-/// the lists; and many servers that speak like OpenAI take more than OpenAI does.
+/// Returns whether a parameter belongs to other providers only. An unknown parameter is sent, as it
+/// may be newer than the lists. Servers compatible with OpenAI accept more parameters than OpenAI.
 fn is_foreign(dialect: Dialect, key: &str) -> bool {
     let own = dialect.profile();
     let knows = |dialect: Dialect| {
@@ -54,10 +54,10 @@ pub(crate) fn not_set(params: &mut Params, key: &str, dialect: Dialect) {
     params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
 }
 
-/// A choice of tools, as in Chat Completions.
+/// The tool choice of Chat Completions.
 pub(crate) enum Choice<'a> {
     Word(&'a str),
-    /// The name under which the tool goes out, as JSON.
+    /// The sent name of the tool, as a JSON string.
     Tool(String),
     Other,
 }
@@ -75,7 +75,7 @@ pub(crate) fn tool_choice<'a>(params: &Params, value: &'a str) -> Choice<'a> {
     Choice::Tool(raw::literal(&sent.unwrap_or(name)))
 }
 
-/// The schema of a format for answers, in the words of Chat Completions.
+/// Returns the schema of a response format of Chat Completions.
 pub(crate) fn schema_of(format: &str) -> Option<&str> {
     get(format, "json_schema").and_then(|of| get(of, "schema"))
 }
@@ -85,7 +85,7 @@ pub(crate) fn get<'a>(object: &'a str, key: &str) -> Option<&'a str> {
     members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
 }
 
-/// Takes the members of the object under `key` out into the object around it.
+/// Moves the members of the object under `key` to the object around it.
 pub(crate) fn flat(text: &str, key: &str) -> String {
     let Some(inner) = get(text, key) else { return text.to_owned() };
     let mut out = Object::new();
@@ -94,7 +94,7 @@ pub(crate) fn flat(text: &str, key: &str) -> String {
     out.end()
 }
 
-/// Copies the members of an object but these.
+/// Copies the members of an object, except for some.
 pub(crate) fn copy(out: &mut Object, object: &str, but: &[&str]) {
     for (name, raw) in json::split_object(object).unwrap_or_default() {
         if !but.contains(&name.as_str()) {
@@ -116,7 +116,7 @@ pub(crate) fn list(value: &str) -> String {
     if value.starts_with('[') { value.to_owned() } else { raw::array([value]) }
 }
 
-/// Sets one member of an object in the body; the others stay.
+/// Sets one member of an object in the body. Its other members are unchanged.
 pub(crate) fn member(params: &mut Params, outer: &str, key: &str, value: &str) {
     let found = params.get(outer).unwrap_or("{}").to_owned();
     let mut out = Object::new();

@@ -1,4 +1,4 @@
-//! The body of a request: texts in order, ready to send.
+//! The body of a request: JSON texts in order, ready to send.
 
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
@@ -23,8 +23,8 @@ pub(crate) enum Body {
     Array(String),
 }
 
-/// A compiled context in a provider's form. It serializes in its own order, with every number as it
-/// was written.
+/// A compiled context in a provider's form. It serializes with its own order of members, and every
+/// number as written.
 #[derive(Clone, Debug)]
 pub struct Params {
     pub(crate) form: Form,
@@ -33,11 +33,11 @@ pub struct Params {
     pub(crate) aliases: Option<Aliases>,
     pub(crate) head: Option<CommitId>,
     pub(crate) sent: RequestMap,
-    /// The model, where the url names it and the body does not.
+    /// The model, if the URL names it instead of the body.
     pub(crate) model: Option<String>,
     /// The differences between the sent and the recorded content.
     pub repairs: Vec<Repair>,
-    /// The hash of each block with all before it, in cache order.
+    /// The prefix hash of each block, in cache order.
     pub prefix: Vec<PrefixHash>,
 }
 
@@ -58,8 +58,8 @@ impl Params {
         self
     }
 
-    /// Sets the members of a recorded request of this dialect, an object, each as it was recorded.
-    /// If the request names its tools in the legacy member `functions`, `tools` is not sent.
+    /// Sets the members of a recorded request of this dialect, an object, as they were recorded. If
+    /// the request has its tools in the legacy member `functions`, `tools` is not sent.
     #[must_use]
     pub fn with_recorded(mut self, members: &JsonText) -> Self {
         let Body::Object(_) = &self.body else { return self };
@@ -92,7 +92,7 @@ impl Params {
         }
     }
 
-    /// Gives a member another name; where that one is there already, it stays as it is.
+    /// Renames a member. If the new name exists already, the old member is removed instead.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         let Body::Object(members) = &mut self.body else { return };
         if members.iter().any(|(name, _)| name == to) {
@@ -102,7 +102,7 @@ impl Params {
         }
     }
 
-    /// Returns the text of a member; `model` also where the url names it and the body does not.
+    /// Returns the text of a member. `model` is also returned if the URL names it.
     pub fn get(&self, key: &str) -> Option<&str> {
         let Body::Object(members) = &self.body else { return None };
         let found = members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str());
@@ -119,18 +119,18 @@ impl Params {
         self.head
     }
 
-    /// Returns where each block comes from, parallel to [`prefix`](Self::prefix).
+    /// Returns the origin of each block, parallel to [`prefix`](Self::prefix).
     pub fn origins(&self) -> &[PrefixSource] {
         &self.blocks.origins
     }
 
-    /// Walks the aliases under which tools go out, each with the name that it replaces.
+    /// Returns the aliases of tools, each with the name that it replaces.
     pub fn aliases(&self) -> impl Iterator<Item = (&str, &str)> {
         self.aliases.iter().flat_map(Aliases::iter)
     }
 
-    /// Returns how each tool went out: under which name, and whether its schema was written for
-    /// strict mode. A reply that is read by [`reply`](Self::reply) carries it along.
+    /// Returns how each tool was sent: its name, and whether its schema was written for strict
+    /// mode. A reply read by [`reply`](Self::reply) contains it.
     pub fn sent(&self) -> &RequestMap {
         &self.sent
     }
@@ -143,16 +143,16 @@ impl Params {
         }
     }
 
-    /// Reads the body as another crate's type.
+    /// Deserializes the body as another crate's type.
     ///
     /// # Errors
-    /// When the body is not of that type.
+    /// If the body does not match the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.to_json())
     }
 
-    /// Reads the provider's answer to this request: text, calls under their own names, usage. It
-    /// answers the head that was compiled.
+    /// Reads the provider's answer to this request: text, calls under their original names, usage.
+    /// The answer belongs after the compiled head.
     ///
     /// # Errors
     /// [`ReplyError`] if the provider answered with an error, or the text is not a reply.
@@ -163,10 +163,11 @@ impl Params {
         Ok(reply)
     }
 
-    /// Makes what puts a streamed answer to this request together. Its tools have their own names.
+    /// Makes an assembler for a streamed answer to this request. Its tools have their original
+    /// names.
     ///
     /// # Errors
-    /// [`ReplyError::NoRequest`] when the form is not a request.
+    /// [`ReplyError::NoRequest`] if the form is not a request.
     pub fn assembler(&self) -> Result<Assembler, ReplyError> {
         let mut assembler = Assembler::new(self.dialect()?);
         assembler.aliases.clone_from(&self.aliases);
@@ -201,7 +202,7 @@ impl Serialize for Params {
     }
 }
 
-/// Two bodies are equal when they say the same as JSON.
+/// Two bodies are equal if they are equal as JSON.
 impl PartialEq for Params {
     fn eq(&self, other: &Self) -> bool {
         self.form == other.form && raw::same(&self.to_json(), &other.to_json())

@@ -1,4 +1,4 @@
-//! Prefix hashes: how far two requests are the same to a provider's prompt cache.
+//! Prefix hashes: the length of the common prefix of two requests in a provider's prompt cache.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use tract_core::text::count;
 /// items).
 ///
 /// `prefix[i] = SHA-256(prefix[i-1] ‖ SHA-256(block i as sent))`, with nothing before the first.
-/// Content that is sent as one string counts as the text block that it abbreviates.
+/// A content that is one string counts as a single text block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PrefixHash([u8; 32]);
 
@@ -53,11 +53,11 @@ pub enum PrefixSource {
         /// Its name, as given.
         name: String,
     },
-    /// Instructions that this commit gave.
+    /// The instructions of this commit.
     System(CommitId),
-    /// A message of this commit.
+    /// The message of this commit.
     Message(CommitId),
-    /// Added by repair; the commit is that of the call it answers, if it is a result.
+    /// Added by a repair. If it is a result, the commit is that of its call.
     Repair(Option<CommitId>),
 }
 
@@ -89,16 +89,17 @@ impl Blocks {
     }
 }
 
-/// The first difference between two requests, where a prompt cache of the first stops to apply.
+/// The first difference between two requests, from which the prompt cache of the first cannot be
+/// used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// How many blocks are the same.
+    /// The number of equal blocks.
     pub same_blocks: usize,
-    /// How many bytes those have.
+    /// The size of the equal blocks in bytes.
     pub same_bytes: usize,
-    /// The block of the first request.
+    /// The differing block of the first request.
     pub first: Option<PrefixSource>,
-    /// The block of the second request.
+    /// The differing block of the second request.
     pub second: Option<PrefixSource>,
 }
 
@@ -119,8 +120,8 @@ impl fmt::Display for Miss {
     }
 }
 
-/// Compares two requests as a prompt cache does: `None` when everything is found in the cache that
-/// can be, since the second extends the first, or is its beginning.
+/// Compares two requests as a prompt cache does; `None` if one is a prefix of the other, so that
+/// nothing is missed.
 pub fn why_miss(first: &crate::Params, second: &crate::Params) -> Option<Miss> {
     let (a, b) = (&first.blocks, &second.blocks);
     let same_blocks = a.hashes.iter().zip(&b.hashes).take_while(|(a, b)| a == b).count();

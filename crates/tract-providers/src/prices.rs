@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::table::{History, Models, Parsed, Price};
 
-/// The table that comes with tract; `prices/update.py` writes it.
+/// The built-in table, written by `prices/update.py`.
 const BUILTIN: &str = include_str!("../prices/prices.json");
 
-/// A text that is not a table of prices.
+/// An invalid table of prices.
 #[derive(Debug, thiserror::Error)]
 #[error("no table of prices: line {line}, column {column}")]
 pub struct PriceError {
-    /// The line of the mistake, from 1.
+    /// The line of the error, from 1.
     pub line: usize,
     /// Its column, from 1.
     pub column: usize,
@@ -32,25 +32,25 @@ pub struct TokenAmounts {
     pub cache_read: u64,
     /// Tokens written to a prompt cache.
     pub cache_write: u64,
-    /// Tokens of `cache_write` that were written for an hour; the others are for five minutes.
+    /// The part of `cache_write` that was written for an hour; the rest is for five minutes.
     pub cache_write_1h: u64,
-    /// How many requests they are of; 0 counts as one.
+    /// The number of requests; 0 counts as one.
     pub requests: u64,
 }
 
 impl TokenAmounts {
-    /// Returns the tokens of one request.
+    /// Returns the average size of a request in tokens.
     fn request(&self) -> u64 {
         let all = self.input.saturating_add(self.cache_read).saturating_add(self.cache_write);
         all / self.requests.max(1)
     }
 }
 
-/// The request and the time that prices are chosen by.
+/// The facts by which a price is selected: the request and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriceBasis {
-    /// When it was answered: microseconds since 1970, UTC. `None` takes the prices of the table's
-    /// day.
+    /// Time of the answer: microseconds since 1970, UTC. `None` selects the prices on the day of
+    /// the table.
     pub at: Option<i64>,
     /// Tokens of the whole request.
     pub request: u64,
@@ -61,16 +61,15 @@ pub struct PriceBasis {
 pub struct PriceTable {
     date: String,
     currency: String,
-    /// Tokens that a price is for.
+    /// The number of tokens per price.
     per: f64,
     models: Arc<Models>,
-    /// Names that were looked up: each name of a store occurs in many answers.
+    /// Cache of lookups: a name occurs in many answers of a store.
     found: Arc<Mutex<HashMap<String, Option<History>>>>,
 }
 
 impl PriceTable {
-    /// Returns the table that comes with tract: list prices of the day that [`date`](Self::date)
-    /// names.
+    /// Returns the built-in table: list prices of the day returned by [`date`](Self::date).
     pub fn builtin() -> Self {
         Self::of(table::builtin(BUILTIN).expect("the table that comes with tract is readable"))
     }
@@ -101,9 +100,9 @@ impl PriceTable {
         &self.currency
     }
 
-    /// Returns what an answer of a model cost at its time; `None` for a model that the table does
-    /// not have. The name may have a host, a region or a company before it, and a version or a date
-    /// after it, as Bedrock, Vertex and OpenRouter write them.
+    /// Returns the cost of an answer at its time; `None` for a model that is not in the table. The
+    /// name may have a host, a region or a company before it, and a version or a date after it, as
+    /// in Bedrock, Vertex and OpenRouter.
     pub fn cost(&self, model: &str, tokens: &TokenAmounts, at: Option<i64>) -> Option<f64> {
         let price = self.price(model, PriceBasis { at, request: tokens.request() })?;
         let hour = tokens.cache_write_1h.min(tokens.cache_write);
@@ -116,9 +115,9 @@ impl PriceTable {
         )
     }
 
-    /// Returns how much more `again` tokens cost that were sent again than reading them from the
-    /// cache. As many of them as the request wrote to the cache cost what writing does: those for
-    /// an hour first, which come first in a request.
+    /// Returns the extra cost of `again` tokens that were sent again, compared with reading them
+    /// from the cache. Tokens that the request wrote to the cache are charged at the price of
+    /// writing, those for an hour first, because they come first in a request.
     pub fn cost_of_miss(
         &self,
         model: &str,

@@ -1,4 +1,4 @@
-//! JSON texts with their place in the document, read member by member, and written likewise.
+//! JSON texts with their path in the document, read and written member by member.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use tract_core::json::{self, Escapes, JsonError};
 
 use crate::error::ImportError;
 
-/// A value as written, and where it is.
+/// A value as written, with its path.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<'a> {
     pub(crate) raw: &'a str,
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
         Ok(elements.into_iter().enumerate().map(place).collect())
     }
 
-    /// The elements of an array, each made when it is asked for.
+    /// Iterates over the elements of an array, which are parsed lazily.
     pub(crate) fn each(&self) -> Result<impl Iterator<Item = Node<'a>> + use<'a>, ImportError> {
         if !self.is_array() {
             json::check(self.raw).map_err(|source| self.json(source))?;
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The member, of any kind; of equal keys the last.
+    /// Returns the member, of any type; the last of equal keys.
     pub(crate) fn get(&self, key: &str) -> Option<Node<'a>> {
         let raw = self.raw(key)?;
         Some(Node { raw, path: self.inner(key) })
@@ -120,12 +120,12 @@ impl<'a> Fields<'a> {
         self.raw(key).is_some()
     }
 
-    /// The member, when it is there and not null.
+    /// Returns the member, if it exists and is not null.
     pub(crate) fn some(&self, key: &str) -> Option<Node<'a>> {
         self.get(key).filter(|node| !node.is_null())
     }
 
-    /// The member as an object, when it is there and not null.
+    /// Returns the member as an object, if it exists and is not null.
     pub(crate) fn some_object(&self, key: &str) -> Result<Option<Fields<'a>>, ImportError> {
         self.some(key).map(|node| node.object()).transpose()
     }
@@ -134,12 +134,12 @@ impl<'a> Fields<'a> {
         self.get(key).ok_or_else(|| ImportError::Missing { path: self.path.clone(), member: key })
     }
 
-    /// The member's text, when it is a string.
+    /// Returns the text of the member, if it is a string.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         self.raw(key).and_then(string)
     }
 
-    /// All members but these, as an object.
+    /// Returns all members except these, as an object.
     pub(crate) fn without(&self, keys: &[&str]) -> String {
         let mut out = Object::new();
         for (key, raw) in &self.members {
@@ -158,7 +158,7 @@ pub(crate) fn literal(text: &str) -> String {
     out
 }
 
-/// Puts texts on lines of their own; one alone is not copied.
+/// Joins texts with line breaks; a single one is not copied.
 pub(crate) fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
     match texts {
         [text] => Cow::Borrowed(text),
@@ -166,12 +166,12 @@ pub(crate) fn joined<'a>(texts: &[&'a str]) -> Cow<'a, str> {
     }
 }
 
-/// Tells whether a text is a JSON object.
+/// Returns whether a text is a JSON object.
 pub(crate) fn is_object(text: &str) -> bool {
     json::split_object(text).is_ok()
 }
 
-/// Tells whether a text is a JSON object once damage to its characters is replaced.
+/// Returns whether a text is a JSON object after damaged characters are replaced.
 pub(crate) fn is_received_object(text: &str) -> bool {
     is_object(&json::decode(text.as_bytes()).text)
 }
@@ -181,10 +181,10 @@ pub(crate) fn same(a: &str, b: &str) -> bool {
     a == b || json::equal(a, b).unwrap_or(false)
 }
 
-/// Texts from this size on are not copied where their memory can be used for the text around them.
+/// Texts of at least this size in bytes are moved instead of copied where possible.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Makes room in a text; a large one does not double.
+/// Reserves capacity for a text. A large one does not double.
 fn reserve(out: &mut String, more: usize) {
     if out.len() > LARGE_BYTES && out.capacity() - out.len() < more {
         out.reserve_exact(more + out.len() / 64);
@@ -227,7 +227,7 @@ impl Object {
         self.nest(key, Cow::Borrowed(raw))
     }
 
-    /// Writes a value; a large one that is owned is not copied.
+    /// Writes a value. A large owned value is not copied.
     pub(crate) fn nest<'r>(&mut self, key: &str, raw: impl Into<Cow<'r, str>>) -> &mut Self {
         self.key(key);
         append(&mut self.0, raw.into());
@@ -243,7 +243,7 @@ impl Object {
         self
     }
 
-    /// Ends the object, and takes its text.
+    /// Ends the object, and returns its text.
     pub(crate) fn end(&mut self) -> String {
         reserve(&mut self.0, 1);
         self.0.push('}');
@@ -251,7 +251,7 @@ impl Object {
     }
 }
 
-/// Writes an array of texts; a large one that is owned is not copied.
+/// Writes an array of texts. A large owned text is not copied.
 pub(crate) fn array<'a, S: Into<Cow<'a, str>>>(elements: impl IntoIterator<Item = S>) -> String {
     let mut out = "[".to_owned();
     for (n, element) in elements.into_iter().enumerate() {

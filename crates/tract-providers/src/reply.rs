@@ -10,8 +10,7 @@ use crate::error::{ImportError, ReplyError};
 use crate::import::Watch;
 use crate::raw::{Fields, Node};
 
-/// Reads an answer that was received whole, without the request that it answers: names of tools
-/// stay as they were sent.
+/// Reads a complete answer without its request: tool names stay as they were sent.
 ///
 /// ```
 /// use tract_providers::{Dialect, read_reply};
@@ -24,14 +23,14 @@ use crate::raw::{Fields, Node};
 /// ```
 ///
 /// # Errors
-/// [`ReplyError`] when it is not an answer in this dialect, or says that the request failed.
+/// [`ReplyError`] if it is not an answer in this dialect, or an error of the provider.
 pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
     read(dialect, text, None, None)
 }
 
-/// Reads an answer as the message that the client sends back with the next request, at the index
-/// `place` of the provider's list of messages. Calls without an id of the provider get the same ids
-/// as when that request is read.
+/// Reads an answer as the message that the client sends back in the next request, at index `place`
+/// of the list of messages. Calls without a provider's id get the same ids as when that request is
+/// read.
 ///
 /// # Errors
 /// As [`read_reply`].
@@ -39,7 +38,7 @@ pub fn read_reply_at(dialect: Dialect, text: &str, place: usize) -> Result<Reply
     read(dialect, text, None, Some(place))
 }
 
-/// Reads an answer that was received whole.
+/// Reads a complete answer.
 pub(crate) fn read(
     dialect: Dialect,
     text: &str,
@@ -82,7 +81,7 @@ pub(crate) fn drafts_of<'a>(
     Ok(watch.drafts)
 }
 
-/// Makes the reply of the one message that an answer has.
+/// Makes the reply of an answer that is one message.
 pub(crate) fn reply_of<'a>(
     reader: impl Reader<'a>,
     message: Node<'a>,
@@ -98,14 +97,14 @@ pub(crate) fn reply_of<'a>(
     Ok(reply)
 }
 
-/// Derives a place from the id of an answer, so that ids made from it are unique in the
-/// conversation if the answer's id is.
+/// Derives a place from the id of an answer. Call ids made from it are unique in the conversation
+/// if the answer's id is.
 pub(crate) fn place_of(text: &str) -> Option<usize> {
     let [a, b, c, d, ..] = *tract_core::hash::blob(text.as_bytes()).as_bytes();
     usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
 }
 
-/// Reads the counts of tokens of a dialect that names them `{input}_tokens` and `{output}_tokens`.
+/// Reads token counts named `{input}_tokens` and `{output}_tokens`.
 pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     let mut read = Usage::default();
     let [input, output] = [input, output].map(|side| format!("{side}_tokens"));
@@ -115,7 +114,7 @@ pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     let detail = |side: &str, key: &str| count(&details(side)?, key);
     read.cached_tokens = detail(&input, "cached_tokens");
     let requests = details(&input);
-    // OpenAI's name, LiteLLM's, and Anthropic's as proxies pass it on.
+    // OpenAI's name, LiteLLM's, and Anthropic's, which proxies pass on.
     let written = requests.as_ref().and_then(|details| {
         count(details, "cache_write_tokens").or_else(|| count(details, "cache_creation_tokens"))
     });
@@ -130,7 +129,7 @@ pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     read
 }
 
-/// Reads a count of tokens, when it is one.
+/// Reads a token count, if it is a number.
 pub(crate) fn count(fields: &Fields<'_>, key: &str) -> Option<u64> {
     fields.raw(key)?.parse().ok()
 }

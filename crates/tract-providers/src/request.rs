@@ -1,4 +1,4 @@
-//! From the neutral request that a model takes to a provider's body.
+//! Compiles a neutral model request to a provider's request body.
 
 use std::collections::HashSet;
 
@@ -13,15 +13,15 @@ use crate::form::{Form, FormOptions, compile_form};
 use crate::parameters;
 use crate::params::Params;
 
-/// Makes a provider's request of a neutral one.
+/// Compiles a neutral request to a provider's request.
 ///
 /// # Behavior
 /// - The messages go out as [`compile_form`] writes those of the same compiled context.
 /// - Parameters with the names of Chat Completions, such as `max_tokens`, `stop`, `tool_choice` or
-///   `response_format`, are converted to those of the dialect. One that only other dialects have is
-///   left out and listed in [`Params::repairs`]; every other is sent under its own name.
-/// - The token limit is that of the request. The limit of an earlier request, which is in its commit, is
-///   ignored.
+///   `response_format`, are converted to those of the dialect. A parameter that only other dialects
+///   have is left out and listed in [`Params::repairs`]; all others are sent under their own names.
+/// - The token limit is that of the request. The limit of an earlier request, which is in its
+///   commit, is ignored.
 ///
 /// ```
 /// use tract_core::{JsonText, ModelRequest};
@@ -34,7 +34,7 @@ use crate::params::Params;
 /// ```
 ///
 /// # Errors
-/// As [`compile_form`]; [`FormError::Damaged`] when the parameters are no JSON object.
+/// As [`compile_form`]; [`FormError::Damaged`] if the parameters are not a JSON object.
 pub fn params_of(
     request: &ModelRequest,
     dialect: Dialect,
@@ -126,7 +126,7 @@ mod tests {
         let body = params.to_json();
         assert!(body.ends_with(&format!("[{used}]}}]}}")), "{body}");
         assert!(params.repairs.is_empty(), "{:?}", params.repairs);
-        // One whose tools are done is closed.
+        // A conversation whose calls are all answered is closed.
         let done = ModelRequest::new(vec![user, paused(&format!("{used},{found}"))]);
         let params =
             params_of(&done, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");

@@ -1,4 +1,4 @@
-//! The messages of a context one by one, each as a request of a provider has it.
+//! Compiles the messages of a context one by one, each as a separate request.
 
 use std::slice;
 
@@ -11,7 +11,7 @@ use crate::ids::Ids;
 use crate::prefix::Blocks;
 use crate::sheet::RequestWriter;
 
-/// A message of a context, apart from its neighbors.
+/// A message of a context, without its neighbors.
 #[derive(Clone, Debug)]
 pub struct SeparateMessage<'a> {
     /// The message, or the placeholder of a missing result.
@@ -20,24 +20,25 @@ pub struct SeparateMessage<'a> {
 }
 
 impl SeparateMessage<'_> {
-    /// Returns the text of a member that a request with this message alone has, such as `messages`,
-    /// `input` or `system`.
+    /// Returns the text of a member, such as `messages`, `input` or `system`, in a request with
+    /// only this message.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.members.iter().find(|(name, _)| name == key).map(|(_, raw)| raw.as_str())
     }
 }
 
-/// The messages of a context, and their differences from the recorded ones.
+/// The messages of a context, with the repairs.
 #[derive(Clone, Debug)]
 pub struct SeparateMessages<'a> {
     /// The messages, in order.
     pub messages: Vec<SeparateMessage<'a>>,
-    /// Every step that repaired them.
+    /// The repairs.
     pub repairs: Vec<Repair>,
 }
 
-/// Compiles each message of a context as [`compile_form`](crate::compile_form) does, but apart:
-/// neighbors of one role are not one message. Transcripts of other tools are written from it.
+/// Compiles each message of a context as [`compile_form`](crate::compile_form) does, but
+/// separately: neighbors of one role are not merged. Transcripts of other tools are written from
+/// it.
 ///
 /// # Errors
 /// As [`compile_form`](crate::compile_form).

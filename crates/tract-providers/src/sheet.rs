@@ -1,4 +1,4 @@
-//! A request that is being written: its content, and the ids and names chosen for it.
+//! A request that is being written, with the ids and names chosen for it.
 
 use tract_compile::{Compiled, Item, PlaceholderResult, Repair};
 use tract_core::{Message, json};
@@ -16,10 +16,10 @@ pub(crate) struct RequestWriter<'a> {
     pub(crate) compiled: &'a Compiled,
     pub(crate) dialect: Dialect,
     pub(crate) repairing: bool,
-    /// Whether a conversation that ends with the model's words is closed.
+    /// Whether a turn is added after a conversation that ends with the assistant.
     pub(crate) closing: bool,
-    /// Whether the items are a single message without its neighbors, so that nothing can be left
-    /// out because of the following message.
+    /// Whether each message is written separately. Its successor is unknown, so nothing can be left
+    /// out because of it.
     pub(crate) separate: bool,
     pub(crate) items: &'a [Item<'a>],
     pub(crate) ids: &'a Ids,
@@ -28,16 +28,16 @@ pub(crate) struct RequestWriter<'a> {
 }
 
 impl<'a> RequestWriter<'a> {
-    /// The message's own bytes, when they may be sent: it came in this dialect, and no repair
-    /// touched it.
+    /// Returns the message's own bytes, if they can be sent: it was recorded in this dialect, and
+    /// no repair applies to it.
     pub(crate) fn verbatim(&self, message: &'a Message) -> Option<&'a str> {
         let own = self.dialect.owns(message.form.as_deref());
         let bytes = message.verbatim.as_ref().filter(|_| own && !self.ids.touches(message))?;
-        // Bytes that a caller made up must not break the body.
+        // Bytes from a caller may not be JSON, and must not break the body.
         bytes.text().filter(|text| json::check(text).is_ok())
     }
 
-    /// Lowers a message by `write`, and takes over what that noted.
+    /// Writes a message with `write`, and collects its repairs.
     pub(crate) fn lowered<T>(
         &mut self,
         message: &'a Message,
@@ -50,7 +50,7 @@ impl<'a> RequestWriter<'a> {
         written
     }
 
-    /// Writes `messages` one by one, for the dialects in which a message is a block.
+    /// Writes `messages` one by one, for dialects in which a message is a block.
     pub(crate) fn messages(
         &mut self,
         write: impl Fn(&mut OutgoingMessage<'a>) -> Option<String>,

@@ -1,5 +1,5 @@
-//! Streams in: bytes, however they are cut, become pieces as they come and in the end the very
-//! body that the provider would have sent unstreamed. No network here.
+//! Reads streams: assembles bytes, split at any position, into pieces, and in the end into the body
+//! that the provider would have sent without streaming. It does not use the network.
 
 pub(crate) mod tree;
 
@@ -14,7 +14,7 @@ use crate::error::ImportError;
 
 pub use tract_sse::{SseDecoder, SseEvent};
 
-/// A stream that does not become an answer.
+/// Why a stream is not an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -24,24 +24,24 @@ pub enum StreamError {
     /// The provider reported an error within the stream.
     #[error("the provider reported within the stream: {message}")]
     Provider {
-        /// Its word for the sort of error, such as `overloaded_error`.
+        /// The provider's code of the error, such as `overloaded_error`.
         kind: Option<String>,
-        /// The message of the provider.
+        /// The provider's message.
         message: String,
     },
-    /// The stream ended without the word that ends an answer.
+    /// The stream ended without its end marker.
     #[error("the stream ended before the answer did")]
     Cut,
-    /// The answer ended, and the arguments of a call are not a JSON object.
+    /// The answer ended, but the arguments of a call are not a JSON object.
     #[error("the arguments of the call {name:?} are not whole: the model stopped within them")]
     Arguments {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     },
     /// The stream is larger than its limit.
     #[error("the stream is too large: more than {limit_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
 }
@@ -67,10 +67,10 @@ impl From<StreamError> for ModelError {
     }
 }
 
-/// An error by the provider's own word for its sort.
+/// Converts the provider's code of an error.
 pub(crate) fn of_kind(kind: Option<&str>, message: String) -> ModelError {
     match kind.unwrap_or_default() {
-        // Google's words are those of gRPC, in capitals.
+        // Google uses the codes of gRPC, in capitals.
         "insufficient_quota" | "RESOURCE_EXHAUSTED" => {
             ModelError::RateLimited { message, retry_after: None }
         }
@@ -101,28 +101,29 @@ pub(crate) type OnPiece<'a> = &'a mut dyn FnMut(ReplyDelta);
 
 /// An answer of one dialect that is being assembled from a stream.
 pub(crate) trait Accumulate: Send {
-    /// Takes one event: its name, where the dialect has names, and its data.
+    /// Adds an event: its name, if the dialect has names, and its data.
     fn event(&mut self, name: &str, data: &str, on_piece: OnPiece<'_>) -> Result<(), StreamError>;
 
-    /// Whether the word that ends the stream has come.
+    /// Returns whether the end marker has arrived.
     fn is_ended(&self) -> bool;
 
-    /// The body, as it would have come unstreamed.
+    /// Returns the body that an unstreamed answer would have.
     fn body(&mut self) -> Result<String, StreamError>;
 
     /// Returns the part that has arrived.
     fn partial(&self) -> PartialReply;
 }
 
-/// Puts a streamed answer together.
+/// Assembles a streamed answer.
 ///
 /// # Behavior
-/// - How the bytes are cut makes no difference.
-/// - [`end`](Self::end) gives the body that the provider would have sent unstreamed, for
-///   [`Params::reply`](crate::Params::reply) to read.
-/// - A stream that ends too early ([`StreamError::Cut`]) and one in which the provider reports a
-///   failure ([`StreamError::Provider`]) are distinct; [`partial`](Self::partial) has what came.
-/// - Arguments are whole, or it is an error.
+/// - The result does not depend on how the bytes are split.
+/// - [`end`](Self::end) returns the body that the provider would have sent unstreamed, for
+///   [`Params::reply`](crate::Params::reply).
+/// - A stream that ends too early ([`StreamError::Cut`]) and a failure that the provider reports
+///   ([`StreamError::Provider`]) are distinct. [`partial`](Self::partial) has the part that
+///   arrived.
+/// - Incomplete arguments are an error.
 ///
 /// ```
 /// use tract_providers::{Dialect, stream::Assembler};
@@ -145,9 +146,9 @@ pub(crate) trait Accumulate: Send {
 pub struct Assembler {
     decoder: Decoder,
     answer: Box<dyn Accumulate>,
-    /// Whether a piece of the stream had half an emoji: marks are in its place until the end.
+    /// Whether a piece contained an unpaired surrogate. Until the end it is replaced by a marker.
     has_marks: bool,
-    /// Places of damaged text that were replaced so far.
+    /// Number of damaged places that were replaced so far.
     replaced: usize,
     joiner: PieceJoiner,
     pub(crate) aliases: Option<Aliases>,
@@ -167,7 +168,7 @@ impl std::fmt::Debug for Assembler {
 }
 
 impl Assembler {
-    /// Makes an assembler for an answer in a dialect. It takes up to 64 MiB.
+    /// Makes an assembler for an answer in a dialect. The default limit is 64 MiB.
     pub fn new(dialect: Dialect) -> Self {
         let decoder = if dialect.profile().streams_lines {
             Decoder::Lines(tract_sse::Lines::default())
@@ -180,17 +181,17 @@ impl Assembler {
         Self { decoder, answer, has_marks, replaced, joiner, aliases, read, limit }
     }
 
-    /// Sets how many bytes it takes.
+    /// Sets the maximum size of the stream in bytes.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Takes bytes and hands over the pieces that they complete.
+    /// Adds bytes, and delivers the pieces that they complete.
     ///
     /// # Errors
-    /// [`StreamError`]; what came before it was handed over.
+    /// [`StreamError`]; the pieces before the error were delivered.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -218,15 +219,15 @@ impl Assembler {
         }
     }
 
-    /// Returns whether the word that ends the stream has come; nothing after it counts.
+    /// Returns whether the end marker has arrived. Everything after it is ignored.
     pub fn is_ended(&self) -> bool {
         self.answer.is_ended()
     }
 
-    /// Takes the end of the stream, and returns the body as it would have come unstreamed.
+    /// Ends the stream, and returns the body that an unstreamed answer would have.
     ///
     /// # Errors
-    /// [`StreamError::Cut`] if the answer had not ended, and the errors of an incomplete answer.
+    /// [`StreamError::Cut`] if the answer was incomplete, and the errors of incomplete calls.
     pub fn end(&mut self) -> Result<String, StreamError> {
         // Text after the last line end or blank line counts if it is a complete event. Otherwise
         // the stream was cut there.
@@ -251,7 +252,7 @@ impl Assembler {
             }
             false => (body, 0),
         };
-        // The arguments of a call are JSON of their own, which is in the body as it came.
+        // The arguments of a call are JSON within a JSON string, so they are repaired separately.
         let decoded = json::decode(body.as_bytes());
         self.replaced += unpaired + decoded.count;
         match decoded.text {
@@ -260,14 +261,14 @@ impl Assembler {
         }
     }
 
-    /// Returns how many places of damaged text, such as half an emoji whose other half did not
-    /// come, were replaced by U+FFFD. Bytes that are not UTF-8 are not counted. It is complete
-    /// after [`end`](Self::end).
+    /// Returns the number of damaged places, such as unpaired surrogates, that were replaced by
+    /// U+FFFD. Bytes that are not UTF-8 are not counted. The number is complete after
+    /// [`end`](Self::end).
     pub fn replaced_count(&self) -> usize {
         self.replaced
     }
 
-    /// Returns what has come so far.
+    /// Returns the part that has arrived.
     pub fn partial(&self) -> PartialReply {
         let mut partial = self.answer.partial();
         if self.has_marks {
@@ -285,8 +286,8 @@ impl Assembler {
     }
 }
 
-/// The data of an event as text that can be read. Half an emoji is marked, as the other half may
-/// come with the next piece.
+/// Decodes the data of an event. An unpaired surrogate becomes a marker, as its other half may be
+/// in the next piece.
 fn readable<'a>(data: &'a str, has_marks: &mut bool, replaced: &mut usize) -> Cow<'a, str> {
     match json::mark_surrogates(data) {
         Some(marked) => {
@@ -303,10 +304,10 @@ fn readable<'a>(data: &'a str, has_marks: &mut bool, replaced: &mut usize) -> Co
     }
 }
 
-/// Joins the halves of an emoji in pieces that follow each other.
+/// Joins surrogate pairs that were split over consecutive pieces.
 #[derive(Debug, Default)]
 struct PieceJoiner {
-    /// A piece that is only the first half.
+    /// A piece that consists of the first half.
     open: Option<ReplyDelta>,
 }
 
@@ -348,7 +349,7 @@ fn text_of(piece: &mut ReplyDelta) -> Option<&mut String> {
     }
 }
 
-/// The texts of two pieces, where the second one continues the first.
+/// Returns the texts of two pieces, if the second one continues the first.
 fn same_text<'a>(
     first: &'a mut ReplyDelta,
     second: &'a mut ReplyDelta,

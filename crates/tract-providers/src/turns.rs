@@ -1,4 +1,4 @@
-//! Requests out, for providers with turns: neighbors of one role as one message, results first.
+//! Writes requests for providers with turns: neighbors of one role as one message, results first.
 
 use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{Blob, CommitId, Content, Draft, Message, Part, Role};
@@ -27,7 +27,7 @@ pub(crate) struct Block {
     pub(crate) text: String,
 }
 
-/// Returns whether blocks equal the received ones. They are compared one by one, without writing
+/// Returns whether blocks equal the received ones. They are compared one by one, without building
 /// the list, which may be large.
 pub(crate) fn is_same(blocks: &[Block], received: &[&str]) -> bool {
     let mut pairs = blocks.iter().zip(received);
@@ -35,7 +35,7 @@ pub(crate) fn is_same(blocks: &[Block], received: &[&str]) -> bool {
         && pairs.all(|(block, received)| raw::same(&block.text, received))
 }
 
-/// Writes a received message around other blocks.
+/// Writes a received message with other blocks.
 pub(crate) fn around(fields: &Fields<'_>, member: &str, mut blocks: String) -> String {
     let mut message = Object::new();
     let last = fields.members.iter().rposition(|(key, _)| key == member);
@@ -49,7 +49,7 @@ pub(crate) fn around(fields: &Fields<'_>, member: &str, mut blocks: String) -> S
     message.end()
 }
 
-/// Writes the parts of a message that is not a result: each call and each other part by a function.
+/// Writes the parts of a message that is not a result, calls and other parts each with a function.
 pub(crate) fn blocks(
     out: &mut OutgoingMessage<'_>,
     parts: &[Part],
@@ -76,33 +76,33 @@ pub(crate) fn blocks(
     blocks
 }
 
-/// The member names of a provider's turns.
+/// The names of members in a provider's turns, and the functions that write them.
 pub(crate) struct Wording {
     pub(crate) dialect: Dialect,
-    /// The role of the model.
+    /// The role of the assistant.
     pub(crate) assistant: &'static str,
     /// The member of a message that holds its blocks.
     pub(crate) blocks_member: &'static str,
     /// Writes the blocks of a message.
     pub(crate) lower: fn(&mut OutgoingMessage<'_>) -> Vec<Block>,
-    /// Reads the blocks of a content as received.
+    /// Returns the blocks of a content as received.
     pub(crate) from_content: fn(&str) -> Vec<Block>,
     /// Writes the placeholder of a call's missing result, by the call's id and tool.
     pub(crate) placeholder_result: fn(&PlaceholderResult, &str, &str) -> Block,
-    /// Writes the instructions around the list of their blocks.
+    /// Writes the instructions from the list of their blocks.
     pub(crate) system: fn(String) -> String,
     /// Writes a block of text.
     pub(crate) text: fn(&str) -> String,
-    /// Writes a message of a role around its blocks.
+    /// Writes a message with a role and blocks.
     pub(crate) message: fn(&str, &str) -> String,
-    /// Whether the model's last turn is continued as it is.
+    /// Returns whether the model continues its last turn, so that nothing is added after it.
     pub(crate) is_paused: fn(&[(PrefixSource, Block)]) -> bool,
-    /// Whether the first turn has to be a user's.
+    /// Whether the first turn must be the user's.
     pub(crate) begins_with_user: bool,
-    /// Signs the first call of a turn that was not recorded from this provider; `None` where calls
-    /// need no signature, and for a call that has one.
+    /// Signs the first call of a turn that was not recorded from this provider; `None` if the call
+    /// already has a signature. Absent if calls need no signature.
     pub(crate) sign: Option<fn(&str) -> Option<String>>,
-    /// Returns why the provider refuses a block, also one that was recorded so.
+    /// Returns why the provider rejects a block, even a recorded one.
     pub(crate) why_refused: fn(&str) -> Option<&'static str>,
 }
 
@@ -113,9 +113,9 @@ impl Wording {
         raw::same(&(self.message)(word, "[]"), &received)
     }
 
-    /// Makes the drafts of one message from the contents it holds, each with its blocks as
-    /// received. Each draft keeps its blocks where lowering would not give them back, and the first
-    /// the message around them.
+    /// Makes the drafts of one message from its contents, each with its received blocks. A draft
+    /// keeps its blocks if lowering would write other JSON, and the first draft keeps the message
+    /// around them.
     pub(crate) fn drafts(
         &self,
         fields: &Fields<'_>,
@@ -144,15 +144,15 @@ impl Wording {
     }
 }
 
-/// A message that is being put together.
+/// A message that is being assembled.
 struct Turn<'a> {
     role: &'static str,
-    /// The received members around the blocks, if there are more than role and content.
+    /// The received members around the blocks, if there are others than role and content.
     around: Option<Fields<'a>>,
-    /// The whole message as received: sent when nothing is added to it.
+    /// The whole message as received; sent if nothing is added to it.
     received: Option<&'a str>,
     blocks: Vec<(PrefixSource, Block)>,
-    /// Whether it is one recorded message, whose order was accepted.
+    /// Whether it is a single recorded message, whose order the provider has accepted.
     recorded: bool,
     last: Option<Row>,
 }
@@ -177,7 +177,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Writes the members with the instructions, where there are some, and with the messages.
+/// Writes the members with the instructions, if there are any, and with the messages.
 pub(crate) fn members(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Members {
     let profile = wording.dialect.profile();
     let system = instructions(sheet, wording);
@@ -235,12 +235,13 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
     raw::array(messages)
 }
 
-/// Instructions are kept apart, but for those that the provider itself had within the conversation.
+/// Returns whether instructions are written separately. Those that the provider itself had within
+/// the conversation are not.
 fn is_separate(message: &Message, wording: &Wording) -> bool {
     speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.dialect.form())
 }
 
-/// Writes the instructions, as received when they are one row's; `None` when there are none.
+/// Writes the instructions, as received if they are one message; `None` if there are none.
 fn instructions(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Option<String> {
     let mut blocks: Vec<(PrefixSource, Block)> = Vec::new();
     let (mut count, mut received, mut spoken) = (0, None, false);
@@ -321,7 +322,7 @@ fn add<'a>(
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
         let next = turn.last.is_some_and(|last| follows(last, row));
         let joins = next && turn.last.map(|last| last.slot) == message.joins;
-        // Neighbors that were recorded so stay apart; in `keep` all rows do.
+        // Recorded neighbors are not merged; with `keep` no messages are.
         let apart = !sheet.repairing || (own && next && turn.last.is_some_and(|last| last.own));
         if joins || !apart {
             turn.blocks.extend(blocks);
@@ -336,14 +337,14 @@ fn add<'a>(
     turns.push(Turn { role, around, received, blocks, recorded: own, last });
 }
 
-/// Whether a row was written right after another one. A row between them, skipped or removed since,
-/// has taken a key.
+/// Returns whether a row was written right after another. If a row between them was skipped or
+/// removed later, there is a gap in the keys.
 fn follows(before: Row, row: Row) -> bool {
     let gap = before.key.zip(row.key).and_then(|(before, key)| key.checked_sub(before));
     gap.is_some_and(|gap| gap <= 1)
 }
 
-/// Leaves out what the provider refuses of a turn.
+/// Removes the blocks that the provider rejects.
 fn leave_out_refused(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<Repair>) {
     let before = turn.blocks.len();
     let slot = turn.last.map(|last| last.slot);
@@ -369,7 +370,7 @@ fn sign_first_call(turn: &mut Turn<'_>, sign: fn(&str) -> Option<String>) {
     }
 }
 
-/// No text after a call, no text before a result.
+/// Sorts the blocks of a turn: text before calls, and results before text.
 fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
     if turn.recorded {
         return;
@@ -395,8 +396,8 @@ fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
     turn.received = None;
 }
 
-/// Ends a conversation with a turn that the provider accepts. After the model's words a provider
-/// would continue in the middle of them; some accept no conversation that begins with them, either.
+/// Ends a conversation with a turn that the provider accepts. After the assistant's turn a provider
+/// would continue in the middle of it; some also reject a conversation that begins with it.
 fn close(sheet: &mut RequestWriter<'_>, wording: &Wording, turns: &mut Vec<Turn<'_>>) {
     let filler = |says: &str| {
         let block = Block { sort: BlockKind::Other, text: (wording.text)(says) };

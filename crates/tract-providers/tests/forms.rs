@@ -59,10 +59,10 @@ fn fixtures_of_our_own_come_back() {
     assert_eq!(params.get("input"), Some(r#""Hi""#));
 }
 
-/// What lowering writes of a provider's own messages is frozen for each revision, since it decides what
-/// is stored next to them: a change there is a new revision. Of others' messages, as here, and of tools
-/// nothing that is stored depends on it; it changes where a provider asks for something else, and then
-/// `UPDATE_GOLDEN=1` writes the files.
+/// What lowering writes of a provider's own messages is frozen for each revision, since it decides
+/// what is stored next to them: a change there is a new revision. Of others' messages, as here, and
+/// of tools nothing that is stored depends on it; it changes where a provider asks for something
+/// else, and then `UPDATE_GOLDEN=1` writes the files.
 #[test]
 fn lowering_is_frozen() {
     let drafts = [

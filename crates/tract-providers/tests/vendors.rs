@@ -153,7 +153,8 @@ fn every_conversation_becomes_what_each_vendor_publishes() {
 }
 
 /// Whether a line is about a member that another vendor behind the same API writes in an answer and
-/// reads in the next request, such as the signature of a thought. The types are those of OpenAI alone.
+/// reads in the next request, such as the signature of a thought. The types are those of OpenAI
+/// alone.
 fn is_extension(line: &str) -> bool {
     const MEMBERS: [&str; 6] = [
         "channel",
@@ -202,8 +203,8 @@ fn random_conversations_become_valid_requests_of_each_vendor() {
     push_all(&mut bodies, "of our own", &own_conversation());
     let choice = r#"{"type":"function","function":{"name":"now"}}"#;
     let format = r#"{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}"#;
-    // In the words of Chat Completions, as callers say them. Temperature is not among them: Anthropic's
-    // older models take it, and its types have it no longer.
+    // In the words of Chat Completions, as callers say them. Temperature is not among them:
+    // Anthropic's older models take it, and its types have it no longer.
     for (key, value) in [
         ("max_tokens", "7"),
         ("max_completion_tokens", "7"),

@@ -1,4 +1,4 @@
-//! Requests in: instructions, results and the rest of each message as drafts.
+//! Reads requests: instructions, results and the rest of each message as drafts.
 
 use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
@@ -12,7 +12,7 @@ use crate::neutral::OutgoingMessage;
 use crate::raw::{Fields, Node};
 use crate::turns::is_same;
 
-/// Reads the `system` of a request: a text, or blocks.
+/// Reads the `system` of a request: a text or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let parts = parts(system, &mut Watch::default())?;
     let content = Content::System(Body { parts, name: None });
@@ -20,7 +20,7 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     Ok(draft_of(system, content, Role::System, form, |out| is_list_of(system, out)))
 }
 
-/// Reads messages one by one: a draft for each result, one for each contiguous rest.
+/// Reads messages one by one: a draft for each result, and one for each run of other blocks.
 pub(crate) struct Messages;
 
 impl<'a> Reader<'a> for Messages {

@@ -1,5 +1,6 @@
-//! Blocks out: one neutral message as Anthropic's content blocks. What this writes for
-//! `anthropic-1` is frozen. Content is always a list, so that merging neighbors changes no block.
+//! Writes blocks: one neutral message as Anthropic's content blocks. The output for `anthropic-1`
+//! is frozen, because stored messages rely on it. Content is always a list, so that merging
+//! neighbors changes no block.
 
 use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part};
@@ -9,7 +10,7 @@ use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 use crate::turns::{self, Block, BlockKind};
 
-/// Takes a block as it was received.
+/// Uses a block as received.
 pub(crate) fn received(raw: &str) -> Block {
     let kind = raw::Node::root(raw).object().ok().and_then(|fields| fields.text("type"));
     let sort = match kind.as_deref() {
@@ -59,7 +60,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
     let mut block = Object::new();
     match part {
         Part::Text { text } => {
-            // Blank blocks are refused.
+            // Anthropic rejects blank blocks.
             if !out.own && out.repairing && text.trim().is_empty() {
                 return None;
             }

@@ -9,7 +9,7 @@ use crate::params::Params;
 use crate::raw;
 
 /// The members of an Anthropic request. The last three are no longer in the published types, but
-/// older models take them.
+/// older models accept them.
 pub(crate) const PARAMETERS: &[&str] = &[
     "cache_control",
     "container",
@@ -37,7 +37,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "top_p",
 ];
 
-/// Sets what is named or shaped otherwise here than in Chat Completions.
+/// Sets a parameter whose name or shape differs from Chat Completions.
 pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     match key {
         "stop" => params.set("stop_sequences", list(value)),
@@ -55,7 +55,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         }
         "user" => member(params, "metadata", "user_id", value),
         "metadata" => {
-            // OpenAI's takes any names, this one a single one.
+            // OpenAI accepts any names, Anthropic only this one.
             for (name, raw) in json::split_object(value).unwrap_or_default() {
                 if name == "user_id" {
                     member(params, "metadata", "user_id", raw);
@@ -78,7 +78,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
             }
         }
         "parallel_tool_calls" if value == "false" => {
-            // Without tools it is refused; without a kind, too.
+            // A choice is rejected without tools, and without a type.
             if params.get("tools").is_some() {
                 if params.get("tool_choice").is_none() {
                     member(params, "tool_choice", "type", "\"auto\"");
@@ -86,7 +86,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
                 member(params, "tool_choice", "disable_parallel_tool_use", "true");
             }
         }
-        // It is the rule.
+        // Parallel calls are the default.
         "parallel_tool_calls" => {}
         _ => return false,
     }

@@ -1,4 +1,4 @@
-//! Replies in: a message of Anthropic's.
+//! Reads replies: an Anthropic message.
 
 use tract_core::{Reply, StopReason, Usage};
 
@@ -9,7 +9,7 @@ use crate::raw::{Fields, Node};
 use crate::reply::{count, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
-    // Of what is answered, role and content go back as a message.
+    // Only role and content go back as a message.
     let role = fields.require("role")?.string()?;
     let message = lower::message(&role, fields.require("content")?.raw);
     let mut reply = reply_of(Messages, Node::root(&message), 0, fields)?;
@@ -26,8 +26,8 @@ pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply,
     Ok(reply)
 }
 
-/// Reads the counts of tokens. What came from the cache, or went into it, is not part of
-/// `input_tokens`, so it is added.
+/// Reads the token counts. `input_tokens` does not include tokens read from the cache or written to
+/// it, so they are added.
 pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
     let read = count(counts, "cache_read_input_tokens");
     let lifetimes = counts.some_object("cache_creation").ok().flatten();

@@ -1,4 +1,4 @@
-//! Requests out: instructions apart, then turns.
+//! Writes requests: separate instructions, then turns.
 
 use tract_schema::Dialect;
 
@@ -24,8 +24,8 @@ pub(super) const WORDING: Wording = Wording {
     why_refused,
 };
 
-/// Thinking is only accepted with its signature. A recording may have lost it, or may be of a
-/// server without signatures.
+/// Returns why a block of thinking is rejected: Anthropic requires its signature. A recording may
+/// have lost it, or be from a server without signatures.
 fn why_refused(block: &str) -> Option<&'static str> {
     let fields = Node::root(block).object().ok()?;
     let is_thinking = fields.text("type").as_deref() == Some("thinking");
@@ -33,7 +33,7 @@ fn why_refused(block: &str) -> Option<&'static str> {
     (is_thinking && !is_signed).then_some("thinking without a signature")
 }
 
-/// Blocks of a content as received; a text counts as the block that it abbreviates.
+/// Returns the blocks of a content as received; a text is one text block.
 fn from_content(raw: &str) -> Vec<Block> {
     let node = Node::root(raw);
     match node.array() {
@@ -46,8 +46,8 @@ fn from_content(raw: &str) -> Vec<Block> {
     }
 }
 
-/// Whether a tool of Anthropic's own is at work: such a turn goes back as it is, and the model
-/// continues it (`pause_turn`).
+/// Returns whether a server tool is still running (`pause_turn`): such a turn goes back unchanged,
+/// and the model continues it.
 fn is_paused(blocks: &[(PrefixSource, Block)]) -> bool {
     #[derive(serde::Deserialize)]
     struct Used {

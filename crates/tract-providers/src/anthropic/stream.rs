@@ -1,4 +1,4 @@
-//! Streams in: the events of a message, block by block.
+//! Reads streams: the events of a message, block by block.
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
@@ -9,7 +9,7 @@ use crate::raw::{Fields, Node, is_received_object};
 use crate::stream::tree::{Members, Tree, in_order};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
-/// A message that is on its way.
+/// A partially received message.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     message: Option<Members>,
@@ -21,7 +21,7 @@ pub(crate) struct Stream {
 struct Block {
     index: String,
     block: Members,
-    /// The input of a call, as text; it is JSON only when the block has ended.
+    /// The input of a call as text. It is JSON only after the end of the block.
     input: String,
     ended: bool,
 }
@@ -31,12 +31,12 @@ impl Block {
         self.block.text("type").unwrap_or_default()
     }
 
-    /// Whether it is a call that the caller has to answer.
+    /// Returns whether the block is a call that the caller has to answer.
     fn is_call(&self) -> bool {
         self.kind() == "tool_use"
     }
 
-    /// The input as it is known: what was streamed, else what the block began with.
+    /// Returns the streamed input, or the one in the start event if nothing was streamed.
     fn arguments(&self) -> String {
         if !self.input.trim().is_empty() {
             return self.input.clone();
@@ -70,7 +70,7 @@ impl Accumulate for Stream {
             "error" => {
                 return Err(provider_error(&fields.get("error").unwrap_or(root)));
             }
-            // Pings, and events that later versions may add.
+            // Pings, and events of later versions.
             _ => {}
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Stream {
         self.blocks.iter_mut().rfind(|block| block.index == index)
     }
 
-    /// The place of a block among the calls.
+    /// Returns the index of a block among the calls.
     fn call_index(&self, index: &str) -> usize {
         self.blocks
             .iter()
@@ -188,7 +188,7 @@ impl Stream {
                 let citation = Tree::parse(&delta.require("citation")?)?;
                 block.block.push_element("citations", citation);
             }
-            // Deltas that later versions may add. The raw stream keeps them.
+            // Deltas of later versions. They are in the raw stream.
             _ => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Requests in: instructions, responses of functions and the rest of each content as drafts.
+//! Reads requests: instructions, function responses and the rest of each content as drafts.
 
 use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 
@@ -11,7 +11,7 @@ use crate::import::{OpenCalls, Watch, draft_of};
 use crate::raw::{self, Fields, Node};
 use crate::turns::{around, is_same};
 
-/// Members of a part of this shape, of which each part has one.
+/// Members of a part, of which each part has exactly one.
 const PART_MEMBERS: [&str; 9] = [
     "text",
     "thought",
@@ -24,7 +24,7 @@ const PART_MEMBERS: [&str; 9] = [
     "codeExecutionResult",
 ];
 
-/// Returns whether a message has this shape: parts whose members determine their kind.
+/// Returns whether a message has Gemini's shape: parts whose member determines their type.
 pub(crate) fn is_content(message: &Fields<'_>) -> bool {
     let parts = message.get("parts").and_then(|parts| parts.array().ok());
     let is_part = |part: &Node<'_>| {
@@ -49,8 +49,8 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     }))
 }
 
-/// Reads contents one by one: a draft for each response, one for each contiguous rest. It remembers
-/// the calls, as their ids are often left out.
+/// Reads contents one by one: a draft for each response, and one for each run of other parts. It
+/// remembers the calls, because responses often lack their ids.
 #[derive(Default)]
 pub(crate) struct Contents {
     open: OpenCalls,
@@ -128,7 +128,7 @@ impl Contents {
         watch.result(&call_id, &response.path);
         let given = response.require("response")?;
         let fields = given.object()?;
-        // The two names that Google gives to an answer that is a text.
+        // Google uses these two names for a response that is a text.
         let alone = |key: &str| fields.text(key).filter(|_| fields.members.len() == 1);
         let (text, is_error) = match (alone("error"), alone("output")) {
             (Some(error), _) => (error, true),

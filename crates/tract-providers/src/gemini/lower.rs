@@ -1,5 +1,5 @@
-//! Parts out: one neutral message as parts of a content. What this writes for messages that came as
-//! `gemini-1` is frozen, as it decides what is stored next to them.
+//! Writes parts: one neutral message as parts of a content. The output for messages recorded as
+//! `gemini-1` is frozen, because it decides which bytes are stored with them.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 use crate::turns::{self, Block, BlockKind};
 
-/// Begins the id of a call that was recorded without one. It is not sent.
+/// Prefix of the ids of calls that were recorded without one. Such an id is not sent.
 pub(crate) const UNNAMED: &str = "unnamed_";
 
 /// Writes the parts of a message.
@@ -65,8 +65,8 @@ fn result(out: &mut OutgoingMessage<'_>, answer: &ToolAnswer, parts: &[Part]) ->
     std::iter::once(answered).chain(others).collect()
 }
 
-/// A response is an object: a text that is one goes as it is, others under Google's names.
-/// Google reads `$ref` in an object as a reference to another part.
+/// Writes a text as a response, which must be an object. An object is sent as it is; other texts
+/// get Google's member names. Google resolves `$ref` in an object as a reference to another part.
 fn response<'a>(text: &'a str, is_error: bool, refers: bool) -> Cow<'a, str> {
     if !is_error && !refers && raw::is_object(text.trim()) {
         return Cow::Borrowed(text.trim());
@@ -74,7 +74,7 @@ fn response<'a>(text: &'a str, is_error: bool, refers: bool) -> Cow<'a, str> {
     Cow::Owned(Object::new().text(if is_error { "error" } else { "output" }, text).end())
 }
 
-/// Whether an object has a member `$ref` anywhere in it.
+/// Returns whether an object contains a member `$ref` at any depth.
 fn has_reference(text: &str) -> bool {
     fn has(value: &serde_json::Value) -> bool {
         match value {
@@ -85,7 +85,7 @@ fn has_reference(text: &str) -> bool {
             _ => false,
         }
     }
-    // The name may be written with an escape.
+    // The name may be written with escapes.
     let may = text.contains("ref") && (text.contains('$') || text.contains("\\u0024"));
     may && serde_json::from_str(text).is_ok_and(|value| has(&value))
 }
@@ -146,7 +146,7 @@ pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, name
     answered(call_id, name, response(answer.text(), answer.is_error(), false))
 }
 
-/// Takes a part as it was received.
+/// Uses a part as received.
 pub(crate) fn received(raw: &str) -> Block {
     let fields = raw::Node::root(raw).object().ok();
     let has = |key: &str| fields.as_ref().is_some_and(|fields| member(fields, key).is_some());

@@ -1,16 +1,16 @@
-//! Names of members: the API takes those of its reference, such as `functionCall`, and those of its
-//! protocol buffers, such as `function_call`, which the Python SDK dumps.
+//! Names of members. The API accepts the names of its reference, such as `functionCall`, and those
+//! of its protocol buffers, such as `function_call`, which the Python SDK writes.
 
 use std::borrow::Cow;
 
 use crate::raw::{Fields, Node, Object};
 
-/// Returns a member under either of its names, when it is there and not null.
+/// Returns a member under either name, if it exists and is not null.
 pub(super) fn member<'a>(fields: &Fields<'a>, name: &str) -> Option<Node<'a>> {
     fields.some(name).or_else(|| fields.some(&snake(name)))
 }
 
-/// Returns the members of a request but these, under the names of the reference.
+/// Returns the members of a request except these, under the names of the reference.
 pub(super) fn parameters(request: &Fields<'_>, but: &[&str]) -> String {
     let mut out = Object::new();
     for (key, raw) in &request.members {
@@ -29,8 +29,8 @@ pub(super) fn parameters(request: &Fields<'_>, but: &[&str]) -> String {
     out.end()
 }
 
-/// Renames the members of a configuration and of the objects in it. Schemas stay: the names in them
-/// are the caller's.
+/// Renames the members of a configuration, and of the objects in it. Schemas are unchanged: their
+/// names belong to the caller.
 fn renamed(raw: &str) -> Cow<'_, str> {
     let Ok(fields) = Node::root(raw).object() else { return Cow::Borrowed(raw) };
     let mut out = Object::new();

@@ -47,7 +47,7 @@ pub(crate) const OPTIONS: &[&str] = &[
 
 const CONFIG: &str = "generationConfig";
 
-/// Sets what is named or shaped otherwise here than in Chat Completions.
+/// Sets a parameter whose name or shape differs from Chat Completions.
 pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     let name = match key {
         "top_p" => "topP",
@@ -55,7 +55,8 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         "n" => "candidateCount",
         "presence_penalty" => "presencePenalty",
         "frequency_penalty" => "frequencyPenalty",
-        // There it is a flag, here a number, which Chat Completions has under another name.
+        // `logprobs` is a flag in Chat Completions. Gemini's `logprobs` is the number that Chat
+        // Completions calls `top_logprobs`.
         "logprobs" if matches!(value, "true" | "false") => "responseLogprobs",
         "top_logprobs" => "logprobs",
         "stop" | "stop_sequences" => {
@@ -82,7 +83,7 @@ fn reasoning(params: &mut Params, effort: &str) -> bool {
     true
 }
 
-/// Sets how much the model thinks; the rest of `thinkingConfig` stays.
+/// Sets the amount of thinking; the rest of `thinkingConfig` is unchanged.
 fn think(params: &mut Params, key: &str, value: &str) {
     let config = params.get(CONFIG).unwrap_or("{}").to_owned();
     let given = get(&config, "thinkingConfig").unwrap_or("{}");
@@ -117,7 +118,7 @@ fn choice(params: &mut Params, choice: &str) -> bool {
     true
 }
 
-/// Gemini 2.5 takes a number of tokens where later models take a level.
+/// Gemini 2.5 expects a number of tokens instead of a level.
 pub(crate) fn settle(params: &mut Params) {
     let model = params.get("model").and_then(raw::string).unwrap_or_default();
     if !model.rsplit('/').next().is_some_and(|name| name.starts_with("gemini-2")) {

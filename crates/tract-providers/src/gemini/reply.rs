@@ -1,4 +1,4 @@
-//! Replies in: the first candidate of a response.
+//! Reads replies: the first candidate of a response.
 
 use tract_core::{Body, Content, Reply, StopReason, Usage};
 
@@ -17,7 +17,8 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
         Some(candidate) => {
             let candidate = candidate.object()?;
             if let Some(content) = candidate.some("content") {
-                // Calls without ids get theirs from the message's place, or from the answer's id.
+                // Calls without ids get ids derived from the message's place, or from the answer's
+                // id.
                 let place = place.or_else(|| place_of(reply.id.as_ref()?));
                 let nodes = std::slice::from_ref(&content);
                 let mut drafts = drafts_of(Contents::default(), nodes, place.unwrap_or(0))?;
@@ -34,7 +35,7 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
             let calls = reply.calls().next().is_some();
             reply.stop_reason = candidate.text("finishReason").map(|reason| stopped(reason, calls));
         }
-        // The question itself was refused.
+        // The prompt was rejected.
         None => {
             let feedback = fields.require("promptFeedback")?.object()?;
             feedback.require("blockReason")?;
@@ -63,8 +64,8 @@ fn stopped(reason: String, calls: bool) -> StopReason {
     }
 }
 
-/// Reads the counts of tokens. Thoughts are not part of the candidates' tokens, so they are added,
-/// as are the tokens of Google's own tools to those of the prompt.
+/// Reads the token counts. Tokens of thoughts are added to those of the candidates, and tokens of
+/// Google's built-in tools to those of the prompt.
 pub(crate) fn usage(counts: &Fields<'_>) -> Usage {
     let plus = |one: Option<u64>, other: Option<u64>| match (one, other) {
         (None, None) => None,

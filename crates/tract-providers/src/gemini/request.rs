@@ -1,4 +1,4 @@
-//! Requests out: instructions apart, neighbors of one role as one content, responses first.
+//! Writes requests: separate instructions, neighbors of one role as one content, responses first.
 
 use tract_schema::Dialect;
 
@@ -24,11 +24,11 @@ pub(super) const WORDING: Wording = Wording {
     why_refused: |_| None,
 };
 
-/// The signature that Google documents for calls of another model. Gemini 3 rejects a step whose
+/// The signature that Google documents for calls of other models. Gemini 3 rejects a step whose
 /// first call is unsigned.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Signs a call; `None` if it has a signature.
+/// Signs a call; `None` if it already has a signature.
 fn sign(call: &str) -> Option<String> {
     let fields = Node::root(call).object().ok()?;
     if member(&fields, "thoughtSignature").is_some() {
@@ -41,7 +41,7 @@ fn sign(call: &str) -> Option<String> {
     Some(out.text("thoughtSignature", NO_SIGNATURE).end())
 }
 
-/// The parts of a content as received, or of its list of parts.
+/// Returns the parts of a content, or of a list of parts, as received.
 fn from_content(received: &str) -> Vec<Block> {
     let node = Node::root(received);
     let parts = match node.object() {

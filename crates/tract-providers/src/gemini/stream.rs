@@ -10,7 +10,7 @@ use crate::raw::{Fields, Node};
 use crate::stream::tree::{Members, Tree};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
-/// A response that is on its way.
+/// A partially received response.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     top: Members,
@@ -76,7 +76,7 @@ impl Accumulate for Stream {
         let mut partial = PartialReply::new(of(false));
         partial.reasoning = of(true);
         for (n, call) in self.parts.iter().filter_map(function).enumerate() {
-            // A call comes whole.
+            // A call is never split.
             partial = partial.call(call_of(call, n), true);
         }
         partial.id = self.top.text("responseId").map(str::to_owned);
@@ -111,8 +111,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes a part: text continues the last part where that is the same sort of text and has not
-    /// been signed yet; everything else is a part of its own.
+    /// Adds a part. Text continues the last part if that is text of the same type without a
+    /// signature; everything else starts a new part.
     fn part(&mut self, part: Members, on_piece: OnPiece<'_>) {
         if let Some(text) = part.text("text").filter(|text| !text.is_empty()) {
             on_piece(match is_thought(&part) {

@@ -1,4 +1,4 @@
-//! Answers of the server: errors by status, and keys that must not leave in an answer.
+//! Answers of the server: errors by status, and checks that no answer contains the key.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::error::ReplyError;
 use crate::raw::Node;
 use crate::reply::message_of;
 
-/// How much of an error's message is passed on, in characters.
+/// Maximum length of an error's message in characters.
 const LONGEST_MESSAGE: usize = 600;
 
-/// A request that failed, and how long the server asks to wait before another.
+/// A failed request, and the wait that the server asks for.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: ModelError,
@@ -28,14 +28,14 @@ impl From<ModelError> for Failed {
 }
 
 impl Inner {
-    /// The url as it may be shown: a query may hold a secret.
+    /// The URL for error messages, without the query, which may contain a secret.
     pub(super) fn shown_url(&self) -> String {
         let mut url = self.base.clone();
         url.set_query(None);
         url.into()
     }
 
-    /// Hides the key, and cuts what is too long for a message.
+    /// Redacts the key, and cuts a text that is too long for a message.
     fn redacted(&self, text: &str) -> String {
         let text = match &self.settings.key {
             Some(key) => key.hide_in(text),
@@ -90,7 +90,7 @@ impl Inner {
         }
     }
 
-    /// Refuses an answer that repeats the key: it would be stored.
+    /// Rejects an answer that contains the key, because answers are stored.
     pub(super) fn check_for_key(&self, received: &[u8]) -> Result<(), ModelError> {
         match &self.settings.key {
             Some(key) if key.is_in(received) => Err(repeats_key()),
@@ -98,8 +98,8 @@ impl Inner {
         }
     }
 
-    /// Refuses an answer whose texts repeat the key once they are put together: each piece may have
-    /// a part of it.
+    /// Rejects an answer whose assembled texts contain the key, which may have been split over
+    /// several pieces.
     pub(super) fn check_reply_for_key(&self, reply: &Reply) -> Result<(), ModelError> {
         let calls = reply.calls().map(|call| format!("{} {}", call.name, call.arguments));
         let names = reply.model.iter().chain(&reply.id).cloned();
@@ -120,7 +120,7 @@ impl Inner {
             .try_for_each(|text| self.check_for_key(text.as_bytes()))
     }
 
-    /// Returns what is looked for in the pieces of a stream.
+    /// Returns the texts to look for in the pieces of a stream.
     pub(super) fn secrets(&self) -> KnownSecrets {
         self.settings.key.as_ref().map(ApiKey::secrets).unwrap_or_default()
     }
@@ -136,7 +136,7 @@ impl Inner {
         }
     }
 
-    /// Hides the key in an error that the provider sent within a stream.
+    /// Redacts the key in an error that the provider sent within a stream.
     pub(super) fn tell(&self, mut error: ModelError) -> ModelError {
         if let ModelError::Unavailable { message, .. }
         | ModelError::RateLimited { message, .. }
@@ -150,14 +150,14 @@ impl Inner {
     }
 }
 
-/// The error for an answer that contains the key.
+/// The error of an answer that contains the key.
 pub(super) fn repeats_key() -> ModelError {
     let message = "it repeats the key that was sent, so nothing of it is kept".to_owned();
     ModelError::InvalidReply { message, source: None }
 }
 
-/// Refuses a reply whose calls were cut off by the limit of tokens: they cannot be run, and not
-/// be sent back.
+/// Rejects a reply whose calls were cut off by the token limit. Such calls can neither be run nor
+/// sent back.
 pub(super) fn check_calls(reply: &Reply) -> Result<(), ModelError> {
     if reply.stop_reason != Some(tract_core::StopReason::MaxTokens) {
         return Ok(());

@@ -29,13 +29,13 @@ impl ApiKey {
         KnownSecrets::new([self.0.as_str()])
     }
 
-    /// Whether a text holds the key, as it is or with escapes; what is too short to be a secret is
-    /// in every text.
+    /// Returns whether a text contains the key, literally or with escapes. A key that is too short
+    /// to be a secret is never found.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         self.secrets().are_in(&String::from_utf8_lossy(bytes))
     }
 
-    /// Puts a word in the place of the key.
+    /// Replaces the key in a text.
     pub(super) fn hide_in(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
@@ -104,7 +104,7 @@ impl HttpModelBuilder {
         }
     }
 
-    /// Takes key and base url from the environment, where they are not set yet.
+    /// Reads the key and base URL from the environment, unless they are set.
     #[must_use]
     pub fn from_env(mut self) -> Self {
         let variable =
@@ -115,8 +115,8 @@ impl HttpModelBuilder {
         self
     }
 
-    /// Sets the base URL: what precedes `/chat/completions`, `/responses`,
-    /// `/v1/messages` or `/api/chat`.
+    /// Sets the base URL: the part before `/chat/completions`, `/responses`, `/v1/messages` or
+    /// `/api/chat`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = Some(url.into());
@@ -137,59 +137,59 @@ impl HttpModelBuilder {
         self
     }
 
-    /// Sets how long connecting may take; 10 s by default.
+    /// Sets the timeout for connecting. Default: 10 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets how long the first byte of an answer may take, thinking included; 10 min by default.
+    /// Sets the timeout for the first byte of an answer, thinking included. Default: 10 min.
     #[must_use]
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
         self.first_byte_timeout = timeout;
         self
     }
 
-    /// Sets how long nothing may come once an answer has begun; 2 min by default.
+    /// Sets the timeout between pieces of an answer. Default: 2 min.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = timeout;
         self
     }
 
-    /// Sets when a request is tried again.
+    /// Sets when a request is retried.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Sets what is called before each wait.
+    /// Sets a callback that is called before each wait.
     #[must_use]
     pub fn on_retry(mut self, callback: impl Fn(&Retry<'_>) + Send + Sync + 'static) -> Self {
         self.on_retry = Some(Arc::new(callback));
         self
     }
 
-    /// Sets how many bytes an answer may have; 32 MiB by default.
+    /// Sets the maximum size of an answer in bytes. Default: 32 MiB.
     #[must_use]
     pub fn max_reply_bytes(mut self, bytes: u64) -> Self {
         self.max_reply_bytes = bytes;
         self
     }
 
-    /// Sets whether OpenAI's Chat is asked to count tokens of a stream; it is by default. A few
-    /// servers that speak like it refuse the question.
+    /// Sets whether OpenAI's Chat is asked for the token counts of a stream. Default: true. A few
+    /// compatible servers reject the option.
     #[must_use]
     pub fn stream_usage(mut self, on: bool) -> Self {
         self.stream_usage = on;
         self
     }
 
-    /// Sets whether the provider is asked to enforce the tools' schemas, where they can be written
-    /// so; it is not by default. Replies carry along how each tool was sent, so that hydration
-    /// reads arguments as the schema as given means them.
+    /// Sets whether the provider enforces the schemas of tools, if they can be written for strict
+    /// mode. Default: false. Replies record how each tool was sent, so that hydration reads
+    /// arguments by the original schema.
     #[must_use]
     pub fn strict_tools(mut self, strict: bool) -> Self {
         self.strict_tools = strict;
@@ -199,8 +199,8 @@ impl HttpModelBuilder {
     /// Makes the client.
     ///
     /// # Errors
-    /// [`ModelError::Unauthorized`] when the provider's own server is asked without a key; others
-    /// when url, key or headers cannot be sent.
+    /// [`ModelError::Unauthorized`] if the provider's own server is used without a key; other
+    /// errors if the URL, the key or a header is invalid.
     pub fn build(self) -> Result<HttpModel, ModelError> {
         let server = &self.dialect.profile().server;
         if self.key.is_none() && self.base_url.is_none() && !server.is_open {
@@ -214,7 +214,7 @@ impl HttpModelBuilder {
     }
 }
 
-/// Splits `provider/model`; the model's own name may hold slashes.
+/// Splits `provider/model`; the model's name may contain slashes.
 pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
     let Some((word, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty()) else {
         return Err(ModelError::other(format!(
@@ -230,11 +230,11 @@ pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
     Ok((dialect, model))
 }
 
-/// Reads a base url; a query stays, as some servers want one.
+/// Parses a base URL. A query is kept, because some servers require one.
 fn base_of(server: &Server, base: &str) -> Result<Url, ModelError> {
     let refused = |why: &str| ModelError::other(format!("the base url cannot be used: {why}"));
     let base = base.trim();
-    // Ollama's own variable may say `host:port` alone.
+    // Ollama's variable may be just `host:port`.
     let text = match base.contains("://") {
         true => base.to_owned(),
         false => format!("http://{base}"),
@@ -246,7 +246,7 @@ fn base_of(server: &Server, base: &str) -> Result<Url, ModelError> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(refused("it holds credentials; a key is given apart"));
     }
-    // `h:80` states the port that a url leaves out.
+    // `Url` omits a default port, so `h:80` is recognized in the text.
     let host = base.split(['/', '?', '#']).next().unwrap_or_default();
     let states_port = host.rsplit_once(':').is_some_and(|(_, port)| {
         !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
@@ -286,7 +286,7 @@ fn headers(
     Ok(headers)
 }
 
-/// Whether a server is on this machine, so that no proxy is asked.
+/// Returns whether a server is on this machine, so that no proxy is used.
 fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -295,7 +295,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 fn client(url: &Url, connect_timeout: Duration) -> Result<reqwest::Client, ModelError> {
-    // One provider of cryptography for the process; the first one stays.
+    // The cryptography provider is set once per process; an existing one is kept.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         let _ = rustls::crypto::ring::default_provider().install_default();
     }

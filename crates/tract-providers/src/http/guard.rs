@@ -1,12 +1,12 @@
-//! Keeps the key out of the pieces of a stream.
+//! Prevents the key from leaving in the pieces of a stream.
 
 use tract_core::{KnownSecrets, ReplyDelta};
 
-/// Passes pieces on, unless they repeat the key, also when it is split over several: the end of a
-/// piece that could begin the key waits for the next one.
+/// Delivers pieces unless they contain the key, even if it is split over several pieces: the end of
+/// a piece that could begin the key is held back until the next one.
 pub(super) struct PieceGuard {
     secrets: KnownSecrets,
-    /// The piece that waits.
+    /// The piece that is held back.
     waiting: Option<ReplyDelta>,
     found: bool,
 }
@@ -16,7 +16,7 @@ impl PieceGuard {
         Self { secrets, waiting: None, found: false }
     }
 
-    /// Returns whether the key was found. Nothing is passed on after that.
+    /// Returns whether the key was found. After that nothing is delivered.
     pub(super) fn has_found(&self) -> bool {
         self.found
     }
@@ -47,7 +47,7 @@ impl PieceGuard {
         }
     }
 
-    /// Passes on the held-back text, at the end of a stream.
+    /// Delivers the held-back text at the end of a stream.
     pub(super) fn end(&mut self, pass_on: &mut dyn FnMut(ReplyDelta)) {
         if let Some(waiting) = self.waiting.take().filter(|_| !self.found) {
             pass_on(waiting);
@@ -64,7 +64,7 @@ fn text_of(piece: &ReplyDelta) -> &str {
     }
 }
 
-/// Joins a piece with the one before, when both are of the same text.
+/// Joins a piece with the previous one, if both continue the same text.
 fn joined(before: ReplyDelta, piece: ReplyDelta) -> Result<ReplyDelta, (ReplyDelta, ReplyDelta)> {
     match (before, piece) {
         (ReplyDelta::Text(before), ReplyDelta::Text(text)) => Ok(ReplyDelta::Text(before + &text)),

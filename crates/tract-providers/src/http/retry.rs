@@ -1,18 +1,18 @@
-//! When a request is tried again, and how long is waited before that.
+//! Retries: which requests are retried, and the wait before each retry.
 
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use tract_core::ModelError;
 
-/// When a request is tried again. What cannot be mended by waiting is not.
+/// When a request is retried. Only errors that may pass with time are retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often at most, after the first time; 2 by default.
+    /// Maximum number of retries. Default: 2.
     pub retries: u32,
-    /// The first wait, before jitter; it doubles each time. Half a second by default.
+    /// The first wait, before jitter. It doubles with each retry. Default: 0.5 s.
     pub base: Duration,
-    /// The longest wait, 60 s by default. A server that asks for more is not asked again.
+    /// The longest wait. Default: 60 s. If the server asks for more, there is no retry.
     pub longest: Duration,
 }
 
@@ -23,12 +23,12 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Never tries again.
+    /// Never retries.
     pub fn never() -> Self {
         Self { retries: 0, ..Self::default() }
     }
 
-    /// Sets how often a request is tried again at most.
+    /// Sets the maximum number of retries.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
@@ -49,9 +49,9 @@ impl RetryPolicy {
         self
     }
 
-    /// Returns how long to wait before the `attempt`-th retry, from 1; `None` when there is none.
-    /// `jitter` is a random number: of a wait of our own between a half and all of it is taken, so
-    /// that those who failed together do not come back together.
+    /// Returns the wait before the `attempt`-th retry, from 1; `None` if there is no retry.
+    /// `jitter` is a random number. A wait that the server did not set is between half and all of
+    /// the computed time, so that clients that failed together do not retry together.
     pub fn wait(
         &self,
         attempt: u32,
@@ -72,18 +72,18 @@ impl RetryPolicy {
     }
 }
 
-/// A request that is about to be tried again.
+/// A retry that is about to happen.
 #[derive(Debug)]
 pub struct Retry<'a> {
     /// The number of the retry, from 1.
     pub attempt: u32,
-    /// How long is waited.
+    /// The wait before it.
     pub wait: Duration,
-    /// Why the last one failed.
+    /// The error of the last attempt.
     pub error: &'a ModelError,
 }
 
-/// Reads how long a server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a
+/// Reads the wait that a server asks for: `retry-after-ms`, or `retry-after` in seconds or as a
 /// date. `now_us` is the time in microseconds since 1970.
 pub(super) fn retry_after(headers: &HeaderMap, now_us: i64) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
@@ -99,7 +99,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now_us: i64) -> Option<Duration> 
     Some(Duration::from_micros(u64::try_from(at_us.saturating_sub(now_us)).unwrap_or(0)))
 }
 
-/// Reads a date as HTTP writes it, `Wed, 21 Oct 2026 07:28:00 GMT`, as microseconds since 1970.
+/// Parses an HTTP date, `Wed, 21 Oct 2026 07:28:00 GMT`, as microseconds since 1970.
 fn http_date(text: &str) -> Option<i64> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,4 +1,4 @@
-//! One request out, one answer in: whole or as a stream, with retries around both.
+//! Sends one request and reads the answer, whole or as a stream, with retries.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,18 +17,19 @@ use crate::adapter::DialectAdapter as _;
 use crate::params::Params;
 use crate::stream::Assembler;
 
-/// How much of an error's body is read.
+/// Maximum number of bytes of an error's body that are read.
 const ERROR_BYTES: u64 = 64 << 10;
-/// How long the end of a stream may take after its end marker. It only serves the connection.
+/// Timeout for the end of a stream after its end marker. Reading to the end only allows the
+/// connection to be reused.
 const AFTER_THE_END: Duration = Duration::from_millis(500);
 
-/// A request as it goes out.
+/// A request that is ready to send.
 struct Wire {
     url: Url,
     body: String,
 }
 
-/// Puts a path, which may have a query, behind a base url, which may have one, too.
+/// Appends a path to a base URL. Both may have a query.
 pub(super) fn url_of(base: &Url, path: &str) -> Url {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let mut url = base.clone();
@@ -40,7 +41,7 @@ pub(super) fn url_of(base: &Url, path: &str) -> Url {
 }
 
 impl Inner {
-    /// Sends a body and reads the answer: piece by piece where something receives them, else whole.
+    /// Sends a body and reads the answer: as a stream if there is a receiver, else whole.
     pub(super) async fn answer(
         &self,
         params: &Params,
@@ -69,7 +70,7 @@ impl Inner {
         }
     }
 
-    /// Waits before the next try, or gives the error back when there is none.
+    /// Waits before the next retry, or returns the error if there is none.
     async fn wait(
         &self,
         attempt: u32,
@@ -92,7 +93,7 @@ impl Inner {
         unless_cancelled(sleep, cancellation).await
     }
 
-    /// Sends and waits until the server has answered with a status.
+    /// Sends the request and waits for the status of the answer.
     async fn ask(&self, sent: &Wire, cancellation: &CancellationToken) -> Result<Response, Failed> {
         let request = self
             .client
@@ -107,7 +108,7 @@ impl Inner {
         }
         let (status, retry_after) =
             (response.status(), retry_after(response.headers(), SystemClock.now_us()));
-        // The status counts, even when its text does not come.
+        // The status is reported even if the body cannot be read.
         let text = self.read(response, ERROR_BYTES, cancellation).await.unwrap_or_default();
         Err(self.refused(status, &text, retry_after))
     }
@@ -164,7 +165,7 @@ impl Inner {
         Ok(self.reply(params, received)?)
     }
 
-    /// Reads an answer that came whole.
+    /// Reads an answer that is not a stream.
     fn reply(&self, params: &Params, received: Vec<u8>) -> Result<Reply, ModelError> {
         self.check_for_key(&received)?;
         let text = tract_core::json::decode(&received).text;
@@ -188,7 +189,7 @@ impl Inner {
         let mut response = self.ask(sent, cancellation).await?;
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
         if kind.is_some_and(|kind| kind.starts_with("application/json")) {
-            // This server does not stream.
+            // The server ignored the request to stream.
             let received = self.read(response, self.settings.max_reply_bytes, cancellation).await?;
             let reply = self.reply(params, received)?;
             ReplyDelta::all_of(&reply).into_iter().for_each(on_piece);
@@ -230,7 +231,7 @@ impl Inner {
         }
     }
 
-    /// Pours a stream into what puts it together, until its end.
+    /// Feeds a stream to its assembler, until its end.
     async fn read_chunks(
         &self,
         response: &mut Response,
@@ -248,7 +249,7 @@ impl Inner {
             let bytes = match self.next(response, timeout, cancellation).await {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => return Ok(()),
-                // The answer is whole; how the connection ends is nothing to it.
+                // The answer is complete, so an error of the connection is ignored.
                 Err(_) if assembler.is_ended() => return Ok(()),
                 Err(error) => return Err(error),
             };

@@ -1,4 +1,4 @@
-//! The answer that a recording has next to its request.
+//! The answer that was recorded next to a request.
 
 use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
@@ -9,10 +9,10 @@ use crate::raw::{Fields, Node};
 use crate::reply;
 use crate::stream::Assembler;
 
-/// Members of a line in which the answer is.
+/// Members of a line that may contain the answer.
 pub(super) const MEMBERS: [&str; 2] = ["response", "output"];
 
-/// The answer of a line, with the facts next to it.
+/// The answer of a line, with its metadata.
 #[derive(Debug, Default)]
 pub(super) struct RecordedAnswer<'a> {
     answer: Option<Node<'a>>,
@@ -21,8 +21,7 @@ pub(super) struct RecordedAnswer<'a> {
 }
 
 impl<'a> RecordedAnswer<'a> {
-    /// Finds the answer in the members of a line. `None` where there is none, or where what is
-    /// there is not an answer of a model.
+    /// Finds the answer in the members of a line; `None` if they contain no answer of a model.
     pub(super) fn find(fields: &Fields<'a>) -> Option<Self> {
         let answer = MEMBERS.iter().find_map(|key| fields.some(key)).filter(is_answer)?;
         let cost = ["cost", "response_cost"].iter().find_map(|key| fields.raw(key));
@@ -30,7 +29,7 @@ impl<'a> RecordedAnswer<'a> {
         Some(Self { answer: Some(answer), cost })
     }
 
-    /// Makes the message of the answer, once.
+    /// Makes the message of the answer, once. An unreadable answer is noted as an anomaly.
     pub(super) fn draft(
         &mut self,
         dialect: Dialect,
@@ -61,8 +60,8 @@ impl<'a> RecordedAnswer<'a> {
     }
 }
 
-/// Whether a value is what a model answered: an object or a list of the pieces of a stream, or the
-/// text of a stream.
+/// Returns whether a value is an answer of a model: an object, a list of the pieces of a stream, or
+/// the text of a stream.
 fn is_answer(node: &Node<'_>) -> bool {
     if node.is_string() {
         return node.string().is_ok_and(|text| {
@@ -77,7 +76,7 @@ fn is_answer(node: &Node<'_>) -> bool {
     is_one(node) || (node.is_array() && node.each().is_ok_and(|mut all| all.any(|n| is_one(&n))))
 }
 
-/// Puts a stream together; `None` where the answer was received whole.
+/// Assembles a stream; `None` if the answer is complete.
 fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String> {
     let events = if node.is_string() {
         node.string().map_err(|error| error.to_string())?
@@ -91,7 +90,7 @@ fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String
             }
         };
         let events: String = pieces.map(event).collect();
-        // A list lacks the line that ends a stream of Chat Completions.
+        // A list lacks the end marker of a Chat Completions stream.
         if dialect == Dialect::OpenAi { events + "data: [DONE]\n\n" } else { events }
     } else {
         return Ok(None);
@@ -129,8 +128,7 @@ fn draft_of(reply: &Reply, parameters: &JsonText, cost: Option<&str>) -> Option<
     Some(draft)
 }
 
-/// Puts the members of two objects into one; those of the second count. `None` where there are
-/// none.
+/// Merges the members of two objects; the second object takes precedence. `None` if both are empty.
 fn merged(first: &JsonText, second: &JsonText) -> Option<JsonText> {
     let mut out = crate::raw::Object::new();
     let second = json::split_object(second.as_str()).ok()?;

@@ -1,5 +1,5 @@
 //! Members of a message that other dialects lack: calls, results, images. A reader of the wrong
-//! dialect would skip them, so they are refused.
+//! dialect would skip them, so such messages are rejected.
 
 use tract_schema::Dialect;
 
@@ -7,8 +7,7 @@ use crate::adapter::DialectAdapter as _;
 use crate::error::ImportError;
 use crate::raw::{Fields, Node};
 
-/// Refuses a request with messages that say something in another dialect than the one that it is
-/// to be read in.
+/// Rejects a request whose messages have content of another dialect than the reader's.
 pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportError> {
     let list = dialect.profile().list;
     let messages = if request.is_array() {
@@ -18,7 +17,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
     };
     let Some(messages) = messages.filter(Node::is_array) else { return Ok(()) };
     for message in messages.each()? {
-        // The reader refuses values that are not objects, with a better message.
+        // The reader rejects values that are not objects, with a better message.
         let Ok(fields) = message.object() else { return Ok(()) };
         let found = member(&fields, dialect).or_else(|| block(&fields, dialect));
         if let Some((path, shown)) = found {
@@ -28,7 +27,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
     Ok(())
 }
 
-/// Finds a member of a message, or a role, that only another dialect has.
+/// Finds a member or role of a message that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
     let foreign = &dialect.profile().foreign;
     if dialect != Dialect::Gemini && crate::gemini::is_content(fields) {
@@ -44,7 +43,7 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
         .filter_map(|key| fields.some(key))
         .find(|node| !node.is_array() || node.array().is_ok_and(|list| !list.is_empty()))
         .or_else(|| {
-            // A picture next to the text is how Ollama sends it; others would not see it.
+            // Ollama sends an image next to the text; other dialects would ignore it.
             let images = fields.some("images").filter(|_| dialect != Dialect::Ollama)?;
             images.array().is_ok_and(|list| !list.is_empty()).then_some(images)
         });

@@ -1,4 +1,4 @@
-//! Exchanges with providers in HAR files, which browsers and proxies write.
+//! Exchanges with providers in HAR files, which browsers and proxies export.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,15 +46,16 @@ struct Content {
 /// The exchanges of a HAR file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HarExchanges {
-    /// Each as a line that [`ProviderConversation::read`](crate::ProviderConversation::read) takes.
+    /// Each as a line that [`ProviderConversation::read`](crate::ProviderConversation::read)
+    /// accepts.
     pub lines: Vec<String>,
     /// Entries that are not requests to a model.
     pub others: usize,
 }
 
-/// Reads the exchanges of a HAR file; `None` where a text is something else.
+/// Reads the exchanges of a HAR file; `None` if the text is not a HAR file.
 pub fn har_exchanges(text: &str) -> Option<HarExchanges> {
-    // Most texts are not HAR files, and parsing a text as one would cost as much as reading it.
+    // Most texts are not HAR files. A quick check avoids parsing each of them twice.
     let has_log = Node::root(text).object().ok()?.get("log")?.object().ok()?.has("entries");
     let file: File = has_log.then(|| serde_json::from_str(text).ok())??;
     let mut exchanges = HarExchanges::default();

@@ -1,4 +1,4 @@
-//! Requests in: messages as drafts.
+//! Reads requests: messages as drafts.
 
 use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;

@@ -1,5 +1,5 @@
-//! Messages out: one neutral message as Ollama's chat API takes it. What this writes for
-//! `ollama-1` is frozen.
+//! Writes messages: one neutral message as a message of Ollama's chat API. The output for
+//! `ollama-1` is frozen, because stored messages rely on it.
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{ImageSource, Part};
@@ -7,7 +7,7 @@ use tract_core::{ImageSource, Part};
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Object};
 
-/// Writes a message; `None` when it has nothing to say.
+/// Writes a message; `None` if it would be empty.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
     let parts = out.parts_with_failure();
@@ -72,7 +72,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     Some(message.end())
 }
 
-/// Writes a placeholder for an answer. Ollama lacks a field for the id.
+/// Writes a placeholder for a result. Ollama does not have a field for the call's id.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, _call_id: &str, name: &str) -> String {
     Object::new().text("role", "tool").text("content", answer.text()).text("tool_name", name).end()
 }

@@ -52,7 +52,7 @@ pub(crate) const OPTIONS: &[&str] = &[
     "vocab_only",
 ];
 
-/// Sets what is named or shaped otherwise here than in Chat Completions.
+/// Sets a parameter whose name or shape differs from Chat Completions.
 pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     match key {
         "stop" | "stop_sequences" => member(params, "options", "stop", &list(value)),

@@ -1,4 +1,4 @@
-//! Replies in: the message of a chat answer that came whole.
+//! Reads replies: the message of a complete chat answer.
 
 use tract_core::{Reply, StopReason, Usage};
 
@@ -9,7 +9,7 @@ use crate::reply::{count, place_of, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;
-    // Calls without ids get theirs from the message's place, or from the answer's time.
+    // Calls without ids get ids derived from the message's place, or from the answer's time.
     let place = place.or_else(|| place_of(&fields.text("created_at")?));
     let mut reply = reply_of(Messages::default(), message, place.unwrap_or(0), fields)?;
     reply.stop_reason = match fields.text("done_reason").as_deref() {
@@ -23,7 +23,7 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
     Ok(reply)
 }
 
-/// Reads the counts of tokens, where the answer has them.
+/// Reads the token counts, if the answer has them.
 pub(crate) fn usage(fields: &Fields<'_>) -> Option<Usage> {
     let (input, output) = (count(fields, "prompt_eval_count"), count(fields, "eval_count"));
     if input.is_none() && output.is_none() {

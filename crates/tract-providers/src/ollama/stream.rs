@@ -1,4 +1,4 @@
-//! Streams in: one JSON object a line, the last one with `done`.
+//! Reads streams: one JSON object per line, the last one with `done`.
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
@@ -8,7 +8,7 @@ use crate::raw::Node;
 use crate::stream::tree::{Members, Tree};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
-/// A chat answer that is on its way.
+/// A partially received chat answer.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     /// The last line.
@@ -59,7 +59,7 @@ impl Accumulate for Stream {
         partial.reasoning = text("thinking");
         let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
         for call in calls.iter().filter_map(Tree::members) {
-            // A call comes whole.
+            // A call is never split.
             let id = call.text("id").unwrap_or_default().to_owned();
             let (name, arguments) = function(call);
             partial = partial.call(ToolCall { id, name, arguments }, true);
@@ -101,7 +101,7 @@ impl Stream {
     }
 }
 
-/// Name and arguments of a call.
+/// Returns the name and arguments of a call.
 fn function(call: &Members) -> (String, String) {
     let function = call.get("function").and_then(Tree::members);
     let name = function.and_then(|function| function.text("name")).unwrap_or_default();

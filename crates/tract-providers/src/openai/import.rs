@@ -1,4 +1,4 @@
-//! Requests in: messages as drafts.
+//! Reads requests: messages as drafts.
 
 use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer, ToolCall};
 use tract_schema::Dialect;
@@ -27,7 +27,7 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
     let name = fields.some("name").map(|name| name.string()).transpose()?;
     let call_id = match role {
         Role::Tool => Some(fields.require("tool_call_id")?.string()?),
-        // The calls of old had no ids: one call, one answer.
+        // Legacy calls do not have ids: one call is followed by one answer.
         Role::Other(word) if word == "function" => Some(String::new()),
         _ => None,
     };
@@ -49,7 +49,7 @@ fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Conten
     Ok(watch.content_of(role, Body { parts, name }, &fields.path))
 }
 
-/// A message has at least one of these members, or it is empty.
+/// A message without any of these members is empty.
 pub(crate) const SAYING: [&str; 8] = [
     "content",
     "tool_calls",
@@ -61,7 +61,7 @@ pub(crate) const SAYING: [&str; 8] = [
     "thinking",
 ];
 
-/// Notes a message whose text, if it has one, is in no member that is read.
+/// Notes a message whose text is in none of the members that are read.
 pub(crate) fn note_missing(fields: &Fields<'_>, watch: &mut Watch) {
     if SAYING.iter().any(|key| fields.has(key)) {
         return;
@@ -101,7 +101,7 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     })
 }
 
-/// The image at a url, or within it.
+/// Returns the image at a URL, or in a data URL.
 pub(crate) fn image_at(url: String) -> Part {
     match data_url(&url) {
         Some((media_type, data)) => Part::Image {
@@ -117,7 +117,7 @@ fn data_url(url: &str) -> Option<(&str, &str)> {
     (!media_type.is_empty()).then_some((media_type, data))
 }
 
-/// Reasoning as other vendors behind this API write it; the bytes are kept with it.
+/// Reads the reasoning members of other vendors with this API. The bytes are kept with the message.
 fn reasoning(fields: &Fields<'_>, parts: &mut Vec<Part>) -> Result<(), ImportError> {
     for key in ["reasoning_content", "reasoning"] {
         if let Some(text) = fields.some(key).filter(Node::is_string) {
@@ -161,7 +161,7 @@ fn call(node: &Node<'_>, watch: &mut Watch) -> Result<ToolCall, ImportError> {
             String::new()
         }
     };
-    // Some vendors write a blank one of the sort that it is not.
+    // Some vendors write both members and leave the unused one blank.
     let is_custom = call.text("type").as_deref() == Some("custom") || !call.has("function");
     if let Some(custom) = call.some("custom").filter(|_| is_custom) {
         let custom = custom.object()?;

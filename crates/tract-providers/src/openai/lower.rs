@@ -1,5 +1,6 @@
-//! Messages out: one neutral message as OpenAI's Chat Completions take it. What this writes for
-//! messages that came as `openai-chat-1` is frozen, as it decides what is stored next to them.
+//! Writes messages: one neutral message as a message of OpenAI's Chat Completions. The output for
+//! messages recorded as `openai-chat-1` is frozen, because it decides which bytes are stored with
+//! them.
 
 use std::borrow::Cow;
 
@@ -10,14 +11,14 @@ use tract_schema::Dialect;
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 
-/// Writes a message; `None` when it has nothing to say that the provider would accept.
+/// Writes a message; `None` if nothing in it would be accepted by the provider.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
     let speaker = out.speaker();
     let parts = out.parts_with_failure();
     let mut elements = Vec::new();
     let mut calls = Vec::new();
     let mut recorded = out.content.calls().zip(0u32..);
-    // A text that is alone is written as it is, and only then: it may be large.
+    // A single text becomes a plain string without another copy, because it may be large.
     let mut first_text = None;
     for part in parts.iter() {
         match part {
@@ -90,7 +91,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
         None if speaker == Speaker::Assistant => message.raw("content", "null"),
         None => message.text("content", ""),
     };
-    // OpenAI's results are without a name; one that was recorded with it is sent with it.
+    // Only a recorded name is sent: results of OpenAI do not have one.
     let takes_name = |name: &&str| out.own || (speaker != Speaker::Tool && plain(name));
     if let Some(name) = out.name().filter(takes_name) {
         message.text("name", name);
@@ -105,13 +106,13 @@ fn text_element(text: &str) -> String {
     Object::new().text("type", "text").text("text", text).end()
 }
 
-/// Writes a placeholder for an answer. The format lacks a field for the tool's name.
+/// Writes a placeholder for a result. The format does not have a field for the tool's name.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str, _name: &str) -> String {
     let mut message = Object::new();
     message.text("role", "tool").text("tool_call_id", call_id).text("content", answer.text()).end()
 }
 
-/// OpenAI refuses names with spaces and markup.
+/// Returns whether OpenAI accepts a name. It rejects spaces and markup.
 fn plain(name: &str) -> bool {
     tract_schema::accepts(Dialect::OpenAi, name)
 }
@@ -121,7 +122,7 @@ fn image(media_type: Option<&str>, source: &ImageSource) -> Option<String> {
     Some(Object::new().text("type", "image_url").nest("image_url", inner).end())
 }
 
-/// The url of an image, or one that holds it; `None` for a file of a provider's.
+/// Returns the URL or data URL of an image; `None` for an uploaded file.
 pub(crate) fn image_url<'a>(
     media_type: Option<&str>,
     source: &'a ImageSource,

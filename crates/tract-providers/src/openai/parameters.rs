@@ -2,7 +2,7 @@
 
 use crate::params::Params;
 
-/// The name that newer models have for the limit of tokens.
+/// The name of the token limit for newer models.
 const NEWER_LIMIT: &str = "max_completion_tokens";
 
 /// The members of a Chat Completions request.
@@ -46,7 +46,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "web_search_options",
 ];
 
-/// Sets what is named or shaped otherwise here than in Chat Completions.
+/// Sets a parameter whose name or shape differs from Chat Completions.
 pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     if key == "stop_sequences" {
         params.set("stop", value.to_owned());
@@ -54,8 +54,8 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     key == "stop_sequences"
 }
 
-/// Gives the limit of tokens the name that the model takes, once the model is known: OpenAI's newer
-/// models refuse `max_tokens`, and many servers that speak like OpenAI know nothing else.
+/// Renames the token limit as the model requires, once the model is known: OpenAI's newer models
+/// reject `max_tokens`, and many compatible servers accept nothing else.
 pub(crate) fn settle(params: &mut Params) {
     let model = params.get("model").and_then(|raw| serde_json::from_str::<String>(raw).ok());
     if model.is_some_and(|model| is_newer(&model)) {
@@ -63,8 +63,8 @@ pub(crate) fn settle(params: &mut Params) {
     }
 }
 
-/// Whether a model is one of OpenAI's that reason: o1 and later, gpt-5 and later; behind a router,
-/// its name has the vendor's before it.
+/// Returns whether a model is a reasoning model of OpenAI: o1, gpt-5 and their successors. Routers
+/// put the vendor's name in front.
 fn is_newer(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let name = name.strip_prefix("ft:").unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Replies in: the first choice of a chat completion.
+//! Reads replies: the first choice of a chat completion.
 
 use tract_core::{Reply, StopReason};
 

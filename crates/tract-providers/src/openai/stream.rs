@@ -1,4 +1,5 @@
-//! Streams in: chunks of a chat completion. Only the first choice counts, as in a whole answer.
+//! Reads streams: chunks of a chat completion. Only the first choice counts, as in a complete
+//! answer.
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
@@ -10,13 +11,13 @@ use crate::stream::{Accumulate, OnPiece, StreamError};
 /// Members of chunks that a complete answer does not have.
 const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
 
-/// A chat completion that is on its way.
+/// A partially received chat completion.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     top: Members,
     choice: Members,
     message: Members,
-    /// The calls whose names were delivered.
+    /// Numbers of the calls whose names were delivered.
     named: Vec<usize>,
     begun: bool,
     done: bool,
@@ -55,7 +56,7 @@ impl Accumulate for Stream {
 
     fn body(&mut self) -> Result<String, StreamError> {
         let finish = self.choice.text("finish_reason").map(str::to_owned);
-        // Some servers end without the marker, others never say why the model stopped.
+        // Some servers end without the marker, others never send a finish reason.
         if !self.begun || (finish.is_none() && !self.done) {
             return Err(StreamError::Cut);
         }
@@ -168,7 +169,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Hands over what is new of the calls; `before` are the lengths of their arguments before.
+    /// Delivers the new parts of the calls; `before` contains the previous lengths of their
+    /// arguments.
     fn hand_over(&mut self, before: &[usize], on_piece: OnPiece<'_>) {
         for index in 0..self.calls().count() {
             let Some(call) = self.calls().nth(index) else { continue };
@@ -190,7 +192,7 @@ impl Stream {
     }
 }
 
-/// The number that a server gives to a call.
+/// Returns the index that a server gives to a call.
 fn call_index(call: &Tree) -> Option<u64> {
     match call.members()?.get("index")? {
         Tree::Raw(index) => index.parse().ok(),
@@ -200,7 +202,7 @@ fn call_index(call: &Tree) -> Option<u64> {
 
 type Make = fn(String) -> ReplyDelta;
 
-/// The members of a delta that are handed over as text, in the order in which people read them.
+/// The members of a delta that are delivered as text, in reading order.
 const TEXTS: [(&str, Make); 4] = [
     ("reasoning_content", ReplyDelta::Reasoning),
     ("reasoning", ReplyDelta::Reasoning),
@@ -208,7 +210,7 @@ const TEXTS: [(&str, Make); 4] = [
     ("refusal", ReplyDelta::Text),
 ];
 
-/// A call as far as it has come.
+/// A partially received call.
 struct CallProgress<'a> {
     id: &'a str,
     name: &'a str,
@@ -232,7 +234,7 @@ impl<'a> CallProgress<'a> {
     }
 }
 
-/// Reads the error that a provider reports within a stream.
+/// Reads an error that a provider reports within a stream.
 pub(crate) fn provider_error(error: &Node<'_>) -> StreamError {
     let fields = error.object().ok();
     let word = |key: &str| fields.as_ref().and_then(|fields| fields.text(key));

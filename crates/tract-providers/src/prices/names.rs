@@ -1,4 +1,4 @@
-//! The names of models as they occur, and the names that price tables use for them.
+//! Names of models in requests, and the corresponding names in price tables.
 
 /// Regions and companies that hosts put before a name, as in `us.anthropic.claude-opus-4-5`.
 const PREFIXES: [&str; 23] = [
@@ -27,7 +27,7 @@ const PREFIXES: [&str; 23] = [
     "zai",
 ];
 
-/// Returns a name in lower case, without the mark of a context window: `opus[1m]` is `opus`.
+/// Returns a name in lower case, without the suffix for a context window: `opus[1m]` is `opus`.
 pub(super) fn lower(model: &str) -> String {
     let name = model.trim().to_lowercase();
     match name.split_once('[') {
@@ -64,7 +64,7 @@ fn without_prefixes(name: &str) -> &str {
     name
 }
 
-/// Removes the version of a model at Bedrock: `-v1:0`, `-v1`, `:0`.
+/// Removes Bedrock's version of a model: `-v1:0`, `-v1`, `:0`.
 fn without_host_version(name: &str) -> &str {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = match name.rsplit_once(':') {
@@ -77,7 +77,7 @@ fn without_host_version(name: &str) -> &str {
     }
 }
 
-/// Writes the numbers of a version with a dot: `claude-opus-4-5` is `claude-opus-4.5`.
+/// Writes a version with a dot: `claude-opus-4-5` is `claude-opus-4.5`.
 fn dotted(name: &str) -> String {
     let bytes = name.as_bytes();
     let digit = |at: Option<usize>| {
@@ -113,7 +113,7 @@ fn undated(name: &str) -> Option<&str> {
     None
 }
 
-/// Returns whether a name has the form of a pattern: `*` is any text, `#` a digit.
+/// Returns whether a name matches a pattern: `*` is any text, `#` a digit.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -132,7 +132,7 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     true
 }
 
-/// Removes a text at the start of a name, in which `#` is any digit.
+/// Removes a prefix, in which `#` is any digit.
 fn strip_digits<'a>(start: &str, name: &'a str) -> Option<&'a str> {
     let mut chars = name.chars();
     for expected in start.chars() {
@@ -144,7 +144,7 @@ fn strip_digits<'a>(start: &str, name: &'a str) -> Option<&'a str> {
     Some(chars.as_str())
 }
 
-/// Returns whether a part of a path names a host: `together_ai` is `together`.
+/// Returns whether a path segment names a host: `together_ai` is `together`.
 pub(super) fn is_host(part: &str, host: &str) -> bool {
     let letters =
         |text: &str| -> String { text.chars().filter(char::is_ascii_alphanumeric).collect() };

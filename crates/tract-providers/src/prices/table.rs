@@ -1,4 +1,4 @@
-//! The shapes of price tables: the built-in one, one by name, and LiteLLM's.
+//! The formats of price tables: the built-in one, one by name, and LiteLLM's.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ const MINUTE_US: i64 = 60_000_000;
 /// Minutes of a day.
 const DAY: i64 = 24 * 60;
 
-/// The prices of a model's tokens. Without a price for the cache, its tokens have the price of
-/// input. One-hour cache writes cost twice the input if cache writes have a price.
+/// The prices of a model's tokens. A missing cache price equals the input price. One-hour cache
+/// writes cost twice the input if there is a price for cache writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Price {
     pub(super) input: f64,
@@ -45,12 +45,12 @@ impl Price {
     }
 }
 
-/// Prices of a time, by the size of the request.
+/// Prices during a period, by the size of the request.
 #[derive(Clone, Debug, PartialEq)]
 struct Period {
     /// The first day, in microseconds since 1970.
     from: Option<i64>,
-    /// Minutes of a day in UTC between which they apply.
+    /// The start and end of a daily period, in minutes of the day, UTC.
     hours: Option<(i64, i64)>,
     base: Price,
     /// Prices of requests with more than this number of tokens; the largest number is last.
@@ -77,9 +77,9 @@ impl Period {
 pub(super) struct History(Vec<Period>);
 
 impl History {
-    /// Returns the prices at a time, of a request with this number of tokens.
+    /// Returns the prices at a time for a request of this size in tokens.
     pub(super) fn at(&self, at: i64, request: u64) -> Option<Price> {
-        // The last one that applies counts, else the first.
+        // The last period that applies, else the first period.
         let period = self.0.iter().rev().find(|period| period.applies(at)).or(self.0.first())?;
         let tier = period.above.iter().rev().find(|(start, _)| request > *start);
         Some(tier.map_or(period.base, |(_, price)| *price))
@@ -89,9 +89,9 @@ impl History {
 /// Prices by the names of models.
 #[derive(Clone, Debug)]
 pub(super) enum Models {
-    /// Names as they are written, and each without what hosts add to it.
+    /// Prices by name; each name also without the prefixes and suffixes of hosts.
     Named(BTreeMap<String, History>),
-    /// Providers with patterns of names.
+    /// Providers, each with patterns of model names.
     Matched(Vec<Provider>),
 }
 
@@ -99,7 +99,7 @@ pub(super) enum Models {
 pub(super) struct Provider {
     id: String,
     is_vendor: bool,
-    /// Patterns that a space separates, and the prices of the models that they match.
+    /// Patterns separated by spaces, and the prices of the matching models.
     models: Vec<(String, History)>,
 }
 
@@ -133,7 +133,7 @@ impl Models {
         let of_vendor =
             variants.iter().find_map(|name| vendors().find_map(|vendor| vendor.find(name)));
         of_vendor.or_else(|| {
-            // `amazon.nova-lite-v1:0` is a name of a host, and so is `qwen/qwen3-coder`.
+            // `amazon.nova-lite-v1:0` is a name at a host, and so is `qwen/qwen3-coder`.
             let last = name.rsplit('/').next().unwrap_or(name);
             let of_host = |id: &str, name: &str| hosts().find(|host| host.id == id)?.find(name);
             let cloud = last.contains('.').then(|| of_host("aws", last)).flatten();
@@ -196,7 +196,7 @@ pub(super) struct Parsed {
     pub(super) models: Models,
 }
 
-/// Reads the table that comes with tract.
+/// Reads the built-in table.
 pub(super) fn builtin(text: &str) -> Result<Parsed, serde_json::Error> {
     let table: Builtin<'_> = serde_json::from_str(text)?;
     let providers = table.providers.into_iter().map(|provider| Provider {
@@ -241,7 +241,7 @@ struct NamedPrice {
     cache_write_1h: Option<f64>,
 }
 
-/// Reads a table of `--prices`: one by name, or LiteLLM's.
+/// Reads the table of `--prices`: one by name, or LiteLLM's.
 pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
     let error = match serde_json::from_str::<Named>(text) {
         Ok(Named { date, currency, per, models }) => {
@@ -254,7 +254,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
         }
         Err(error) => error,
     };
-    // The other shape is an object for each model; its own example of all members is not a model.
+    // LiteLLM's table has an object per model. Its sample entry is not a model.
     let entries: BTreeMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(error) => return Err(PriceError { line: error.line(), column: error.column() }),
@@ -269,8 +269,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
     Ok(Parsed { date: "LiteLLM".to_owned(), currency: dollars(), per: 1.0, models })
 }
 
-/// Files prices under their names, and under the names without what hosts add, where those are
-/// free.
+/// Inserts prices under their names, and under the names without the additions of hosts unless
+/// these exist already.
 fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
     let given: Vec<_> =
         models.map(|(name, period)| (names::lower(&name), History(vec![period]))).collect();
@@ -283,12 +283,12 @@ fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
     Models::Named(by_name)
 }
 
-/// Reads the prices of a model in LiteLLM's table, which are for one token. Models that are not
-/// priced by the token are left out.
+/// Reads the prices of a model in LiteLLM's table, which are per token. Models that are not priced
+/// by the token are skipped.
 fn litellm(raw: &RawValue) -> Option<Period> {
     let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     let price = |name: &str| -> Option<f64> {
-        // Some of its numbers are texts.
+        // Some numbers are strings.
         let raw = members.get(name)?.get();
         raw.trim_matches('"').parse().ok()
     };
@@ -296,7 +296,7 @@ fn litellm(raw: &RawValue) -> Option<Period> {
         let at = |name: &str| price(&format!("{name}{end}"));
         let input = at("input_cost_per_token").or(base.map(|base| base.input))?;
         let output = at("output_cost_per_token").or(base.map(|base| base.output));
-        // A tier may leave out what stays the same.
+        // A tier omits prices that do not change.
         let cache = |name: &str, of: fn(&Price) -> f64, has: bool| {
             at(name).or_else(|| base.filter(|_| has).map(of))
         };

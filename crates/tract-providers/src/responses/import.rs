@@ -1,4 +1,4 @@
-//! Requests in: items as drafts.
+//! Reads requests: items as drafts.
 
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use tract_schema::Dialect;
@@ -11,7 +11,7 @@ use crate::neutral::OutgoingMessage;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
 
-/// Reads the part of a request before its items, and an input that is one text.
+/// Reads the part of a request before its items, and an input that is a single text.
 pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
     for key in ["previous_response_id", "conversation"] {
         if fields.some(key).is_some() {
@@ -40,7 +40,7 @@ pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, Impo
     }
 }
 
-/// The neighboring items of the model, so far; they become one draft.
+/// The neighboring items of the model so far, which become one draft.
 #[derive(Default)]
 pub(crate) struct ModelItems<'a> {
     parts: Vec<Part>,
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> for ModelItems<'a> {
     }
 }
 
-/// Makes a draft, with the bytes received where lowering would not give them back.
+/// Makes a draft. It keeps the bytes if lowering would write other items.
 fn sealed(
     content: Content,
     role: Role,
@@ -82,7 +82,7 @@ fn sealed(
 ) -> Draft {
     let mut draft = draft(content, Some(role.clone()), Dialect::Responses.form());
     let lowered = lower::items(&mut OutgoingMessage::recorded(&draft.content, &role));
-    // One by one, so that no list is written: it may be large.
+    // Compared one by one, without building the list, which may be large.
     let mut pairs = lowered.iter().zip(items);
     let is_same =
         lowered.len() == items.len() && pairs.all(|(lowered, item)| raw::same(lowered, item));
@@ -96,12 +96,12 @@ fn sealed(
 fn kind(fields: &Fields<'_>) -> Result<String, ImportError> {
     match fields.some("type") {
         Some(kind) => kind.string(),
-        // A message may leave its type out.
+        // The type of a message is optional.
         None => fields.require("role").map(|_| "message".to_owned()),
     }
 }
 
-/// The parts of an item of the model's; `None` for others.
+/// Returns the parts of an item of the model; `None` for other items.
 fn parse_item(
     item: &Node<'_>,
     fields: &Fields<'_>,

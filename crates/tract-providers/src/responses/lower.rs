@@ -1,5 +1,5 @@
-//! Items out: one neutral message as items of Responses. What this writes for messages that came as
-//! `openai-responses-1` is frozen, as it decides what is stored next to them.
+//! Writes items: one neutral message as items of Responses. The output for messages recorded as
+//! `openai-responses-1` is frozen, because it decides which bytes are stored with them.
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part};
@@ -9,7 +9,7 @@ use crate::neutral::OutgoingMessage;
 use crate::openai::image_url;
 use crate::raw::{self, Object};
 
-/// Writes the items of a message; none when it has nothing to say that the provider would accept.
+/// Writes the items of a message; none if nothing in it would be accepted by the provider.
 pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
     let speaker = out.speaker();
     let parts = out.parts();
@@ -83,7 +83,7 @@ fn assistant_items(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String>
     items
 }
 
-/// The content of a message or a result: a string where it is one text, else a list.
+/// Writes the content of a message or a result: a string if it is one text, else a list.
 fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> Option<String> {
     if let [Part::Text { text }] = parts {
         return Some(raw::literal(text));
@@ -102,7 +102,8 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
                     continue;
                 }
                 element.text("type", "input_image");
-                // Required of an input; recordings that went without it were accepted.
+                // The reference requires it in an input, but the API accepted recordings without
+                // it.
                 if !out.own {
                     element.text("detail", "auto");
                 }
@@ -145,7 +146,7 @@ fn output(call_id: &str, content: String) -> String {
     item.end()
 }
 
-/// Writes a placeholder for an answer.
+/// Writes a placeholder for a result.
 pub(crate) fn placeholder_result(answer: &PlaceholderResult, call_id: &str) -> String {
     output(call_id, raw::literal(answer.text()))
 }

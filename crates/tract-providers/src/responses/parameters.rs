@@ -40,7 +40,7 @@ pub(crate) const PARAMETERS: &[&str] = &[
     "user",
 ];
 
-/// Sets what is named or shaped otherwise here than in Chat Completions.
+/// Sets a parameter whose name or shape differs from Chat Completions.
 pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
     match key {
         "reasoning_effort" => member(params, "reasoning", "effort", value),

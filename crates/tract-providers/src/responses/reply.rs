@@ -1,4 +1,4 @@
-//! Replies in: the output items of a response.
+//! Reads replies: the output items of a response.
 
 use tract_core::{Body, Content, Reply, StopReason};
 

@@ -1,4 +1,4 @@
-//! Requests out: instructions apart, then all items.
+//! Writes requests: separate instructions, then all items.
 
 use std::collections::HashSet;
 
@@ -73,9 +73,9 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     members
 }
 
-/// Leaves out what the provider refuses of reasoning, also where it was recorded so: an item that no
-/// item of the model follows, and the content of one, which only answers have. What follows a message
-/// by itself is not known.
+/// Removes reasoning that the provider rejects, even if it was recorded: an item that is not
+/// followed by another item of the model, and the content of reasoning, which only answers have.
+/// The successor of a separate message is not known, so its reasoning is kept.
 fn repair_reasoning(
     input: &mut Vec<(PrefixSource, String)>,
     separate: bool,
@@ -118,7 +118,7 @@ fn is_separate(message: &Message) -> bool {
     message.form.as_deref() == super::PROFILE.system_form
 }
 
-/// Items as received: one, several, or a text that abbreviates a user's message.
+/// Returns items as received: one, several, or a text that is a user's message.
 fn received(raw: &str) -> Vec<String> {
     let node = Node::root(raw);
     match node.array() {

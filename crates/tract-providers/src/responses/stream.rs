@@ -1,4 +1,4 @@
-//! Streams in: the events of a response. The last one holds the whole of it.
+//! Reads streams: the events of a response. The last event contains the whole response.
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
@@ -8,12 +8,12 @@ use crate::reply::usage;
 use crate::stream::tree::{Members, Tree, in_order};
 use crate::stream::{Accumulate, OnPiece, StreamError};
 
-/// A response that is on its way.
+/// A partially received response.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The response in the last event that contained it.
+    /// The response from the last event that contained it.
     response: Option<Members>,
-    /// The items that are done, with their place.
+    /// The completed items, with their place.
     items: Vec<(Option<u64>, Tree)>,
     text: String,
     reasoning: String,
@@ -90,7 +90,7 @@ impl Accumulate for Stream {
         let Some(response) = self.response.as_mut().filter(|_| self.done) else {
             return Err(StreamError::Cut);
         };
-        // Some servers leave out of the last event what they have sent before.
+        // Some servers leave items out of the last event that they have sent before.
         if response.get("output").is_none_or(|output| output.list().is_empty()) {
             let items = in_order(&self.items, |(place, _)| *place);
             response.set("output", Tree::List(items.map(|(_, item)| item.clone()).collect()));
@@ -150,7 +150,7 @@ impl Stream {
 
     fn call(&mut self, fields: &Fields<'_>) -> Option<(usize, &mut Call)> {
         let output_index = fields.raw("output_index")?;
-        // Some servers number all of them alike: then it is the last one.
+        // Some servers give all of them the same index; then the last one is meant.
         self.calls.iter_mut().enumerate().rfind(|(_, call)| call.output_index == output_index)
     }
 }

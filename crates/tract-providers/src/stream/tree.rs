@@ -1,4 +1,5 @@
-//! JSON that grows: objects keep their order, numbers their digits, strings can be added to.
+//! Growing JSON: objects keep the order of members, numbers keep their digits, and strings can be
+//! extended.
 
 use std::collections::HashSet;
 
@@ -7,7 +8,7 @@ use tract_core::json::{self, Escapes};
 use crate::error::ImportError;
 use crate::raw::{Fields, Node, is_received_object};
 
-/// A value that is put together from pieces.
+/// A value that is assembled from pieces.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
     /// A number, a boolean or null, as written.
@@ -44,7 +45,7 @@ impl Tree {
         matches!(self, Self::Raw(raw) if raw == "null")
     }
 
-    /// Returns whether it is null or an empty text.
+    /// Returns whether it is null or an empty string.
     pub(crate) fn is_blank(&self) -> bool {
         self.is_null() || matches!(self, Self::Text(text) if text.is_empty())
     }
@@ -119,7 +120,7 @@ impl Members {
         self.get(key).and_then(Tree::as_text)
     }
 
-    /// Reads the member, which is an object, as one that came whole.
+    /// Reads a member that is an object.
     pub(crate) fn read<T>(&self, key: &str, read: impl FnOnce(&Fields<'_>) -> T) -> Option<T> {
         let json = self.get(key)?.members()?.to_json();
         Node::root(&json).object().ok().map(|fields| read(&fields))
@@ -144,7 +145,7 @@ impl Members {
         Some(self.0.remove(at).1)
     }
 
-    /// Adds text to the member, which becomes one.
+    /// Appends text to the member. A missing member, or another value, becomes a string.
     pub(crate) fn push_text(&mut self, key: &str, more: &str) {
         match self.get_mut(key) {
             Some(Tree::Text(text)) => text.push_str(more),
@@ -152,7 +153,7 @@ impl Members {
         }
     }
 
-    /// Adds an element to the member, which becomes a list.
+    /// Appends an element to the member. A missing member, or another value, becomes a list.
     pub(crate) fn push_element(&mut self, key: &str, element: Tree) {
         match self.get_mut(key) {
             Some(Tree::List(list)) => list.push(element),
@@ -180,8 +181,8 @@ impl Members {
     }
 }
 
-/// Merges a delta into the members so far: texts are appended, lists are matched by `index`, names
-/// and ids keep their first value, and null is ignored.
+/// Merges a delta into the members so far: texts are appended, list elements are matched by
+/// `index`, names and ids keep their first value, and null is ignored.
 pub(crate) fn merge(into: &mut Members, delta: Members) {
     for (key, mut value) in delta.0 {
         let Some(old) = into.get_mut(&key) else {
@@ -194,7 +195,7 @@ pub(crate) fn merge(into: &mut Members, delta: Members) {
                     let pieces = std::mem::take(members);
                     merge(members, pieces);
                 }
-                // A call without arguments; requests take a text here, and no null.
+                // A call without arguments. Requests require a text here, and reject null.
                 value if value.is_null() && key == "arguments" => {
                     *value = Tree::Text(String::new());
                 }
@@ -206,7 +207,7 @@ pub(crate) fn merge(into: &mut Members, delta: Members) {
         match (old, value) {
             (_, value) if value.is_null() => {}
             (old, value) if old.is_null() => *old = value,
-            // The number that a call was begun with.
+            // The index of the call's first piece is kept.
             (_, _) if key == "index" => {}
             (Tree::Text(old), Tree::Text(more)) => match key.as_str() {
                 "id" | "role" | "type" | "format" => {
@@ -214,7 +215,7 @@ pub(crate) fn merge(into: &mut Members, delta: Members) {
                         *old = more;
                     }
                 }
-                // Some servers say the whole name with every piece.
+                // Some servers repeat the whole name in every piece.
                 "name" if *old == more => {}
                 _ => old.push_str(&more),
             },
@@ -242,8 +243,7 @@ fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
     }
 }
 
-/// The elements in the order of their numbers, where all have one and each is another; else as they
-/// came.
+/// Returns the elements sorted by number, if each has a different one; else in order of arrival.
 pub(crate) fn in_order<T>(
     elements: &[T],
     number: impl Fn(&T) -> Option<u64>,
@@ -257,7 +257,7 @@ pub(crate) fn in_order<T>(
     numbered.into_iter().map(|(_, element)| element)
 }
 
-/// A call as far as it has come: its id, its name and its arguments.
+/// Returns the texts of a partially received call: its id, name and arguments.
 fn call_texts(call: &Members) -> [&str; 3] {
     let inner = call.get("function").or_else(|| call.get("custom")).and_then(Tree::members);
     let text = |key: &str| inner.and_then(|inner| inner.text(key));
@@ -265,8 +265,9 @@ fn call_texts(call: &Members) -> [&str; 3] {
     [call.text("id"), text("name"), arguments].map(Option::unwrap_or_default)
 }
 
-/// Whether a piece begins another call than the one that its number names: some servers number all
-/// calls alike. It has another id, or a name though the arguments of that one are complete.
+/// Returns whether a piece begins another call although its index is that of `old`, because some
+/// servers give all calls the same index. It has another id, or a name although the old arguments
+/// are complete.
 fn begins_call(old: &Members, more: &Members) -> bool {
     let [old_id, old_name, old_arguments] = call_texts(old);
     let [id, name, arguments] = call_texts(more);
@@ -280,8 +281,9 @@ fn begins_call(old: &Members, more: &Members) -> bool {
         && is_received_object(old_arguments.trim())
 }
 
-/// Returns the element of a list that a piece continues: the one with the same `index`, else the
-/// same `id`. A call with neither continues the last. `None` if the piece begins a call.
+/// Returns the position of the element that a piece continues: the one with the same `index`, else
+/// the same `id`. A call with neither continues the last one. `None` if the piece begins an
+/// element.
 fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let raw = |members: &Members, key: &str| match members.get(key) {
         Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),
@@ -297,7 +299,8 @@ fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let last = || more.get("function").and(list.len().checked_sub(1));
     let is_named = call_texts(more).iter().take(2).any(|text| !text.is_empty());
     let at = match (raw(more, "index"), raw(more, "id")) {
-        // Some servers count pieces, not calls: one without a name begins no call.
+        // Some servers number the pieces instead of the calls: a piece without a name continues the
+        // last call.
         (Some(index), _) => with("index", index).or_else(|| last().filter(|_| !is_named)),
         (None, Some(id)) => with("id", id),
         (None, None) => last(),
