@@ -1,9 +1,9 @@
-//! Dispatch: from hydrated calls to one answer for each, also when calls fail on the way.
+//! Runs hydrated calls and answers each of them, even if some fail.
 //!
-//! A call is a transaction. Before its handler runs, state is snapshotted; if it fails for any
-//! reason, the snapshot is restored; only logs keep a trace of it. A failing tool never ends a
-//! turn: the model reads the error. A turn ends early for few reasons ([`TurnError`]), and even
-//! then all of its calls are answered.
+//! A call is a transaction. State is snapshotted before its handler runs and restored if it fails
+//! for any reason; only logs keep a record of the attempt. A failing tool does not end the turn:
+//! the model reads the error. Few errors end a turn early ([`TurnError`]), and even then every call
+//! is answered.
 
 mod admit;
 mod answer;
@@ -38,24 +38,24 @@ use crate::hydrate::{HydrateOptions, Hydrated, IntoCalls, hydrate_with};
 use crate::policy::Policy;
 use crate::registry::Registry;
 
-/// Options of running calls.
+/// Options for running calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DispatchOptions {
-    /// How many read-only calls of a turn run in parallel; 8 by default, 1 is one after the
-    /// other. Calls that may change something always run alone in their turn. How many run at a
-    /// time over all turns, [`DispatchLimits`] say.
+    /// Maximum number of read-only calls of a turn that run in parallel; 8 by default, 1 runs them
+    /// one after the other. Calls that may change something always run alone in their turn.
+    /// [`DispatchLimits`] limits all turns together.
     pub concurrent: usize,
-    /// How many of them may be of one tool; 4 by default.
+    /// Maximum number of parallel calls of the same tool; 4 by default.
     pub concurrent_of_one_tool: usize,
-    /// Maximum attempts of an idempotent tool whose error is marked as retryable; 3 by default, the
-    /// first included. Others run once.
+    /// Maximum number of attempts, including the first, at a call of an idempotent tool whose
+    /// errors are retryable; 3 by default. Other calls run once.
     pub attempts: u32,
-    /// How long it waits before the second attempt; twice as long before each further one. 100 ms
-    /// by default.
+    /// Wait before the second attempt, doubled before each further one; 100 ms by default.
     pub backoff: Duration,
-    /// How long a call may take whose tool does not say; as long as the turn by default.
+    /// Time limit for calls of tools without a timeout of their own; `None` by default, so that
+    /// only the turn's time limits them.
     pub timeout: Option<Duration>,
-    /// How long a cancelled handler has to end by itself before it is dropped; 200 ms by default.
+    /// Time that a cancelled handler has to end by itself before it is dropped; 200 ms by default.
     pub grace: Duration,
 }
 
@@ -78,7 +78,7 @@ impl DispatchOptions {
         Self::default()
     }
 
-    /// Sets how many read-only calls run in parallel, and how many of them of one tool.
+    /// Sets the maximum number of read-only calls in parallel, and of those of the same tool.
     #[must_use]
     pub fn concurrent(mut self, all: usize, of_one_tool: usize) -> Self {
         self.concurrent = all;
@@ -86,7 +86,7 @@ impl DispatchOptions {
         self
     }
 
-    /// Sets how often an idempotent tool is run at most, and the wait before the second time.
+    /// Sets the maximum number of attempts for idempotent tools, and the wait before the second.
     #[must_use]
     pub fn attempts(mut self, attempts: u32, backoff: Duration) -> Self {
         self.attempts = attempts;
@@ -94,7 +94,7 @@ impl DispatchOptions {
         self
     }
 
-    /// Sets how long a call may take whose tool does not say.
+    /// Sets the time limit for calls of tools without a timeout of their own.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -109,31 +109,32 @@ impl DispatchOptions {
     }
 }
 
-/// Runs the calls of turns. Cheap to clone, shared between conversations: what is of one
-/// conversation comes with each [`Turn`].
+/// Runs the calls of turns. Cheap to clone and shared between conversations: each [`Turn`] brings
+/// the state of its conversation.
 ///
 /// # Behavior
 /// - One answer for each call, in their order.
-/// - Each call passes, in this order: time, cancellation and budget of the turn; what hydration
-///   found; whether the tool is available now; policies, of which the first denial wins; hooks
-///   ([`BeforeDispatch`](tract_hooks::BeforeDispatch)), which may replace the arguments: they are
-///   then hydrated and checked again; the approval that a policy requires; time again; an answer
-///   recorded earlier; the claim on its effect; a snapshot; the handler.
-/// - What a person approved runs exactly as it was shown: hooks may still refuse it, and can neither
-///   replace its arguments nor defer it again.
-/// - The handler runs within its time and until cancelled; a panic is a failure. A handler that
-///   blocks its thread is not interrupted; [`blocking`](crate::blocking) is for such work.
-/// - On every failure the session and all snapshotable resources go back to what they were. Events
-///   that it published are rolled back with the state and kept by the log.
-/// - Neighboring read-only calls run in parallel; they are judged and settled one
-///   after the other, so that the answers are those that they would give alone.
-/// - An error that ends the evaluation rolls back, answers its call, and the calls behind it as
-///   not executed.
+/// - Each call passes these checks in order: time, cancellation and budget of the turn; errors of
+///   hydration; whether the tool is available now; policies, of which the first denial wins; hooks
+///   ([`BeforeDispatch`](tract_hooks::BeforeDispatch)), which may replace the arguments, after
+///   which the call is hydrated and checked by policies again; the approval that a policy requires;
+///   time again; an answer recorded earlier; the claim on its effect; a snapshot; the handler.
+/// - An approved call runs exactly as it was shown to the person: hooks may still refuse it, but
+///   neither replace its arguments nor defer it again.
+/// - The handler runs within its time limit and until it is cancelled; a panic is a failure. A
+///   handler that blocks its thread is not interrupted; use [`blocking`](crate::blocking) for such
+///   work.
+/// - On every failure the session and all resources with snapshots are restored. Events that the
+///   call published are rolled back with the state, but stay in the log.
+/// - Neighboring read-only calls run in parallel. They are checked and settled one after the other,
+///   so their answers are the same as if each ran alone.
+/// - An error that ends the evaluation rolls back and answers its call; the calls after it are
+///   answered as not executed.
 /// - One turn at a time works on a [`Session`](crate::Session), on resources with snapshots and on
-///   other state that is put back: another one waits, as long as it [may](Turn::wait_for_others)
-///   and until it is cancelled. A tool that runs calls of its own gives their turn its context and
-///   the session that it was lent, else they wait for the turn that they are part of.
-/// - Causes of errors and what panics say go to `tracing` and the operator's text, never to the
+///   other restorable state. Other turns wait, up to [a limit](Turn::wait_for_others) and until
+///   they are cancelled. A tool that dispatches calls itself must pass on its context and the
+///   session from it; otherwise its turn waits for the turn that it is part of.
+/// - Causes of errors and panic messages go to `tracing` and the operator's text, never to the
 ///   model.
 ///
 /// ```
@@ -183,7 +184,7 @@ impl fmt::Debug for Dispatcher {
 }
 
 impl Dispatcher {
-    /// Makes a dispatcher of a registry's tools, without policies and hooks of its own.
+    /// Creates a dispatcher for a registry's tools, without further policies or hooks.
     pub fn new(registry: Arc<Registry>) -> Self {
         Self {
             registry,
@@ -195,15 +196,15 @@ impl Dispatcher {
         }
     }
 
-    /// Puts another registry in the place of the one that there is; all else stays.
+    /// Replaces the registry; everything else stays.
     #[must_use]
     pub fn with_registry(mut self, registry: Arc<Registry>) -> Self {
         self.registry = registry;
         self
     }
 
-    /// Adds a policy, asked right before a call runs, with the calls that succeeded before. Those
-    /// of the registry were asked when the call was hydrated.
+    /// Adds a policy that is evaluated right before a call runs, with the calls that succeeded
+    /// before it. The registry's own policies were evaluated when the call was hydrated.
     #[must_use]
     pub fn policy(self, policy: impl Policy + 'static) -> Self {
         self.shared_policy(Arc::new(policy))
@@ -216,14 +217,14 @@ impl Dispatcher {
         self
     }
 
-    /// Sets the hooks that are asked before a call runs.
+    /// Sets the hooks that run before each call.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// Sets how calls are hydrated: by [`run`](Self::run), and again when a hook replaces
+    /// Sets the options for hydrating calls in [`run`](Self::run), and when a hook replaces
     /// arguments.
     #[must_use]
     pub fn hydration(mut self, options: HydrateOptions) -> Self {
@@ -231,14 +232,14 @@ impl Dispatcher {
         self
     }
 
-    /// Sets how calls are run.
+    /// Sets the options for running calls.
     #[must_use]
     pub fn options(mut self, options: DispatchOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Sets how many handlers run at a time, over all that share these limits.
+    /// Sets the limits on concurrent handlers, shared by all dispatchers that have the same limits.
     #[must_use]
     pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
         self.limits = Some(limits);
@@ -258,8 +259,8 @@ impl Dispatcher {
 
     /// Runs the calls of one turn, and answers each.
     ///
-    /// Nothing fails as a whole. Dropping the future drops the handler that runs; what it changed
-    /// is then not put back: cancel the turn's token instead.
+    /// Never fails as a whole. Dropping the future drops the running handler and restores the state
+    /// before its call, but no call is answered: cancel the turn's token instead.
     pub async fn dispatch(&self, calls: Vec<Hydrated>, turn: &Turn) -> Dispatched {
         match turn.hold().await {
             Ok(holds) => run::Run::new(self, &turn.within(&holds), None).all(calls).await,

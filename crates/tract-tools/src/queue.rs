@@ -1,4 +1,4 @@
-//! Turns in order: one at a time works on state that it may restore.
+//! Queues of turns: one turn at a time works on state that it may restore.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use tract_core::CancellationToken;
 use crate::cancel::unless_cancelled;
 use crate::dispatch::{DispatchLimits, Permit};
 
-/// Holds are numbered over all queues, so that a number names one hold.
+/// Number of the next hold. Unique over all queues, so that a number identifies one hold.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Lets one turn in at a time, in the order in which they come.
+/// Admits one turn at a time, in the order of arrival.
 pub(crate) struct TurnQueue {
     one: Arc<DispatchLimits>,
-    /// The number of the hold that there is, and who has it.
+    /// Number and name of the current holder.
     holder: Mutex<Option<(u64, String)>>,
 }
 
@@ -27,22 +27,22 @@ impl Default for TurnQueue {
 
 impl TurnQueue {
     fn lock(&self) -> MutexGuard<'_, Option<(u64, String)>> {
-        // It is replaced as a whole, so a panic leaves it usable.
+        // The value is replaced as a whole, so it stays consistent after a panic.
         self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the present holder.
+    /// Returns the current holder.
     pub(crate) fn holder(&self) -> Option<String> {
         self.lock().as_ref().map(|(_, by)| by.clone())
     }
 
-    /// Returns whether a hold of this number is the one that there is.
+    /// Returns whether the current hold has this number.
     pub(crate) fn is_held_by(&self, number: u64) -> bool {
         self.lock().as_ref().is_some_and(|(current, _)| *current == number)
     }
 
-    /// Waits for its turn. A wait that ends by time or cancellation leaves the queue, and returns
-    /// the holder.
+    /// Waits for its turn. If the wait times out or is cancelled, leaves the queue and returns the
+    /// holder as the error.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         by: String,
@@ -59,7 +59,7 @@ impl TurnQueue {
     }
 }
 
-/// Keeps other turns out, until this is dropped.
+/// Keeps other turns out until it is dropped.
 pub(crate) struct TurnHold {
     queue: Arc<TurnQueue>,
     number: u64,
@@ -74,7 +74,8 @@ impl TurnHold {
 
 impl Drop for TurnHold {
     fn drop(&mut self) {
-        // Before the permit is dropped, which lets the next one in.
+        // Clear the holder before the permit drops. The permit admits the next turn, whose name
+        // must not be erased.
         *self.queue.lock() = None;
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a call may run: everything before its handler.
+//! Checks whether a call may run: everything before its handler.
 
 use std::sync::PoisonError;
 
@@ -27,7 +27,7 @@ impl CallOutcome {
 }
 
 impl Run<'_> {
-    /// Returns what keeps a call from running; `None` when it may.
+    /// Returns the outcome that prevents a call from running; `None` if it may run.
     pub(super) async fn admit(&mut self, call: &mut Call) -> Option<CallOutcome> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
@@ -43,6 +43,8 @@ impl Run<'_> {
         if let Some(over) = self.turn_over(call) {
             return Some(over);
         }
+        // The claim comes last: after a crash, a claimed call without an answer counts as one that
+        // may have run.
         self.started(call).await.err().map(|refused| *refused)
     }
 
@@ -54,6 +56,8 @@ impl Run<'_> {
             if call.hooked || !hooks.has_handler::<BeforeDispatch>() {
                 return self.approval(call, wanted_by);
             }
+            // Hooks run once. After they replace arguments, the loop evaluates the policies for
+            // these.
             call.hooked = true;
             let Some(bound) = &call.hydrated.bound else { return Ok(()) };
             let tool_call = ToolCall {
@@ -70,8 +74,8 @@ impl Run<'_> {
             call.notes.extend(failures);
             match decision.into_action() {
                 DispatchAction::Refuse(reason) => {
-                    // A handler that failed refuses the call. Its message is not a reason for the
-                    // model.
+                    // A hook that fails refuses the call. Its error is not a reason for the model
+                    // to read.
                     let broken = failed.is_some() && failed == by;
                     call.decided_by = by;
                     let text = if broken {
@@ -92,7 +96,7 @@ impl Run<'_> {
                 DispatchAction::Replace(arguments) => {
                     let handler = by.as_deref().unwrap_or_default();
                     if self.approved(call) {
-                        // A person has seen these arguments, and no others.
+                        // A person approved these arguments, and no others.
                         let note = format!(
                             "handler {handler:?} wanted other arguments than the approved ones: {arguments}"
                         );
@@ -116,8 +120,8 @@ impl Run<'_> {
         }
     }
 
-    /// Defers a call that requires an approval and lacks one. Handlers were asked before, so that
-    /// the person sees the call that would run.
+    /// Defers a call that needs approval and has none. Hooks run first, so that the person reads
+    /// the call that would run.
     fn approval(&self, call: &mut Call, wanted_by: Option<String>) -> Result<(), Box<CallOutcome>> {
         if wanted_by.is_none() || self.approved(call) {
             return Ok(());
@@ -134,11 +138,11 @@ impl Run<'_> {
         changed.source.clone_from(&before.provenance.source);
         let options = &self.dispatcher.hydration;
         let mut again = hydrate_with(changed, &self.dispatcher.registry, options);
-        // One call in, one out.
+        // Hydration returns one result for each call.
         again.pop().unwrap_or_else(|| before.clone())
     }
 
-    /// Whether there is something that can be run.
+    /// Checks that the call was hydrated and that its tool is available.
     fn callable(&self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         if let Some(first) = hydrated.errors.first() {
@@ -159,7 +163,7 @@ impl Run<'_> {
         Err(CallOutcome::failed(Outcome::Invalid, DispatchStage::Lookup, text).into())
     }
 
-    /// Asks the policies; returns the one that requires an approval.
+    /// Evaluates the policies. Returns the first that requires approval, if any.
     fn policies(&self, call: &mut Call) -> Result<Option<String>, Box<CallOutcome>> {
         let hydrated = &call.hydrated;
         let (Some(tool), Some(bound)) = (hydrated.definition(), &hydrated.bound) else {
@@ -199,7 +203,7 @@ impl Run<'_> {
         Ok(wanted_by)
     }
 
-    /// Whether a person has approved exactly this call.
+    /// Returns whether a person has approved exactly this call.
     fn approved(&self, call: &mut Call) -> bool {
         let now_us = self.turn.context.clock().now_us();
         let key = call.approval_key();
@@ -210,7 +214,7 @@ impl Run<'_> {
         true
     }
 
-    /// Counts the call and claims its effect, unless it was answered before.
+    /// Charges the budget and claims the effect of the call, unless it was answered before.
     async fn started(&mut self, call: &mut Call) -> Result<(), Box<CallOutcome>> {
         const UNWRITTEN: &str = "the call did not run: its start could not be written down";
         let stage = DispatchStage::Journal;
@@ -224,6 +228,7 @@ impl Run<'_> {
                 }
             }
         }
+        // After the look-up: a recorded answer costs nothing.
         if let Some(budget) = &self.turn.budget
             && let Err(exceeded) = budget.call(&self.turn.evaluation)
         {
@@ -245,7 +250,7 @@ impl Run<'_> {
         }
     }
 
-    /// Keeps the answer of a call that began, which was given last.
+    /// Records the last answer in the journal, if its call claimed an effect.
     pub(super) async fn keep_answer(&mut self, call: &Call) {
         let (Some(journal), Some(start)) = (&self.turn.journal, &call.start) else { return };
         let Some(answer) = self.answers.last_mut() else { return };
@@ -255,6 +260,8 @@ impl Run<'_> {
             true => caught(journal.unanswered(start)).await,
             false => caught(journal.finish(start, &recorded)).await,
         };
+        // The effect has happened, so the turn continues. Without the answer the claim counts as
+        // interrupted, and the effect is not repeated.
         if let Err(error) = kept {
             let tool = call.name();
             tracing::error!(target: "tract::dispatch", tool, %error, "an answer was not kept");
@@ -262,8 +269,8 @@ impl Run<'_> {
     }
 }
 
-/// Whether the effect of a call is claimed: a second run would do something that a first has not,
-/// or a person has approved that it happens once.
+/// Returns whether the effect of a call is claimed: if a second run would change something again,
+/// or if a person approved it to happen once.
 fn has_effect(call: &Call) -> bool {
     let once = !call.traits.idempotent || call.approved;
     call.hydrated.bound.is_some() && !call.traits.read_only && once
@@ -283,7 +290,7 @@ fn deferred(
     call_outcome
 }
 
-/// Waits for the host; a panic is an error too.
+/// Awaits the journal. A panic becomes an error.
 async fn caught<T>(
     work: impl Future<Output = Result<T, crate::snapshot::BoxError>>,
 ) -> Result<T, String> {

@@ -1,4 +1,4 @@
-//! The answer to a call.
+//! The answers to calls.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::event::Event;
 /// The reason why a call waits for a decision, and the call that would run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deferral {
-    /// Why it waits.
+    /// The reason for waiting.
     pub reason: String,
-    /// The hook that deferred it; absent if a policy requires an approval.
+    /// The hook that deferred it; `None` if a policy requires approval.
     pub by: Option<String>,
     /// The key that an [`Approval`](super::Approval) of exactly this call contains.
     pub key: CallKey,
@@ -37,12 +37,13 @@ pub struct CallAnswer {
     pub is_error: bool,
     /// The value, for programs.
     pub value: Option<JsonText>,
-    /// The decision it waits for, if it is unanswered: only the question is committed then.
+    /// Set if the call waits for a decision. It has no answer yet, and only the question is
+    /// committed.
     pub deferred: Option<Deferral>,
-    /// The other run that works on the call, if any: then it is not answered here.
+    /// The other run that works on the call, if any. The call has no answer here then.
     pub held: Option<String>,
-    /// The events that the call published and the session accepted; of a failed call, those that
-    /// the log keeps.
+    /// The events that the call published and the session accepted. If the call failed, only the
+    /// log keeps them.
     pub events: Vec<Event>,
     /// The event that reports the call.
     pub invoked: Arc<ToolInvoked>,
@@ -54,7 +55,7 @@ impl CallAnswer {
         self.invoked.outcome
     }
 
-    /// Returns the message that answers the call; `None` while it waits for a decision, or for
+    /// Returns the message that answers the call; `None` while it waits for a decision or for
     /// another run.
     pub fn content(&self) -> Option<Content> {
         match (&self.deferred, &self.held) {
@@ -69,19 +70,19 @@ impl CallAnswer {
     }
 }
 
-/// The outcomes of a turn's calls.
+/// The results of a turn's calls.
 #[derive(Debug)]
 #[must_use = "every call has to be answered"]
 pub struct Dispatched {
     /// One answer for each call, in order.
     pub answers: Vec<CallAnswer>,
-    /// Why the turn ends here. All calls are answered all the same: those after the one that ended
-    /// it as not executed.
+    /// The reason why the turn ends here, if it does. All calls are answered even so: those after
+    /// the one that ended it, as not executed.
     pub ended: Option<TurnError>,
 }
 
 impl Dispatched {
-    /// Walks the answers that wait for a decision.
+    /// Iterates over the answers that wait for a decision.
     pub fn deferred(&self) -> impl Iterator<Item = &CallAnswer> {
         self.answers.iter().filter(|answer| answer.deferred.is_some())
     }

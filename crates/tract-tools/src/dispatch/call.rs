@@ -1,4 +1,4 @@
-//! A call in progress, and its outcome.
+//! A call during dispatch, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -13,22 +13,22 @@ use super::outcome::{DispatchStage, Outcome, ToolInvoked};
 use super::turn::Turn;
 use crate::hydrate::Hydrated;
 
-/// A call that was taken up.
+/// A call that dispatch works on.
 pub(super) struct Call {
     pub(super) hydrated: Hydrated,
-    /// Its place among the calls of the turn.
+    /// Position among the calls of the turn.
     place: usize,
-    /// The reliable traits of the tool.
+    /// The traits that dispatch relies on.
     pub(super) traits: ToolTraits,
     pub(super) key: Option<CallKey>,
-    /// Whether hooks were asked.
+    /// Whether hooks have run.
     pub(super) hooked: bool,
     pub(super) decided_by: Option<String>,
     /// Whether a person approved it.
     pub(super) approved: bool,
     /// The claim that was made before it ran.
     pub(super) start: Option<CallStart>,
-    /// Notes for the operator about the steps before the handler.
+    /// Notes for the operator from the checks before the handler.
     pub(super) notes: Vec<String>,
     started_at_us: i64,
     began: Instant,
@@ -51,7 +51,7 @@ impl Call {
         }
     }
 
-    /// Takes the call up from here: what it waited for others before is not its own time.
+    /// Restarts the clock of the call, so that waiting for earlier calls does not count.
     pub(super) fn begin(&mut self, turn: &Turn) {
         self.started_at_us = turn.context.clock().now_us();
         self.began = Instant::now();
@@ -65,21 +65,21 @@ impl Call {
         self.hydrated.tool_name()
     }
 
-    /// Puts other arguments in the place of the model's.
+    /// Replaces the call by one with other arguments.
     pub(super) fn replace(&mut self, hydrated: Hydrated) {
         self.traits = reliable(&hydrated);
         self.key = None;
         self.hydrated = hydrated;
     }
 
-    /// Names its effect, once it is known what it is.
+    /// Returns the key of its effect; `None` if the call cannot run.
     pub(super) fn name_effect(&mut self) -> Option<CallKey> {
         let (tool, bound) = (self.hydrated.definition()?, self.hydrated.bound.as_ref()?);
         let id = &self.hydrated.id;
         Some(*self.key.get_or_insert_with(|| CallKey::of(tool, id, bound.arguments.as_str())))
     }
 
-    /// Names it as an approval does: with the server that would run it.
+    /// Returns its key in approvals, which includes the server that would run it.
     pub(super) fn approval_key(&self) -> Option<CallKey> {
         let (tool, bound) = (self.hydrated.definition()?, self.hydrated.bound.as_ref()?);
         let server = self.server();
@@ -90,7 +90,7 @@ impl Call {
         self.hydrated.tool.as_ref()?.origin().map(|origin| origin.server.as_str())
     }
 
-    /// States what exactly would run, once it is known.
+    /// Returns the exact call that would run, for the person who decides.
     pub(super) fn bound_call(&self) -> Option<BoundCall> {
         let hydrated = &self.hydrated;
         let (tool, bound) = (hydrated.tool.as_ref()?, hydrated.bound.as_ref()?);
@@ -106,7 +106,7 @@ impl Call {
         Some(call.changed(changes.collect(), provenance.repaired))
     }
 
-    /// States that it starts.
+    /// Returns the record of its start, for the journal.
     pub(super) fn starts(&mut self) -> Option<CallStart> {
         let key = self.name_effect()?;
         Some(CallStart {
@@ -118,7 +118,7 @@ impl Call {
         })
     }
 
-    /// Whether it may run in parallel with others.
+    /// Returns whether it may run in parallel with others.
     pub(super) fn is_read_only(&self) -> bool {
         self.traits.read_only && self.hydrated.bound.is_some()
     }
@@ -127,7 +127,7 @@ impl Call {
         self.hydrated.tool.as_ref().and_then(|tool| tool.timeout())
     }
 
-    /// Begins the span of its run.
+    /// Starts the span of its run.
     pub(super) fn span(&self, turn: &Turn) -> Span {
         let bound = self.hydrated.bound.as_ref();
         telemetry::tool_call(&ToolCallInfo {
@@ -165,7 +165,7 @@ impl Call {
     }
 }
 
-/// Returns the traits of the callable, restricted by the hints of the definition.
+/// Returns the traits of the tool. A destructive tool is not read-only, even if it promises to be.
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
     let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
     let mut traits = tool.traits();
@@ -187,12 +187,12 @@ pub(super) struct CallOutcome {
     pub(super) held: Option<String>,
     pub(super) replayed: bool,
     pub(super) retryable: bool,
-    /// The tool was started, gave no answer, and may have changed something.
+    /// The tool was started, returned no answer, and may have changed something.
     pub(super) unknown: bool,
 }
 
 impl CallOutcome {
-    /// Says in the span of its run how the call ended.
+    /// Records the outcome in the span of the run.
     pub(super) fn say(&self, span: &Span, attempts: u32) {
         span.set(names::TRACT_OUTCOME, self.outcome.as_str());
         span.set(names::TRACT_ATTEMPTS, attempts);
@@ -224,16 +224,17 @@ impl CallOutcome {
         Self { outcome, stage: Some(stage), ..Self::succeeded(text.into(), None) }
     }
 
-    /// Says that the tool was started and gave no answer, for any reason: it was cancelled, ran out
-    /// of time, panicked, or the connection to it broke. If it may change something, the outcome is
-    /// unknown, for the model, in the claim on its effect and for forks.
+    /// Returns the outcome of a tool that was started and gave no answer, for any reason: it was
+    /// cancelled, ran out of time, panicked, or the connection to it broke. If it may change
+    /// something, its effect is marked as unknown: for the model, in the claim on the effect, and
+    /// for forks.
     fn unanswered(call: &Call, outcome: Outcome, reason: &str, hint: Option<&str>) -> Self {
         let text = call.traits.unanswered(call.name(), reason, hint);
         let unknown = !call.traits.read_only;
         Self { unknown, ..Self::failed(outcome, DispatchStage::Handler, text) }
     }
 
-    /// Gives the answer of an earlier run.
+    /// Returns the outcome recorded by an earlier run.
     pub(super) fn recorded(answer: Recorded) -> Self {
         let call_outcome = if answer.is_error {
             Self::failed(Outcome::Failed, DispatchStage::Handler, answer.text)
@@ -243,7 +244,7 @@ impl CallOutcome {
         Self { value: answer.value, replayed: true, ..call_outcome }
     }
 
-    /// Leaves the call to the run that works on it.
+    /// Returns the outcome of a call that is left to another run.
     pub(super) fn held(by: String) -> Self {
         let text = format!("the call is not answered here: {by} works on it");
         Self { held: Some(by), ..Self::failed(Outcome::Open, DispatchStage::Journal, text) }
@@ -254,7 +255,7 @@ impl CallOutcome {
         self
     }
 
-    /// Adds to the text for the operator.
+    /// Appends to the operator's text.
     pub(super) fn tell(&mut self, more: String) {
         self.operator = Some(match self.operator.take() {
             Some(text) => format!("{text}; {more}"),
@@ -269,7 +270,7 @@ impl CallOutcome {
         self
     }
 
-    /// Ends the turn because the journal or the state that is to be restored is broken.
+    /// Returns the outcome of a broken journal or snapshot, which ends the turn.
     pub(super) fn of_broken_host(
         call: &Call,
         stage: DispatchStage,
@@ -285,8 +286,9 @@ impl CallOutcome {
         self.outcome == Outcome::Succeeded
     }
 
-    /// Marks the call as failed because its result was rejected. Only state covered by snapshots is
-    /// undone, so a tool with other effects has run nevertheless.
+    /// Marks a call whose result was not accepted: a success becomes a failure. Only state with
+    /// snapshots is rolled back, so the model is warned if the tool may have changed something
+    /// else.
     pub(super) fn mark_failed(
         &mut self,
         call: &Call,
@@ -309,12 +311,12 @@ impl CallOutcome {
     }
 }
 
-/// The limit that ended a run of the handler.
+/// Time limits of a run of the handler.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// How long the tool may take by itself.
+    /// The tool's own limit.
     pub(super) own: Option<Duration>,
-    /// How much was left of the turn.
+    /// The time left of the turn.
     pub(super) of_turn: Option<Duration>,
 }
 
@@ -323,14 +325,14 @@ impl Bounds {
         [self.own, self.of_turn].into_iter().flatten().min()
     }
 
-    /// Whether it is the tool's own time that is over, not the turn's.
+    /// Returns whether the tool's own limit ends before the turn's.
     fn is_own(self) -> bool {
         self.own.is_some_and(|own| self.of_turn.is_none_or(|turn| own < turn))
     }
 }
 
-/// Says what a run of the handler came to. This is the table of failures: what the model reads,
-/// what the operator does, and whether the turn ends.
+/// Returns the outcome of a run of the handler. This is the table of failures: the texts for the
+/// model and the operator, and whether the turn ends.
 pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Turn) -> CallOutcome {
     let name = call.name();
     match ran {
@@ -389,14 +391,14 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
         ToolError::Evaluation(_) => {
             CallOutcome::failed(Outcome::Failed, stage, reason).ending(call, Cause::Tool, error)
         }
-        // The tool looked at its own time, which was over before the turn's.
+        // The tool noticed that its own time was over, which ends before the turn's.
         ToolError::DeadlineExceeded(_)
             if bounds.is_own() && turn.context.remaining() != Some(Duration::ZERO) =>
         {
             out_of_own_time(call, bounds)
         }
         ToolError::DeadlineExceeded(_) => out_of_time(call, error),
-        // It ran, and its result cannot be read.
+        // It ran, but its result cannot be read.
         ToolError::Type(_) => {
             let why = format!("gave something other than it promises: {reason}");
             CallOutcome::unanswered(call, Outcome::Failed, &why, None)

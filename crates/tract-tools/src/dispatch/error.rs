@@ -1,31 +1,31 @@
-//! Why a turn ends before the model is asked again.
+//! Errors that end a turn before the model is asked again.
 
 use tract_core::ToolError;
 
 use crate::budget::BudgetExceeded;
 
-/// The reason why a turn ended early.
+/// The cause that ended an evaluation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Time was over before a call could start, or while it ran.
+    /// The time was over before a call could start, or while it ran.
     #[error("it ran out of time")]
     Deadline,
     /// It was cancelled.
     #[error("it was cancelled")]
     Cancelled,
-    /// More was spent than may be.
+    /// The budget is exceeded.
     #[error(transparent)]
     Budget(BudgetExceeded),
-    /// The tool said that the evaluation cannot continue.
+    /// A tool returned an error that ends the evaluation.
     #[error("the tool ended it")]
     Tool,
-    /// The journal, or the state that is to be restored, is broken.
+    /// The journal failed, or state could not be saved or restored.
     #[error("the journal or the saved state is broken")]
     Host,
 }
 
-/// Why a turn ended with one of its calls. That call has a failed answer.
+/// The error of a turn that ended with one of its calls. That call has a failed answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TurnError {
@@ -36,7 +36,7 @@ pub enum TurnError {
         call_id: String,
         /// The keys of the sections.
         sections: Vec<String>,
-        /// Why.
+        /// The tool's error.
         source: ToolError,
     },
     /// The evaluation cannot continue.
@@ -44,15 +44,15 @@ pub enum TurnError {
     Evaluation {
         /// The provider's id of the call.
         call_id: String,
-        /// The reason.
+        /// The cause.
         cause: Cause,
-        /// The failure.
+        /// The underlying error.
         source: ToolError,
     },
 }
 
 impl TurnError {
-    /// Returns the stable word for it.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::VisibilityExpansion { .. } => "visibility_expansion",
@@ -73,14 +73,14 @@ impl TurnError {
         }
     }
 
-    /// Returns the failure.
+    /// Returns the underlying error.
     pub fn failure(&self) -> &ToolError {
         match self {
             Self::VisibilityExpansion { source, .. } | Self::Evaluation { source, .. } => source,
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints for continuing.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.failure().notes().to_vec();
         let more = match self {

@@ -6,9 +6,9 @@ use std::task::Poll;
 
 use super::limits::DispatchLimits;
 
-/// Runs all jobs, each a call of a tool of this name, started in order within the limits, and
-/// returns their outcomes in order. After an outcome that `stops`, the later ones are dropped
-/// without an outcome.
+/// Runs all jobs, each for a call of the named tool, and returns their outputs in order. Jobs start
+/// in order as the limits allow. After a job whose output `stops`, later jobs are dropped and
+/// return `None`.
 pub(super) async fn run_all<'a, F: Future>(
     jobs: impl Iterator<Item = (&'a str, F)>,
     limits: &Arc<DispatchLimits>,
@@ -27,6 +27,8 @@ pub(super) async fn run_all<'a, F: Future>(
                 && let Poll::Ready(outcome) = job.as_mut().poll(task)
             {
                 if stops(&outcome) {
+                    // Later jobs may have finished already. Their outputs are discarded too, since
+                    // in order they would not have run.
                     jobs.truncate(place + 1);
                     done.iter_mut().skip(place + 1).for_each(|later| *later = None);
                 }

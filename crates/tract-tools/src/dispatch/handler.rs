@@ -1,4 +1,4 @@
-//! One run of a handler: within its time, until cancelled, and with panics caught.
+//! Runs a handler once, with a time limit, cancellation, and a guard against panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::panics::panic_text;
 /// The outcome of one run of a handler.
 pub(super) enum HandlerOutcome {
     Returned(Result<ToolResult<RenderedValue>, ToolError>),
-    /// It panicked, saying this.
+    /// It panicked, with this message.
     Panicked(String),
     TimedOut,
-    /// It did not end within the grace that follows cancellation.
+    /// It did not end within the grace period after cancellation.
     Cancelled,
 }
 
-/// Runs the handler. When `token` is cancelled it has `grace` to end by itself; it is dropped then,
-/// as it is when its time is over.
+/// Runs the handler until `limit`. After `token` is cancelled it has `grace` to end by itself. In
+/// both cases it is dropped then.
 pub(super) async fn run(
     bound: &Invocation,
     context: &ToolContext,
@@ -29,7 +29,8 @@ pub(super) async fn run(
     token: &CancellationToken,
     grace: Duration,
 ) -> HandlerOutcome {
-    // The tool's own code runs only inside, including the creation and the drop of its future.
+    // All code of the tool runs under a panic guard: creating the future, within the block, polling
+    // it, and dropping it, below.
     let mut work = Box::pin(caught(async { bound.run(context).await }));
     let ended = match unless_cancelled(limit, token, work.as_mut()).await {
         Some(Some(ended)) => Some(Ok(ended)),

@@ -1,4 +1,8 @@
-//! One turn at a time on the state that several turns share.
+//! Lets one turn at a time work on state that several turns share.
+//!
+//! Each state has a queue, which is found by the identity of the state. A turn enters all of its
+//! queues before its first call and leaves them after its last one. Without this, restoring a
+//! snapshot after a failed call would also undo changes of other turns.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,16 +13,16 @@ use crate::queue::{TurnHold, TurnQueue};
 use crate::session::SessionHold;
 use crate::snapshot::Snapshot;
 
-/// The queues of the states that turns work on or wait for, by identity. Dispatchers that know
-/// nothing of each other meet here.
+/// The queues of all states that turns work on or wait for, by identity. Global, because
+/// independent dispatchers may share a state.
 static QUEUES: Mutex<BTreeMap<usize, Weak<TurnQueue>>> = Mutex::new(BTreeMap::new());
 
 fn queues() -> MutexGuard<'static, BTreeMap<usize, Weak<TurnQueue>>> {
-    // Each change is one step, so a panic leaves it usable.
+    // Each change is a single map operation, so the map stays consistent after a panic.
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The queue of a state, which is forgotten with its last handle.
+/// The queue of a state. It is removed from `QUEUES` with its last handle.
 struct StateQueue {
     identity: usize,
     queue: Option<Arc<TurnQueue>>,
@@ -39,7 +43,7 @@ impl StateQueue {
 impl Drop for StateQueue {
     fn drop(&mut self) {
         let mut queues = queues();
-        // Under the lock: another turn may have just found the queue.
+        // Both steps under one lock: no other turn can look the queue up between them.
         self.queue = None;
         if queues.get(&self.identity).is_some_and(|queue| queue.strong_count() == 0) {
             queues.remove(&self.identity);
@@ -47,26 +51,26 @@ impl Drop for StateQueue {
     }
 }
 
-/// The states that a turn and those around it work on: identity and number of the hold. Lent to the
-/// calls of the turn, so that a turn within a call does not wait for the one that it is part of.
+/// The states that a turn and the turns around it hold: identity and number of the hold. Passed to
+/// the calls of the turn, so that a turn within a call does not wait for its own outer turn.
 #[derive(Clone, Default)]
 struct HeldStates(Vec<(usize, u64)>);
 
-/// Keeps other turns from the state of one turn, until this is dropped.
+/// Exclusive access of a turn to its shared state, until it is dropped.
 pub(super) struct StateHolds {
     session: Option<SessionHold>,
-    /// A hold is dropped before its queue.
+    /// Tuple fields drop in order: the hold before its queue.
     states: Vec<(TurnHold, StateQueue)>,
 }
 
-/// Another turn that kept a state until this one stopped waiting.
+/// Another turn that held a state for longer than this one could wait.
 pub(super) struct StateHolder {
     pub(super) by: String,
     pub(super) name: String,
 }
 
-/// The states that are put back when a call of the turn fails, with their names. A [`Session`]
-/// has a queue of its own, which runs of agents use too.
+/// Returns the states that are restored when a call of the turn fails, with their names. A
+/// [`Session`] is not among them: it has its own queue, which agent runs use too.
 ///
 /// [`Session`]: crate::Session
 fn shared_states(turn: &Turn) -> BTreeMap<usize, &str> {
@@ -76,18 +80,20 @@ fn shared_states(turn: &Turn) -> BTreeMap<usize, &str> {
     let resources = resources.map(|resources| resources as &dyn Snapshot);
     let own = turn.state.iter().map(|state| &**state);
     let all = session.into_iter().chain(resources).chain(own);
+    // Sorted by identity, so all turns enter queues in the same order. A state that is listed twice
+    // is entered once; a second time would wait for the first.
     all.map(|state| (state.identity(), state.name())).collect()
 }
 
 impl Turn {
-    /// How long the turn waits for another one.
+    /// Returns how long the turn may wait for other turns.
     fn patience(&self) -> Option<Duration> {
         [self.context.remaining(), self.patience].into_iter().flatten().min()
     }
 
-    /// Waits for the session and all other state that is put back when a call fails, as long as
-    /// the turn may wait and until it is cancelled. All turns take them in the same order, so that
-    /// no two wait for each other.
+    /// Waits for the session and all other restorable state, while the turn may wait and until it
+    /// is cancelled. All turns acquire states in the same order, so that no two wait for each
+    /// other.
     pub(super) async fn hold(&self) -> Result<StateHolds, StateHolder> {
         let by = format!("a turn of {:?}", &*self.evaluation);
         let token = self.context.cancellation();
@@ -115,7 +121,7 @@ impl Turn {
         Ok(holds)
     }
 
-    /// Returns this turn, lending what it holds to its calls.
+    /// Returns this turn, with its holds passed on to its calls.
     pub(super) fn within(&self, holds: &StateHolds) -> Self {
         let mut turn = self.clone();
         if let Some(hold) = &holds.session {

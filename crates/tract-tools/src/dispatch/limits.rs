@@ -1,4 +1,4 @@
-//! How many handlers run at a time, over all that run them.
+//! Limits on the number of handlers that run at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::future::Future;
@@ -6,15 +6,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// How many handlers run at a time: over all turns, conversations and dispatchers that share it.
+/// The maximum number of handlers that run at a time, over all turns, conversations and dispatchers
+/// that share it.
 ///
 /// # Behavior
-/// - Every call counts while its handler runs, one that runs alone in its turn too. A call that may
-///   not run yet waits, as long as its turn may take, until it is cancelled; waiting is not part of
-///   the time that its tool may take.
-/// - The call that waits longest comes next, among those whose tool is not at its own limit.
-/// - A handler that runs an agent of its own counts while that agent works: give the inner agent
-///   other limits, or they wait for each other.
+/// - Every call counts while its handler runs, including one that runs alone in its turn. A call
+///   above the limit waits for as long as its turn may take, or until it is cancelled. The wait
+///   does not count towards the tool's own timeout.
+/// - The call that has waited longest is next, among those whose tool is below its own limit.
+/// - A handler that runs an inner agent counts while that agent works. Give the inner agent other
+///   limits, or they wait for each other.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -39,7 +40,7 @@ struct State {
     running: usize,
     running_of: HashMap<String, usize>,
     waiting: VecDeque<Waiting>,
-    /// Those that may run, and have not been polled since.
+    /// Tickets that were granted and have not been polled since.
     granted: BTreeSet<u64>,
     next: u64,
 }
@@ -52,25 +53,25 @@ struct Waiting {
 }
 
 impl DispatchLimits {
-    /// Makes a limit of all handlers together; less than 1 is 1.
+    /// Creates a limit on all handlers together, at least 1.
     pub fn new(all: usize) -> Self {
         let (of_each, of_tools) = (usize::MAX, BTreeMap::new());
         Self { all: all.max(1), of_each, of_tools, state: Mutex::default() }
     }
 
-    /// Sets how many may be of any one tool.
+    /// Sets the limit of each tool that has no limit of its own.
     pub(super) fn of_each_tool(self, most: usize) -> Self {
         Self { of_each: most.max(1), ..self }
     }
 
-    /// Sets how many of them may be of one tool; less than 1 is 1.
+    /// Sets the limit of one tool, at least 1.
     #[must_use]
     pub fn of_tool(mut self, name: impl Into<String>, most: usize) -> Self {
         self.of_tools.insert(name.into(), most.max(1));
         self
     }
 
-    /// Returns how many run now.
+    /// Returns the number of running handlers.
     pub fn running(&self) -> usize {
         self.state().running
     }
@@ -79,12 +80,12 @@ impl DispatchLimits {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a handler of the tool may run.
+    /// Waits for a permit to run a handler of the tool.
     pub(crate) fn permit(self: &Arc<Self>, tool: &str) -> PermitRequest {
         PermitRequest { limits: Arc::clone(self), tool: tool.to_owned(), ticket: None }
     }
 
-    /// Lets those run that may; returns whom to tell.
+    /// Grants permits to waiting calls, oldest first. Returns their wakers.
     fn grant(&self, state: &mut State) -> Vec<Waker> {
         let mut woken = Vec::new();
         let mut place = 0;
@@ -116,11 +117,12 @@ impl DispatchLimits {
             }
             self.grant(&mut state)
         };
+        // Outside of the lock: a waker may run a task that polls its request at once.
         woken.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Waits for a permit; dropped, it waits no longer.
+/// Waits for a permit. Dropping it leaves the queue.
 pub(crate) struct PermitRequest {
     limits: Arc<DispatchLimits>,
     tool: String,
@@ -172,13 +174,14 @@ impl Drop for PermitRequest {
             state.waiting.retain(|waiting| waiting.ticket != ticket);
             state.granted.remove(&ticket)
         };
+        // The permit was granted but never polled: without a release it would be lost.
         if was_granted {
             self.limits.release(&self.tool);
         }
     }
 }
 
-/// Counts as one that runs, until it is dropped.
+/// Counts as a running handler until it is dropped.
 pub(crate) struct Permit {
     limits: Arc<DispatchLimits>,
     tool: String,

@@ -1,4 +1,4 @@
-//! The outcome of a call, and the event that reports it.
+//! How a call ended, and the event that reports it.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use super::journal::CallKey;
 use crate::event::EventType;
 use crate::hydrate::{self, Provenance};
 
-/// The outcome of a call.
+/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The tool did what was asked.
     Succeeded,
-    /// The tool said that it could not, or something broke on the way.
+    /// The tool reported a failure, or something failed on the way.
     Failed,
-    /// The call is not one that could run: unreadable, unknown, unfit.
+    /// The call cannot run: unreadable, an unknown tool, or invalid arguments.
     Invalid,
-    /// A policy or a hook forbids it.
+    /// A policy or a hook denied it.
     Denied,
-    /// It waits for a decision, without an answer so far.
+    /// It waits for a decision and has no answer yet.
     Deferred,
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     TimedOut,
     /// The turn was cancelled while it ran.
     Cancelled,
@@ -31,14 +31,14 @@ pub enum Outcome {
     Panicked,
     /// The turn ended before it could run.
     NotExecuted,
-    /// It was started earlier, and no answer is known: the tool may have run.
+    /// It was started earlier and no answer is known: the tool may have run.
     Interrupted,
-    /// Another run works on it, without an answer so far.
+    /// Another run works on it, so it has no answer yet.
     Open,
 }
 
 impl Outcome {
-    /// Returns the word.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -66,38 +66,38 @@ impl fmt::Display for Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DispatchStage {
-    /// Whether the turn continues at all: time, cancellation, budget.
+    /// Checking the turn: time, cancellation, budget.
     Turn,
-    /// Its arguments could not be read.
+    /// Parsing the arguments.
     Parse,
-    /// Its name leads to no tool that can run now.
+    /// Looking up a tool that can run now.
     Lookup,
-    /// Its arguments do not fit the schema.
+    /// Validating the arguments against the schema.
     Validate,
-    /// The tool's own type does not take the arguments.
+    /// Converting the arguments to the tool's own type.
     Instantiate,
-    /// A policy forbids it.
+    /// Evaluating policies.
     Policy,
-    /// A hook decided.
+    /// Running hooks.
     Hook,
-    /// A person has to decide.
+    /// Waiting for a person's decision.
     Approval,
-    /// Its start could not be written down, or its earlier answer not be read.
+    /// Recording the start, or reading an earlier answer.
     Journal,
-    /// The state before it could not be snapshotted.
+    /// Taking a snapshot of the state.
     Snapshot,
-    /// The tool itself.
+    /// Running the tool itself.
     Handler,
-    /// A resource made for this call could not be closed.
+    /// Closing resources made for the call alone.
     CleanUp,
-    /// The session did not accept its events.
+    /// Publishing events to the session.
     Commit,
-    /// The state before it could not be restored.
+    /// Restoring the state.
     Restore,
 }
 
 impl DispatchStage {
-    /// Returns the word.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Turn => "turn",
@@ -136,7 +136,7 @@ impl From<hydrate::Stage> for DispatchStage {
     }
 }
 
-/// The event of every call, however it ended. It goes to the session's log, which no failure rolls
+/// The event of every call, however it ended. It goes to the session's log, which is never rolled
 /// back, and, with the answer, to the code that commits the turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolInvoked {
@@ -144,39 +144,39 @@ pub struct ToolInvoked {
     pub call_id: String,
     /// The tool's name.
     pub tool_name: String,
-    /// The definition that the call was held against.
+    /// The id of the tool's definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolId>,
-    /// The reliable traits of the tool.
+    /// The tool's traits. A destructive tool is never read-only here.
     pub traits: ToolTraits,
-    /// The outcome of the call.
+    /// How the call ended.
     pub outcome: Outcome,
-    /// The stage it reached, if it did not succeed.
+    /// The stage that was reached, if the call did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<DispatchStage>,
-    /// Whether the tool succeeded; determines the member of the value.
+    /// Whether the call succeeded. Only the values of successes are routed to slices.
     pub success: bool,
-    /// The value, of failed calls too where the tool gave one.
+    /// The value. Failed calls may have one too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<JsonText>,
-    /// Text for the operator: causes, panics, the decider.
+    /// Text for the operator alone, such as causes of errors and panic messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// The policy, hook or person that decided.
+    /// The policy, hook or person that decided on the call, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// Whether the tool was started and gave no answer, so that it is not known what it did. Only
+    /// Whether the tool was started and gave no answer, so that its effects are unknown. Only set
     /// for tools that may change something.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub outcome_unknown: bool,
-    /// How often the handler ran.
+    /// Number of times that the handler ran.
     pub attempts: u32,
-    /// Whether the answer is the recorded one of an earlier run.
+    /// Whether the answer is one that an earlier run recorded.
     pub replayed: bool,
-    /// The key of the effect of the call, so that it is not repeated.
+    /// The key of the call's effect, which prevents it from being repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<CallKey>,
-    /// When dispatch took the call up: microseconds since 1970, UTC.
+    /// Time at which dispatch started on the call, in microseconds since 1970 UTC.
     pub started_at_us: i64,
     /// The duration in microseconds.
     pub duration_us: u64,

@@ -1,4 +1,4 @@
-//! The calls of one turn, from the first to the last.
+//! Runs the calls of one turn, in order.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -26,16 +26,16 @@ pub(super) struct Run<'a> {
     pub(super) turn: &'a Turn,
     pub(super) answers: Vec<CallAnswer>,
     ended: Option<TurnError>,
-    /// Another turn that kept the state that the calls may change: then none of them runs.
+    /// The turn that holds state which the calls may change. If set, none of the calls run.
     pub(super) kept_out_by: Option<StateHolder>,
-    /// The other run that works on the calls: those from here on are left to it.
+    /// The other run that works on the calls. Once set, the remaining calls are left to it.
     held: Option<String>,
 }
 
-/// A call and, when it does not run, what it has come to.
+/// A call, with its outcome if it is not going to run.
 type AdmittedCall = (Call, Option<CallOutcome>);
 
-/// The outcome of running a call, before it is settled.
+/// The outcome of running a call, before its events are published and its state is settled.
 struct RunOutcome {
     call_outcome: CallOutcome,
     attempts: Attempts,
@@ -44,15 +44,15 @@ struct RunOutcome {
 #[derive(Default)]
 struct Attempts {
     count: u32,
-    /// The events of all attempts.
+    /// Events of all attempts.
     events: Vec<Event>,
-    /// How many of them are of attempts that failed and were tried again.
+    /// Number of leading events that belong to failed attempts.
     lost: usize,
     before: Guard,
 }
 
-/// Restores the snapshot on drop, unless that was taken out: also when the future of the turn is
-/// dropped.
+/// Ends the scope and restores the snapshot on drop, unless it was taken out. This covers turns
+/// whose future is dropped.
 #[derive(Default)]
 struct Guard {
     scope: Option<Arc<CallScope>>,
@@ -101,8 +101,8 @@ impl<'a> Run<'a> {
             }
             call.begin(turn);
             let mut call_outcome = self.admit(&mut call).await;
-            // The policy may depend on the effects of the calls before it, so it is asked after
-            // them.
+            // A policy sees only settled calls, and a call in the group may be the one that it
+            // requires, such as a read before a write. So settle the group and ask again.
             let denied =
                 |call_outcome: &CallOutcome| call_outcome.stage == Some(DispatchStage::Policy);
             if !group.is_empty() && call_outcome.as_ref().is_some_and(denied) {
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
         Dispatched { answers: self.answers, ended: self.ended }
     }
 
-    /// Runs what may run of the group, and settles all of it in order.
+    /// Runs the calls of the group that may run, then settles all calls in order.
     async fn flush(&mut self, group: &mut Vec<AdmittedCall>) {
         let group = std::mem::take(group);
         let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none());
@@ -143,14 +143,16 @@ impl<'a> Run<'a> {
                 None => {
                     let executed = self.execute(&call, true).await;
                     self.settle(&call, executed, true);
+                    // Before the next call starts: after a crash, a claim without an answer counts
+                    // as interrupted. Calls that run in parallel are read-only and claim nothing.
                     self.keep_answer(&call).await;
                 }
             }
         }
     }
 
-    /// Runs the calls of a group that have come to nothing yet in parallel; one outcome for each,
-    /// none for those behind one that ends the turn.
+    /// Runs the calls of a group without an outcome in parallel. Returns one result for each,
+    /// `None` for those after a call that ends the turn.
     async fn run_group(&self, group: &[AdmittedCall]) -> Vec<Option<RunOutcome>> {
         let options = &self.dispatcher.options;
         let limits = DispatchLimits::new(options.concurrent);
@@ -173,9 +175,9 @@ impl<'a> Run<'a> {
         RunOutcome { call_outcome, attempts }
     }
 
-    /// Runs the handler, with retries if they may help, and returns the outcome of the last
-    /// attempt, or the reason why it was not made. A call that runs alone has a snapshot, and its
-    /// events go to the session immediately.
+    /// Runs the handler, with retries where they may help. Returns the outcome of the last attempt,
+    /// or of the check that prevented it as the error. A call that runs alone gets a snapshot, and
+    /// its events are published at once.
     async fn attempts(
         &self,
         call: &Call,
@@ -195,11 +197,13 @@ impl<'a> Run<'a> {
                 attempts.before.before =
                     Some(before.map_err(|error| broken(DispatchStage::Snapshot, text, error))?);
             }
+            // The wait for the permit takes time, so the turn is checked again.
             if let Some(over) = self.turn_over(call) {
                 return Err(over.into());
             }
             attempts.count += 1;
             let call_outcome = self.attempt(call, alone, attempts).await;
+            // Other handlers may run during the backoff, so the permit is released first.
             drop(permit);
             let again = call_outcome.retryable && attempts.count < most;
             if !again || self.turn_over(call).is_some() {
@@ -213,7 +217,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits until the handler may run, as long as the turn continues.
+    /// Waits for a permit of the shared limits while the turn continues.
     async fn permit(&self, call: &Call) -> Result<Option<Permit>, Box<CallOutcome>> {
         let Some(limits) = &self.dispatcher.limits else { return Ok(None) };
         let context = &self.turn.context;
@@ -251,7 +255,9 @@ impl<'a> Run<'a> {
         }
         let grace = self.dispatcher.options.grace;
         let ran = handler::run(bound, &context, bounds.limit(), &token, grace).await;
-        // Cancels what the handler left running.
+        // Cancel the work that the handler started and left running, then end the scope: a task
+        // that outlives the handler must not publish or write files, because a rollback would miss
+        // its changes.
         token.cancel();
         let (events, untaken) = scope.end();
         attempts.before.scope = None;
@@ -268,12 +274,13 @@ impl<'a> Run<'a> {
         call_outcome
     }
 
-    /// Publishes the events of a call that ran, or restores the state before it.
+    /// Settles a call that ran. Events of a call from a group are published here.
     fn settle(&mut self, call: &Call, executed: RunOutcome, alone: bool) {
         let turn = self.turn;
         let RunOutcome { mut call_outcome, mut attempts } = executed;
         if !alone && turn.session.is_some() {
-            // Only the log keeps the events of failed attempts.
+            // Events of failed attempts belong in the log only: publish them, then restore the
+            // state, which leaves logs as they are.
             let lost = attempts.lost.min(attempts.events.len());
             let (failed, published) = attempts.events.split_at(lost);
             if !failed.is_empty() {
@@ -285,8 +292,8 @@ impl<'a> Run<'a> {
                     call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error);
                 }
             }
-            // Published now, after the events of the calls before it, and with a snapshot as if it
-            // had run alone.
+            // Publish only now, so that events arrive in the order of the calls. The snapshot makes
+            // a rollback possible, as if the call had run alone.
             match state::snapshot(turn) {
                 Ok(before) => attempts.before.before = Some(before),
                 Err(error) => {
@@ -309,7 +316,7 @@ impl<'a> Run<'a> {
         self.finish(call, call_outcome, Attempts::default());
     }
 
-    /// Tells the session how the call ended, and keeps the answer.
+    /// Reports to the session how the call ended, and stores the answer.
     fn finish(&mut self, call: &Call, mut call_outcome: CallOutcome, attempts: Attempts) {
         let Attempts { count, events, before: mut guard, .. } = attempts;
         for note in &call.notes {
@@ -323,7 +330,8 @@ impl<'a> Run<'a> {
         if call_outcome.success() {
             match tell(&call_outcome) {
                 Ok(event) => {
-                    // Done: the snapshot is not restored.
+                    // The session accepted the result, so the snapshot is dropped. Until here every
+                    // error rolls the call back.
                     guard.before = None;
                     invoked = Some(event);
                     self.remember(call);
@@ -336,6 +344,8 @@ impl<'a> Run<'a> {
         let invoked = match invoked {
             Some(invoked) => invoked,
             None => {
+                // Restore before reporting: a restore afterwards would also undo what reducers made
+                // of the report.
                 if let Err(error) = guard.restore() {
                     let ends = call_outcome.ends.take();
                     let notes = std::mem::take(&mut call_outcome.operator);
@@ -377,19 +387,19 @@ impl<'a> Run<'a> {
         debug_assert!(guard.before.is_none(), "it is kept, or was undone");
     }
 
-    /// Adds the call to those that succeeded.
+    /// Adds the call to the past calls that policies see.
     fn remember(&self, call: &Call) {
         let Some(bound) = &call.hydrated.bound else { return };
         let mut past = self.turn.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.push(call.name(), bound.arguments.as_str());
     }
 
-    /// Whether the calls from here on are not run.
+    /// Returns whether the remaining calls are not run.
     fn is_over(&self) -> bool {
         self.ended.is_some() || self.held.is_some()
     }
 
-    /// Answers a call that will not run, or leaves it to the run that works on it.
+    /// Answers a call that is not run, because the turn ended or another run works on it.
     fn left_out(&mut self, call: &Call) {
         if let Some(by) = &self.held {
             let call_outcome = CallOutcome::held(by.clone());
@@ -401,7 +411,7 @@ impl<'a> Run<'a> {
         self.answer(call, call_outcome);
     }
 
-    /// Says how the turn is over, when it is.
+    /// Returns the outcome of a call that cannot start because the turn is over, else `None`.
     pub(super) fn turn_over(&self, call: &Call) -> Option<CallOutcome> {
         let (context, stage) = (&self.turn.context, DispatchStage::Turn);
         if context.is_cancelled() {
@@ -417,9 +427,9 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The text for the model after a failure that could not be rolled back.
+/// Text for the model if a failure could not be rolled back.
 const NOT_UNDONE: &str = "the call failed, and its effects could not be undone";
-/// The text for the model after a success whose result was rejected.
+/// Text for the model if the session did not accept a success.
 const NOT_TAKEN_IN: &str = "the tool's result could not be taken in, so what it did was undone";
 
 fn time_is_over(call: &Call) -> CallOutcome {
@@ -428,11 +438,13 @@ fn time_is_over(call: &Call) -> CallOutcome {
     call_outcome.ending(call, Cause::Deadline, ToolError::deadline_exceeded(text))
 }
 
-/// Maximum characters of the text for the model that are logged, if the tool gave no other text.
+/// Maximum number of characters of the model's text in the log, used if there is no operator's
+/// text.
 const LOGGED_CHARS: usize = 1000;
 
-/// Logs how a call ended, with the tool's name and the call's id: at `WARN` the original error of a
-/// tool that failed (message, operator's text, all causes, what a panic said), else at `DEBUG`.
+/// Logs how a call ended, with the tool's name and the call's id. A failed tool is logged at `WARN`
+/// with the original error (message, operator's text, all causes, panic message), everything else
+/// at `DEBUG`.
 fn trace(call: &Call, call_outcome: &CallOutcome) {
     let (call_id, tool, outcome) = (call.id(), call.name(), call_outcome.outcome.as_str());
     let stage = call_outcome.stage.map_or("", DispatchStage::as_str);

@@ -1,4 +1,4 @@
-//! Resources and events of a running call, beyond its [`ToolContext`].
+//! The session, files and budget that a running call reaches through its [`ToolContext`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::prompt::{Prompt, RenderedPrompt};
 use crate::resource::CallResources;
 use crate::session::Session;
 
-/// The resources of one attempt of a call, behind the methods of [`CallContext`].
+/// The state of one attempt of a call, which tools use through [`CallContext`].
 pub struct CallScope {
     outbox: Mutex<Outbox>,
-    /// Whether the attempt still runs; what it was lent refuses afterwards.
+    /// Whether the attempt still runs. After that, its session and files refuse.
     alive: Arc<AtomicBool>,
     read_only: bool,
     resources: CallResources,
@@ -30,10 +30,10 @@ pub struct CallScope {
 
 #[derive(Default)]
 struct Outbox {
-    /// The receiver of immediate events; without it, events wait until the call is settled.
+    /// Receives events at once. If `None`, events wait until the call is settled.
     session: Option<Arc<dyn SessionState>>,
     events: Vec<Event>,
-    /// The first that was not taken in.
+    /// The error of the first event that was not accepted.
     failed: Option<String>,
 }
 
@@ -67,8 +67,8 @@ impl CallScope {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the attempt: what it was lent cannot be used from here on. Returns its events, and why
-    /// they were not accepted.
+    /// Ends the attempt: its session and files refuse from here on. Returns its events, and the
+    /// reason if one was not accepted.
     pub(super) fn end(&self) -> (Vec<Event>, Option<String>) {
         self.alive.store(false, Ordering::Release);
         let mut outbox = self.outbox();
@@ -76,13 +76,14 @@ impl CallScope {
         (std::mem::take(&mut outbox.events), outbox.failed.take())
     }
 
-    /// Closes what was made for the call alone.
+    /// Closes the resources that were made for this call alone. Returns the errors.
     pub(super) fn close(&self) -> Vec<String> {
         self.resources.close().iter().map(ToString::to_string).collect()
     }
 
     fn publish(&self, event: Event) -> Result<(), ToolError> {
         let mut outbox = self.outbox();
+        // Checked under the lock that `end` takes: an event is either returned by `end` or refused.
         if !self.alive.load(Ordering::Acquire) {
             return Err(ToolError::other("the call has ended and can no longer publish"));
         }
@@ -101,7 +102,7 @@ impl CallScope {
     }
 }
 
-/// Methods of a [`ToolContext`] inside of dispatch.
+/// Methods of a [`ToolContext`] for tools that are run by dispatch.
 ///
 /// ```
 /// use tract_tools::dispatch::CallContext;
@@ -116,12 +117,12 @@ impl CallScope {
 /// }
 /// ```
 pub trait CallContext {
-    /// Tells the session something, as part of the call: of a call that fails only the session's
-    /// log keeps it.
+    /// Publishes an event to the session, as part of the call. If the call fails, only the
+    /// session's log keeps it.
     ///
     /// # Errors
-    /// [`ToolError::Other`] when it was not accepted; the call fails then, regardless of its own
-    /// result. Also outside of dispatch, and after the call is over.
+    /// [`ToolError::Other`] if the session does not accept it; the call then fails regardless of
+    /// its own result. Also outside of dispatch, and after the call has ended.
     fn publish<T: EventType>(&self, event: T) -> Result<(), ToolError>;
 
     /// Returns the resources.
@@ -130,39 +131,39 @@ pub trait CallContext {
     /// [`ToolError::Other`] outside of dispatch.
     fn resources(&self) -> Result<&CallResources, ToolError>;
 
-    /// Returns the filesystem that is bound as `dyn Filesystem`. Tools that promise to read only
-    /// cannot write with it, and after the call it refuses.
+    /// Returns the filesystem that is bound as `dyn Filesystem`. Read-only tools cannot write
+    /// through it, and it refuses after the call has ended.
     ///
     /// # Errors
-    /// [`ToolError::Other`] when none is bound, or it could not be made.
+    /// [`ToolError::Other`] if none is bound or it cannot be created, and outside of dispatch.
     fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError>;
 
-    /// Returns what the tools of the conversation remember, where a turn has it.
+    /// Returns the session of the conversation, if the turn has one.
     fn session(&self) -> Option<&Session>;
 
-    /// Returns the model that answered with the call, where a turn has it. What asking it costs is
-    /// counted by [`spend`](Self::spend).
+    /// Returns the model that answered with the call, if the turn has one. Report the cost of
+    /// asking it with [`spend`](Self::spend).
     fn model(&self) -> Option<&dyn ChatModel>;
 
-    /// Returns the prompt that the agent works by, where it has one.
+    /// Returns the agent's prompt, if it has one.
     fn prompt(&self) -> Option<&Prompt>;
 
-    /// Returns the prompt as the model read it, with the sections that are shown.
+    /// Returns the prompt as the model read it, with the visible sections.
     fn rendered_prompt(&self) -> Option<&RenderedPrompt>;
 
-    /// Returns what the evaluation is counted against.
+    /// Returns the budget of the evaluation.
     fn budget(&self) -> Option<&Arc<BudgetTracker>>;
 
-    /// Counts what a model cost that the tool has asked.
+    /// Charges the budget for a model that the tool called.
     fn spend(&self, usage: Usage);
 
-    /// Returns who answered with the call.
+    /// Returns the provider and model that answered with the call.
     fn served(&self) -> Option<&ReplySource>;
 
-    /// Returns what names the effect of the call: the same for each attempt, another for each call.
+    /// Returns the key of the call's effect: the same for each attempt, another for each call.
     fn idempotency_key(&self) -> Option<CallKey>;
 
-    /// Returns which attempt this is, from 1.
+    /// Returns the number of this attempt, from 1.
     fn attempt(&self) -> u32;
 }
 
@@ -185,7 +186,8 @@ impl CallContext for ToolContext {
     fn filesystem(&self) -> Result<Arc<dyn Filesystem>, ToolError> {
         let scope = scope(self)?;
         let shared = scope.resources.get::<dyn Filesystem>()?;
-        // One that was made for the call alone ends with it, and a reader changes nothing.
+        // Only writes to a shared filesystem need a view that can be rolled back: one that was made
+        // for the call ends with it, and a read-only tool writes nothing.
         let is_viewed = !scope.read_only && scope.resources.is_singleton::<dyn Filesystem>();
         let inner = if is_viewed {
             scope.turn.files.of(shared).map_err(|error| {

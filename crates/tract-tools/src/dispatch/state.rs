@@ -1,4 +1,4 @@
-//! The state that is rolled back when a call fails.
+//! Snapshots and restores the state of a turn.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::event::Event;
 use crate::panics::guarded;
 use crate::snapshot::{SavedState, Snapshot};
 
-/// All state of a turn, taken down.
+/// Snapshots of all state of a turn.
 pub(super) struct TurnSnapshot(Vec<(Arc<dyn Snapshot>, SavedState)>);
 
-/// The state that calls of a turn may change.
+/// Returns all state that the calls of a turn may change.
 fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
     let session = turn.session.clone().map(|session| session as Arc<dyn Snapshot>);
     let resources = turn.resources.clone().map(|resources| resources as Arc<dyn Snapshot>);
@@ -18,7 +18,7 @@ fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
     session.into_iter().chain(resources).chain([files]).chain(turn.state.iter().cloned())
 }
 
-/// Snapshots the state that calls of a turn may change.
+/// Takes a snapshot of all state that the calls of a turn may change.
 pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
     let save = |state: Arc<dyn Snapshot>| match guarded(|| state.snapshot()) {
         Ok(saved) => Ok((state, saved)),
@@ -27,7 +27,7 @@ pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
     states(turn).map(save).collect::<Result<_, _>>().map(TurnSnapshot)
 }
 
-/// Restores a snapshot: each part, also when others fail.
+/// Restores a snapshot, in reverse order. All parts are restored, even if some fail.
 pub(super) fn restore(before: TurnSnapshot) -> Result<(), String> {
     let mut failed = Vec::new();
     for (state, saved) in before.0.into_iter().rev() {
@@ -38,7 +38,7 @@ pub(super) fn restore(before: TurnSnapshot) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-/// Tells the session.
+/// Publishes an event to the session, if there is one.
 pub(super) fn publish(turn: &Turn, event: &Event) -> Result<(), String> {
     let Some(session) = &turn.session else { return Ok(()) };
     guarded(|| session.publish(event)).map_err(|error| format!("event {}: {error}", event.kind()))

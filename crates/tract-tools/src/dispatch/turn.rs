@@ -1,4 +1,4 @@
-//! The state that the calls of one turn share.
+//! State and settings that the calls of one turn share.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::resource::Resources;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 
-/// The source of the calls: provider and model, by their own names.
+/// The provider and model that answered with the calls, by their own names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplySource {
     /// The provider, such as `anthropic`.
@@ -27,21 +27,21 @@ pub struct ReplySource {
 }
 
 impl ReplySource {
-    /// Names provider and model.
+    /// Creates a source from the names of provider and model.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }
 }
 
-/// The state that the calls of one turn share and may change, and their limits.
+/// The state that the calls of one turn may change, and their limits.
 ///
-/// The [`ToolContext`] that it starts from brings cancellation, deadline, clock, progress, and
-/// all else that the host lends to its tools by type; each call gets its own copy.
+/// Its [`ToolContext`] provides cancellation, deadline, clock, progress and all other resources
+/// that the host lends to tools by type. Each call gets its own copy.
 #[derive(Clone)]
 pub struct Turn {
     pub(super) context: ToolContext,
     pub(super) session: Option<Arc<dyn SessionState>>,
-    /// The session under the type that tools use.
+    /// The session as tools receive it, if it is a [`Session`].
     pub(super) lent_session: Option<Session>,
     pub(super) model: Option<Arc<dyn ChatModel>>,
     pub(super) state: Vec<Arc<dyn Snapshot>>,
@@ -77,7 +77,7 @@ impl fmt::Debug for Turn {
 }
 
 impl Turn {
-    /// Makes a turn without state, bounds, or anything lent.
+    /// Creates a turn without state, limits or resources.
     pub fn new() -> Self {
         Self {
             context: ToolContext::new(""),
@@ -101,15 +101,15 @@ impl Turn {
         }
     }
 
-    /// Sets what the context of each call starts from: cancellation, deadline, clock, progress, and
-    /// what is lent by type.
+    /// Sets the base of each call's context: cancellation, deadline, clock, progress, and resources
+    /// by type.
     #[must_use]
     pub fn context(mut self, context: ToolContext) -> Self {
         self.context = context;
         self
     }
 
-    /// Sets the session, which receives the events of tools and is rolled back when a call fails. A
+    /// Sets the session, which receives the events of tools and is restored when a call fails. A
     /// [`Session`] is also lent to each call.
     #[must_use]
     pub fn session<S: SessionState + 'static>(mut self, session: Arc<S>) -> Self {
@@ -119,14 +119,14 @@ impl Turn {
         self
     }
 
-    /// Sets the model that answered, which is lent to each call: a tool may ask it too.
+    /// Sets the model that answered. It is lent to each call, so that tools may ask it too.
     #[must_use]
     pub fn model(mut self, model: Arc<dyn ChatModel>) -> Self {
         self.model = Some(model);
         self
     }
 
-    /// Makes the context of a call, with the resources of the turn.
+    /// Returns the context of a call, with the session and the model.
     pub(super) fn context_of(&self, call_id: &str) -> ToolContext {
         let mut context = self.context.for_call(call_id);
         if let Some(session) = &self.lent_session {
@@ -138,86 +138,87 @@ impl Turn {
         context
     }
 
-    /// Sets how long the turn waits for another one that works on the same session, resources or
-    /// state; as long as it may take by default. After that its calls are answered as not executed.
+    /// Sets how long the turn waits for others that work on the same session, resources or state.
+    /// By default it waits for as long as it may take. After that its calls are answered as not
+    /// executed.
     #[must_use]
     pub fn wait_for_others(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
     }
 
-    /// Adds state that is put back when a call fails.
+    /// Adds state that is restored when a call fails.
     #[must_use]
     pub fn state(mut self, state: Arc<dyn Snapshot>) -> Self {
         self.state.push(state);
         self
     }
 
-    /// Sets the resources; those that can be put back are, when a call fails.
+    /// Sets the resources. Those with snapshots are restored when a call fails.
     #[must_use]
     pub fn resources(mut self, resources: Arc<Resources>) -> Self {
         self.resources = Some(resources);
         self
     }
 
-    /// Sets what calls are counted against.
+    /// Sets the budget that calls are charged to.
     #[must_use]
     pub fn budget(mut self, budget: Arc<BudgetTracker>) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Names the evaluation that the calls are counted for; `main` by default.
+    /// Sets the name of the evaluation that calls are counted for; `main` by default.
     #[must_use]
     pub fn evaluation(mut self, evaluation: impl Into<Arc<str>>) -> Self {
         self.evaluation = evaluation.into();
         self
     }
 
-    /// Sets who keeps which calls have started. Without one nothing is marked.
+    /// Sets the journal, which records the calls that have started. By default none are recorded.
     #[must_use]
     pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// Sets what persons have approved.
+    /// Sets the approvals given by people.
     #[must_use]
     pub fn approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = Arc::new(approvals);
         self
     }
 
-    /// Limits the tools that can be called now to these names, such as those of the enabled
-    /// sections of a prompt. The others are answered as not available.
+    /// Limits the available tools to these names, such as those of the enabled sections of a
+    /// prompt. Calls of other tools are answered as not available.
     #[must_use]
     pub fn available<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.available = Some(Arc::new(names.into_iter().map(Into::into).collect()));
         self
     }
 
-    /// Says who answered with the calls.
+    /// Sets the provider and model that answered with the calls.
     #[must_use]
     pub fn served(mut self, served: ReplySource) -> Self {
         self.served = Some(Arc::new(served));
         self
     }
 
-    /// Says which commit holds the calls, for hooks and telemetry.
+    /// Sets the commit that contains the calls, for hooks and telemetry.
     #[must_use]
     pub fn commit(mut self, commit: CommitId) -> Self {
         self.commit = Some(commit);
         self
     }
 
-    /// Says what the model saw that asks for the calls, as far as it is known, for telemetry.
+    /// Sets the view and toolset that the model was asked with, as far as known, for telemetry.
     #[must_use]
     pub fn asked_with(mut self, view: Option<ViewId>, toolset: Option<ToolsetId>) -> Self {
         (self.view, self.toolset) = (view, toolset);
         self
     }
 
-    /// Sets the calls that succeeded before, for policies; those that succeed now are added. Shared
+    /// Sets the calls that succeeded before, for policies. Calls that succeed now are added. Shared
     /// by the turns of a conversation.
     #[must_use]
     pub fn past(mut self, past: Arc<Mutex<PastCalls>>) -> Self {
