@@ -1,4 +1,4 @@
-//! Typed events of running tools, and their receivers.
+//! Typed events that tools publish, and the interfaces that receive them.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use tract_core::JsonText;
 
 use crate::snapshot::{BoxError, Snapshot};
 
-/// A type of events. A session routes them to its slices by this type, and keeps them as JSON.
+/// A type of events. A session routes events to its slices by this type, and stores them as JSON.
 ///
 /// ```
 /// use tract_tools::event::{Event, EventType};
@@ -25,7 +25,7 @@ use crate::snapshot::{BoxError, Snapshot};
 /// # Ok::<(), tract_tools::snapshot::BoxError>(())
 /// ```
 pub trait EventType: Serialize + fmt::Debug + Send + Sync + 'static {
-    /// The stable word for the type.
+    /// The stable name of the type.
     const KIND: &'static str;
 }
 
@@ -49,32 +49,32 @@ impl<T: EventType> Erased for T {
     }
 }
 
-/// An event. Cheap to clone; its JSON is made when it is asked for.
+/// An event. Cheap to clone; its JSON is created on demand.
 #[derive(Clone, Debug)]
 pub struct Event(Arc<dyn Erased>);
 
 impl Event {
-    /// Makes an event of a value.
+    /// Creates an event from a value.
     pub fn new<T: EventType>(value: T) -> Self {
         Self(Arc::new(value))
     }
 
-    /// Makes an event of a shared value.
+    /// Creates an event from a shared value.
     pub fn shared<T: EventType>(value: Arc<T>) -> Self {
         Self(value)
     }
 
-    /// Returns the word for its type.
+    /// Returns the name of its type.
     pub fn kind(&self) -> &'static str {
         self.0.kind()
     }
 
-    /// Returns the value, when it is of this type.
+    /// Returns the value, if it is a `T`.
     pub fn get<T: EventType>(&self) -> Option<&T> {
         self.0.any().downcast_ref()
     }
 
-    /// Returns the value as any type, for code that routes by [`TypeId`](std::any::TypeId).
+    /// Returns the value as [`Any`], for code that routes by [`TypeId`](std::any::TypeId).
     pub fn as_any(&self) -> &(dyn Any + Send + Sync) {
         self.0.any()
     }
@@ -88,20 +88,20 @@ impl Event {
     }
 }
 
-/// Takes in events.
+/// Receives events.
 pub trait EventSink: Send + Sync {
-    /// Takes in one event, at once.
+    /// Processes one event, synchronously.
     ///
     /// # Errors
-    /// When it cannot; the call that published it then fails.
+    /// If it fails, the call that published the event fails too.
     fn publish(&self, event: &Event) -> Result<(), BoxError>;
 }
 
-/// The state of a conversation, as dispatch knows it: it takes events in and can be put back.
+/// The state of a conversation, as dispatch uses it: it receives events and can be restored.
 ///
 /// # Behavior
-/// Putting it back undoes what events did to its state, and keeps its log: that a call failed, and
-/// what it said before it did, is not forgotten.
+/// Restoring it reverts the effect of events on its state but keeps its log, so failed calls and
+/// their events are not lost.
 pub trait SessionState: Snapshot + EventSink {}
 
 impl<T: Snapshot + EventSink + ?Sized> SessionState for T {}

@@ -8,10 +8,10 @@ use tract_core::{JsonText, RenderedValue, Tool, ToolError, ToolParams};
 
 use crate::typed::rendered;
 
-/// Characters of an example's description.
+/// Maximum number of characters of an example's description.
 pub const MOST_CHARACTERS: usize = 200;
 
-/// An example of a call with its result. It is checked when it is built: the input must match the
+/// An example of a call and its result. It is checked when it is created: the input must match the
 /// parameters of the tool, the output its result type.
 ///
 /// ```
@@ -62,10 +62,10 @@ pub enum ExampleError {
     /// Its description is too short or too long.
     #[error("expected an example described by 1 to 200 characters, found {found}")]
     Description {
-        /// How many characters there are.
+        /// Number of characters found.
         found: usize,
     },
-    /// Its input is not what the tool takes.
+    /// Its input does not match the tool's parameters.
     #[error("expected the input of an example to be what the tool takes: {0}")]
     Input(#[source] ToolError),
     /// Its output cannot be written as JSON.
@@ -74,7 +74,7 @@ pub enum ExampleError {
 }
 
 impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
-    /// Makes an example, its output shown as JSON.
+    /// Creates an example whose output is shown as JSON.
     ///
     /// # Errors
     /// [`ExampleError`].
@@ -87,7 +87,7 @@ impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
         Self::checked(description.into(), input, output)
     }
 
-    /// Makes an example of a tool, its output shown as the tool shows it.
+    /// Creates an example of a tool, whose output is shown as the tool renders it.
     ///
     /// # Errors
     /// [`ExampleError`].
@@ -122,7 +122,7 @@ impl<P: ToolParams, O: Serialize> ToolExample<P, O> {
 }
 
 impl<P, O> ToolExample<P, O> {
-    /// Returns what it shows.
+    /// Returns the description.
     pub fn description(&self) -> &str {
         &self.example.description
     }
@@ -132,21 +132,21 @@ impl<P, O> ToolExample<P, O> {
         &self.example.input
     }
 
-    /// Returns what the call gives.
+    /// Returns the result of the call.
     pub fn output(&self) -> &RenderedValue {
         &self.example.output
     }
 
-    /// Forgets the types.
+    /// Erases the types.
     pub fn erase(self) -> Example {
         self.example
     }
 }
 
-/// An example whose types are not known: what prompts hold.
+/// A type-erased example, as prompts contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The purpose of the example.
+    /// The description.
     pub description: String,
     /// The arguments.
     pub input: JsonText,

@@ -1,11 +1,11 @@
-//! Tools, from their definition to a call that is ready to run.
+//! Tools, from their definition to the answers of their calls.
 //!
-//! A [`Registry`] contains definitions and their callables; [typed] tools come from functions,
-//! structs and by hand. [`hydrate()`] makes of each call of a reply one [`Hydrated`]: ready to run,
-//! or refused with the stage, the place and the reason. Nothing has run then, so that policies and
-//! people can decide in between. [`dispatch`] runs what may run, each call a transaction, and
-//! answers every one. [`select`] finds the few of thousands that fit a request, [`pin`] binds a
-//! tool to the definition that was approved.
+//! A [`Registry`] contains definitions and the code that runs them; [typed] tools are written as
+//! functions, as structs, or by hand. [`hydrate()`] turns each call of a reply into a [`Hydrated`]:
+//! ready to run, or refused with the stage, the place and the reason. It runs nothing, so policies
+//! and people can decide first. [`dispatch`] runs the calls, each as a transaction, and answers
+//! every one. [`select`] finds the few tools of thousands that fit a request, and [`pin`] binds a
+//! tool to its approved definition.
 #![forbid(unsafe_code)]
 
 mod blocking;
@@ -17,8 +17,8 @@ pub mod event;
 pub mod example;
 pub mod fs;
 pub mod hydrate;
-/// The trait of `schemars`, with a derive that finds `schemars` in this crate. A name that is given
-/// here hides that of the glob, in its own namespace alone.
+/// Re-exports `schemars`, with a derive that finds `schemars` through this crate. The explicit name
+/// shadows that of the glob in the macro namespace only, so the trait remains visible.
 mod json_schema {
     pub use schemars::*;
     pub use tract_macros::JsonSchema;

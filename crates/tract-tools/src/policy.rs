@@ -1,8 +1,8 @@
-//! Whether a call may run.
+//! Policies, which decide whether a call may run.
 //!
-//! A policy is a function of the facts about a call and of the calls that succeeded before it; it
-//! keeps nothing itself, so one can serve many conversations, and a conversation that is taken up
-//! again is judged as if it had never stopped.
+//! A policy is a function of the facts about a call and of the calls that succeeded before it. It
+//! keeps no state, so one policy can serve many conversations, and a resumed conversation is judged
+//! as if it had never stopped.
 
 mod approval;
 mod files;
@@ -32,20 +32,20 @@ pub enum Decision {
     Allow,
     /// It must not run.
     Deny {
-        /// Why; the model reads it.
+        /// The reason, for the model.
         reason: String,
     },
-    /// A person has to say so first.
+    /// Human approval is required.
     NeedsApproval,
 }
 
 impl Decision {
-    /// Refuses, with a reason that the model reads.
+    /// Denies a call, with a reason for the model.
     pub fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
     }
 
-    /// Returns the stricter of two decisions; of two denials the first.
+    /// Returns the stricter of two decisions; of two denials, the first.
     ///
     /// ```
     /// use tract_tools::Decision;
@@ -72,30 +72,30 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The facts about a call that a policy sees; never a handle.
+/// The facts about a call that a policy decides on.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyRequest<'a> {
     /// The provider's id of the call.
     pub call_id: &'a str,
     /// The tool's name.
     pub name: &'a str,
-    /// The definition that the call was held against.
+    /// The hash of the tool's definition.
     pub tool: ToolId,
     /// The arguments: JSON text of an object.
     pub arguments: &'a str,
     /// The traits of the tool: the effects it may have.
     pub traits: ToolTraits,
-    /// Whether a schema was there and the arguments fit it.
+    /// Whether the arguments were validated against a schema.
     pub validated: bool,
-    /// Whether the arguments are what a repair made of those received.
+    /// Whether a repair made the arguments.
     pub repaired: bool,
-    /// The calls of the conversation that succeeded before. Only dispatch knows them: policies of a
-    /// registry see none.
+    /// The calls of the conversation that succeeded before. Only dispatch provides them; for
+    /// policies of a registry the list is empty.
     pub past: &'a PastCalls,
 }
 
 impl<'a> PolicyRequest<'a> {
-    /// States the facts about a call that fits its schema and was not repaired.
+    /// Creates the facts about a call that fits its schema and was not repaired.
     pub fn new(call_id: &'a str, name: &'a str, tool: ToolId, arguments: &'a str) -> Self {
         Self {
             call_id,
@@ -116,7 +116,7 @@ impl<'a> PolicyRequest<'a> {
         self
     }
 
-    /// Sets what the tool promises about its effects.
+    /// Sets the traits of the tool.
     #[must_use]
     pub fn traits(mut self, traits: ToolTraits) -> Self {
         self.traits = traits;
@@ -124,7 +124,7 @@ impl<'a> PolicyRequest<'a> {
     }
 }
 
-/// Decides whether calls may run. The first denial wins, then the first wish for approval.
+/// Decides whether calls may run. The first denial wins, then the first request for approval.
 ///
 /// A function is a policy:
 ///
@@ -137,7 +137,7 @@ impl<'a> PolicyRequest<'a> {
 /// let _: &dyn Policy = &no_deleting;
 /// ```
 pub trait Policy: Send + Sync {
-    /// Returns the name that operators read.
+    /// Returns the name shown to operators.
     fn name(&self) -> &str {
         "policy"
     }
@@ -145,10 +145,10 @@ pub trait Policy: Send + Sync {
     /// Decides on one call.
     fn decide(&self, call: &PolicyRequest<'_>) -> Decision;
 
-    /// Returns whether a call may run without the approval of a person although its arguments are
-    /// not trusted: a repair made them, or the tool lacks a schema. Only policies of a registry are
-    /// asked. A decision to [allow](Decision::Allow) a call does not include this, so the default
-    /// is `false`; [`AllowUntrusted`] returns `true`.
+    /// Returns whether a call with untrusted arguments may run without human approval. Arguments
+    /// are untrusted if a repair made them or the tool has no schema. Only policies of a registry
+    /// are asked. To [allow](Decision::Allow) a call does not imply this, so the default is
+    /// `false`; [`AllowUntrusted`] returns `true`.
     fn vouches_for(&self, call: &PolicyRequest<'_>) -> bool {
         let _ = call;
         false

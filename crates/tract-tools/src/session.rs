@@ -1,9 +1,9 @@
-//! State of tools between calls: typed slices that pure reducers change.
+//! Sessions: the memory of tools between calls, as typed slices that pure reducers change.
 //!
-//! An event is a value. A published event reaches every reducer registered for its type, and each
-//! returns the change of one slice. An event without a registered reducer is appended
-//! to the slice of its own type. State is restored when a call fails; logs are not. So one turn at
-//! a time works on a session ([`Session::hold`]).
+//! A published event reaches every reducer that is registered for its type; each of them changes
+//! one slice. An event without a reducer is appended to the slice of its own type. State is
+//! restored when a call fails, logs are not. Therefore only one turn at a time works on a session
+//! ([`Session::hold`]).
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -53,24 +53,24 @@ use self::slice::{Reducer, Slice, UntypedItem};
 pub use self::snapshot::{SessionSnapshot, SliceDocument};
 use crate::queue::TurnQueue;
 
-/// An item of a slice or an event: a value with a stable name.
+/// A value in a slice, or a published event, with a stable name.
 pub trait SessionItem: Clone + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The name of its slice. It is stored, so it must not change when the type is renamed.
     const NAME: &'static str;
 }
 
-/// The treatment of a slice when a call fails.
+/// Whether a slice is rolled back when a call fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SlicePolicy {
-    /// It is as it was before the call.
+    /// It is restored.
     #[default]
     State,
-    /// It keeps its items: a log is not rolled back.
+    /// It keeps its items, because a log is not rolled back.
     Log,
 }
 
 impl SlicePolicy {
-    /// Returns the word: `state`, `log`.
+    /// Returns the name: `state`, `log`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::State => "state",
@@ -81,16 +81,16 @@ impl SlicePolicy {
 
 type Result<T> = std::result::Result<T, SessionError>;
 
-/// Typed slices and the reducers that change them. Clones are the same session.
+/// Typed slices and the reducers that change them. Clones share one session.
 ///
 /// A tool reaches the session of its call as a resource of the context:
-/// `context.resource::<Session>()?`. Reducers are pure: they see the slice and the event, and must
-/// not use a session themselves.
+/// `context.resource::<Session>()?`. Reducers are pure: they see the slice and the event. They must
+/// not use the session, which is locked while they run.
 #[derive(Clone, Default)]
 pub struct Session {
     state: Arc<Mutex<State>>,
     queue: Arc<TurnQueue>,
-    /// The hold that lent this handle.
+    /// The hold that this handle belongs to.
     lent_by: Option<u64>,
 }
 
@@ -98,13 +98,13 @@ pub struct Session {
 struct State {
     slices: BTreeMap<&'static str, Slice>,
     reducers: HashMap<TypeId, Vec<Reducer>>,
-    /// The owners of reducers that are registered once, each with its event.
+    /// Owners that have registered a reducer with `on_once`, and the type of its event.
     owners: HashSet<(&'static str, TypeId)>,
-    /// Routes of results: by the tool's name, the receivers of its values.
+    /// Receivers of the values of tools, by the tool's name.
     routes: HashMap<String, Vec<Route>>,
-    /// Slices that were restored and that no type has claimed yet.
+    /// Restored slices that no type has claimed yet.
     unclaimed: BTreeMap<String, JsonText>,
-    /// The commit whose state the slices have, where a run of an agent left them there.
+    /// The commit whose state the slices have, if a run of an agent set it.
     position: Option<CommitId>,
 }
 
@@ -117,14 +117,14 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Makes a session without slices.
+    /// Creates a session without slices.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Changes are computed before they are applied under the lock, so a panic leaves the state
-        // intact.
+        // Changes are computed before they are put in place, so the state stays consistent after a
+        // panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,18 +133,17 @@ impl Session {
         Arc::ptr_eq(&self.state, &other.state)
     }
 
-    /// Says that a slice is a log: what was said stays when a call fails. Where nothing is said a
-    /// slice is state.
+    /// Makes a slice a log, so that its items stay when a call fails. By default a slice is state.
     ///
     /// # Errors
-    /// [`SessionError::NameTaken`] when another type has the name; [`SessionError::Shape`] when
-    /// items were restored that this type cannot read.
+    /// [`SessionError::NameTaken`] if another type has the name; [`SessionError::Shape`] if
+    /// restored items cannot be read as this type.
     pub fn log<T: SessionItem>(&self) -> Result<()> {
         self.lock().slice::<T>()?.policy = SlicePolicy::Log;
         Ok(())
     }
 
-    /// Says that the slice of a name is a log, independent of its type.
+    /// Makes the slice of a name a log, independent of its type.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -153,9 +152,8 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a reducer, which changes the slice of `T` when an `E` is published. Several
-    /// reducers of one event run in the order of registration, each on the result of the one
-    /// before.
+    /// Registers a reducer that changes the slice of `T` when an `E` is published. Several reducers
+    /// for one event run in the order of registration, each on the result of the one before.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -169,8 +167,8 @@ impl Session {
         Ok(())
     }
 
-    /// Registers a reducer like [`on`](Self::on), unless its owner has registered one for this
-    /// event with this session before: two of them would change the slice twice.
+    /// Registers a reducer like [`on`](Self::on), unless its owner has already registered one for
+    /// this event: two of them would change the slice twice.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -187,11 +185,11 @@ impl Session {
         Ok(())
     }
 
-    /// Publishes an event: all its reducers run, and their changes are applied together. Without a
+    /// Publishes an event. All its reducers run, and their changes are applied together. Without a
     /// reducer it is appended to its own slice.
     ///
     /// # Errors
-    /// As [`log`](Self::log), and nothing has changed then.
+    /// As [`log`](Self::log); nothing is changed then.
     pub fn publish<E: SessionItem>(&self, event: &E) -> Result<()> {
         let mut state = self.lock();
         if !state.reduce(event)? {
@@ -200,11 +198,11 @@ impl Session {
         Ok(())
     }
 
-    /// Publishes an event whose type is not known. Without a reducer it is appended to the slice
-    /// of its name: as a value when the slice is of its type, else as JSON, until a type claims it.
+    /// Publishes an event of an erased type. Without a reducer it is appended to the slice of its
+    /// name: as a value if the slice has its type, else as JSON until a type claims it.
     ///
     /// # Errors
-    /// As [`log`](Self::log), and if the event cannot be written as JSON; then nothing has changed.
+    /// As [`log`](Self::log), and if the event has no JSON form; nothing is changed then.
     pub fn publish_any(
         &self,
         name: &'static str,
@@ -227,7 +225,7 @@ impl Session {
         slice.apply(SliceOp::Append(UntypedItem(json)))
     }
 
-    /// Returns the items of a slice, oldest first; none when there is no such slice.
+    /// Returns the items of a slice, oldest first; empty if there is no such slice.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -240,7 +238,7 @@ impl Session {
         self.all::<T>().ok()?.last().cloned()
     }
 
-    /// Returns the items that a predicate holds of, oldest first.
+    /// Returns the items that satisfy a predicate, oldest first.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -248,7 +246,7 @@ impl Session {
         Ok(self.all::<T>()?.iter().filter(|item| predicate(item)).cloned().collect())
     }
 
-    /// Puts items in the place of a slice's, past its reducers.
+    /// Replaces the items of a slice, without its reducers.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -256,7 +254,7 @@ impl Session {
         self.lock().slice::<T>()?.apply(SliceOp::Replace(items))
     }
 
-    /// Takes the items out of a slice that a predicate holds of.
+    /// Removes the items that satisfy a predicate.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -265,14 +263,14 @@ impl Session {
         self.seed(kept)
     }
 
-    /// Empties all slices; what was registered stays.
+    /// Empties all slices; registrations stay.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.slices.values_mut().for_each(Slice::clear);
         state.unclaimed.clear();
     }
 
-    /// Routes the values of a tool to the slice of `T`: each success that has a value publishes it.
+    /// Routes the values of a tool to the slice of `T`: each success with a value publishes it.
     ///
     /// # Errors
     /// As [`log`](Self::log).
@@ -288,11 +286,12 @@ impl Session {
         Ok(())
     }
 
-    /// Delivers what a tool gave to the slices that its values are routed to. The value of a
-    /// failure reaches none, and a success without a value changes nothing.
+    /// Publishes a tool's value to the slices that it is routed to. The values of failures are
+    /// dropped, and a success without a value changes nothing.
     ///
     /// # Errors
-    /// [`SessionError::Shape`] when the value is not what the slice holds; as [`log`](Self::log).
+    /// [`SessionError::Shape`] if the value does not fit the slice; otherwise as
+    /// [`log`](Self::log).
     pub fn deliver(&self, tool: &str, success: bool, value: Option<&JsonText>) -> Result<()> {
         let Some(value) = value.filter(|value| success && value.as_str() != "null") else {
             return Ok(());
@@ -306,7 +305,8 @@ impl State {
     /// Runs the reducers of an event; returns whether there are any.
     fn reduce(&mut self, event: &dyn Any) -> Result<bool> {
         let Some(reducers) = self.reducers.get(&event.type_id()) else { return Ok(false) };
-        // A reducer that panics changes nothing: all is computed before anything is put in place.
+        // All changes are computed before any is applied, so a reducer that fails or panics changes
+        // nothing.
         let mut changed: BTreeMap<&'static str, Slice> = BTreeMap::new();
         for reducer in reducers {
             let name = reducer.slice;
@@ -319,7 +319,7 @@ impl State {
         Ok(true)
     }
 
-    /// Returns the slice of a type, made when there is none.
+    /// Returns the slice of a type, creating it if necessary.
     fn slice<T: SessionItem>(&mut self) -> Result<&mut Slice> {
         let known = self.slices.get(T::NAME);
         if known.is_none_or(|slice| slice.is_untyped() && !slice.is_of::<T>()) {
@@ -338,7 +338,7 @@ impl State {
         slice.ok_or(SessionError::NameTaken { name: T::NAME })
     }
 
-    /// Returns the slice of a name, made without a type when there is none.
+    /// Returns the slice of a name, creating it without a type if necessary.
     fn slice_named(&mut self, name: &'static str) -> Result<&mut Slice> {
         if !self.slices.contains_key(name) {
             let mut slice = Slice::empty::<UntypedItem>(name);

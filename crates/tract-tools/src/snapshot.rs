@@ -1,28 +1,28 @@
-//! State that is put back when a call fails.
+//! State that can be restored when a call fails.
 
 use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// An error of the host's resources: a session, a resource, a journal.
+/// An error of an object that the host provides: a session, a resource, a journal.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The saved state of a [`Snapshot`]. Only its maker can read it.
+/// State saved by a [`Snapshot`]. Only its creator can read it.
 ///
-/// Dropping it means that it is not needed: the call has succeeded.
+/// It is dropped without being restored when the call has succeeded.
 pub struct SavedState(Box<dyn Any + Send + Sync>);
 
 impl SavedState {
-    /// Wraps what was taken down.
+    /// Wraps saved state.
     pub fn new<T: Send + Sync + 'static>(state: T) -> Self {
         Self(Box::new(state))
     }
 
-    /// Takes out what was taken down.
+    /// Unwraps the saved state.
     ///
     /// # Errors
-    /// When it is of another type: another [`Snapshot`] made it.
+    /// If it has another type, because another [`Snapshot`] created it.
     pub fn take<T: 'static>(self) -> Result<T, BoxError> {
         let name = std::any::type_name::<T>();
         let foreign = || format!("expected a snapshot of {name}, found that of something else");
@@ -36,16 +36,16 @@ impl fmt::Debug for SavedState {
     }
 }
 
-/// State that a call may change, and that dispatch puts back when the call fails.
+/// State that a call may change and that dispatch restores when the call fails.
 ///
 /// # Behavior
-/// - [`snapshot`](Self::snapshot) is cheap, since it is made before every call that may change
-///   something. Persistent structures and undo logs are cheap; copies are not.
-/// - [`restore`](Self::restore) restores the state of the snapshot, except for declared logs, which keep
-///   the events of failed calls.
-/// - Snapshots of one call are restored in the reverse order of their making.
-/// - Of the turns that share a state, one works at a time: to restore it would also undo what
-///   another turn did meanwhile.
+/// - [`snapshot`](Self::snapshot) must be cheap: it is called before every call that may change
+///   something. Use persistent structures or undo logs rather than copies.
+/// - [`restore`](Self::restore) returns the state to that of the snapshot, except for documented
+///   logs, which keep the events of failed calls.
+/// - Snapshots of one call are restored in reverse order.
+/// - Of the turns that share a state, only one works at a time, because restoring it would also
+///   undo changes of another turn.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -71,37 +71,37 @@ impl fmt::Debug for SavedState {
 /// # Ok::<(), BoxError>(())
 /// ```
 pub trait Snapshot: Send + Sync {
-    /// Returns the name that operators read.
+    /// Returns the name shown to operators.
     fn name(&self) -> &str;
 
-    /// Returns the identity of this state: turns that share a state work on it one at a time. By
-    /// default its address. A handle whose clones share state returns the address of the shared
-    /// state.
+    /// Returns the identity of this state: turns that share it work on it one at a time. The
+    /// default is its address. A handle whose clones share one state returns the address of the
+    /// shared part.
     fn identity(&self) -> usize {
         std::ptr::from_ref(self).cast::<()>().addr()
     }
 
-    /// Takes a snapshot of the state now.
+    /// Takes a snapshot of the current state.
     ///
     /// # Errors
-    /// When it cannot; the call is then not run.
+    /// If it fails, the call is not run.
     fn snapshot(&self) -> Result<SavedState, BoxError>;
 
-    /// Restores the state of that time.
+    /// Restores the state of a snapshot.
     ///
     /// # Errors
-    /// When it cannot; the state is then unknown, and the turn ends.
+    /// If it fails, the state is unknown and the turn ends.
     fn restore(&self, saved: SavedState) -> Result<(), BoxError>;
 }
 
-/// One of several states that come one after the other, and stay.
+/// One of several states that are added over time and never removed.
 pub(crate) struct AddedState {
-    /// Its initial state, until a snapshot covers it.
+    /// Its state when it was added; `None` once a snapshot covers it.
     pub(crate) born: Option<SavedState>,
     pub(crate) state: Arc<dyn Snapshot>,
 }
 
-/// Takes a snapshot of all states that have come.
+/// Takes a snapshot of all states added so far.
 pub(crate) fn snapshot_all<'a>(
     states: impl Iterator<Item = &'a mut AddedState>,
 ) -> Result<SavedState, BoxError> {
@@ -113,7 +113,7 @@ pub(crate) fn snapshot_all<'a>(
     Ok(SavedState::new(saved))
 }
 
-/// Restores a snapshot of the states that had come; those that came since go back to how they came.
+/// Restores a snapshot of several states. States added since return to their initial state.
 pub(crate) fn restore_all<'a>(
     states: impl Iterator<Item = &'a mut AddedState>,
     saved: SavedState,
@@ -123,6 +123,7 @@ pub(crate) fn restore_all<'a>(
     let since: Vec<_> = states.skip(saved.len()).collect();
     for AddedState { state, born } in since.into_iter().rev() {
         let Some(was) = born.take() else { continue };
+        // Restoring consumes the saved state, so it is saved again for the next rollback.
         match state.restore(was).and_then(|()| state.snapshot()) {
             Ok(was) => *born = Some(was),
             Err(error) => failed.push(format!("{}: {error}", state.name())),

@@ -1,10 +1,10 @@
-//! Human approval is required.
+//! Requires human approval of some calls.
 
 use std::collections::BTreeSet;
 
 use super::{Decision, Policy, PolicyRequest};
 
-/// Wants a person's approval of some calls.
+/// Requires a person's approval of some calls.
 ///
 /// ```
 /// use tract_core::{ToolSchema, ToolTraits};
@@ -24,22 +24,22 @@ pub struct ApprovalRequired {
 }
 
 impl ApprovalRequired {
-    /// Wants approval of the tools that are named later.
+    /// Requires approval only of the tools that are added by [`tool`](Self::tool).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wants approval of tools that may destroy something.
+    /// Requires approval of destructive tools.
     pub fn of_destructive() -> Self {
         Self { destructive: true, ..Self::default() }
     }
 
-    /// Wants approval of every tool that does not promise to read only.
+    /// Requires approval of every tool that is not read-only.
     pub fn of_all_that_change() -> Self {
         Self { all_that_change: true, ..Self::default() }
     }
 
-    /// Wants approval of a tool.
+    /// Requires approval of a tool.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.names.insert(name.into());

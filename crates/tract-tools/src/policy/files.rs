@@ -1,4 +1,4 @@
-//! No file is overwritten unseen.
+//! Prevents files from being overwritten without having been read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::{Decision, Policy, PolicyRequest};
 use crate::fs::{Filesystem, FsPath};
 
-/// Lets a file be written only after it was read in this conversation, or written by it.
+/// Allows a file to be written only after it was read or written in this conversation.
 ///
-/// Paths are compared in their one spelling: `./a//b` is `a/b`. With a filesystem to ask, a file
-/// that is not there yet may be written right away.
+/// Paths are compared in normal form: `./a//b` is `a/b`. With a filesystem, a file that does not
+/// exist yet may be written right away.
 #[derive(Clone, Default)]
 pub struct ReadBeforeWrite {
-    /// The argument that holds the path, by tool.
+    /// The argument that contains the path, by tool.
     readers: BTreeMap<String, String>,
     writers: BTreeMap<String, String>,
     filesystem: Option<Arc<dyn Filesystem>>,
@@ -30,12 +30,12 @@ impl fmt::Debug for ReadBeforeWrite {
 }
 
 impl ReadBeforeWrite {
-    /// Makes a policy that allows everything.
+    /// Creates a policy that allows everything.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the policy for the [filesystem tools](crate::fs): of `fs_read`, `fs_write`, `fs_edit`
+    /// Creates the policy for the [filesystem tools](crate::fs): `fs_read`, `fs_write`, `fs_edit`
     /// and `fs_remove`.
     pub fn of_fs_tools(filesystem: Arc<dyn Filesystem>) -> Self {
         Self::new()
@@ -46,21 +46,21 @@ impl ReadBeforeWrite {
             .filesystem(filesystem)
     }
 
-    /// Names a tool that reads files, and the argument that holds the path.
+    /// Adds a tool that reads files, with the argument that contains the path.
     #[must_use]
     pub fn reader(mut self, tool: impl Into<String>, argument: impl Into<String>) -> Self {
         self.readers.insert(tool.into(), argument.into());
         self
     }
 
-    /// Names a tool that writes files, and the argument that holds the path.
+    /// Adds a tool that writes files, with the argument that contains the path.
     #[must_use]
     pub fn writer(mut self, tool: impl Into<String>, argument: impl Into<String>) -> Self {
         self.writers.insert(tool.into(), argument.into());
         self
     }
 
-    /// Sets who knows which files are there.
+    /// Sets the filesystem that is used to check whether a file exists.
     #[must_use]
     pub fn filesystem(mut self, filesystem: Arc<dyn Filesystem>) -> Self {
         self.filesystem = Some(filesystem);
@@ -68,7 +68,7 @@ impl ReadBeforeWrite {
     }
 }
 
-/// The path among the arguments, in its one spelling.
+/// Returns the path among the arguments, in normal form.
 fn path(arguments: &str, argument: &str) -> Option<FsPath> {
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     FsPath::parse(arguments.get(argument)?.as_str()?).ok()

@@ -1,10 +1,10 @@
-//! One tool after another.
+//! Requires tools to run in order.
 
 use std::collections::BTreeMap;
 
 use super::{Decision, Policy, PolicyRequest};
 
-/// Lets a tool run only after others have succeeded in this conversation.
+/// Allows a tool to run only after others have succeeded in this conversation.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -21,12 +21,12 @@ use super::{Decision, Policy, PolicyRequest};
 pub struct Sequential(BTreeMap<String, Vec<String>>);
 
 impl Sequential {
-    /// Makes a policy that allows everything.
+    /// Creates a policy that allows everything.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says which tools have to have succeeded before one.
+    /// Requires that other tools have succeeded before a tool.
     #[must_use]
     pub fn after<S: Into<String>>(
         mut self,

@@ -31,7 +31,7 @@ pub struct PastCalls {
 pub(super) static NONE: PastCalls = PastCalls::new();
 
 impl PastCalls {
-    /// Makes a conversation without calls.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self { calls: Vec::new(), names: BTreeSet::new() }
     }
@@ -43,12 +43,12 @@ impl PastCalls {
         self.calls.push(PastCall { name, arguments: arguments.into() });
     }
 
-    /// Returns whether a tool of this name was called.
+    /// Returns whether a call of this tool succeeded.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Walks the calls, in order.
+    /// Iterates over the calls in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &PastCall> {
         self.calls.iter()
     }

@@ -1,11 +1,11 @@
-//! Lets only approved definitions run.
+//! Allows only approved definitions to run.
 
 use std::collections::BTreeMap;
 
 use super::{Decision, Policy, PolicyRequest};
 use crate::pin::{PinPolicy, Pins};
 
-/// Lets a tool run only when its definition is the one that was approved: has the pinned hash.
+/// Allows a tool to run only if its definition has the approved, pinned hash.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -29,12 +29,12 @@ pub struct PinRequired {
 }
 
 impl PinRequired {
-    /// Makes a policy from approvals, for tools that are not of a server.
+    /// Creates a policy from pins, for tools without a server.
     pub fn new(pins: Pins, policy: PinPolicy) -> Self {
         Self { pins, policy, servers: BTreeMap::new() }
     }
 
-    /// Says which server a tool is of; what was approved of another does not count for it.
+    /// Sets the server of a tool. Approvals of other servers do not apply to it.
     #[must_use]
     pub fn served_by(mut self, tool: impl Into<String>, server: impl Into<String>) -> Self {
         self.servers.insert(tool.into(), server.into());

@@ -1,11 +1,11 @@
-//! Calls whose arguments are not trusted.
+//! Calls with untrusted arguments.
 
 use std::collections::BTreeSet;
 
 use super::{Decision, Policy, PolicyRequest};
 
-/// Lets calls run without approval although their arguments are not trusted: a repair made them, or
-/// the tool lacks a schema for them. Other policies may still forbid them.
+/// Allows calls with untrusted arguments to run without approval. Arguments are untrusted if a
+/// repair made them or the tool has no schema. Other policies may still deny the call.
 ///
 /// ```
 /// use tract_tools::policy::AllowUntrusted;
@@ -26,7 +26,7 @@ pub struct AllowUntrusted {
 }
 
 impl AllowUntrusted {
-    /// Allows such calls of the tools that are named later.
+    /// Allows such calls only of the tools that are added by [`tool`](Self::tool).
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,24 +1,24 @@
-//! Why a session refuses.
+//! Errors of sessions.
 
-/// Why a session refuses.
+/// An error of a session.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// Two types have one name.
+    /// Two types have the same name.
     #[error("expected one type for the slice {name:?}, found two: give each a NAME of its own")]
     NameTaken {
         /// The name.
         name: &'static str,
     },
-    /// A stored value, or a value of a tool, is not of the type of the slice.
+    /// Stored items or a tool's value do not have the type of the slice.
     #[error("expected items of the slice {name:?}, found something else: {source}")]
     Shape {
         /// The slice.
         name: String,
-        /// The error of the reader.
+        /// The reader's error.
         source: serde_json::Error,
     },
-    /// Another turn works on the session, and did not end while this one waited for it.
+    /// Another turn works on the session, and did not finish while this one waited.
     #[error("{by} is working on this session")]
     Held {
         /// The other turn.
@@ -29,13 +29,13 @@ pub enum SessionError {
     NoJson {
         /// The slice.
         name: String,
-        /// Why.
+        /// The serializer's error.
         source: serde_json::Error,
     },
 }
 
 impl SessionError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NameTaken { .. } => "name_taken",

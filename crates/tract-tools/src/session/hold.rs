@@ -1,4 +1,4 @@
-//! One turn at a time on a session.
+//! Lets one turn at a time work on a session.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tract_core::{CancellationToken, CommitId};
 use super::{Result, Session, SessionError};
 use crate::queue::TurnHold;
 
-/// Keeps other turns from working on a session, until this is dropped.
+/// Exclusive access of a turn to a session, until it is dropped.
 pub struct SessionHold {
     session: Session,
-    /// Absent in a hold within another one.
+    /// `None` for a hold within another one.
     _hold: Option<TurnHold>,
 }
 
@@ -22,28 +22,27 @@ impl fmt::Debug for SessionHold {
 }
 
 impl SessionHold {
-    /// Returns the handle of the turn that has the session: with it a further
-    /// [`hold`](Session::hold) does not wait for this one.
+    /// Returns the handle of the turn that holds the session. A further [`hold`](Session::hold)
+    /// through it does not wait for this one.
     pub fn session(&self) -> &Session {
         &self.session
     }
 }
 
 impl Session {
-    /// Waits until no other turn works on the session, and excludes others until the hold is
-    /// dropped. A turn rolls the session back when a call fails, which would undo concurrent
+    /// Waits until no other turn works on the session, and keeps other turns out until the hold is
+    /// dropped. A turn restores the session when a call fails, which would also undo concurrent
     /// changes of another turn.
     ///
     /// # Behavior
-    /// - Turns that wait come in order; one that stops waiting is passed over.
+    /// - Waiting turns are admitted in order; one that stops waiting leaves the queue.
     /// - A handle that a hold has [lent](SessionHold::session), as to the calls of its turn, does
-    ///   not wait for that hold: what a call does is part of its turn.
-    /// - Only turns take holds: a program that changes a session while a turn works on it does so at
-    ///   its own risk.
+    ///   not wait for that hold, because a call is part of its turn.
+    /// - Only turns take holds. A program that changes a session while a turn works on it does so
+    ///   at its own risk.
     ///
     /// # Errors
-    /// [`SessionError::Held`], which says who has it, after the time that it may wait at most, and
-    /// when it is cancelled.
+    /// [`SessionError::Held`] with the holder, if the wait is longer than `most` or is cancelled.
     pub async fn hold(
         &self,
         by: impl Into<String>,
@@ -59,17 +58,17 @@ impl Session {
         Ok(SessionHold { session, _hold: Some(hold) })
     }
 
-    /// Returns which turn works on the session.
+    /// Returns the turn that works on the session.
     pub fn held_by(&self) -> Option<String> {
         self.queue.holder()
     }
 
-    /// Returns the commit whose state it has, where a run of an agent left it there.
+    /// Returns the commit whose state the session has, if a run of an agent set it.
     pub fn position(&self) -> Option<CommitId> {
         self.lock().position
     }
 
-    /// Sets the commit whose state it has.
+    /// Sets the commit whose state the session has.
     pub fn set_position(&self, position: CommitId) {
         self.lock().position = Some(position);
     }

@@ -1,17 +1,17 @@
-//! The results of reducers, and the common reducers.
+//! Results of reducers, and the common reducers.
 
-/// The change of a slice.
+/// The change that a reducer makes to a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SliceOp<T> {
-    /// It stays as it is.
+    /// Leaves the slice unchanged.
     Keep,
-    /// This is added at the end.
+    /// Appends an item.
     Append(T),
-    /// It holds these instead.
+    /// Replaces all items.
     Replace(Vec<T>),
 }
 
-/// Adds the event to its own slice.
+/// Appends the event to its own slice.
 ///
 /// ```
 /// # use tract_tools::session::{append, SliceOp};
@@ -21,7 +21,7 @@ pub fn append<T: Clone>(_: &[T], event: &T) -> SliceOp<T> {
     SliceOp::Append(event.clone())
 }
 
-/// Keeps the event alone.
+/// Replaces all items by the event.
 ///
 /// ```
 /// # use tract_tools::session::{replace_latest, SliceOp};

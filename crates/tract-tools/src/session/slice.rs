@@ -1,4 +1,4 @@
-//! A slice whose type is gone, and reducers that know it.
+//! Type-erased slices, and their reducers.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -9,7 +9,7 @@ use tract_core::JsonText;
 
 use super::{Result, SessionError, SessionItem, SliceOp, SlicePolicy};
 
-/// An item whose type this program did not say.
+/// An item whose type is not registered.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct UntypedItem(pub(super) JsonText);
@@ -18,12 +18,12 @@ impl SessionItem for UntypedItem {
     const NAME: &'static str = "";
 }
 
-/// Type-erased items of one type. Cheap to clone.
+/// Items of one erased type, with the functions for that type. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Slice {
     pub(super) policy: SlicePolicy,
     pub(super) items: Items,
-    /// Grows with every change, so that the code that stores it knows what is new.
+    /// Increases with every change, so that code that stores the slice can detect changes.
     pub(super) revision: u64,
     of: TypeId,
     name: &'static str,
@@ -49,10 +49,12 @@ impl Items {
         Arc::clone(&self.shared).downcast::<Vec<T>>().ok()
     }
 
-    /// Adds an item; returns whether it has the type of the others. An unshared list grows in
-    /// place; a snapshot that shares it keeps its own.
+    /// Appends an item; returns whether it has the type of the others. A list that no snapshot
+    /// shares grows in place, otherwise it is copied first.
     fn push<T: SessionItem>(&mut self, item: T) -> bool {
         let Some(mut items) = self.typed::<T>() else { return false };
+        // Drop our own reference first. With two references `make_mut` would copy the whole list
+        // for every item.
         self.shared = Arc::new(());
         Arc::make_mut(&mut items).push(item);
         *self = Self { length: items.len(), shared: items };
@@ -64,7 +66,7 @@ impl Items {
     }
 }
 
-/// Shows how many items there are.
+/// Shows the number of items.
 impl fmt::Debug for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.items.len().fmt(f)
@@ -91,12 +93,12 @@ impl Slice {
         }
     }
 
-    /// Returns whether its items do not have a type yet.
+    /// Returns whether no type has claimed its items yet.
     pub(super) fn is_untyped(&self) -> bool {
         self.is_of::<UntypedItem>()
     }
 
-    /// Adds an item if it has the slice's type; returns whether it was added.
+    /// Appends an item if it has the slice's type; returns whether it does.
     pub(super) fn append_any(&mut self, item: &dyn Any) -> bool {
         let was = (self.push)(&mut self.items, item);
         self.revision += u64::from(was);
@@ -134,15 +136,17 @@ impl Slice {
         }
     }
 
-    /// Puts the items of an earlier state in place.
+    /// Restores the items of an earlier state.
     pub(super) fn put(&mut self, before: &Self) {
         if self.revision != before.revision {
             self.items = before.items.clone();
+            // A rollback is a change too. The old revision would now name different items than
+            // those that were stored under it.
             self.revision += 1;
         }
     }
 
-    /// The items as JSON, from a place on.
+    /// Returns the items from an index on, as JSON.
     pub(super) fn json_from(&self, from: usize) -> Result<Vec<JsonText>> {
         (self.write)(&self.items, from)
             .map_err(|source| SessionError::NoJson { name: self.name.to_owned(), source })
@@ -161,7 +165,7 @@ impl Slice {
     }
 }
 
-/// A reducer whose types are gone.
+/// A type-erased reducer.
 pub(super) struct Reducer {
     /// The slice that it changes.
     pub(super) slice: &'static str,

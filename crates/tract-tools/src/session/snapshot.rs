@@ -1,4 +1,4 @@
-//! The state of a session at one time, and its form as JSON.
+//! Snapshots of a session, and its JSON form.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use tract_core::JsonText;
 use super::slice::Slice;
 use super::{Result, Session, SlicePolicy};
 
-/// The content of all slices at one time. Making one copies nothing.
+/// A snapshot of all slices. Taking one copies no items.
 #[derive(Clone, Debug, Default)]
 pub struct SessionSnapshot(BTreeMap<&'static str, Slice>);
 
-/// A slice as it is stored.
+/// A slice in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceDocument {
     /// Its name.
     pub name: String,
-    /// Its treatment when a call fails.
+    /// Whether it is rolled back when a call fails.
     pub policy: SlicePolicy,
-    /// Grows with every change.
+    /// Increases with every change.
     pub revision: u64,
-    /// How many items it holds.
+    /// Total number of items.
     pub length: usize,
-    /// The items: a JSON array. Of a log, only those from the place that was asked for.
+    /// The items as JSON, from the requested index on.
     pub items: Vec<JsonText>,
 }
 
@@ -32,8 +32,8 @@ impl Session {
         SessionSnapshot(self.lock().slices.clone())
     }
 
-    /// Restores all state. Logs and later registrations stay. A slice of state that is newer than
-    /// the snapshot becomes empty.
+    /// Restores all state. Logs and registrations stay. A state slice that is newer than the
+    /// snapshot is emptied.
     pub fn restore(&self, snapshot: &SessionSnapshot) {
         let mut state = self.lock();
         let states =
@@ -46,8 +46,8 @@ impl Session {
         }
     }
 
-    /// Returns every slice as it is stored. Of each, items before `from(name)` are left out: of a
-    /// log only what is new has to be written.
+    /// Returns every slice in its stored form, with the items from the index `from(name)` on: of a
+    /// log, only new items have to be written.
     ///
     /// # Errors
     /// [`SessionError::NoJson`](super::SessionError::NoJson).
@@ -71,8 +71,8 @@ impl Session {
         state.slices.iter().map(|(name, slice)| ((*name).to_owned(), slice.revision)).collect()
     }
 
-    /// Returns all slices as one JSON object: from each name to the list of its items. What was
-    /// read and never claimed by a type is in it, as it was.
+    /// Returns the items of all slices as JSON, by name. Restored slices that no type has claimed
+    /// are included unchanged.
     ///
     /// # Errors
     /// [`SessionError::NoJson`](super::SessionError::NoJson).
@@ -85,12 +85,12 @@ impl Session {
         Ok(all)
     }
 
-    /// Puts slices in place that were stored: from each name to the list of its items. Slices that
-    /// are not named are emptied. A name that no type has yet is kept until one claims it.
+    /// Replaces the items of all slices by stored ones, given by name. Slices that are not named
+    /// are emptied. A name without a type is kept until a type claims it.
     ///
     /// # Errors
-    /// [`SessionError::Shape`](super::SessionError::Shape) when a list does not hold what the
-    /// slice does, and nothing has changed then.
+    /// [`SessionError::Shape`](super::SessionError::Shape) if a list does not fit the type of its
+    /// slice; nothing is changed then.
     pub fn from_json(&self, slices: &BTreeMap<String, JsonText>) -> Result<()> {
         let mut state = self.lock();
         let mut read = state.slices.clone();

@@ -1,4 +1,4 @@
-//! A session as dispatch knows it: it takes events in, and goes back when a call fails.
+//! Sessions in dispatch: they receive events, and are restored when a call fails.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl Snapshot for Session {
     }
 }
 
-/// Events reach the reducers of their type, else the slice of their word. How calls ended is a log;
-/// the value of a success goes where its tool's values are [routed](Session::route).
+/// Events reach the reducers of their type, else the slice of their name. The outcomes of calls are
+/// a log; the value of a success goes to the slices that its tool is [routed](Session::route) to.
 impl EventSink for Session {
     fn publish(&self, event: &Event) -> Result<(), BoxError> {
         if let Some(invoked) = event.get::<ToolInvoked>() {
