@@ -1,10 +1,10 @@
-//! Work that blocks its thread.
+//! Runs work that blocks its thread.
 
 use tract_core::ToolError;
 use tract_hooks::wait;
 
-/// Runs work that blocks, on a thread of its own, so that the call's time limit and cancellation
-/// hold: once either ends the call, the work is no longer waited for, and its result is dropped.
+/// Runs blocking work on a thread of its own, so that the call's time limit and cancellation apply.
+/// Once the call ends, the work is no longer waited for, and its result is dropped.
 ///
 /// ```
 /// use tract_tools::{ToolError, blocking, tool};
@@ -16,7 +16,7 @@ use tract_hooks::wait;
 /// ```
 ///
 /// # Errors
-/// [`ToolError::Other`] if it panicked, with the message for the operator.
+/// [`ToolError::Other`] if it panics, with the panic message for the operator.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {

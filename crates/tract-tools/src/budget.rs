@@ -1,4 +1,4 @@
-//! How much may be spent, and how much was.
+//! Budgets, and the count of what has been spent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tract_core::{Clock, SystemClock, Usage};
 
-/// Limits of spending: at least one, and each above zero.
+/// Limits on spending: at least one, and each above zero.
 ///
 /// ```
 /// use tract_tools::budget::{Budget, BudgetError};
@@ -16,22 +16,22 @@ use tract_core::{Clock, SystemClock, Usage};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// When time is over: microseconds since 1970, UTC.
+    /// Deadline in microseconds since 1970 UTC.
     pub deadline_us: Option<i64>,
-    /// Tokens of requests.
+    /// Maximum number of tokens in requests.
     pub input_tokens: Option<u64>,
-    /// Tokens of replies.
+    /// Maximum number of tokens in replies.
     pub output_tokens: Option<u64>,
-    /// Tokens of both.
+    /// Maximum number of tokens in both together.
     pub total_tokens: Option<u64>,
-    /// Tool calls whose handler ran.
+    /// Maximum number of tool calls.
     pub calls: Option<u64>,
-    /// Millionths of the host's currency.
+    /// Maximum cost in millionths of the host's currency.
     pub cost_micros: Option<u64>,
 }
 
 impl Budget {
-    /// Makes a budget without limits, to which limits are added.
+    /// Creates a budget without limits. It is valid only once a limit is set.
     pub const fn new() -> Self {
         Self {
             deadline_us: None,
@@ -43,7 +43,7 @@ impl Budget {
         }
     }
 
-    /// Sets when time is over: microseconds since 1970, UTC.
+    /// Sets the deadline in microseconds since 1970 UTC.
     #[must_use]
     pub const fn deadline_us(mut self, deadline_us: i64) -> Self {
         self.deadline_us = Some(deadline_us);
@@ -71,21 +71,21 @@ impl Budget {
         self
     }
 
-    /// Limits the tool calls whose handler runs.
+    /// Limits the number of tool calls.
     #[must_use]
     pub const fn calls(mut self, calls: u64) -> Self {
         self.calls = Some(calls);
         self
     }
 
-    /// Limits what is paid, in millionths.
+    /// Limits the cost, in millionths of the host's currency.
     #[must_use]
     pub const fn cost_micros(mut self, micros: u64) -> Self {
         self.cost_micros = Some(micros);
         self
     }
 
-    /// Checks that it limits something, and that something is left to spend.
+    /// Checks that it has a limit, and that no limit is zero.
     ///
     /// # Errors
     /// [`BudgetError`].
@@ -100,7 +100,7 @@ impl Budget {
         }
     }
 
-    /// In the order in which they are reported.
+    /// Returns the limits in the order in which they are reported.
     fn limits(&self) -> [(Dimension, Option<u64>); 5] {
         [
             (Dimension::InputTokens, self.input_tokens),
@@ -112,11 +112,11 @@ impl Budget {
     }
 }
 
-/// The error of an invalid budget.
+/// An error of an invalid budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BudgetError {
-    /// It limits nothing.
+    /// It has no limit.
     #[error("expected at least one limit in a budget, found none")]
     NoLimit,
     /// One of its limits is zero.
@@ -136,9 +136,9 @@ pub enum Dimension {
     OutputTokens,
     /// Tokens of both.
     TotalTokens,
-    /// Tool calls whose handler ran.
+    /// Tool calls.
     Calls,
-    /// Money, in millionths.
+    /// Cost, in millionths.
     Cost,
 }
 
@@ -155,27 +155,27 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// More was spent than the budget allows.
+/// The error of an exceeded budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BudgetExceeded {
-    /// Time is over.
+    /// The deadline has passed.
     #[error("the budget has no time left")]
     Deadline,
-    /// A limit was passed.
+    /// A limit is exceeded.
     #[error("expected at most {limit} {dimension}, found {spent}")]
     Spent {
         /// The limited quantity.
         dimension: Dimension,
         /// The limit.
         limit: u64,
-        /// The amount that was spent, or would be.
+        /// The amount that was spent, or would be with the call.
         spent: u64,
     },
 }
 
 impl BudgetExceeded {
-    /// Returns what was exceeded.
+    /// Returns the quantity that was exceeded.
     pub fn dimension(&self) -> Dimension {
         match self {
             Self::Deadline => Dimension::Deadline,
@@ -191,9 +191,9 @@ pub struct Spent {
     pub input_tokens: u64,
     /// Tokens of replies.
     pub output_tokens: u64,
-    /// Tool calls whose handler ran.
+    /// Tool calls.
     pub calls: u64,
-    /// Millionths of money.
+    /// Cost, in millionths of the host's currency.
     pub cost_micros: u64,
 }
 
@@ -219,11 +219,11 @@ impl Spent {
     }
 }
 
-/// Counts what is spent against a budget, also by several evaluations at once.
+/// Counts spending against a budget, also for several evaluations at once.
 ///
 /// # Behavior
-/// - A limit is exceeded when more than it was spent; to reach it is allowed.
-/// - Of several limits that are exceeded the first is reported, in the order time, input, output,
+/// - A limit is exceeded when more than the limit is spent; spending exactly the limit is allowed.
+/// - If several limits are exceeded, the first is reported, in the order time, input, output,
 ///   total, calls, cost.
 ///
 /// ```
@@ -252,16 +252,16 @@ impl fmt::Debug for BudgetTracker {
 }
 
 impl BudgetTracker {
-    /// Starts to count.
+    /// Creates a tracker that has counted nothing yet.
     ///
     /// # Errors
-    /// [`BudgetError`] when the budget limits nothing, or to nothing.
+    /// [`BudgetError`] if the budget has no limit, or a limit of zero.
     pub fn new(budget: Budget) -> Result<Self, BudgetError> {
         budget.check()?;
         Ok(Self { budget, clock: Box::new(SystemClock), spent: Mutex::default() })
     }
 
-    /// Sets the clock by which the deadline is judged.
+    /// Sets the clock that the deadline is compared with.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Box::new(clock);
@@ -274,7 +274,8 @@ impl BudgetTracker {
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<String, Spent>> {
-        // Every change under this lock is one addition, so a panic leaves it usable.
+        // Every change under this lock replaces one entry, so the map stays consistent after a
+        // panic.
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -294,7 +295,7 @@ impl BudgetTracker {
         self.change(evaluation, |spent| spent.plus(more));
     }
 
-    /// Sets the tokens of an evaluation to a running total, as some providers report it.
+    /// Replaces the tokens of an evaluation by a running total, as some providers report it.
     pub fn usage_so_far(&self, evaluation: &str, usage: Usage) {
         self.change(evaluation, |spent| Spent {
             input_tokens: usage.input_tokens.unwrap_or(spent.input_tokens),
@@ -303,7 +304,7 @@ impl BudgetTracker {
         });
     }
 
-    /// Adds money to an evaluation, in millionths.
+    /// Adds a cost in millionths to an evaluation.
     pub fn cost(&self, evaluation: &str, micros: u64) {
         let more = Spent { cost_micros: micros, ..Spent::default() };
         self.change(evaluation, |spent| spent.plus(more));
@@ -312,9 +313,11 @@ impl BudgetTracker {
     /// Counts a tool call that is about to run.
     ///
     /// # Errors
-    /// [`BudgetExceeded`] when something is exceeded already, or would be by this call, which is
-    /// then not counted.
+    /// [`BudgetExceeded`] if a limit is exceeded already, or would be with this call, which is then
+    /// not counted.
     pub fn call(&self, evaluation: &str) -> Result<(), BudgetExceeded> {
+        // Checked and counted under one lock, so that parallel calls cannot exceed the limit
+        // together.
         let one = Spent { calls: 1, ..Spent::default() };
         let mut all = self.all();
         self.held(total(&all).plus(one))?;
@@ -323,20 +326,20 @@ impl BudgetTracker {
         Ok(())
     }
 
-    /// Returns what all evaluations have spent.
+    /// Returns the total spent by all evaluations.
     pub fn spent(&self) -> Spent {
         total(&self.all())
     }
 
-    /// Returns what one evaluation has spent.
+    /// Returns the amounts spent by one evaluation.
     pub fn spent_by(&self, evaluation: &str) -> Spent {
         self.all().get(evaluation).copied().unwrap_or_default()
     }
 
-    /// Checks that nothing is exceeded.
+    /// Checks that no limit is exceeded.
     ///
     /// # Errors
-    /// [`BudgetExceeded`] with the first limit that is.
+    /// [`BudgetExceeded`] with the first limit that is exceeded.
     pub fn check(&self) -> Result<(), BudgetExceeded> {
         self.held(self.spent())
     }

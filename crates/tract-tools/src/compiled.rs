@@ -1,4 +1,4 @@
-//! A validator, and when it was made.
+//! A compiled validator and its description for provenance.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use tract_schema::{SchemaCompiler, SchemaError, ValidateOptions, Validator};
 
 use crate::hydrate::ValidatorUsed;
 
-/// A validator with its entry for provenance.
+/// A validator with its description for provenance.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) validator: Arc<dyn Validator>,
-    /// Written once, not for every call.
+    /// Created once and shared by all calls.
     pub(crate) used: ValidatorUsed,
 }
 

@@ -1,4 +1,4 @@
-//! Hydration: parse, look up, validate, instantiate, and say where everything comes from.
+//! Hydration: parses, looks up, validates and instantiates calls, and records their provenance.
 
 mod call;
 mod coerce;
@@ -23,14 +23,14 @@ use crate::panics::guarded;
 use crate::policy::{Decision, PolicyRequest};
 use crate::registry::{Lookup, NoSchema, Registered, Registry};
 
-/// Options of reading calls. Strict by default.
+/// Options for reading calls. Strict by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HydrateOptions {
-    /// Bytes of one call's arguments; 16 MiB by default.
+    /// Maximum size of one call's arguments in bytes; 16 MiB by default.
     pub arguments_bytes: usize,
-    /// Whether text that is nearly JSON is mended, each edit listed.
+    /// Whether text that is nearly JSON is repaired, with a list of the edits.
     pub tolerant: bool,
-    /// Whether values are converted to the type in the schema. Each change is listed.
+    /// Whether values are converted to the type in the schema, with a list of the edits.
     pub coercion: bool,
 }
 
@@ -41,12 +41,12 @@ impl Default for HydrateOptions {
 }
 
 impl HydrateOptions {
-    /// Reads strictly.
+    /// Creates the default options, which are strict.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Mends text that is nearly JSON: code fences, single quotes, bare keys, trailing commas,
+    /// Repairs text that is nearly JSON: code fences, single quotes, bare keys, trailing commas,
     /// Python's literals, a missing end.
     #[must_use]
     pub fn tolerant(mut self) -> Self {
@@ -61,7 +61,7 @@ impl HydrateOptions {
         self
     }
 
-    /// Sets how many bytes the arguments of one call may have.
+    /// Sets the maximum size of one call's arguments in bytes.
     #[must_use]
     pub fn arguments_bytes(mut self, bytes: usize) -> Self {
         self.arguments_bytes = bytes;
@@ -69,7 +69,7 @@ impl HydrateOptions {
     }
 }
 
-/// A tool together with the arguments of one call: what can be run, once it is allowed.
+/// A tool together with the arguments of one call, which can run once it is allowed.
 #[derive(Clone)]
 pub struct Invocation {
     /// The tool that runs.
@@ -101,29 +101,28 @@ pub struct Hydrated {
     pub id: String,
     /// The name as received.
     pub name: String,
-    /// The tool that it led to.
+    /// The tool that the name refers to.
     pub tool: Option<Registered>,
-    /// The tool with its arguments; absent if the call failed, or if this registry cannot run the
-    /// tool.
+    /// The tool with its arguments; `None` if the call failed or this program cannot run the tool.
     pub bound: Option<Invocation>,
-    /// The arguments, when all went well.
+    /// The arguments, if there are no errors.
     pub arguments: Option<Json>,
     /// The errors; empty on success.
     pub errors: Vec<StageError>,
-    /// Whether it may run: the decision of the policies, and approval for unchecked arguments.
+    /// Whether it may run, according to the policies and the checks of the arguments.
     pub decision: Decision,
     /// The origin of the arguments.
     pub provenance: Provenance,
 }
 
 impl Hydrated {
-    /// Returns whether the arguments are there and nothing forbids the call. It may still need
-    /// approval: see [`decision`](Self::decision).
+    /// Returns whether the call has valid arguments and was not denied. It may still need approval:
+    /// see [`decision`](Self::decision).
     pub fn success(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// Returns whether the arguments fit a schema as they were received: not mended by a repair.
+    /// Returns whether the arguments fit a schema as they were received, without a repair.
     pub fn is_trusted(&self) -> bool {
         self.success() && self.provenance.validator.is_some() && !self.provenance.repaired
     }
@@ -133,25 +132,25 @@ impl Hydrated {
         self.tool.as_ref().map_or(&self.name, Registered::name)
     }
 
-    /// Returns the hash of the definition that the call was held against.
+    /// Returns the hash of the tool's definition.
     pub fn definition(&self) -> Option<ToolId> {
         self.provenance.definition
     }
 
-    /// Returns what the model reads when the call failed: one line an error, with the way out.
+    /// Returns the text for the model if the call failed: one line per error, with hints.
     pub fn error_text(&self) -> String {
         self.errors.iter().map(StageError::model_text).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// Converts each call of a reply to a tool with arguments, or to an error: one result per call, in
+/// Turns each call of a reply into a tool with arguments, or into errors: one result per call, in
 /// order. It never fails as a whole, and runs nothing.
 ///
 /// # Behavior
-/// - Arguments are strict JSON, with white space around; nothing at all means no arguments.
-/// - They are held against the schema as it was given. Without a schema, or without a validator,
-///   a call is refused, unless the tool's [`NoSchema`] mode and a policy let it through.
-/// - Blocks that a provider runs itself are no calls: they stay in the reply as they are.
+/// - Arguments are strict JSON, surrounded by optional white space; empty text means no arguments.
+/// - They are validated against the schema as it was given. Without a schema, or without a
+///   validator, a call is refused, unless the tool's [`NoSchema`] mode and a policy allow it.
+/// - Blocks that a provider runs itself are not calls: they stay in the reply unchanged.
 ///
 /// ```
 /// use tract_tools::{Call, Registry, hydrate};
@@ -170,7 +169,7 @@ pub fn hydrate(calls: impl IntoCalls, registry: &Registry) -> Vec<Hydrated> {
     hydrate_with(calls, registry, &HydrateOptions::default())
 }
 
-/// Hydrates with options.
+/// Hydrates calls with options, like [`hydrate`].
 pub fn hydrate_with(
     calls: impl IntoCalls,
     registry: &Registry,
@@ -233,7 +232,7 @@ impl HydrationState {
         Ok(())
     }
 
-    /// Reads what a person approved: exactly that, by no profile.
+    /// Uses exactly the arguments that a person approved, without repairs or conversions.
     fn run_approved(
         &mut self,
         registry: &Registry,
@@ -273,7 +272,7 @@ impl HydrationState {
         self.check(registry, tool, value, text, options)
     }
 
-    /// Holds arguments against schema, type and policies, and binds them to the tool.
+    /// Validates arguments against schema, type and policies, and binds them to the tool.
     fn check(
         &mut self,
         registry: &Registry,
@@ -298,7 +297,7 @@ impl HydrationState {
         Ok(())
     }
 
-    /// Reads null back as absent, where strict mode had no other way to say it.
+    /// Removes each null by which strict mode expressed an absent argument.
     fn raise(&mut self, tool: &Registered, value: Value, text: Json) -> (Value, Json) {
         let schema = tool.arguments_schema().filter(|_| self.call.null_for_absent);
         let Some(schema) = schema.filter(|_| text.as_str().contains("null")) else {
@@ -392,7 +391,7 @@ impl HydrationState {
             checked = compiled.validator.validate(&value);
         }
         match checked {
-            // Without an error the call would count as one that went well.
+            // A failure without errors would count as a success.
             Err(invalid) if invalid.is_empty() => {
                 let message = "the arguments do not fit the schema; its validator does not say why";
                 Err(vec![fail("schema", message.to_owned())])
@@ -464,7 +463,7 @@ impl HydrationState {
     }
 }
 
-/// How many places are listed where null was read as absent.
+/// Maximum number of listed paths at which null was removed.
 const MOST_LISTED: usize = 1000;
 
 fn not_an_object(value: &Value) -> StageError {
@@ -472,7 +471,7 @@ fn not_an_object(value: &Value) -> StageError {
     StageError::of_invalid(&invalid)
 }
 
-/// Finds the one tool that a person approved a call of: of that server, with that definition.
+/// Returns the one tool with the server and definition of an approved call.
 fn approved_tool<'r>(registry: &'r Registry, approved: &BoundCall) -> Option<&'r Registered> {
     let server = approved.server.as_deref();
     let mut found = registry.by_definition(approved.tool).filter(|tool| {

@@ -1,4 +1,4 @@
-//! Panics of code that is not ours, as text for the operator.
+//! Catches panics of third-party code, and extracts their messages.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

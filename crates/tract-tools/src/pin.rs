@@ -35,17 +35,17 @@ pub struct Pin {
     definition: ToolSchema,
 }
 
-/// Why a document is not a pin.
+/// An error of a document that is not a valid pin or policy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinError {
-    /// It is not what pins are written as.
+    /// It does not have the form of a pin.
     #[error("expected a pin: {0}")]
     Document(#[from] serde_json::Error),
     /// Its definition is not a tool schema.
     #[error("expected a tool's definition in a pin: {0}")]
     Definition(#[from] JsonError),
-    /// The hash that it names is not that of its definition.
+    /// The hash in the pin is not that of its definition.
     #[error("expected definition {expected} in a pin, found {found}")]
     Hash {
         /// The hash in the pin.
@@ -53,13 +53,13 @@ pub enum PinError {
         /// The hash of its definition.
         found: String,
     },
-    /// It is of a version that is not known here.
+    /// Its version is unknown.
     #[error("expected a pin of version 1, found {0}")]
     Version(u32),
-    /// It is not what a policy is written as.
+    /// It does not have the form of a policy.
     #[error("expected a policy for pins: {0}")]
     Policy(#[source] serde_json::Error),
-    /// It is a policy of a version that is not known here.
+    /// The version of the policy is unknown.
     #[error("expected a policy for pins of version 1, found {0}")]
     PolicyVersion(u32),
 }
@@ -78,7 +78,7 @@ struct Document<'a> {
 const VERSION: u32 = 1;
 
 impl Pin {
-    /// Approves a definition of a server; of no server, the label is empty.
+    /// Approves a server's definition; the label of a tool without a server is empty.
     pub fn of(server: impl Into<String>, definition: &ToolSchema) -> Self {
         Self { server: server.into(), definition: definition.clone() }
     }
@@ -88,7 +88,7 @@ impl Pin {
         &self.server
     }
 
-    /// Returns the approved definition, as it was given.
+    /// Returns the approved definition, as given.
     pub fn definition(&self) -> &ToolSchema {
         &self.definition
     }
@@ -98,7 +98,7 @@ impl Pin {
         self.definition.id()
     }
 
-    /// Writes it as the JSON document that is stored.
+    /// Returns the JSON document that is stored.
     pub fn document(&self) -> String {
         let document = Document {
             v: VERSION,
@@ -128,11 +128,11 @@ impl Pin {
         }
     }
 
-    /// Returns the name of the document of a tool: what can be read of server and name, and eight
-    /// digits of the hash of both, so that no two tools share one.
+    /// Returns the ref name of a tool's document: the readable part of server and name, and eight
+    /// hex digits of the hash of both, which keep tools with similar names apart.
     ///
     /// # Errors
-    /// [`BadName`] when no name can be made of it.
+    /// [`BadName`] if no valid name can be derived.
     pub fn ref_name(server: &str, name: &str) -> Result<RefName, BadName> {
         let key = format!("{server}\n{name}");
         let hex = hash::blob(key.as_bytes()).to_hex();
@@ -146,12 +146,12 @@ impl Pin {
     }
 }
 
-/// The result of comparing a definition with the approved ones.
+/// The status of a definition compared with the approved ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalStatus {
-    /// It is the one that was approved.
+    /// It is the approved one.
     Approved,
-    /// Another one was approved under this name.
+    /// Another definition was approved under this name.
     Changed {
         /// The approved definition.
         approved: ToolId,
@@ -163,7 +163,7 @@ pub enum ApprovalStatus {
 }
 
 impl ApprovalStatus {
-    /// Returns the stable word for the variant.
+    /// Returns the stable name of the variant.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -173,16 +173,16 @@ impl ApprovalStatus {
     }
 }
 
-/// The tools that may run.
+/// The policy on which tools may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PinPolicy {
-    /// Only those that were approved and did not change.
+    /// Only tools that were approved and have not changed.
     #[default]
     ApprovedOnly,
-    /// Also those that were not approved yet: trust on first use.
+    /// Also tools that were not approved yet: trust on first use.
     RefuseChanged,
-    /// All: the status is reported, and nothing is refused.
+    /// All tools: the status is reported, but nothing is refused.
     TellOnly,
 }
 
@@ -194,10 +194,10 @@ struct PolicyDocument {
 }
 
 impl PinPolicy {
-    /// The name of the document that a repository keeps its policy in.
+    /// The name of the document in which a repository stores its policy.
     pub const DOCUMENT: &'static str = "config/pins";
 
-    /// Writes it as the JSON document that is stored.
+    /// Returns the JSON document that is stored.
     pub fn document(self) -> String {
         let document = PolicyDocument { v: VERSION, policy: self };
         serde_json::to_string(&document).expect("a number and a word serialize")
@@ -215,7 +215,7 @@ impl PinPolicy {
         }
     }
 
-    /// Returns the word: `approved-only`, `refuse-changed`, `tell-only`.
+    /// Returns the name: `approved-only`, `refuse-changed`, `tell-only`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ApprovedOnly => "approved-only",
@@ -224,14 +224,14 @@ impl PinPolicy {
         }
     }
 
-    /// Returns the policy that a word names.
+    /// Returns the policy with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::ApprovedOnly, Self::RefuseChanged, Self::TellOnly]
             .into_iter()
             .find(|policy| policy.as_str() == word)
     }
 
-    /// Returns why a tool of this status may not run; `None` when it may.
+    /// Returns the reason why a tool of this status may not run; `None` if it may.
     pub fn refusal(self, status: &ApprovalStatus) -> Option<String> {
         if self.allows(status) {
             return None;
@@ -261,12 +261,12 @@ impl PinPolicy {
 pub struct Pins(BTreeMap<(String, String), Pin>);
 
 impl Pins {
-    /// Makes an empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a pin; one of the same server and name is returned.
+    /// Adds a pin; returns the one with the same server and name that it replaces.
     pub fn insert(&mut self, pin: Pin) -> Option<Pin> {
         self.0.insert((pin.server.clone(), pin.definition.name().to_owned()), pin)
     }
@@ -276,12 +276,12 @@ impl Pins {
         self.0.get(&(server.to_owned(), name.to_owned()))
     }
 
-    /// Returns whether anything of a server was approved.
+    /// Returns whether any tool of a server was approved.
     pub fn knows(&self, server: &str) -> bool {
         self.iter().any(|pin| pin.server == server)
     }
 
-    /// Walks the pins by server and name.
+    /// Iterates over the pins, sorted by server and name.
     pub fn iter(&self) -> impl Iterator<Item = &Pin> {
         self.0.values()
     }

@@ -1,4 +1,4 @@
-//! The tools that calls are looked up in: no globals, nothing changes after it is built.
+//! The registry in which calls look up their tools. It is immutable once it is built.
 
 mod build;
 mod error;
@@ -22,19 +22,19 @@ use crate::policy::Policy;
 /// The treatment of calls of a tool without a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NoSchema {
-    /// Nothing: they are refused.
+    /// They are refused.
     #[default]
     Refuse,
-    /// They may run where the tool promises to change nothing and a policy allows it.
+    /// They may run if the tool is read-only and a policy allows it.
     ReadOnly,
-    /// Each needs the approval of a person.
+    /// Each requires human approval.
     HumanApproval,
-    /// They may run where a policy allows it.
+    /// They may run if a policy allows it.
     Full,
 }
 
 impl NoSchema {
-    /// Returns the word: `refuse`, `read-only`, `human-approval`, `full`.
+    /// Returns the name: `refuse`, `read-only`, `human-approval`, `full`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",
@@ -44,7 +44,7 @@ impl NoSchema {
         }
     }
 
-    /// Returns what both modes allow.
+    /// Returns the stricter of two modes.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -55,7 +55,7 @@ impl NoSchema {
         }
     }
 
-    /// Returns the mode that a word names.
+    /// Returns the mode with this name.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Refuse, Self::ReadOnly, Self::HumanApproval, Self::Full]
             .into_iter()
@@ -74,10 +74,10 @@ pub struct Registered {
     origin: Option<Arc<ToolOrigin>>,
     no_schema: NoSchema,
     arguments_schema: Option<Arc<str>>,
-    /// The tool's own, so that a registry merged with others validates each tool as before.
+    /// Stored per tool, so that merging registries does not change how a tool is validated.
     validation: Validation,
     pub(crate) compiled: Arc<OnceLock<Result<Compiled, SchemaError>>>,
-    /// One for each provider, made at the first asking.
+    /// One translation per provider, created on first use.
     sent: Arc<[OnceLock<Translation>; Dialect::ALL.len()]>,
 }
 
@@ -92,8 +92,8 @@ impl fmt::Debug for Registered {
 }
 
 impl Registered {
-    /// Returns the id that distinguishes it from others of its name: the given one, else the hash
-    /// of its schema.
+    /// Returns the id that distinguishes it from tools with the same name: the one that was given,
+    /// else the hash of its schema.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -112,7 +112,7 @@ impl Registered {
         &self.definition
     }
 
-    /// Returns what runs, where this program has it.
+    /// Returns the code that runs it, if this program has it.
     pub fn callable(&self) -> Option<&Arc<dyn DynTool>> {
         self.callable.as_ref()
     }
@@ -139,7 +139,7 @@ impl Registered {
         self.no_schema
     }
 
-    /// Returns the definition as a provider takes it, made once; strict mode is asked of
+    /// Returns the definition as it is sent to a provider, cached. For strict mode use
     /// [`tract_schema::translate`].
     pub fn sent_to(&self, dialect: Dialect) -> &Translation {
         let place = Dialect::ALL.iter().position(|known| *known == dialect).unwrap_or_default();
@@ -150,7 +150,7 @@ impl Registered {
         })
     }
 
-    /// Returns the schema that arguments are held against.
+    /// Returns the schema that arguments are validated against.
     pub fn arguments_schema(&self) -> Option<&str> {
         self.arguments_schema.as_deref()
     }
@@ -159,18 +159,18 @@ impl Registered {
 /// The result of looking up the name of a call.
 #[derive(Debug)]
 pub enum Lookup<'a> {
-    /// To one tool.
+    /// One tool.
     Found(&'a Registered),
-    /// To several; one has to be named by its id.
+    /// Several tools. The caller has to select one by its id.
     Ambiguous(Vec<&'a Registered>),
-    /// To none.
+    /// No tool.
     Unknown {
         /// The name that was probably meant.
         nearest: Option<&'a str>,
     },
 }
 
-/// The tools that calls are looked up in. It is built once, and shared.
+/// The tools in which calls are looked up. Built once, then shared.
 ///
 /// ```
 /// use tract_tools::{Lookup, Registry};
@@ -192,7 +192,7 @@ pub struct Registry {
     rules: RegistryRules,
 }
 
-/// The settings of all tools of a registry.
+/// Settings that apply to all tools of a registry.
 #[derive(Clone, Default)]
 struct RegistryRules {
     shared_names: bool,
@@ -203,7 +203,7 @@ struct RegistryRules {
     policies: Vec<Arc<dyn Policy>>,
 }
 
-/// The validation of a tool's arguments.
+/// The compiler and options that validate a tool's arguments.
 #[derive(Clone, Default)]
 struct Validation {
     compiler: Option<Arc<dyn SchemaCompiler>>,
@@ -211,7 +211,7 @@ struct Validation {
 }
 
 impl Validation {
-    /// Returns whether both make the same validator of one schema.
+    /// Returns whether both create the same validator from a schema.
     fn is_same(&self, other: &Self) -> bool {
         let same_compiler = match (&self.compiler, &other.compiler) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -229,22 +229,22 @@ impl fmt::Debug for Registry {
 }
 
 impl Registry {
-    /// Begins a registry.
+    /// Returns a builder.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
     }
 
-    /// Walks the tools, in the order in which they were given.
+    /// Iterates over the tools, in the order in which they were added.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Registered> {
         self.tools.iter()
     }
 
-    /// Returns how many tools there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether it contains no tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
@@ -259,7 +259,7 @@ impl Registry {
         self.iter().filter(move |tool| tool.definition.id() == id)
     }
 
-    /// Looks up the name of a call: a tool's own, or the alias under which it was sent.
+    /// Looks up the name of a call: a tool's own name, or the alias under which it was sent.
     pub fn lookup(&self, name: &str) -> Lookup<'_> {
         let own = self.by_name.get(name).or_else(|| self.by_name.get(self.aliases.original(name)));
         let mut found = own.into_iter().flatten().filter_map(|place| self.tools.get(*place));
@@ -275,8 +275,8 @@ impl Registry {
         }
     }
 
-    /// Returns the name and version of the validator of tools that brought none from another
-    /// registry.
+    /// Returns the name and version of the validator of tools that have no validation of their own
+    /// from another registry.
     pub fn validator(&self) -> Option<(&str, &str)> {
         self.rules
             .validation
@@ -285,10 +285,11 @@ impl Registry {
             .map(|compiler| (compiler.name(), compiler.version()))
     }
 
-    /// Makes the validators of all tools now, rather than each at the first call.
+    /// Compiles the validators of all tools now, rather than each at its first call.
     ///
     /// # Errors
-    /// [`RegistryError`] with every schema that cannot be run; calls of those tools are refused.
+    /// [`RegistryError`] with every schema that cannot be compiled; calls of those tools are
+    /// refused.
     pub fn compile_all(&self) -> Result<(), RegistryError> {
         let refused: Vec<RegisterError> = self
             .iter()
@@ -300,13 +301,13 @@ impl Registry {
         if refused.is_empty() { Ok(()) } else { Err(RegistryError(refused)) }
     }
 
-    /// The policies, in the order in which they were given.
+    /// Returns the policies, in the order in which they were added.
     pub(crate) fn policies(&self) -> &[Arc<dyn Policy>] {
         &self.rules.policies
     }
 
-    /// The validator of a tool's schema, made at the first asking; `None` without schema or
-    /// without anything that makes validators.
+    /// Returns the validator of a tool's schema, compiled on first use; `None` without a schema or
+    /// without a compiler.
     pub(crate) fn compiled<'a>(
         &self,
         tool: &'a Registered,
@@ -319,7 +320,7 @@ impl Registry {
     }
 }
 
-/// The schemas, as given and in order: what a commit's set of tools is made of.
+/// Iterates over the schemas as given, in order: the toolset of a commit.
 impl<'a> IntoIterator for &'a Registry {
     type Item = &'a ToolSchema;
     type IntoIter = std::vec::IntoIter<&'a ToolSchema>;

@@ -1,13 +1,13 @@
-//! The strict profile: names and descriptions within narrower limits than providers have, for tools
-//! of this program. What others define is never held to it.
+//! The strict profile: names and descriptions of this program's own tools, within narrower limits
+//! than those of providers. Definitions from elsewhere are not checked.
 
 use tract_core::ToolSpec;
 
-/// Characters of a description at most.
+/// Maximum number of characters of a description.
 const DESCRIPTION: usize = 200;
 
-/// Says what of a tool lies outside of the profile: its name is one of `^[a-z0-9_-]{1,64}$`, its
-/// description 1 to 200 ASCII characters without the white space around it.
+/// Returns the violations of the profile: a name must match `^[a-z0-9_-]{1,64}$`, and a trimmed
+/// description must have 1 to 200 ASCII characters.
 pub(crate) fn faults(spec: &ToolSpec) -> Vec<String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
     let mut faults = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn faults(spec: &ToolSpec) -> Vec<String> {
     faults
 }
 
-/// Says why a description, of a tool or of an example, lies outside of the profile.
+/// Returns the violation of the profile by the description of a tool or an example, if any.
 pub(crate) fn description(text: &str) -> Option<String> {
     let text = text.trim();
     let length = text.chars().count();

@@ -11,8 +11,8 @@ use tract_core::{BlobId, JsonText, ToolId, hash};
 
 use crate::snapshot::BoxError;
 
-/// The key of the effect of one call: a hash of the tool's definition, the arguments in canonical
-/// form, and the call's id. Lower-case hex.
+/// The key of a call's effect: a hash of the tool's definition, the arguments in canonical form,
+/// and the call's id. Shown in lower-case hex.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -29,18 +29,19 @@ use crate::snapshot::BoxError;
 pub struct CallKey(BlobId);
 
 impl CallKey {
-    /// Names the effect of a call.
+    /// Returns the key of a call's effect.
     pub fn of(tool: ToolId, call_id: &str, arguments: &str) -> Self {
         // Arguments with a number without a canonical form are hashed as text.
         let canonical = json::canonical(arguments, Escapes::Raw);
         let arguments = canonical.as_deref().unwrap_or(arguments);
-        // The id of the tool has one length and canonical JSON no line breaks, so that no two
-        // calls give one text.
+        // The tool's id has a fixed length and canonical JSON has no line breaks, so different
+        // calls never give the same text.
         Self(hash::blob(format!("{tool}\n{arguments}\n{call_id}").as_bytes()))
     }
 
-    /// Names the call of a tool of a server, as an approval does: what another server would do for
-    /// an equal definition was not approved. Without a server it is [`of`](Self::of).
+    /// Returns the key of a call of a server's tool, as approvals use it. The approval does not
+    /// extend to another server with an equal definition. Without a server it equals
+    /// [`of`](Self::of).
     ///
     /// ```
     /// use tract_core::ToolSchema;
@@ -54,7 +55,7 @@ impl CallKey {
     pub fn of_server(server: Option<&str>, tool: ToolId, call_id: &str, arguments: &str) -> Self {
         let key = Self::of(tool, call_id, arguments);
         match server {
-            // One line for the server, one of fixed length for the rest; `of` hashes three lines.
+            // Two lines, where `of` hashes three, so the two kinds of key never collide.
             Some(server) => Self(hash::blob(format!("{server:?}\n{key}").as_bytes())),
             None => key,
         }
@@ -90,24 +91,23 @@ pub struct CallStart {
     pub tool_name: String,
     /// The key of its effect.
     pub key: CallKey,
-    /// Its place among the calls that were given to dispatch, from 0: ids may repeat.
+    /// Position among the calls of the turn, from 0; needed because ids may repeat.
     pub place: usize,
     /// Whether a person approved it.
     pub approved: bool,
 }
 
-/// Whether a call may begin.
+/// A journal's answer to whether a call may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Its effect is claimed, durably: the tool runs now.
+    /// The effect is claimed durably: the tool runs now.
     Begin,
-    /// It was answered earlier: this is the answer, and the tool does not run.
+    /// The call was answered earlier. This is the answer, and the tool does not run.
     Answered(Recorded),
-    /// It was started earlier, and no answer is known: it is answered by this text, as an error,
-    /// and the tool does not run.
+    /// The call was started earlier and no answer is known. It is answered with this text as an
+    /// error, and the tool does not run.
     Interrupted(String),
-    /// Another run works on it, which is named: it is not answered here, and neither are the calls
-    /// behind it.
+    /// The named run works on the call. Neither this call nor the calls after it are answered here.
     Held(String),
 }
 
@@ -123,7 +123,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Makes a recorded success without a value.
+    /// Creates a recorded success without a value.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false, value: None }
     }
@@ -143,27 +143,27 @@ impl Recorded {
     }
 }
 
-/// Keeps, durably, which calls have started and how they were answered.
+/// Records durably which calls have started and how they were answered.
 ///
 /// # Behavior
-/// - [`start`](Self::start) is called for each call of a tool that is neither read-only nor
-///   idempotent, and for each approved call of one that is not read-only, right before its handler
-///   runs and after everything else that may keep it from running. After a crash a call without a
-///   claim was not executed, and one with a claim and no answer may have run.
+/// - [`start`](Self::start) is called after all checks that may refuse the call, right before its
+///   handler: for each call of a tool that is neither read-only nor idempotent, and for each
+///   approved call of a tool that is not read-only. After a crash, a call without a claim was not
+///   executed; one with a claim and no answer may have been.
 /// - [`finish`](Self::finish) is called with the answer of each call that began, before the next
-///   call is taken up; [`unanswered`](Self::unanswered) instead when the tool gave none.
-/// - [`recorded`](Self::recorded) is asked before a handler runs whose tool is not read-only. What
-///   it gives is the answer: the effect is not repeated.
+///   call starts; [`unanswered`](Self::unanswered) is called instead if the tool gave no answer.
+/// - [`recorded`](Self::recorded) is called before the handler of each tool that is not read-only.
+///   If it returns an answer, the effect is not repeated.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Claims the effect of a call, as one durable write. Of runs that claim it at the same time
-    /// one may begin.
+    /// Claims the effect of a call with one durable write. Of several runs that claim it
+    /// concurrently, only one may begin.
     ///
     /// # Errors
-    /// When it cannot be written; the call then does not run, and the turn ends.
+    /// If the claim cannot be written; the call does not run, and the turn ends.
     async fn start(&self, call: &CallStart) -> Result<Start, BoxError>;
 
-    /// Records the answer of a call that began. It may be written later, with the next write.
+    /// Records the answer of a call that began. The write may be deferred to the next one.
     ///
     /// # Errors
     /// If it cannot be recorded; the error is logged, and the turn continues.
@@ -172,7 +172,7 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
-    /// Records that a call that began did not answer: it may have run. By default its claim stays
+    /// Records that a call that began gave no answer: it may have run. The default leaves its claim
     /// unchanged, which means the same.
     ///
     /// # Errors
@@ -182,41 +182,41 @@ pub trait Journal: Send + Sync {
         Ok(())
     }
 
-    /// Returns the answer that a call with this effect was given earlier; by default none is known.
+    /// Returns the answer to an earlier call with this effect. The default is `None`.
     ///
     /// # Errors
-    /// When it cannot be read; the call is then not run, and the turn ends.
+    /// If it cannot be read; the call does not run, and the turn ends.
     async fn recorded(&self, key: &CallKey) -> Result<Option<Recorded>, BoxError> {
         let _ = key;
         Ok(None)
     }
 }
 
-/// A person's word that one call may run.
+/// A person's approval of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// The call: its tool's server and definition, its arguments, its id.
+    /// The key of the call: its tool's server and definition, its arguments and its id.
     pub key: CallKey,
     /// The person who approved.
     pub by: Option<String>,
-    /// Until when it holds: microseconds since 1970, UTC.
+    /// Expiry in microseconds since 1970 UTC; `None` if it does not expire.
     pub expires_at_us: Option<i64>,
 }
 
 impl Approval {
-    /// Approves a call, without a name and without an expiry.
+    /// Approves a call, without the person's name and without an expiry.
     pub fn new(key: CallKey) -> Self {
         Self { key, by: None, expires_at_us: None }
     }
 
-    /// Says who approved.
+    /// Sets the person who approved.
     #[must_use]
     pub fn by(mut self, by: impl Into<String>) -> Self {
         self.by = Some(by.into());
         self
     }
 
-    /// Says until when it holds: microseconds since 1970, UTC.
+    /// Sets the expiry in microseconds since 1970 UTC.
     #[must_use]
     pub fn expires_at_us(mut self, at_us: i64) -> Self {
         self.expires_at_us = Some(at_us);
@@ -224,23 +224,23 @@ impl Approval {
     }
 }
 
-/// An approval of a call. It is bound to server, definition, arguments and call: if one of them
+/// A set of approvals. Each is bound to server, definition, arguments and call: if one of them
 /// differs, it does not apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Approvals(BTreeMap<CallKey, Approval>);
 
 impl Approvals {
-    /// Makes an empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an approval; the last one for a call counts.
+    /// Adds an approval, replacing an earlier one of the same call.
     pub fn insert(&mut self, approval: Approval) {
         self.0.insert(approval.key, approval);
     }
 
-    /// Returns the approval of a call that holds at this time.
+    /// Returns the approval of a call, unless it has expired at `now_us`.
     pub fn get(&self, key: &CallKey, now_us: i64) -> Option<&Approval> {
         let holds = |found: &&Approval| found.expires_at_us.is_none_or(|end| now_us < end);
         self.0.get(key).filter(holds)

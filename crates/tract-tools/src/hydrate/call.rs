@@ -1,11 +1,11 @@
-//! Calls as they come: from a reply, from content, or from anywhere.
+//! Calls to be hydrated, from a reply, from content, or from another source.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 use tract_core::{BoundCall, Content, Reply, RequestMap, RequestTool, ToolCall, ToolId};
 
-/// The reply that a call came in.
+/// The reply that contained a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CallSource {
     /// The provider's id of the reply.
@@ -14,7 +14,7 @@ pub struct CallSource {
     /// The model, as the provider names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The dialect that it came in, such as `anthropic-1`.
+    /// The dialect of the reply, such as `anthropic-1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<String>,
     /// The blob of the answer as it was received.
@@ -25,7 +25,7 @@ pub struct CallSource {
     pub head: Option<String>,
 }
 
-/// A call that is to be hydrated.
+/// A call to be hydrated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The provider's id of the call.
@@ -34,22 +34,22 @@ pub struct Call {
     pub name: String,
     /// The arguments as received: text, JSON or not.
     pub arguments: Arc<str>,
-    /// The registry's id of the tool, where the caller knows it.
+    /// The registry's id of the tool, if the caller knows it.
     pub tool_id: Option<String>,
-    /// The name under which the tool was sent, where it is not the one it was given.
+    /// The name under which the tool was sent, if it differs from the tool's own.
     pub sent_name: Option<String>,
     /// The definition that was sent. It distinguishes tools with the same name.
     pub definition: Option<ToolId>,
-    /// Whether optional parameters were sent as nullable ones: then null is read back as absent.
+    /// Whether optional parameters were sent as nullable, so that null means absent.
     pub null_for_absent: bool,
-    /// The reply that it came in.
+    /// The reply that contained it.
     pub source: Option<Arc<CallSource>>,
-    /// The call as a person approved it: this runs, and not a new reading of the arguments.
+    /// The call as a person approved it. If set, this runs rather than the received arguments.
     pub approved: Option<Arc<BoundCall>>,
 }
 
 impl Call {
-    /// Makes a call.
+    /// Creates a call.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -68,30 +68,29 @@ impl Call {
         }
     }
 
-    /// Says what a person approved of it. Where no tool here has that server and definition, the
-    /// call is read as it was received, and needs another approval.
+    /// Sets the call as a person approved it. If no tool here has that server and definition, the
+    /// received arguments are used, and need another approval.
     #[must_use]
     pub fn approved(mut self, bound: BoundCall) -> Self {
         self.approved = Some(Arc::new(bound));
         self
     }
 
-    /// Says which tool is meant, of several with one name.
+    /// Selects one of several tools with the same name.
     #[must_use]
     pub fn tool_id(mut self, id: impl Into<String>) -> Self {
         self.tool_id = Some(id.into());
         self
     }
 
-    /// Says under which name the tool was sent.
+    /// Sets the name under which the tool was sent.
     #[must_use]
     pub fn sent_name(mut self, name: impl Into<String>) -> Self {
         self.sent_name = Some(name.into());
         self
     }
 
-    /// Says how the tool was sent: under which name, which definition, and how its schema was
-    /// written.
+    /// Sets how the tool was sent: its name, its definition, and the form of its schema.
     #[must_use]
     pub fn sent_as(mut self, sent: &RequestTool) -> Self {
         self.sent_name = Some(sent.sent_name.clone());
@@ -107,7 +106,7 @@ impl From<&ToolCall> for Call {
     }
 }
 
-/// Says of calls how their tools were sent, where the request is not known from the reply itself.
+/// Sets how the tools of calls were sent, if the reply itself does not record the request.
 ///
 /// ```
 /// use tract_core::{RequestMap, RequestTool};

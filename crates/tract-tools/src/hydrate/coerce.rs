@@ -1,4 +1,4 @@
-//! The coercion profile: values of a wrong type that can be read as the right one without loss.
+//! The coercion profile: converts values of a wrong type if nothing is lost.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use tract_schema::{Invalid, RawJson};
 
 use super::provenance::Edit;
 
-/// How often arguments are changed and held against the schema again: a single value becomes a list
-/// before the item of the list is looked at.
+/// Maximum number of times that arguments are converted and validated again. One pass is not
+/// enough: a single value becomes a list before the item of that list is validated.
 const MOST_PASSES: usize = 16;
 
-/// How many changes are made to the arguments of one call.
+/// Maximum number of changes to the arguments of one call.
 const MOST_EDITS: usize = 1000;
 
 /// The changes to the arguments of one call.
@@ -25,12 +25,12 @@ pub(super) struct Coercion {
 }
 
 impl Coercion {
-    /// Changes what can be changed at the places that are wrong, and lists what it did; `None` when
-    /// there is nothing to change. Everything else stays as it was written.
+    /// Converts the invalid values that can be converted, and returns the new text with the
+    /// changes; `None` if there are none. Everything else stays as it was written.
     ///
-    /// Text becomes a number, a boolean or null where it spells one; numbers and booleans become
-    /// text; a single value becomes a list of one. Never: a fraction to an integer, an object to
-    /// text, a boolean to a number.
+    /// Text that spells a number, a boolean or null becomes one; numbers and booleans become text;
+    /// a single value becomes a list of one. A fraction never becomes an integer, nor an object
+    /// text, nor a boolean a number.
     pub(super) fn pass(&mut self, text: &str, invalid: &[Invalid]) -> Option<(String, Vec<Edit>)> {
         self.passes += 1;
         if self.passes > MOST_PASSES {
@@ -60,7 +60,7 @@ impl Coercion {
     }
 }
 
-/// A value as another type, both as JSON text.
+/// Returns a value converted to another type, both as JSON text.
 fn read_as(raw: &str, kind: &str) -> Option<String> {
     let text = || serde_json::from_str::<String>(raw).ok();
     let is_scalar = !raw.starts_with(['{', '[']) && raw != "null";

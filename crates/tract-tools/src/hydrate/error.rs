@@ -6,24 +6,24 @@ use serde::Serialize;
 use tract_core::ToolError;
 use tract_schema::Invalid;
 
-/// The stage that a call reached.
+/// The stage at which a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Its arguments could not be read.
     Parse,
-    /// Its name leads to no tool, or to several.
+    /// Its name refers to no tool, or to several.
     Lookup,
-    /// Its arguments do not fit the schema, or nothing could tell.
+    /// Its arguments do not fit the schema, or could not be validated.
     Validate,
-    /// The tool's own type does not take the arguments.
+    /// The tool's own type rejects the arguments.
     Instantiate,
-    /// A policy forbids it.
+    /// A policy denied it.
     Policy,
 }
 
 impl Stage {
-    /// Returns the word.
+    /// Returns the name used in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Parse => "parse",
@@ -35,24 +35,24 @@ impl Stage {
     }
 }
 
-/// One thing that went wrong.
+/// An error of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StageError {
     /// The stage.
     pub stage: Stage,
-    /// The stable word: the violated keyword of the schema, or another cause.
+    /// The stable code: the violated keyword of the schema, or another cause.
     pub code: String,
     /// The path in the arguments, such as `/edits/0/line`; `/` for the arguments as a whole.
     pub path: String,
-    /// The expected and the found content.
+    /// The expected and the actual content.
     pub message: String,
-    /// Ways out.
+    /// Hints for the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl StageError {
-    /// States an error.
+    /// Creates an error.
     pub fn new(
         stage: Stage,
         code: impl Into<String>,
@@ -63,7 +63,7 @@ impl StageError {
         Self { stage, code, path, message, notes: Vec::new() }
     }
 
-    /// Adds a way out.
+    /// Adds a hint.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
@@ -82,14 +82,14 @@ impl StageError {
         stage_error
     }
 
-    /// Whether better arguments could help.
+    /// Returns whether other arguments could help.
     pub(super) fn is_of_arguments(&self) -> bool {
         let others =
             ["no_schema", "no_validator", "bad_schema", "too_large", "depth", "work", "deadline"];
         !others.contains(&self.code.as_str())
     }
 
-    /// Returns what the model reads.
+    /// Returns the text for the model.
     pub fn model_text(&self) -> String {
         self.notes.iter().fold(self.to_string(), |text, note| text + "\nnote: " + note)
     }
@@ -104,7 +104,7 @@ impl fmt::Display for StageError {
     }
 }
 
-/// `edits[0].line` as `/edits/0/line`.
+/// Returns a path such as `edits[0].line` as `/edits/0/line`.
 fn pointer(path: &str) -> String {
     let mut out = String::with_capacity(path.len() + 1);
     out.push('/');

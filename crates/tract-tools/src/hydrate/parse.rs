@@ -1,4 +1,4 @@
-//! From the text of the arguments to a value: strict, or by the tolerant profile.
+//! Parses the text of arguments, strictly or with the tolerant profile.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 use super::provenance::{Edit, Json};
 use super::{Stage, StageError, tolerant};
 
-/// Arguments that are JSON.
+/// Arguments in JSON.
 pub(super) struct ParsedArguments {
     pub(super) value: Value,
     pub(super) text: Json,
     pub(super) edits: Vec<Edit>,
 }
 
-/// Reads strict JSON with white space around it; nothing at all means no arguments.
+/// Parses strict JSON, surrounded by optional white space. Empty text means no arguments.
 pub(super) fn strict(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, StageError> {
     if raw.len() > limit {
         let message = format!("expected at most {limit} bytes of arguments, found {}", raw.len());
@@ -59,10 +59,10 @@ fn refused(text: &str, error: &serde_json::Error) -> StageError {
     }
 }
 
-/// Reads what strict reading refuses, by the tolerant profile.
+/// Parses text strictly, and if that fails, with the tolerant profile.
 pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments, StageError> {
     let first = match strict(raw, limit) {
-        // A text that holds the object's text.
+        // A JSON string that contains the text of the object.
         Ok(ParsedArguments { value: Value::String(inner), .. }) => {
             let edit = Edit::new("tolerant", "unwrapped_text", raw, &inner);
             let edit = Edit { offset: Some(0), ..edit };
@@ -85,11 +85,11 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
     }
 }
 
-/// The reader's message for a duplicate name in an object.
+/// The parser's message for a duplicate name in an object.
 const TWICE: &str = "duplicate property";
 
-/// A value in which no object has a name twice: what is checked here is the last of them, and a
-/// server that the text goes to may read the first.
+/// A value whose objects have no duplicate names. With duplicates, validation would check the last
+/// one, while a server that receives the text may read the first.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {

@@ -10,7 +10,7 @@ use tract_core::{JsonText, ToolId};
 use super::call::CallSource;
 use super::tolerant::cut;
 
-/// JSON text that serializes as it is. It was parsed before, so it is JSON.
+/// JSON text that serializes unchanged. It is valid JSON, because it was parsed before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Json(Arc<str>);
 
@@ -32,7 +32,7 @@ impl Serialize for Json {
     }
 }
 
-/// The rule by which the name of a call was resolved to a tool.
+/// The resolution of a call's name to a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NameMapping {
     /// The name in the provider's reply.
@@ -41,21 +41,21 @@ pub struct NameMapping {
     pub name: String,
     /// The registry's id of the tool.
     pub tool_id: Arc<str>,
-    /// The definition that the request had, where that is known.
+    /// The definition in the request, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent: Option<ToolId>,
 }
 
-/// The validator of the arguments.
+/// The validator that checked the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ValidatorUsed {
     /// Its name.
     pub name: Arc<str>,
     /// Its version.
     pub version: Arc<str>,
-    /// When it was made of the schema, RFC 3339.
+    /// The time at which the schema was compiled, in RFC 3339.
     pub compiled_at: Arc<str>,
-    /// Whether that was before the first call.
+    /// Whether it was compiled before the first call.
     pub eager: bool,
     /// Corrections of the schema that it made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,15 +65,15 @@ pub struct ValidatorUsed {
 /// A change that a named profile made to the received arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Edit {
-    /// The profile: `tolerant` or `coercion`; `strict` where a request for strict mode had no other
-    /// way to say it.
+    /// The profile: `tolerant`, `coercion`, or `strict` for nulls by which a request in strict mode
+    /// expressed absent arguments.
     pub profile: &'static str,
     /// The kind of change, such as `single_quotes`.
     pub kind: &'static str,
-    /// The byte of the text as received, for an edit of text.
+    /// The byte offset in the received text, for an edit of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<usize>,
-    /// The place in the arguments, for a coercion.
+    /// The path in the arguments, for a change of a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// The text before.
@@ -83,7 +83,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    /// States a change, of which the beginnings of both texts are kept.
+    /// Creates a change. Only the beginnings of both texts are stored.
     pub(super) fn new(
         profile: &'static str,
         kind: &'static str,
@@ -94,22 +94,22 @@ impl Edit {
     }
 }
 
-/// The one repair of a call, when there was one. What it gave is not trusted.
+/// The only repair of a call, if there was one. Its result is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Repaired {
-    /// The maker of the change.
+    /// The name of the repair function.
     pub by: String,
     /// SHA-256 of the arguments before, as a blob's id.
     pub before: String,
-    /// SHA-256 of the arguments after, as a blob's id; absent when it gave none.
+    /// SHA-256 of the arguments after, as a blob's id; `None` if it returned none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// The text that it gave.
+    /// The text that it returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The errors before.
     pub errors: Vec<super::StageError>,
-    /// Why it gave none.
+    /// The reason why the repair failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -118,12 +118,12 @@ pub struct Repaired {
 /// call's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Provenance {
-    /// The reply that the call came in.
+    /// The reply that contained the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Arc<CallSource>>,
     /// The provider's id of the call.
     pub call_id: String,
-    /// The rule that resolved its name; absent if none did.
+    /// The resolution of its name; `None` if the name refers to no tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name_mapping: Option<NameMapping>,
     /// The hash of the definition.
@@ -137,20 +137,20 @@ pub struct Provenance {
     /// The arguments that fit the schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validated: Option<Json>,
-    /// The validator; absent when none was asked.
+    /// The validator; `None` if the arguments were not validated.
     pub validator: Option<ValidatorUsed>,
     /// The changes of named profiles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
-    /// Whether the arguments are what a repair gave.
+    /// Whether a repair made the arguments.
     pub repaired: bool,
-    /// The repair, also one that failed.
+    /// The repair, including one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repaired>,
     /// The changes to the model's arguments before a person approved the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved: Vec<JsonText>,
-    /// How long all this took, in microseconds.
+    /// Duration of hydration in microseconds.
     pub duration_us: u64,
 }
 

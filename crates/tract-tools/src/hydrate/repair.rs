@@ -1,4 +1,4 @@
-//! The port through which a call that failed gets one second chance.
+//! Repairs: the port that gives a failed call a second chance.
 
 use async_trait::async_trait;
 use tract_core::{Clock, SystemClock, ToolError, hash};
@@ -12,7 +12,7 @@ use crate::registry::Registry;
 pub struct RepairRequest<'a> {
     /// The tool's name.
     pub name: &'a str,
-    /// The schema that the arguments have to fit, where there is one.
+    /// The schema that the arguments have to fit, if there is one.
     pub schema: Option<&'a str>,
     /// The arguments as received.
     pub arguments: &'a str,
@@ -20,27 +20,27 @@ pub struct RepairRequest<'a> {
     pub errors: &'a [StageError],
 }
 
-/// Port that repairs the arguments of a call. It is asked at most once per call, and its text is
+/// Port that repairs the arguments of a call. It is called at most once per call, and its text is
 /// parsed and validated like any other.
 #[async_trait]
 pub trait Repair: Send + Sync {
     /// Returns the name that provenance records.
     fn name(&self) -> &str;
 
-    /// Returns better arguments, or `None` when it knows none.
+    /// Returns better arguments, or `None` if it has none.
     ///
     /// # Errors
-    /// [`ToolError`] when it could not do its work; provenance records it.
+    /// [`ToolError`] if the repair itself fails; provenance records it.
     async fn repair(&self, request: &RepairRequest<'_>) -> Result<Option<String>, ToolError>;
 }
 
-/// Hydrates, and gives each call that failed at parsing or validation to a repair, once.
+/// Hydrates calls, and passes each one whose arguments are invalid to a repair, once.
 ///
 /// # Behavior
-/// - A call that a repair mended is marked: [`Provenance::repaired`](super::Provenance::repaired)
-///   is true, it is not trusted, and it needs approval unless a policy of the registry
-///   [vouches](crate::Policy::vouches_for) for it: that others allow it is not enough.
-/// - A call that it did not mend keeps its first errors.
+/// - A repaired call is marked: [`Provenance::repaired`](super::Provenance::repaired) is true, it
+///   is not trusted, and it needs approval unless a policy of the registry
+///   [vouches](crate::Policy::vouches_for) for it. A policy that merely allows it is not enough.
+/// - A call that could not be repaired keeps its first errors.
 pub async fn hydrate_repairing(
     calls: impl IntoCalls,
     registry: &Registry,

@@ -3,15 +3,15 @@
 
 use super::provenance::Edit;
 
-/// Bytes above which nothing is mended.
+/// Maximum size of repaired text in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// Levels above which nothing is mended.
+/// Maximum nesting depth of repaired text.
 const MOST_LEVELS: usize = 128;
-/// Edits above which this is no longer nearly JSON.
+/// Maximum number of edits. Text that needs more is not nearly JSON.
 const MOST_EDITS: usize = 1000;
 
-/// Mends fences around the text, single quotes around strings, bare keys, Python's words for true,
-/// false and null, trailing commas, and an end that is missing.
+/// Repairs code fences, single quotes around strings, bare keys, Python's words for true, false and
+/// null, trailing commas, and a missing end. Returns the reason if it cannot.
 pub(super) fn mend(raw: &str) -> Result<(String, Vec<Edit>), &'static str> {
     if raw.len() > MOST_BYTES {
         return Err("more than 1 MiB");
@@ -26,7 +26,7 @@ pub(super) fn mend(raw: &str) -> Result<(String, Vec<Edit>), &'static str> {
     Ok((pass.out, pass.edits))
 }
 
-/// The text within a code fence, and where it begins.
+/// Returns the text within a code fence, and its offset.
 fn unfenced(raw: &str) -> (usize, &str) {
     let trimmed = raw.trim_start();
     let lead = raw.len() - trimmed.len();
@@ -140,7 +140,7 @@ impl<'a> RepairPass<'a> {
                 c => body.push(c),
             }
         }
-        // A string that was cut off is another value than the one that was meant.
+        // The rest of a truncated string is unknown, so closing it would change its value.
         let Some(end) = end else { return Err("a string that does not end") };
         body.push('"');
         let raw = rest.get(..end).unwrap_or(rest);
@@ -178,7 +178,7 @@ impl<'a> RepairPass<'a> {
         Ok(())
     }
 
-    /// Takes away a comma that nothing follows.
+    /// Removes a trailing comma.
     fn drop_comma(&mut self) -> Result<(), &'static str> {
         let kept = self.out.trim_end();
         if kept.ends_with(',') {
@@ -199,7 +199,7 @@ impl<'a> RepairPass<'a> {
             return Err("the end before a value");
         }
         if self.ends_with_number() {
-            // The digits that would have followed are not known either.
+            // More digits may be missing, so the number is unknown.
             return Err("the end within a number");
         }
         let closers = self.closers();
@@ -213,11 +213,11 @@ impl<'a> RepairPass<'a> {
         self.open.iter().rev().collect()
     }
 
-    /// Whether the text ends with a number, which may be the beginning of another.
+    /// Returns whether the text ends with a number, of which more digits may be missing.
     fn ends_with_number(&self) -> bool {
         let start = self.out.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
         let word = self.out.get(start..).unwrap_or_default();
-        // Past these words nothing can follow.
+        // These words are complete.
         !word.is_empty() && !matches!(word, "true" | "false" | "null") && !word.ends_with('"')
     }
 
@@ -228,12 +228,12 @@ impl<'a> RepairPass<'a> {
     }
 }
 
-/// Whether a character is part of a word: a bare key, a number or a literal.
+/// Returns whether a character is part of a word: a bare key, a number or a literal.
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.' | '$')
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(120) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),

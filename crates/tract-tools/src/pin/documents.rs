@@ -4,19 +4,19 @@ use tract_core::{BadName, Blob, RefName};
 
 use super::{Pin, PinError, PinPolicy, Pins};
 
-/// A document of a repository that holds no approval or no policy.
+/// The error of a repository's document that is not a valid approval or policy.
 #[derive(Debug, thiserror::Error)]
 #[error("{name}: {error}")]
 pub struct PinDocumentError {
     /// The name of the document.
     pub name: String,
-    /// The error in it.
+    /// The error.
     #[source]
     pub error: PinError,
 }
 
 impl PinDocumentError {
-    /// Returns what to do about it.
+    /// Returns a hint for fixing it.
     pub fn note(&self) -> &'static str {
         if self.name == PinPolicy::DOCUMENT {
             "set the policy again: tract tools policy approved-only"

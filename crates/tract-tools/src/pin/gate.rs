@@ -8,9 +8,9 @@ use super::{ApprovalStatus, PinPolicy, Pins};
 use crate::policy::{Decision, Policy, PolicyRequest};
 use crate::registry::Registry;
 
-/// Refuses calls of tools that changed since they were approved, or that were not approved, as the
-/// repository's policy has it. It judges the tools that it guards; others pass: they are the
-/// program's own.
+/// Refuses calls of tools that changed since they were approved, or that were not approved,
+/// according to the repository's policy. It checks only the tools that it guards; others are the
+/// program's own and pass.
 ///
 /// ```
 /// use tract_core::ToolSchema;
@@ -34,7 +34,7 @@ pub struct PinGate {
 }
 
 impl PinGate {
-    /// Makes a gate that knows no tools yet.
+    /// Creates a gate that guards no tools yet.
     pub fn new(pins: &Pins, policy: PinPolicy) -> Self {
         Self { pins: pins.clone(), policy, refused: HashMap::new() }
     }
@@ -44,8 +44,9 @@ impl PinGate {
         self.policy
     }
 
-    /// Tells it of a tool of a server; of no server, the label is empty. Where two servers have the
-    /// same definition, the stricter answer holds: a call does not say whose it is.
+    /// Guards a tool of a server; the label of a tool without a server is empty. If two servers
+    /// have the same definition, the stricter decision applies, because a call does not name its
+    /// server.
     #[must_use]
     pub fn guard(mut self, server: &str, definition: &ToolSchema) -> Self {
         let status = self.pins.status_of(server, definition);
@@ -55,7 +56,7 @@ impl PinGate {
         self
     }
 
-    /// Tells it of all tools of a server.
+    /// Guards all tools of a server.
     #[must_use]
     pub fn guard_all<'a>(
         self,
@@ -65,11 +66,10 @@ impl PinGate {
         definitions.into_iter().fold(self, |gate, definition| gate.guard(server, definition))
     }
 
-    /// Makes the gate of a registry in a repository. Tools of a server follow the policy that the
-    /// repository has set; without one, [`PinPolicy::ApprovedOnly`] if any tool of their server was
-    /// approved. Tools of a server without approvals follow the approvals that do not name a
-    /// server, like the program's own tools: a tool that was approved and changed since does not
-    /// run.
+    /// Creates the gate of a registry in a repository. Tools of a server follow the policy that the
+    /// repository has set; without one, [`PinPolicy::ApprovedOnly`] if any tool of the server was
+    /// approved. Tools of a server without approvals follow the approvals that name no server, like
+    /// the program's own tools: a tool that changed since it was approved does not run.
     pub fn of_registry(pins: &Pins, stated: Option<PinPolicy>, registry: &Registry) -> Self {
         let mut gate = Self::new(pins, stated.unwrap_or_default());
         for tool in registry.iter() {
@@ -88,7 +88,7 @@ impl PinGate {
         gate
     }
 
-    /// Returns why calls of a definition are refused; `None` when they are not.
+    /// Returns the reason why calls of a definition are refused; `None` if they are not.
     pub fn refusal(&self, definition: ToolId) -> Option<&str> {
         self.refused.get(&definition).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Collecting tools, and checking them all at once.
+//! Collects tools and checks them all at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -25,7 +25,7 @@ struct ToolEntry {
     validation: Option<Validation>,
 }
 
-/// Collects tools; what is wrong with any of them is said by [`build`](Self::build), all at once.
+/// Collects tools. [`build`](Self::build) checks them and reports all errors at once.
 #[must_use]
 pub struct RegistryBuilder {
     given: Vec<ToolEntry>,
@@ -37,7 +37,7 @@ pub struct RegistryBuilder {
     inherited: Option<Validation>,
 }
 
-/// The validators that this build brings.
+/// Returns the compiler of validators that is built in, if any.
 pub(crate) fn built_in() -> Option<Arc<dyn SchemaCompiler>> {
     #[cfg(feature = "validate")]
     return Some(Arc::new(tract_schema::JsonSchema));
@@ -58,26 +58,26 @@ impl RegistryBuilder {
         self.dyn_tool(Arc::new(tool))
     }
 
-    /// Adds a tool of this program whose type is not known.
+    /// Adds a type-erased tool of this program.
     pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
         let definition = Definition::parse(&tool.spec().definition());
         self.push(None, definition, Some(tool), true);
         self
     }
 
-    /// Adds a definition in any provider's shape, or MCP's; nothing runs its calls.
+    /// Adds a definition in the form of any provider or MCP, without code to run its calls.
     pub fn definition(mut self, text: &str) -> Self {
         self.push(None, Definition::parse(text), None, false);
         self
     }
 
-    /// Adds a definition in any provider's shape, or MCP's, with its callable.
+    /// Adds a definition in the form of any provider or MCP, with the code that runs its calls.
     pub fn definition_with(mut self, text: &str, callable: Arc<dyn DynTool>) -> Self {
         self.push(None, Definition::parse(text), Some(callable), false);
         self
     }
 
-    /// Adds a definition under its own id, with its callable.
+    /// Adds a definition under an id of its own, with the code that runs its calls.
     pub fn import(
         mut self,
         id: Option<String>,
@@ -90,11 +90,10 @@ impl RegistryBuilder {
 
     /// Adds all tools of a registry, its policies, and its rules for names. Each tool keeps its
     /// validator, options and mode without a schema, regardless of other registries and of the
-    /// settings here.
+    /// settings of this builder.
     ///
-    /// Tools that are added to this builder itself are validated with the
-    /// [`compiler`](Self::compiler) and [`options`](Self::options) set here, else like those of the
-    /// first registry that was added.
+    /// Tools that are added to this builder directly use its [`compiler`](Self::compiler) and
+    /// [`options`](Self::options), or else those of the first registry that was added.
     pub fn registry(mut self, registry: &Registry) -> Self {
         for tool in registry.iter() {
             let (id, definition) = (tool.id().to_owned(), tool.definition().clone());
@@ -120,53 +119,53 @@ impl RegistryBuilder {
         self
     }
 
-    /// Heeds what definitions themselves say in `allowNoSchema` and `noSchemaMode` (a word of
-    /// [`NoSchema::parse`]; `human-approval` when there is none), up to this mode. By default they
-    /// are not heeded, because a definition may come from anywhere; a mode that was set for the
-    /// tool by [`no_schema`](Self::no_schema) counts alone.
+    /// Respects the fields `allowNoSchema` and `noSchemaMode` of definitions, up to this mode.
+    /// `noSchemaMode` is a name that [`NoSchema::parse`] accepts; `human-approval` if it is absent.
+    /// By default the fields are ignored, because a definition may come from anywhere. A mode other
+    /// than `Refuse` that [`no_schema`](Self::no_schema) sets takes precedence.
     pub fn definitions_without_schema(mut self, most: NoSchema) -> Self {
         self.rules.most_without_schema = most;
         self
     }
 
-    /// Keeps several tools of one name: their calls have to say which by id.
+    /// Allows several tools with the same name. Their calls have to select one by id.
     pub fn shared_names(mut self) -> Self {
         self.rules.shared_names = true;
         self
     }
 
-    /// Holds this program's own tools to the strict profile: a name of `^[a-z0-9_-]{1,64}$`, a
-    /// description of 1 to 200 ASCII characters. Definitions of others are taken as they are.
+    /// Checks this program's own tools against the strict profile: a name of `^[a-z0-9_-]{1,64}$`,
+    /// a description of 1 to 200 ASCII characters. Definitions from elsewhere are not checked.
     pub fn strict(mut self) -> Self {
         self.rules.strict = true;
         self
     }
 
-    /// Sets what makes the validators of the tools added to this builder itself.
+    /// Sets the compiler of validators for tools that are added to this builder directly.
     pub fn compiler(mut self, compiler: Arc<dyn SchemaCompiler>) -> Self {
         self.compiler = Some(Some(compiler));
         self
     }
 
-    /// Turns validators off for the tools added to this builder itself: every call of one with a
-    /// schema is refused.
+    /// Disables validators for tools that are added to this builder directly. Every call of one
+    /// with a schema is refused.
     pub fn without_compiler(mut self) -> Self {
         self.compiler = Some(None);
         self
     }
 
-    /// Sets how the schemas of the tools added to this builder itself are read.
+    /// Sets the validation options for tools that are added to this builder directly.
     pub fn options(mut self, options: ValidateOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// Adds a policy, asked for every call that could be read.
+    /// Adds a policy, which is evaluated for every call whose arguments are valid.
     pub fn policy(self, policy: impl Policy + 'static) -> Self {
         self.shared_policy(Arc::new(policy))
     }
 
-    /// Adds a policy that others hold too.
+    /// Adds a shared policy.
     pub fn shared_policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.rules.policies.push(policy);
         self
@@ -190,7 +189,7 @@ impl RegistryBuilder {
         });
     }
 
-    /// Returns the validation of the tools added to this builder itself.
+    /// Returns the validation of tools that are added to this builder directly.
     fn validation(&self) -> Validation {
         let inherited = self.inherited.clone();
         let inherited = inherited.unwrap_or_else(|| Validation {
@@ -203,7 +202,7 @@ impl RegistryBuilder {
         }
     }
 
-    /// Checks everything and makes the registry.
+    /// Checks all tools and creates the registry.
     ///
     /// # Errors
     /// [`RegistryError`] with all errors: invalid definitions, missing schemas, duplicate names or

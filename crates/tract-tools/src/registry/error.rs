@@ -1,8 +1,8 @@
-//! Why tools are not taken in.
+//! Errors of tools that cannot be registered.
 
 use tract_schema::{DefinitionError, SchemaError};
 
-/// Why a tool is not taken in.
+/// An error of a tool that cannot be registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -14,45 +14,45 @@ pub enum RegisterError {
         /// The error.
         source: DefinitionError,
     },
-    /// Two tools have one name.
+    /// Two tools have the same name.
     #[error("the name {name:?} is given to {count} tools, expected one")]
     DuplicateName {
         /// The name.
         name: String,
-        /// How many have it.
+        /// Number of tools that have it.
         count: usize,
     },
-    /// Two tools have one id.
+    /// Two tools have the same id.
     #[error("the id {id:?} is given to {count} tools, expected one")]
     DuplicateId {
         /// The id.
         id: String,
-        /// How many have it.
+        /// Number of tools that have it.
         count: usize,
     },
-    /// A tool lacks a schema, and this was not declared as intended.
+    /// A tool has no schema, and no mode was set for that.
     #[error("tool {name:?}: expected a schema of its arguments, found none")]
     NoSchema {
         /// The tool's name.
         name: String,
     },
-    /// A provider would not accept the name.
+    /// Some provider rejects the name.
     #[error("tool {name:?}: expected a name of 1 to 64 letters, digits, _ and -")]
     Name {
         /// The name.
         name: String,
-        /// One that would do.
+        /// A name that all providers accept.
         suggestion: String,
     },
-    /// The strict profile was asked for, and the tool lies outside of it.
+    /// The tool violates the strict profile, which is enabled.
     #[error("tool {name:?}: {why}")]
     Strict {
         /// The tool's name.
         name: String,
-        /// The expected and the found content.
+        /// The expected and the actual content.
         why: String,
     },
-    /// The schema cannot be run.
+    /// The schema cannot be compiled.
     #[error("tool {name:?}: {source}")]
     Schema {
         /// The tool's name.
@@ -63,7 +63,7 @@ pub enum RegisterError {
 }
 
 impl RegisterError {
-    /// Returns the stable word.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Definition { source, .. } => source.code(),
@@ -76,7 +76,7 @@ impl RegisterError {
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints for fixing it.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Definition { source, .. } => source.notes(),
@@ -98,13 +98,13 @@ impl RegisterError {
     }
 }
 
-/// All that is wrong with the tools of a registry.
+/// All errors in the tools of a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct RegistryError(pub Vec<RegisterError>);
 
 impl RegistryError {
-    /// Returns the ways out, each once.
+    /// Returns hints for fixing the errors, without duplicates.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.0.iter().flat_map(RegisterError::notes).collect();
         let mut seen = std::collections::HashSet::new();
