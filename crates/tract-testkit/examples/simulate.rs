@@ -2,7 +2,8 @@
 //!
 //! `simulate FIRST LAST [VERB …]` prints the first seed of each kind of failure, `simulate CASE
 //! [VERB …]` replays a case with all its store calls, and `simulate --shrink CASE [VERB …]` shrinks
-//! it first. `simulate --trace CASE [VERB …]` prints what a case does, also where nothing is found. Verbs are those that clients carry out; all when none is named.
+//! it first. `simulate --trace CASE [VERB …]` prints what a case does, also where nothing is found.
+//! Verbs are those that clients carry out; all when none is named.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Promises of blocking stores that no case of the contract can ask for.
+//! Tests of blocking stores that are not cases of the contract.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use tract_core::{Applied, CommitId, ObjectId, RefTarget, RepoName, StoreErrorKin
 
 use crate::fixtures::appending;
 
-/// Writes groups of batches to an empty store: one with batches that are refused, and one that
-/// others join where the store asks for them. `reopen` gives the store as it is when it is opened
-/// again, or the same. Returns whether others joined.
+/// Writes groups of batches to an empty store: one with rejected batches, and one that other
+/// batches join while it is written. `reopen` closes and reopens the store, or returns it
+/// unchanged. Returns whether batches joined.
 ///
 /// # Panics
 /// If answers or stored data differ from those of the same batches written one after another.
@@ -49,7 +49,7 @@ pub fn groups_are_whole<S: BlockingStore>(
     let (last, last_head) = appending("main", Some(fourth_head), "sees what who joined wrote");
     let waves = [
         vec![here(stale), here(fourth)],
-        // A repository without a write so far.
+        // A repository that was never written to.
         vec![here(last.clone()), (other.clone(), appending("main", None, "elsewhere").0)],
     ];
     let mut waves = waves.into_iter();
@@ -73,8 +73,8 @@ pub fn groups_are_whole<S: BlockingStore>(
     is_joined
 }
 
-/// Moves a store away from its path and back. One that is no longer at its path would take writes
-/// until it is closed, and lose them. `open` makes the store where there is none.
+/// Moves a store away from its path and back. A store that does not notice it would accept writes
+/// and lose them when it is closed. `open` creates the store if it is missing.
 ///
 /// # Panics
 /// If the store accepts a write while it is moved, or loses one.

@@ -1,4 +1,4 @@
-//! The promises of [`Store`](tract_core::Store), one case each.
+//! The contract of [`Store`](tract_core::Store), one case per promise.
 
 mod apply;
 mod commits;
@@ -19,7 +19,7 @@ mod whole;
 
 use crate::suite::{Capability, CaseInput, ContractCase};
 
-/// The table of all cases: module, name, the capability it needs, promise.
+/// The table of all cases: module, name, required capability, promise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __contract {
@@ -208,7 +208,7 @@ macro_rules! table {
     };
 }
 
-/// A static, not a constant: else each caller of `cases` compiles all of them again.
+/// A static instead of a constant, so that not every caller of `cases` compiles all of them.
 static CASES: &[ContractCase] = __contract! { [table] };
 
 /// Returns all cases of the contract.

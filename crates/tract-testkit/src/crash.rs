@@ -72,7 +72,7 @@ pub fn append(
 struct Writer {
     /// The head when it was last read, or the commit acknowledged last since then.
     at: Option<CommitId>,
-    /// All that was acknowledged.
+    /// All acknowledged commits.
     acknowledged: Vec<CommitId>,
 }
 
@@ -82,7 +82,7 @@ pub struct WriterReport {
     writers: Vec<Writer>,
 }
 
-/// A violation that a crash caused.
+/// A promise that the store broke in a crash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Loss {
@@ -96,7 +96,7 @@ pub enum Loss {
         /// How many were acknowledged.
         of: usize,
     },
-    /// A branch is neither where it was last known to be nor one write further.
+    /// A branch is neither at its known head nor one write further.
     #[error(
         "the branch of writer {writer} is at {found:?}, which is not {known:?} nor the one write \
          after it"
@@ -104,9 +104,9 @@ pub enum Loss {
     Elsewhere {
         /// The writer.
         writer: usize,
-        /// The head that was found.
+        /// The actual head.
         found: Option<CommitId>,
-        /// The head that was known.
+        /// The known head.
         known: Option<CommitId>,
     },
     /// The store cannot be read, or its check finds damage.
@@ -126,7 +126,7 @@ impl WriterReport {
         Self { writers: vec![Writer::default(); writers] }
     }
 
-    /// Remembers what was acknowledged; of writers that there are.
+    /// Records an acknowledged commit. An unknown writer is ignored.
     pub fn acknowledge(&mut self, writer: usize, commit: CommitId) {
         if let Some(writer) = self.writers.get_mut(writer) {
             writer.at = Some(commit);
@@ -134,12 +134,12 @@ impl WriterReport {
         }
     }
 
-    /// Returns how many commits were acknowledged.
+    /// Returns the number of acknowledged commits.
     pub fn acknowledged(&self) -> usize {
         self.writers.iter().map(|writer| writer.acknowledged.len()).sum()
     }
 
-    /// Returns where the branch of a writer was last known to be.
+    /// Returns the known head of a writer's branch.
     pub(crate) fn at(&self, writer: usize) -> Option<CommitId> {
         self.writers.get(writer)?.at
     }
@@ -178,7 +178,8 @@ impl WriterReport {
     }
 }
 
-/// One line: of each writer where it is and all that was acknowledged, between semicolons.
+/// One line: for each writer the known head and all acknowledged commits. Writers are separated by
+/// semicolons.
 impl fmt::Display for WriterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, writer) in self.writers.iter().enumerate() {
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(report.judge(&store, &repo), Ok(()));
         set(&store, 1, ids[5], ids[3]);
         assert_eq!(report.judge(&store, &repo), Err(Loss::Lost { writer: 1, lost: 2, of: 3 }));
-        // A line that was never acknowledged.
+        // A history that was never acknowledged.
         set(&store, 1, ids[3], ids[5]);
         append(&store, &repo, 1, 1, |_| {}).expect("it is written");
         assert_eq!(report.judge(&store, &repo), Ok(()), "one was under way");

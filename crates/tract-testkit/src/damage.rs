@@ -16,7 +16,7 @@ use tract_core::{
 
 use crate::Rounds;
 
-/// All that can be reached from the refs and the ref log of a repository.
+/// All objects that are reachable from the refs and the ref log of a repository.
 #[derive(Clone, Debug)]
 pub struct ReachableObjects {
     repo: RepoName,
@@ -41,7 +41,7 @@ fn all_of<T>(
 }
 
 impl ReachableObjects {
-    /// Reads a store that is whole.
+    /// Reads an intact store.
     ///
     /// # Errors
     /// Errors of the store.
@@ -76,8 +76,7 @@ impl ReachableObjects {
         Ok(Self { repo: repo.clone(), commits, blobs, toolsets, refs, log })
     }
 
-    /// Reads all of it from a store again. Returns the objects that could not be read, by id if it
-    /// is known.
+    /// Reads all objects again. Returns the ones that could not be read, by id if it is known.
     ///
     /// # Errors
     /// [`WrongRead`] if a read returns other data than was stored.
@@ -141,20 +140,20 @@ impl ReachableObjects {
 pub struct FlipReport {
     /// Rounds in which the store did not open, or its check reported the damage.
     pub found: usize,
-    /// All could be read, and the check is clean: that byte is not used.
+    /// Rounds in which everything could be read and the check was clean: the byte is unused.
     pub harmless: usize,
 }
 
-/// Flips one bit of one byte of a file, in as many places as there are rounds, all over what is
-/// used of it; opens it each time, reads everything and asks whether it is sound. The file is put
-/// back afterwards. Files next to it, such as a log, are for `open` to remove.
+/// Flips one bit of one byte of a file in each round, spread over the used part of the file. After
+/// each flip it opens the store, reads everything, and calls `sound`. On success the file is
+/// restored. Other files next to it, such as a log, are for `open` to remove.
 ///
 /// # Errors
-/// [`WrongRead`] when other data came, or when something cannot be read that `sound` knows
-/// nothing of.
+/// [`WrongRead`] if other data was read, or if something cannot be read although `sound` reports no
+/// damage.
 ///
 /// # Panics
-/// When the file cannot be read or written.
+/// If the file cannot be read or written.
 pub fn flipped_bytes(
     file: &Path,
     truth: &ReachableObjects,
@@ -163,9 +162,9 @@ pub fn flipped_bytes(
     sound: impl Fn(&Arc<dyn Store>) -> bool,
 ) -> Result<FlipReport, WrongRead> {
     let whole = std::fs::read(file).expect("the file can be read");
-    // Engines that grow their file by doubling leave an end that is not used.
+    // Engines that double the size of their file leave an unused end.
     let used = whole.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
-    // An odd number of bytes apart, so that all parts of pages are met.
+    // An odd distance, so that all parts of pages are hit.
     let step = (used / rounds.planned_rounds().max(1)) | 1;
     let places = (used / step).max(1);
     let mut flips = FlipReport::default();

@@ -1,4 +1,4 @@
-//! Recorded conversations, and other files.
+//! Recorded conversations, and other test files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use tract_core::json;
 
 const BUNDLED: &str = include_str!("../../../tests/data/trajectories/conversations.jsonl");
 
-/// One recorded conversation: each message and each tool as the JSON text that was recorded.
+/// A recorded conversation: the recorded JSON text of each message and each tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedConversation {
     /// Its name in the recording.
@@ -17,16 +17,16 @@ pub struct RecordedConversation {
     pub tools: Vec<String>,
 }
 
-/// Returns the conversations that are compiled into this crate: the same ones on every machine.
+/// Returns the conversations that are compiled into this crate, the same on every machine.
 pub fn conversations() -> Vec<RecordedConversation> {
     BUNDLED.lines().map(parse).collect()
 }
 
-/// Returns a file or folder of the full recordings, which are in the folder `TRACT_DATA`, by default
-/// `../shared/data` next to the repository; `None`, which is printed, when it is missing.
+/// Returns a file or folder of the full recordings, in the folder `TRACT_DATA`, by default
+/// `../shared/data` next to the repository. If it is missing, prints that and returns `None`.
 ///
 /// # Panics
-/// When it is missing and the variable `CI` is set.
+/// If it is missing and the variable `CI` is set.
 pub fn full(name: &str) -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
@@ -56,7 +56,7 @@ pub fn find(name: &str) -> (PathBuf, bool) {
 /// Returns the files of a folder whose names end with an extension, sorted.
 ///
 /// # Panics
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder);
     let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -69,7 +69,7 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 /// Returns the [`files`] of a folder as texts, each with its name without the extension.
 ///
 /// # Panics
-/// When one cannot be read.
+/// If a file cannot be read.
 pub fn texts(folder: &Path, extension: &str) -> Vec<(String, String)> {
     let read = |path: &PathBuf| {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
@@ -81,16 +81,16 @@ pub fn texts(folder: &Path, extension: &str) -> Vec<(String, String)> {
 /// Returns the lines of the JSONL files of a folder.
 ///
 /// # Panics
-/// When they cannot be read.
+/// If they cannot be read.
 pub fn lines(folder: &Path) -> Vec<String> {
     let texts = texts(folder, "jsonl");
     texts.iter().flat_map(|(_, text)| text.lines().map(str::to_owned)).collect()
 }
 
-/// Copies what is in a folder into another, which is made.
+/// Copies the content of a folder into another one, which is created.
 ///
 /// # Errors
-/// When a file cannot be copied.
+/// If a file cannot be copied.
 pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
@@ -105,11 +105,11 @@ pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reads the recorded conversations that tests of this workspace run on: the [`full`] ones, or
-/// [`conversations`] when they are missing.
+/// Reads the recorded conversations that tests of this workspace use: the [`full`] ones, or
+/// [`conversations`] if they are missing.
 ///
 /// # Panics
-/// As [`full`], and when a recording cannot be read.
+/// As [`full`], and if a recording cannot be read.
 pub fn recorded() -> Vec<RecordedConversation> {
     let Some(folder) = full("trajectories") else { return conversations() };
     lines(&folder).iter().map(|line| parse(line)).collect()

@@ -1,4 +1,4 @@
-//! One history on several stores: all of them answer the same to every request.
+//! Plays one history on several stores, and compares their answers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use tract_core::{
     Batch, Commit, CommitId, RefName, RefTarget, RepoName, Store, StoreExt, block_on,
 };
 
-/// A store, and the name that a difference calls it by.
+/// A store with a name for reports.
 #[derive(Clone, Debug)]
 pub struct NamedStore {
     /// The name.
     pub name: String,
-    /// The store; it begins empty.
+    /// The store, which must be empty.
     pub store: Arc<dyn Store>,
 }
 
@@ -32,7 +32,7 @@ impl NamedStore {
     one.0, one.1, other.0, other.1
 )]
 pub struct Difference {
-    /// After how many writes.
+    /// The number of writes before it.
     pub after: usize,
     /// The query.
     pub query: String,
@@ -45,9 +45,9 @@ pub struct Difference {
 /// Counts of the comparisons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComparisonReport {
-    /// Writes.
+    /// Number of writes.
     pub writes: usize,
-    /// Answers.
+    /// Number of compared answers.
     pub answers: usize,
 }
 
@@ -85,7 +85,7 @@ pub fn play(
             same(stores, after, query, question)
         };
         ask("a write", &|store| shown(block_on(store.apply(&repo, batch.clone()))))?;
-        // Said twice, it has happened.
+        // A repeated write is recognized.
         ask("the write again", &|store| shown(block_on(store.apply(&repo, batch.clone()))))?;
         ask("refs", &|store| shown(block_on(store.list_refs(&repo, ""))))?;
         ask("the ref log", &|store| shown(block_on(log(store, &repo))))?;
@@ -110,7 +110,7 @@ pub fn play(
     Ok(compared)
 }
 
-/// The ref log without the numbers, which are a store's own.
+/// An entry of the ref log without its number, which differs between stores.
 type Logged = (RefName, Option<RefTarget>, Option<RefTarget>, String);
 
 async fn log(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<Logged>> {
@@ -118,7 +118,8 @@ async fn log(store: &dyn Store, repo: &RepoName) -> StoreResult<Vec<Logged>> {
     Ok(entries.into_iter().map(|e| (e.name, e.before, e.after, e.note.what)).collect())
 }
 
-/// An answer as text: of a failure only what sort it is, since each engine has its own words.
+/// Formats an answer. Of an error only the kind is compared, because each engine has its own
+/// messages.
 fn shown<T: fmt::Debug>(answer: StoreResult<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),

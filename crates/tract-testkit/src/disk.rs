@@ -1,5 +1,5 @@
-//! Errors of the disk: the reports of a process whose disk fails, and the state when it works
-//! again.
+//! Disk errors: compares the reports of a process whose disk fails with the store after the disk
+//! works again.
 
 use std::fmt;
 use std::io::Write;
@@ -9,25 +9,25 @@ use tract_core::{Applied, CommitId, RefTarget, RepoName};
 
 use crate::fixtures::{appending, branch};
 
-/// Prints a line that [`DiskReport::read`] reads.
+/// Prints a line for [`DiskReport::read`].
 ///
 /// # Panics
-/// When the output is closed.
+/// If stdout is closed.
 pub fn say(line: fmt::Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{line}").expect("the parent reads");
     out.flush().expect("the parent reads");
 }
 
-/// The lines that a process printed: `asks ID` before it appends a commit to the main branch, `done
-/// ID` when that was acknowledged, and others.
+/// The lines printed by a process: `asks ID` before it appends a commit to the main branch, `done
+/// ID` when the commit was acknowledged, and others.
 #[derive(Clone, Debug, Default)]
 pub struct DiskReport {
-    /// The commits that it asked for, in order.
+    /// The requested commits, in order.
     pub requested: Vec<CommitId>,
-    /// Those that were acknowledged.
+    /// The acknowledged commits.
     pub acknowledged: Vec<CommitId>,
-    /// The first word of all other lines, and the rest.
+    /// All other lines: the first word, and the rest.
     pub others: Vec<(String, String)>,
 }
 
@@ -48,18 +48,17 @@ impl DiskReport {
         report
     }
 
-    /// Returns what follows these words in the other lines.
+    /// Returns the rest of the other lines that begin with one of these words.
     pub fn lines_of(&self, words: &[&str]) -> Vec<&str> {
         let found = self.others.iter().filter(|(word, _)| words.contains(&word.as_str()));
         found.map(|(_, rest)| rest.as_str()).collect()
     }
 
-    /// Asserts that a store holds what was acknowledged and nothing that was not asked for, all of
-    /// it with its contents, and that it takes more. Returns the commits that it held, oldest
-    /// first.
+    /// Asserts that a store contains all acknowledged commits and no unrequested ones, all with
+    /// their contents, and that it accepts a write. Returns the stored commits, oldest first.
     ///
     /// # Panics
-    /// When something is otherwise; `what` is part of the message.
+    /// If an assertion fails; `what` is part of the message.
     pub fn judge(&self, store: &impl BlockingStore, what: &str) -> Vec<CommitId> {
         let repo = RepoName::default();
         let found = store.refs(&repo, &[branch("main")]).expect("refs").swap_remove(0);

@@ -1,4 +1,4 @@
-//! A store that breaks one promise, to see whether the contract notices.
+//! A store that breaks one promise, to test whether the contract notices it.
 
 mod erasures;
 mod repacks;
@@ -8,7 +8,7 @@ mod sweeps;
 
 use crate::watched::WatchedStore;
 
-/// A store that works, but for one promise.
+/// A store that keeps all promises but one.
 pub type FaultyStore = WatchedStore<Fault>;
 
 macro_rules! faults {
@@ -20,11 +20,10 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// All of them.
+            /// All faults.
             pub const ALL: &'static [Self] = &[$(Self::$fault),*];
 
-            /// Returns the names of the cases of the contract that fail under it. There may be
-            /// more.
+            /// Returns the names of contract cases that fail with the fault. Others may fail, too.
             pub fn breaks(self) -> &'static [&'static str] {
                 match self {
                     $(Self::$fault => &[$(stringify!($case)),*],)*
@@ -35,7 +34,7 @@ macro_rules! faults {
 }
 
 faults! {
-    /// Leaves out what is not stored, instead of answering `None`.
+    /// Leaves missing objects out instead of answering `None`.
     DropsAbsent breaks [
         blobs_answer_each_key_in_order toolsets_answer_each_id_in_order
         derived_answer_each_commit_in_order commits_answer_each_id_in_order
@@ -47,113 +46,113 @@ faults! {
     IgnoresUntil breaks [walk_ends_before_until]
     /// Walks beyond rows.
     IgnoresRows breaks [walk_ends_before_a_row]
-    /// Forgets to say where the next page starts.
+    /// Never returns the start of the next page.
     LosesPages breaks [walk_ends_after_limit]
     /// Follows symbolic refs.
     FollowsRefs breaks [symbolic_ref_is_not_followed]
-    /// Moves refs without checking what is expected.
+    /// Moves refs without comparing the expected value.
     IgnoresExpectations breaks [
         two_refs_one_stale_moves_none expectations_are_compared racing_writers_have_one_winner
         same_text_same_microsecond_two_writers_two_commits
     ]
-    /// Does not recognize a batch that it has applied.
+    /// Does not recognize a repeated batch.
     ForgetsBatches breaks [
         lost_ack_then_undo_then_retry_stays_undone same_batch_again_is_already
         already_comes_before_expectations import_twice_logs_nothing
     ]
-    /// Writes the objects of a batch that it refuses.
+    /// Writes the objects of a batch that it rejects.
     AppliesHalf breaks [refused_batch_leaves_no_trace]
-    /// Writes what requires something that is not there.
+    /// Writes a batch that requires a missing object.
     IgnoresLinks breaks [missing_required_is_refused]
-    /// Reads commits and ids of one repository, whichever is asked.
+    /// Reads commits and ids of one repository, whichever is requested.
     MixesRepositories breaks [repositories_are_apart repository_prefix_lookup_apart]
     /// Keeps the older derived row.
     KeepsOldRows breaks [derived_row_is_replaced]
-    /// Gives the ref log oldest first.
+    /// Returns the ref log oldest first.
     LogsBackwards breaks [log_is_newest_first]
-    /// Lists names in no order.
+    /// Lists names unsorted.
     ListsUnsorted breaks [
         tool_names_sorted_each_once refs_are_listed_by_prefix_sorted repositories_are_listed_sorted
     ]
-    /// Gives more ids than asked for.
+    /// Returns more ids than requested.
     IgnoresLimit breaks [prefix_gives_at_most_limit_sorted]
-    /// Drops the last blob of a batch that moves no ref, and acknowledges.
+    /// Drops the last blob of a batch that moves no ref, and acknowledges it.
     LosesWrites breaks [any_number_of_blobs_in_one_call]
-    /// Answers what is asked for twice in one call only once.
+    /// Answers a key only once if a call has it twice.
     AnswersOnce breaks [same_blob_twice_is_answered_twice]
     /// Returns at most 1,000 of the requested objects.
     AnswersFew breaks [any_number_of_blobs_in_one_call any_number_of_commits_in_one_call]
-    /// Takes an empty blob for none.
+    /// Treats an empty blob as missing.
     LosesEmptyBlobs breaks [blob_of_0_bytes]
-    /// Has no blob of more than a megabyte.
+    /// Treats blobs of more than a megabyte as missing.
     LosesLargeBlobs breaks [blob_of_16_mib]
-    /// Ends a blob at its first zero byte.
+    /// Cuts a blob at its first zero byte.
     EndsAtZero breaks [blob_of_any_bytes]
-    /// Gives hints that lead nowhere, and believes them.
+    /// Returns invalid hints, and trusts them.
     TrustsHints breaks [wrong_hint_costs_no_truth walk_hints_lead_to_content]
-    /// Takes the empty toolset for none.
+    /// Treats the empty toolset as missing.
     LosesEmptyToolsets breaks [empty_toolset_is_a_toolset]
     /// Drops the last tool of a toolset.
     LosesTools breaks [test_get_for_commit test_link_to_commit real_conversations_come_back]
-    /// Gives a derived row of any kind.
+    /// Returns a derived row of any kind.
     MixesKinds breaks [derived_kinds_are_apart]
-    /// Keeps derived rows when they are to be dropped.
+    /// Keeps derived rows that it should drop.
     KeepsDerived breaks [drop_derived_leaves_the_rest]
-    /// Finds nothing but blobs by their first digits.
+    /// Finds only blobs by their first digits.
     FindsBlobsOnly breaks [prefix_finds_every_kind_of_object]
-    /// Looks at the first 16 digits only.
+    /// Compares only the first 16 digits.
     CutsPrefixes breaks [prefix_of_all_digits_finds_one]
-    /// Forgets metadata.
+    /// Loses metadata.
     ForgetsMetadata breaks [commit_is_complete]
-    /// Keeps the first parent only.
+    /// Keeps only the first parent.
     ForgetsParents breaks [merge_keeps_all_parents]
-    /// Leaves out the third commit of a walk.
+    /// Skips the third commit of a walk.
     SkipsCommits breaks [walk_equals_following_parents walk_of_forks two_branches_one_tip undo_then_append]
-    /// Gives a page after the one with the root.
+    /// Returns a page after the one with the root.
     WalksPastTheRoot breaks [walk_ends_at_the_root]
-    /// Leaves out a commit between two pages.
+    /// Skips a commit between two pages.
     SkipsAtPages breaks [walk_pages_join_while_others_write]
-    /// Takes what is not stored for empty.
+    /// Treats a missing start as an empty history.
     EmptyForUnknown breaks [walk_of_unknown_head_is_missing tools_of_unknown_commit_is_missing]
     /// Ends a walk after 1,000 commits.
     WalksShort breaks [walk_20000_deep]
-    /// Puts a walk in the order of time.
+    /// Sorts a walk by time.
     OrdersByTime breaks [time_and_order_of_writing_do_not_matter]
-    /// Forgets when a tool was first seen.
+    /// Loses the first sighting of a tool.
     ForgetsTimes breaks [test_store_and_get]
-    /// Lists a definition as often as it was stored.
+    /// Lists a definition once per write.
     RepeatsDefinitions breaks [test_store_idempotent]
     /// Lists the versions of a tool newest first.
     ReversesVersions breaks [test_get_by_name]
-    /// Knows one spelling of a tool only.
+    /// Keeps only one spelling of a tool.
     KeepsOneSpelling breaks [key_order_of_tools_per_commit]
     /// Does not find long names.
     CutsNames breaks [names_of_any_kind]
-    /// Takes a ref to a blob for none.
+    /// Treats a ref to a blob as missing.
     LosesDocuments breaks [ref_can_point_at_a_blob]
     /// Does not delete refs.
     KeepsRefs breaks [ref_can_be_deleted]
     /// Leaves the actual value out of a conflict.
     ForgetsFound breaks [conflict_says_what_was_found]
-    /// Does not log what a ref was before.
+    /// Does not log the old value of a ref.
     ForgetsBefore breaks [log_replays_to_the_refs]
-    /// Gives the whole log for every query.
+    /// Returns the whole log for every query.
     IgnoresQueries breaks [log_can_be_asked_by_name_batch_and_number]
-    /// Forgets why a write was made.
+    /// Loses the reason of a write.
     ForgetsReasons breaks [log_keeps_what_was_said]
     /// Logs writes that move nothing.
     LogsEverything breaks [write_that_moves_nothing_logs_nothing]
-    /// Compares expectations of edits whose value is there already.
+    /// Compares the expected value although the ref already has the new one.
     ComparesTooMuch breaks [edit_already_there_succeeds_and_logs_nothing]
-    /// Says what is missing before it compares.
+    /// Checks for missing objects before it compares expected values.
     MissesFirst breaks [conflict_comes_before_missing]
-    /// Takes the last of two edits of one ref.
+    /// Uses the last of two edits of one ref.
     TakesTwoEdits breaks [two_edits_of_one_ref_are_invalid]
     /// Silently skips edits of refs with an invalid target.
     LeavesOutBadTargets breaks [refs_point_only_where_they_may]
-    /// Refuses a batch with a commit that is stored.
+    /// Rejects a batch with a stored commit.
     RefusesKnown breaks [writing_again_changes_nothing new_commits_on_stored_ones]
-    /// Refuses a batch of nothing.
+    /// Rejects an empty batch.
     RefusesEmpty breaks [empty_batch_is_done]
     /// Looks for required objects only in the store, not in the batch.
     RequiresStored breaks [required_in_the_batch_is_enough]
@@ -164,23 +163,23 @@ faults! {
         missing_schema_is_refused tool_row_of_what_is_missing_is_refused
         batch_that_needs_what_was_swept_is_refused
     ]
-    /// Acknowledges a merge with a parent that is not there.
+    /// Acknowledges a merge with a missing parent.
     ForgetsOtherParents breaks [missing_second_parent_is_refused]
-    /// Keeps no more than the newest 1,000 entries of the ref log.
+    /// Keeps only the newest 1,000 entries of the ref log.
     CutsLog breaks [log_of_thousands_of_moves_is_whole]
-    /// Acknowledges about every seventh move and does not write it.
+    /// Acknowledges about every seventh move without writing it.
     LosesMoves breaks [racing_appends_lose_nothing]
-    /// Says conflict now and then where there is none.
+    /// Reports a conflict for about every seventh write, without a cause.
     ConflictsFalsely breaks [branches_do_not_conflict]
-    /// Shows half of a batch before the rest.
+    /// Shows a part of a batch before the rest.
     ShowsHalf breaks [readers_see_whole_batches]
-    /// Counts a blob too many.
+    /// Counts one blob too many.
     Miscounts breaks [stats_count_what_is_there]
-    /// Finds damage where there is none.
+    /// Reports damage in an intact store.
     CriesWolf breaks [check_finds_nothing_wrong]
-    /// Finds no damage at all.
+    /// Never reports damage.
     ChecksNothing breaks [commits_without_parents_are_reported]
-    /// Claims to be able to do everything.
+    /// Claims all capabilities.
     Overclaims breaks [capabilities_are_as_claimed]
     /// Leaves the last object out of a listing.
     ListsFew breaks [listing_gives_every_object_once]
@@ -191,37 +190,37 @@ faults! {
     ]
     /// Sweeps although others wrote since the mark.
     SweepsAnyway breaks [sweep_after_a_write_is_refused]
-    /// Says that it swept, and deletes nothing.
+    /// Reports a sweep, and deletes nothing.
     SweepsNothing breaks [
         swept_objects_are_gone batch_that_needs_what_was_swept_is_refused swept_tools_are_forgotten
     ]
-    /// Deletes content that was to stay: all of a swept commit.
+    /// Deletes the content of a swept commit although it is still needed.
     SweepsContent breaks [shared_content_outlives_a_sweep]
     /// Sweeps all repositories.
     SweepsEverywhere breaks [sweeps_leave_other_repositories]
-    /// Gives no entry of the log that names something swept.
+    /// Hides entries of the log that name swept commits.
     CutsSweptLog breaks [log_names_what_was_swept]
-    /// Makes no erasure, and deletes nothing.
+    /// Neither records an erasure nor deletes anything.
     ErasesNothing breaks [erased_blob_is_gone_with_the_write erased_blob_is_refused]
-    /// Says that it stored what was erased.
+    /// Acknowledges a write of an erased blob.
     TakesErased breaks [erased_blob_is_refused]
-    /// Rejects links to erased objects, even if the batch names the erasure.
+    /// Rejects links to erased objects even if the batch names the erasure.
     RefusesErasedLinks breaks [links_to_what_is_erased_come_with_the_erasure]
     /// Never ends an erasure.
     KeepsErasures breaks [erasure_that_ends_lets_the_blob_be_stored]
-    /// Erases before it compares what is expected.
+    /// Erases before it compares expected values.
     ErasesAnyway breaks [refused_erasure_deletes_nothing]
     /// Erases in all repositories.
     ErasesEverywhere breaks [erasures_leave_other_repositories]
-    /// Says that it repacked, and does not.
+    /// Reports a repack, and does nothing.
     RepacksNothing breaks [repacked_blobs_read_the_same others_write_between_the_steps_of_a_repack]
     /// Restores nothing, and reports that nothing was damaged.
     RestoresNothing breaks [restored_objects_are_stored restored_objects_stay]
-    /// Restores what was erased.
+    /// Restores erased objects.
     RestoresErased breaks [restore_leaves_out_what_was_erased]
-    /// Says that it restored what was whole.
+    /// Reports intact objects as restored.
     RestoreMiscounts breaks [restore_leaves_what_is_whole]
-    /// Restores only what has all that it links to.
+    /// Restores an object only if everything it links to is stored.
     RestoresInOrder breaks [restored_links_may_come_later]
     /// Restores in all repositories.
     RestoresEverywhere breaks [restore_leaves_other_repositories]
@@ -233,8 +232,8 @@ faults! {
         others_write_between_the_steps_of_a_repack repack_that_was_cut_short_begins_again
         wiped_store_reads_what_was_packed_with_what_is_erased
     ]
-    /// Counts a blob that is not there.
+    /// Counts a blob that does not exist.
     RepackMiscounts breaks [repack_of_nothing_is_done_at_once repacked_blobs_read_the_same]
-    /// Continues after it was closed.
+    /// Continues to work after it was closed.
     StaysOpen breaks [closed_store_refuses]
 }

@@ -1,4 +1,4 @@
-//! The data of the cases: messages, tools, batches.
+//! Test data: messages, tools, batches.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,12 +11,12 @@ use tract_core::{
 
 static CLOCK: AtomicI64 = AtomicI64::new(1_790_000_000_000_000);
 
-/// Returns a time that is later than every one before: microseconds since 1970.
+/// Returns a time later than all earlier calls: microseconds since 1970.
 pub fn now() -> i64 {
     CLOCK.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Makes an empty batch with an id of its own.
+/// Makes an empty batch with a new id.
 pub fn batch(what: &str) -> Batch {
     let note = LogNote {
         operation: OperationId::random().expect("the system has randomness"),
@@ -29,17 +29,17 @@ pub fn batch(what: &str) -> Batch {
     Batch::new(BatchId::random().expect("the system has randomness"), note)
 }
 
-/// Makes a batch that moves refs and nothing else.
+/// Makes a batch that only moves refs.
 pub fn moving(edits: Vec<RefEdit>) -> Batch {
     Batch { refs: edits, ..batch("move") }
 }
 
-/// Makes a batch that brings blobs and nothing else.
+/// Makes a batch that only writes blobs.
 pub fn storing(blobs: impl Into<Vec<Blob>>) -> Batch {
     Batch { blobs: blobs.into(), ..batch("put") }
 }
 
-/// Makes a batch that brings derived rows and nothing else.
+/// Makes a batch that only writes derived rows.
 pub fn deriving(rows: impl Into<Vec<DerivedRow>>) -> Batch {
     Batch { derived: rows.into(), ..batch("derive") }
 }
@@ -60,8 +60,7 @@ pub fn advance(name: &str, from: Option<CommitId>, to: CommitId) -> RefEdit {
     RefEdit { name: branch(name), expect, to: Some(RefTarget::Commit(to)) }
 }
 
-/// Returns the text of a request of a user; no two are the same, and all of them compress well
-/// together.
+/// Returns the text of a user's request. All texts differ, and compress well together.
 pub fn request(number: usize) -> String {
     let topic = ["the index", "a migration", "the retry loop", "its tests", "a lock"][number % 5];
     format!(
@@ -99,7 +98,7 @@ pub fn push(batch: &mut Batch, parent: Option<CommitId>, text: &str) -> Commit {
     commit
 }
 
-/// Makes a batch that appends a message to a branch, and gives the id of its commit.
+/// Makes a batch that appends a message to a branch; returns it with the id of the commit.
 pub fn appending(branch: &str, parent: Option<CommitId>, text: &str) -> (Batch, CommitId) {
     let mut batch = batch("commit");
     let id = push(&mut batch, parent, text).id();
@@ -115,7 +114,7 @@ pub fn erasing(blob: BlobId) -> Batch {
     Batch { blobs: vec![document], refs: vec![edit], ..batch("erase") }
 }
 
-/// Reads schemas.
+/// Parses schemas.
 pub fn schemas(texts: &[&str]) -> Vec<ToolSchema> {
     texts.iter().map(|text| ToolSchema::parse(text).expect("cases give valid schemas")).collect()
 }
@@ -126,7 +125,7 @@ pub fn toolset(tools: &[ToolSchema]) -> Toolset {
     Toolset::seal(tools.iter().map(entry).collect())
 }
 
-/// Adds a message with tools in force to a batch, with all that belongs to it.
+/// Adds a message with active tools to a batch, with all required objects.
 pub fn push_with_tools(
     batch: &mut Batch,
     parent: Option<CommitId>,
@@ -147,13 +146,13 @@ pub fn push_with_tools(
     commit
 }
 
-/// Applies a batch that must go through.
+/// Applies a batch, which must succeed.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 ///
 /// # Panics
-/// When the answer is not `Done`.
+/// If the answer is not `Done`.
 #[track_caller]
 pub fn done(answer: StoreResult<Applied>) -> StoreResult<()> {
     let answer = answer?;
@@ -161,10 +160,10 @@ pub fn done(answer: StoreResult<Applied>) -> StoreResult<()> {
     Ok(())
 }
 
-/// Appends messages to a branch, one batch each, and gives their commits, oldest first.
+/// Appends messages to a branch, one batch each, and returns the commits, oldest first.
 ///
 /// # Errors
-/// Those of the store.
+/// Errors of the store.
 pub async fn line(
     store: &dyn Store,
     repo: &RepoName,
@@ -173,7 +172,7 @@ pub async fn line(
     texts: &[&str],
 ) -> StoreResult<Vec<Commit>> {
     let mut commits: Vec<Commit> = Vec::new();
-    // A line that forks off begins a new branch.
+    // A history that forks off starts a new branch.
     let mut at = None;
     for text in texts {
         let mut batch = batch("commit");

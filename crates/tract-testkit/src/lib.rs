@@ -1,21 +1,20 @@
-//! The contract of a store of tract, as tests that every store can run.
+//! Tests of tract's store contract, for any store.
 //!
-//! - [`store_suite!`] makes one `#[test]` of every case of the contract; [`cases`] gives the same cases to
-//!   programs.
+//! - [`store_suite!`] makes a `#[test]` of each case of the contract; [`cases`] returns the same
+//!   cases to programs.
 //! - [`FaultyStore`] breaks one promise at a time, which proves that the cases notice it;
-//!   [`WatchedStore`] is for faults of your own.
-//! - [`differential`] plays one history on several stores; [`linear`] checks the answers that concurrent
-//!   callers got about refs.
-//! - [`crash`] compares acknowledged writes with the store after a crash, and [`damage`] the readable data
-//!   of damaged files with the stored data. [`power`] cuts the power at any file operation of a process,
-//!   and [`disk`] checks the state after errors of the disk.
-//! - [`blocking`] has the cases for blocking stores alone. [`loopback`] is an HTTP server for tests of
-//!   clients.
+//!   [`WatchedStore`] is for custom faults.
+//! - [`differential`] plays one history on several stores; [`linear`] checks the answers of
+//!   concurrent calls on refs.
+//! - [`crash`] compares acknowledged writes with the store after a crash, and [`damage`] the
+//!   readable data of damaged files with the stored data. [`power`] cuts the power at any file
+//!   operation of a process, and [`disk`] checks the state after disk errors.
+//! - [`blocking`] tests blocking stores. [`loopback`] is an HTTP server for tests of clients.
 //!
-//! The feature `proptest`, on by default, brings `strategies`, which make random objects and
-//! writes, and `machine`, a reference model for `proptest-state-machine`; both crates are exported
-//! again, since those modules name their types. The feature `simulation` brings the module of that
-//! name, which runs the verbs of many clients on your store in an order that a seed determines.
+//! The feature `proptest`, on by default, adds `strategies`, which generate random objects and
+//! writes, and `machine`, a reference model for `proptest-state-machine`. Both crates are
+//! reexported, because these modules use their types. The feature `simulation` adds the module of
+//! that name, which runs the verbs of many clients on a store in an order determined by a seed.
 //!
 //! ```
 //! use std::path::Path;

@@ -1,4 +1,4 @@
-//! Whether what concurrent callers saw of refs can have happened one after the other.
+//! Checks that the answers to concurrent calls on refs are linearizable.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -9,30 +9,29 @@ use tract_core::{RefName, RefTarget};
 /// A call on a ref, with its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It read this.
+    /// A read of this value.
     Read(Option<RefTarget>),
-    /// It asked to move the ref from one value to another, and got the answer whether that was
-    /// done.
+    /// A compare-and-set of the ref, with its outcome.
     Move {
         /// The expected value of the ref.
         expect: Option<RefTarget>,
         /// Its new value.
         to: Option<RefTarget>,
-        /// Whether it was done; `None` when it is unknown, as after a lost connection.
+        /// Whether it was done; `None` if it is unknown, as after a lost connection.
         done: Option<bool>,
     },
 }
 
-/// One call on a ref, between two moments of one clock.
+/// A call on a ref, with its start and end on a shared clock.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The ref.
     pub name: RefName,
-    /// When it was made.
+    /// The start of the call.
     pub called: u64,
-    /// When the answer came.
+    /// The end of the call.
     pub returned: u64,
-    /// The old value.
+    /// The call with its answer.
     pub action: Action,
 }
 
@@ -54,7 +53,7 @@ pub struct CallRecorder {
 }
 
 impl CallRecorder {
-    /// Makes a call and takes down what it did.
+    /// Makes a call and records it.
     pub fn record<T>(&self, name: &RefName, call: impl FnOnce() -> (Action, T)) -> T {
         let called = self.clock.fetch_add(1, Ordering::SeqCst);
         let (action, answer) = call();
@@ -64,26 +63,26 @@ impl CallRecorder {
         answer
     }
 
-    /// Returns what was taken down.
+    /// Returns the recorded calls.
     pub fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }
 
-/// No order of the calls on a ref explains their answers.
+/// The calls on a ref are not linearizable.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{name}: at most {explained} of {} calls can have happened in some order", calls.len())]
 pub struct NotLinear {
     /// The ref.
     pub name: RefName,
-    /// How many of its calls can be put in an order at most.
+    /// The number of calls in the longest valid order.
     pub explained: usize,
     /// All its calls.
     pub calls: Vec<Call>,
 }
 
-/// Checks that for each ref there is an order of its calls that keeps to real time and in which
-/// every answer is right, beginning with a ref that is not there.
+/// Checks that the calls on each ref have an order that respects real time and explains every
+/// answer. Refs do not exist at first.
 ///
 /// # Errors
 /// [`NotLinear`] naming a ref without such an order.
@@ -108,12 +107,14 @@ pub fn check(calls: &[Call]) -> Result<(), NotLinear> {
 struct Search<'a> {
     calls: &'a [&'a Call],
     placed: Vec<bool>,
-    /// States already tried: the first unplaced call, the placed calls after it, the value.
+    /// Visited states: the first unplaced call, the placed calls after it, and the value. Paths to
+    /// the same state have the same continuations, so each state is searched once. Without this the
+    /// search takes exponential time.
     seen: HashSet<(usize, Vec<usize>, Option<RefTarget>)>,
 }
 
 impl Search<'_> {
-    /// Returns how many calls the longest order has.
+    /// Returns the number of calls in the longest order.
     fn run(mut self) -> usize {
         let mut best = 0;
         // Each step is a placed call with the value of the ref before it.
@@ -154,11 +155,11 @@ impl Search<'_> {
         Some(place + 1)
     }
 
-    /// Finds a call, from a place on, that can be the next: none that is not placed ended before it
-    /// began, and its answer is right.
+    /// Finds the next possible call from a position on: every call that ended before it began is
+    /// placed, and its answer matches.
     fn step(&self, from: usize, value: &Option<RefTarget>) -> Option<(usize, Option<RefTarget>)> {
         let open = || self.calls.iter().enumerate().filter(|(place, _)| !self.placed[*place]);
-        // A call without an answer may happen at any later time.
+        // A call without an answer may take effect at any later time.
         let ends = |call: &Call| match call.action {
             Action::Move { done: None, .. } => u64::MAX,
             _ => call.returned,
@@ -181,7 +182,7 @@ fn after(action: &Action, value: &Option<RefTarget>) -> Option<Option<RefTarget>
     match action {
         Action::Read(read) => (read == value).then(|| value.clone()),
         Action::Move { expect, to, done } => {
-            // An edit whose value is there already succeeds.
+            // An edit succeeds if the ref already has the new value.
             let fits = expect == value || to == value;
             match done {
                 Some(true) => fits.then(|| to.clone()),
@@ -220,16 +221,16 @@ mod tests {
     fn a_possible_order_passes() {
         let histories = [
             vec![moved((0, 1), 0, 1, Some(true)), read((2, 3), 1)],
-            // Two at once, of which one wins; the reader between them may see either.
+            // Two concurrent edits, of which one wins; a concurrent reader may see either value.
             vec![
                 moved((0, 9), 0, 1, Some(true)),
                 moved((1, 8), 0, 2, Some(false)),
                 read((2, 3), 0),
                 read((4, 5), 1),
             ],
-            // An answer that got lost: it happened, late.
+            // A lost answer: the write took effect, late.
             vec![moved((0, 1), 0, 1, None), read((2, 3), 0), read((4, 5), 1)],
-            // Or never.
+            // Or it never took effect.
             vec![moved((0, 1), 0, 1, None), moved((2, 3), 0, 2, Some(true)), read((4, 5), 2)],
         ];
         for history in histories {
@@ -240,15 +241,15 @@ mod tests {
     #[test]
     fn an_impossible_order_is_named() {
         let histories = [
-            // A lost update: both won.
+            // A lost update: both edits succeeded.
             vec![moved((0, 5), 0, 1, Some(true)), moved((1, 6), 0, 2, Some(true))],
             // A stale read.
             vec![moved((0, 1), 0, 1, Some(true)), read((2, 3), 0)],
             // Two readers that see a move in different orders.
             vec![moved((0, 9), 0, 1, Some(true)), read((1, 2), 1), read((3, 4), 0)],
-            // A refusal without a reason.
+            // A conflict without a cause.
             vec![moved((0, 1), 0, 1, Some(false))],
-            // A value from nowhere.
+            // A value that was never written.
             vec![read((0, 1), 7)],
         ];
         for history in histories {

@@ -1,4 +1,4 @@
-//! An HTTP server on loopback, for tests of clients: it answers well, slowly, or not at all.
+//! An HTTP server on loopback for tests of clients. It answers correctly, slowly, or not at all.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct HttpRequest {
     /// The method, such as `POST`.
@@ -17,7 +17,7 @@ pub struct HttpRequest {
     pub head: String,
     /// The body as text.
     pub body: String,
-    /// The body as it came.
+    /// The body as received.
     pub bytes: Vec<u8>,
 }
 
@@ -38,14 +38,14 @@ fn header<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 /// The end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HttpEnd {
-    /// By the rules of HTTP.
+    /// As HTTP requires.
     #[default]
     Whole,
     /// The connection is closed within the body.
     Dropped,
-    /// Nothing more comes until the client closes the connection.
+    /// The server sends nothing more until the client closes the connection.
     Hanging,
-    /// Not even the status comes until the client closes the connection.
+    /// The server sends nothing, not even the status, until the client closes the connection.
     Silent,
 }
 
@@ -74,7 +74,7 @@ impl HttpAnswer {
         self
     }
 
-    /// Cuts the body at these positions; each piece is sent by itself.
+    /// Splits the body at these positions; each piece is sent separately.
     #[must_use]
     pub fn cut(mut self, positions: &[usize]) -> Self {
         let body = self.chunks.concat();
@@ -87,7 +87,7 @@ impl HttpAnswer {
         self
     }
 
-    /// Waits that long after each piece, over and over.
+    /// Waits after each piece; the durations repeat.
     #[must_use]
     pub fn pauses(mut self, pauses: Vec<Duration>) -> Self {
         self.pauses = pauses;
@@ -101,7 +101,7 @@ impl HttpAnswer {
         self
     }
 
-    /// Writes it; returns whether the connection continues.
+    /// Writes the answer; returns whether the connection stays open.
     fn write(&self, stream: &mut TcpStream) -> io::Result<bool> {
         if self.end == HttpEnd::Silent {
             return wait_for_close(stream);
@@ -133,7 +133,7 @@ fn wait_for_close(stream: &mut TcpStream) -> io::Result<bool> {
     Ok(false)
 }
 
-/// A server that keeps the requests that came, and runs until the process ends.
+/// A server that records requests, and runs until the process ends.
 #[derive(Clone, Debug)]
 pub struct Loopback {
     address: SocketAddr,
@@ -141,24 +141,24 @@ pub struct Loopback {
     answers: Arc<Mutex<VecDeque<HttpAnswer>>>,
 }
 
-/// A panic of a test does not keep the server from answering the others.
+/// After a panic in a test the server still answers other connections, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Loopback {
-    /// Starts a server on a free port of 127.0.0.1, with a thread for each connection. It answers
-    /// by a function.
+    /// Starts a server on a free port of 127.0.0.1, with a thread per connection. A function
+    /// returns the answers.
     ///
     /// # Errors
-    /// When there is no port.
+    /// If no port is available.
     pub fn start(
         answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Self::serving(Arc::default(), answer)
     }
 
-    /// Starts a server that gives one answer after the other, and status 418 after the last.
+    /// Starts a server that returns the answers one by one, and status 418 after the last.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -190,12 +190,12 @@ impl Loopback {
         Ok(server)
     }
 
-    /// Adds an answer for a server that was started by [`answering`](Self::answering).
+    /// Adds an answer to a server started by [`answering`](Self::answering).
     pub fn will_answer(&self, answer: HttpAnswer) {
         lock(&self.answers).push_back(answer);
     }
 
-    /// Returns how many answers were not given yet.
+    /// Returns the number of remaining answers.
     pub fn answers_left(&self) -> usize {
         lock(&self.answers).len()
     }
@@ -205,7 +205,7 @@ impl Loopback {
         format!("http://{}{path}", self.address)
     }
 
-    /// Takes the requests that came since the last call, in order.
+    /// Takes the requests received since the last call, in order.
     pub fn take_requests(&self) -> Vec<HttpRequest> {
         std::mem::take(&mut lock(&self.requests))
     }
@@ -216,7 +216,7 @@ fn serve(
     requests: &Mutex<Vec<HttpRequest>>,
     answer: &(dyn Fn(&HttpRequest) -> HttpAnswer + Send + Sync),
 ) -> io::Result<()> {
-    // Small pieces are sent at once.
+    // Small pieces must be sent at once.
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {

@@ -1,5 +1,5 @@
-//! A reference model of a store for `proptest-state-machine`: what a store must answer, as plain
-//! maps, and a driver that holds any store against it.
+//! A reference model of a store for `proptest-state-machine`: the required answers, computed with
+//! plain maps, and a driver that compares a store with it.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -21,24 +21,24 @@ use crate::fixtures::{batch, branch, push};
 /// The required answer to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedAnswer {
-    /// It happened.
+    /// The batch was applied.
     Done,
-    /// It had happened.
+    /// The batch had been applied before.
     Already,
-    /// A ref is not where it was expected; nothing was written.
+    /// A ref does not have the expected value; nothing was written.
     Conflict,
-    /// It needs something that is not stored; nothing was written.
+    /// A required object is not stored; nothing was written.
     Missing,
 }
 
-/// All that a store holds, as plain maps.
+/// The content of a store, as plain maps.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     refs: BTreeMap<RefName, RefTarget>,
     commits: BTreeMap<CommitId, Commit>,
     /// Every move of a ref, oldest first.
     log: Vec<(RefName, Option<RefTarget>, Option<RefTarget>, BatchId)>,
-    /// The writes that were asked for, regardless of their outcome.
+    /// All requested writes, regardless of their outcome.
     batches: Vec<Batch>,
     last: Option<ExpectedAnswer>,
 }
@@ -54,7 +54,7 @@ impl Model {
         self.last
     }
 
-    /// Returns the commits from a head to its root, over first parents.
+    /// Returns the first-parent history of a head.
     pub fn line(&self, head: CommitId) -> Vec<CommitId> {
         let mut line = Vec::new();
         let mut next = Some(head);
@@ -65,7 +65,7 @@ impl Model {
         line
     }
 
-    /// Carries out a write.
+    /// Applies a write.
     pub fn apply(&mut self, batch: &Batch) -> ExpectedAnswer {
         let answer = self.answer(batch);
         if answer == ExpectedAnswer::Done {
@@ -167,13 +167,13 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
     let mut edit = |expect, to| write.refs.push(RefEdit { name: name.clone(), expect, to });
     match (choice, any) {
         (0, _) => return Transition::Reopen,
-        // A write whose answer got lost, once more.
+        // A repeated write whose answer was lost.
         (1 | 2, _) if !state.batches.is_empty() => {
             return Transition::Apply(Box::new(index.get(&state.batches).clone()));
         }
-        // A branch that begins, or is set, anywhere.
+        // A branch that is created or set anywhere.
         (3 | 4, Some(id)) => edit(expect, Some(RefTarget::Commit(id))),
-        // A writer that expects the branch elsewhere.
+        // A writer with an outdated expectation.
         (5 | 6, Some(id)) => {
             edit(Expect::Is(RefTarget::Commit(id)), Some(RefTarget::Commit(id)));
             let mut lost = write;
@@ -207,16 +207,16 @@ fn transition(state: &Model, choice: u8, name: &str, index: Index, texts: &[Stri
     Transition::Apply(Box::new(write))
 }
 
-/// How to open the store that is driven.
+/// Opens the store under test.
 pub trait OpenStore: 'static {
-    /// Opens the store in a folder, making it when it is missing.
+    /// Opens the store in a folder, and creates it if it is missing.
     ///
     /// # Errors
     /// Errors of the store.
     fn open(folder: &Path) -> StoreResult<Arc<dyn Store>>;
 }
 
-/// Drives a store and the model side by side.
+/// Compares a store with the model after each step.
 ///
 /// ```
 /// use std::path::Path;
@@ -239,7 +239,7 @@ pub trait OpenStore: 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<S>(PhantomData<S>);
 
-/// A store under test, and the folder that it lies in.
+/// A store under test, with its folder.
 #[derive(Debug)]
 pub struct StoreUnderTest {
     folder: tempfile::TempDir,
@@ -298,7 +298,7 @@ impl<S: OpenStore> StateMachineTest for Machine<S> {
 /// Errors of the store.
 ///
 /// # Panics
-/// When they differ.
+/// If they differ.
 pub fn agrees(store: &dyn Store, repo: &RepoName, model: &Model) -> StoreResult<()> {
     let refs: BTreeMap<RefName, RefTarget> =
         block_on(store.list_refs(repo, ""))?.into_iter().collect();

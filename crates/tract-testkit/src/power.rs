@@ -1,4 +1,4 @@
-//! The loss of power: what was not flushed is on the disk or not, in any mixture.
+//! Power loss: each write that was not flushed may or may not be on the disk.
 //!
 //! A [`WriteTrace`] contains the writes and flushes of files and the acknowledgments between them.
 //! It comes from an engine that does its input and output through a [`Recorder`], or, on Linux,
@@ -60,7 +60,7 @@ pub use self::recorder::Recorder;
 use crate::Rounds;
 use crate::crash::{Loss, WriterReport};
 
-/// The file that acknowledged commits are reported to.
+/// The file in which acknowledged commits are reported.
 const ACKNOWLEDGED: &str = "acknowledged";
 
 /// An operation on a file.
@@ -68,7 +68,7 @@ const ACKNOWLEDGED: &str = "acknowledged";
 pub enum Act {
     /// Bytes were written at an offset.
     Write(u64, Vec<u8>),
-    /// The file was cut or made longer, to this length.
+    /// The length of the file was set.
     Length(u64),
     /// A flush of the earlier writes of a file, or of the entries of a folder.
     Flush,
@@ -76,19 +76,19 @@ pub enum Act {
     Remove,
 }
 
-/// One thing that was done.
+/// One recorded operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOp {
-    /// The file, within the folder that was recorded.
+    /// The path of the file within the recorded folder.
     pub file: PathBuf,
     /// The operation on it.
     pub act: Act,
 }
 
-/// The writes to the files of a folder, in order.
+/// The operations on the files of a folder, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteTrace {
-    /// The steps.
+    /// The operations.
     pub steps: Vec<FileOp>,
 }
 
@@ -97,7 +97,7 @@ pub struct WriteTrace {
 pub struct SeededRng(pub u64);
 
 impl SeededRng {
-    /// Returns the next number, which is less than `most`.
+    /// Returns the next number, less than `most`.
     pub fn below(&mut self, most: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -119,7 +119,7 @@ fn carry_out(bytes: &mut Vec<u8>, act: &Act) {
     }
 }
 
-/// The files of a folder as they may be after the power went.
+/// A possible state of the files of a folder after a power loss.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     number: usize,
@@ -127,20 +127,20 @@ pub struct Image {
 }
 
 impl Image {
-    /// Returns the number of the image, which no other of the same run has.
+    /// Returns the number of the image, unique within a run.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// Returns the bytes of a file; empty where there is none.
+    /// Returns the bytes of a file; empty if it is missing.
     pub fn file(&self, name: impl AsRef<Path>) -> &[u8] {
         self.files.get(name.as_ref()).map_or(&[], Vec::as_slice)
     }
 
-    /// Writes the files into a folder, which is made.
+    /// Writes the files to a folder, which is created.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn write_to(&self, folder: &Path) -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         for (name, bytes) in &self.files {
@@ -155,8 +155,8 @@ impl Image {
 }
 
 impl WriteTrace {
-    /// Makes the files as they may be when the power goes before a step: what was flushed is there;
-    /// what was not is lost, there, or torn.
+    /// Makes a possible state of the files if the power is lost before a step. Flushed writes are
+    /// there; each other write is missing, complete or torn.
     fn image(&self, cut: usize, dice: &mut SeededRng) -> Image {
         let steps = self.steps.get(..cut).unwrap_or(&self.steps);
         let (mut flushed, mut written) = (BTreeMap::new(), BTreeMap::new());
@@ -173,7 +173,8 @@ impl WriteTrace {
                 continue;
             }
             if step.act == Act::Remove {
-                // Another file of that name, or the folder, makes it last.
+                // A removal is durable once the folder is flushed, or a new file of that name was
+                // written.
                 let folder = step.file.parent().unwrap_or(Path::new(""));
                 let lasts =
                     is_after(&flushed, folder, place) || is_after(&written, &step.file, place + 1);
@@ -197,7 +198,7 @@ impl WriteTrace {
         image
     }
 
-    /// Returns what was acknowledged, with the step that reported it.
+    /// Returns the acknowledged commits with their writers, each with the step that reported it.
     fn acknowledged(&self) -> Vec<(usize, usize, CommitId)> {
         let mut found = Vec::new();
         for (place, step) in self.steps.iter().enumerate() {
@@ -216,24 +217,24 @@ impl WriteTrace {
     }
 }
 
-/// Counts of the images of a tape without a loss.
+/// Counts of a run without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// How many there were.
+    /// The number of images.
     pub images: usize,
-    /// In how many a write was there that was not acknowledged yet.
+    /// The number of images that contain a write that was not acknowledged yet.
     pub in_flight: usize,
 }
 
-/// A loss of power that did what it must not.
+/// A violation after a power loss.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("image {image}, power lost before step {cut}: {loss}")]
 pub struct LossOfPower {
     /// The number of the image.
     pub image: usize,
-    /// Before which step the power went.
+    /// The number of the step before which the power was lost.
     pub cut: usize,
-    /// The loss that was found.
+    /// The violation.
     pub loss: Loss,
 }
 
@@ -241,11 +242,11 @@ pub struct LossOfPower {
 /// before, like [`WriterReport::judge`].
 ///
 /// # Errors
-/// [`LossOfPower`] for the first image in which something acknowledged is lost, or that `open` or
-/// the store's check refuses.
+/// [`LossOfPower`] for the first image in which an acknowledged write is lost, that `open` rejects,
+/// or in which the store's check finds damage.
 ///
 /// # Panics
-/// When nothing was acknowledged on the tape: then there is nothing to lose.
+/// If nothing was acknowledged, so that nothing can be lost.
 pub fn losses(
     tape: &WriteTrace,
     rounds: &mut Rounds,
@@ -276,7 +277,7 @@ pub fn losses(
     Ok(losses)
 }
 
-/// Checks that a write that was under way is the next one that was acknowledged to its writer.
+/// Checks that an unacknowledged write in the image is the next write that its writer acknowledged.
 fn is_next(
     known: &WriterReport,
     found: &WriterReport,

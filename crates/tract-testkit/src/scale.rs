@@ -1,11 +1,11 @@
-//! The amount of work of a test, and the format of its figures: one variable and one format for
-//! all.
+//! Test sizes and figures: one variable sets the amount of work of all tests, and all figures have
+//! one format.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How long rounds continue where no size is asked for.
+/// Maximum duration of rounds if no size is set.
 const CAP: Duration = Duration::from_secs(12);
 
 fn requested_scale() -> Option<f64> {
@@ -48,12 +48,12 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Returns how many there were.
+    /// Returns the number of rounds so far.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// Returns how many there are at most.
+    /// Returns the maximum number of rounds.
     pub fn planned_rounds(&self) -> usize {
         self.wanted
     }
@@ -72,17 +72,17 @@ impl Iterator for Rounds {
     }
 }
 
-/// Prints what a suite found on a store, as one line that `cargo xtask soak` gathers: `figure`, the
-/// suite, the store, the finding, with tabs between them.
+/// Prints a result of a suite as one line for `cargo xtask soak`: `figure`, the suite, the store
+/// and the result, separated by tabs.
 ///
 /// ```
 /// tract_testkit::figure("T5 damage", "sqlite", "1000 flipped bytes, 0 silent wrong reads");
 /// ```
 pub fn figure(suite: &str, store: &str, finding: impl Display) {
-    // One write, and a line of its own: tests run in parallel, and their harness prints a
-    // name without an end of line before each.
+    // One write that starts with a line break: tests run in parallel, and their harness prints a
+    // name without a line break before each.
     let line = format!("\nfigure\t{suite}\t{store}\t{finding}\n");
     let mut out = std::io::stdout().lock();
-    // Without a reader of stdout there is nothing to report.
+    // If stdout is closed, the figure is dropped.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! A simulation of many clients on one store, in an order that a seed determines.
+//! Simulates many clients on one store, in an order determined by a seed.
 //!
 //! Every store call is a point where another client may run, or where the client dies. Clients have
 //! handles and caches of their own and share one or two stores and a virtual clock. After every
@@ -40,13 +40,13 @@ use self::verbs::{compare_search, imported};
 pub use self::watch::{Finding, Invariant};
 use self::world::{World, branch};
 
-/// Opens a store of a schedule: an empty one, in a folder of its own.
+/// Opens an empty store for a schedule, in a new folder.
 type Open = Arc<dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync>;
 
-/// Makes a verb of the caller for a schedule.
+/// Makes a caller's verb for a schedule.
 type BeginOwn = Arc<dyn Fn() -> OwnVerb + Send + Sync>;
 
-/// Schedules of clients on a kind of store.
+/// Runs schedules of clients on a kind of store.
 #[derive(Clone)]
 pub struct Simulation {
     open: Open,
@@ -56,7 +56,7 @@ pub struct Simulation {
     own: Vec<(&'static str, BeginOwn)>,
 }
 
-/// A schedule that ended without a finding.
+/// A schedule without a finding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
     /// The number of store calls.
@@ -68,7 +68,7 @@ pub struct Run {
 /// A case that broke an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The shortest case that was found.
+    /// The shortest failing case.
     pub case: Case,
     /// The broken invariant.
     pub finding: Finding,
@@ -86,7 +86,7 @@ impl fmt::Display for Failure {
 }
 
 impl Simulation {
-    /// Makes schedules on stores that a function opens. It is given an empty folder each time.
+    /// Runs schedules on stores opened by a function. It gets an empty folder each time.
     pub fn new(
         open: impl Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync + 'static,
     ) -> Self {
@@ -94,14 +94,14 @@ impl Simulation {
         Self { open: Arc::new(open), needs_folder: true, threads: 1, bounds, own: Vec::new() }
     }
 
-    /// Makes schedules on the store in memory.
+    /// Runs schedules on stores in memory.
     pub fn memory() -> Self {
         let memory = |_: &Path| -> StoreResult<Arc<dyn Store>> { Ok(Arc::new(tract_kv::memory())) };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self { needs_folder: false, threads, ..Self::new(memory) }
     }
 
-    /// Makes the same schedules on stores without files: the function is given an empty path.
+    /// Runs the same schedules on stores without files: the function gets an empty path.
     #[must_use]
     pub fn without_folder(mut self) -> Self {
         self.needs_folder = false;
@@ -115,8 +115,8 @@ impl Simulation {
         self
     }
 
-    /// Adds a verb of the caller, which half of the steps carry out or more. `begin` makes it once
-    /// for each schedule, so that the steps of a schedule can share a state.
+    /// Adds a caller's verb, which at least half of the steps run. `begin` makes it once per
+    /// schedule, so that the steps of a schedule can share state.
     #[must_use]
     pub fn own_verb(
         mut self,
@@ -128,22 +128,22 @@ impl Simulation {
         self
     }
 
-    /// Sets the largest number of clients, at least 2; 6 by default.
+    /// Sets the maximum number of clients, at least 2. Default: 6.
     #[must_use]
     pub fn clients(mut self, clients: usize) -> Self {
         self.bounds.clients = clients.max(2);
         self
     }
 
-    /// Sets the largest number of steps of each client; 6 by default. Many clients have fewer each.
+    /// Sets the maximum number of steps per client. With many clients, each has fewer. Default: 6.
     #[must_use]
     pub fn steps(mut self, steps: usize) -> Self {
         self.bounds.steps = steps.max(1);
         self
     }
 
-    /// Sets how many schedules run at the same time, each on a thread of its own; 1 by default, and
-    /// one for each processor in memory.
+    /// Sets the number of schedules that run concurrently, each on its own thread. Default: 1, or
+    /// one per processor in memory.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
@@ -244,7 +244,7 @@ impl Simulation {
                     Err(finding) => {
                         is_over.store(true, Ordering::Relaxed);
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                        // The first seed, whichever thread was faster.
+                        // The first seed counts, whichever thread was faster.
                         if failed.as_ref().is_none_or(|(first, _)| seed < *first) {
                             *failed = Some((seed, finding));
                         }
@@ -271,7 +271,7 @@ impl Simulation {
         let mut kept: Vec<Vec<usize>> = kept
             .unwrap_or_else(|| plans.iter().map(|plan| (0..plan.steps.len()).collect()).collect());
         let (mut case, mut finding) = (case.clone(), finding);
-        // Other steps are run in another order: some orders are tried for each.
+        // Fewer steps need another order, so several orders are tried.
         let fails = |kept: &[Vec<usize>], wanted: Invariant| {
             (0..ORDERS).find_map(|order| {
                 let order = case.seed.wrapping_add(order);
@@ -314,7 +314,7 @@ impl Simulation {
 
 /// One in this many schedules is verified at its end. Clients verify in the others.
 const VERIFIED: u64 = 4;
-/// The number of orders that are tried to break an invariant with fewer steps.
+/// Number of orders tried per attempt to shrink a case.
 const ORDERS: u64 = 24;
 
 impl fmt::Debug for Simulation {
@@ -323,8 +323,8 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// Writes what every schedule begins with: two branches that share a few messages, an imported
-/// conversation, and another one whose branch was deleted.
+/// Writes the initial content of every schedule: two branches that share a few messages, an
+/// imported conversation, and one whose branch was deleted.
 async fn set_up(world: &World) -> Result<(), Error> {
     for (number, store) in world.stores.iter().enumerate() {
         let repo = Repo::new(Arc::clone(&store.bare), world.options("set up"));
@@ -345,13 +345,13 @@ async fn set_up(world: &World) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks each store once all clients are done; and the search index, where a client wrote one.
+/// Checks each store after all clients are done, and the search index if a client wrote one.
 async fn finish(world: &World, seed: u64, searches: bool) -> Result<(), Error> {
     world.check_all();
     world.check_links();
     for (number, store) in world.stores.iter().enumerate() {
         let repo = Repo::new(Arc::clone(&store.bare), world.options("check"));
-        // It takes as long as all steps together.
+        // Verifying takes as long as all steps together.
         if seed.is_multiple_of(VERIFIED) {
             let report = verify(&repo, &VerifyOptions::new()).await?;
             if let Some(damage) = report.damage.first() {
@@ -360,7 +360,7 @@ async fn finish(world: &World, seed: u64, searches: bool) -> Result<(), Error> {
             }
         }
         for branch in repo.branches().await? {
-            // Also where a client moved it back to before an erasure.
+            // Also if a client moved it back to a commit before an erasure.
             repo.compile(Some(branch.head)).await?;
         }
         if searches {

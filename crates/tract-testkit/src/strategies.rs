@@ -1,4 +1,4 @@
-//! Random objects and writes, for proptest.
+//! Random objects and writes for proptest.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -12,7 +12,7 @@ use tract_core::{
 
 use crate::fixtures::{advance, batch, push, push_with_tools};
 
-/// Texts as they come: words, line breaks, quotes, other scripts, nothing at all.
+/// Texts with words, line breaks, quotes and other scripts, or empty.
 pub fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-z ,.]{0,60}",
@@ -23,7 +23,7 @@ pub fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// JSON texts: objects of a few levels, with awkward numbers.
+/// JSON texts: nested objects with unusual numbers.
 pub fn json() -> impl Strategy<Value = String> {
     let leaf =
         select(vec!["null", "true", "0", "-0.0", "1e5", "12345678901234567890", "0.1", "\"語\""])
@@ -56,7 +56,7 @@ pub fn part() -> impl Strategy<Value = Part> {
         text().prop_map(ImageSource::Base64),
         text().prop_map(ImageSource::File),
     ];
-    // Boxed: nested in one another, strategies take more stack than a test has.
+    // Boxed, because nested strategies need more stack than a test has.
     prop_oneof![
         5 => text().prop_map(|text| Part::Text { text }),
         3 => call().prop_map(Part::ToolCall),
@@ -94,7 +94,7 @@ pub fn content() -> impl Strategy<Value = Content> {
     .boxed()
 }
 
-/// Tool schemas in the shapes of several providers, in varying spelling.
+/// Tool schemas in the formats of several providers, with varying spelling.
 pub fn tool_schema() -> impl Strategy<Value = ToolSchema> {
     let parameters = json().prop_map(|json| {
         format!(r#"{{"type":"object","properties":{{"value":{{"type":"string"}}}},"x":{json}}}"#)
@@ -112,8 +112,8 @@ pub fn tool_schema() -> impl Strategy<Value = ToolSchema> {
     })
 }
 
-/// Writes that all go through, one after the other, on an empty repository: messages on branches
-/// that fork anywhere, tools, derived rows, objects written again.
+/// Consecutive writes that succeed on an empty repository: messages on branches that fork anywhere,
+/// tools, derived rows, repeated objects.
 pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
     let tools = vec(tool_schema(), 1..4);
     let message = (text(), any::<Index>(), 0..8u8);
@@ -161,8 +161,8 @@ pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
     })
 }
 
-/// Histories as the lines of `tract apply`: messages, calls and answers, edits, priorities, tools,
-/// summaries, reverts, branches and merges. A line may be refused, such as an edit of a summarized
+/// Histories as lines for `tract apply`: messages, calls and answers, edits, priorities, tools,
+/// summaries, reverts, branches and merges. A line may be rejected, such as an edit of a summarized
 /// message, and then changes nothing. A line refers only to earlier lines.
 pub fn history() -> impl Strategy<Value = Vec<StreamOp>> {
     let tools = vec(tool_schema(), 1..4);
@@ -180,7 +180,7 @@ pub fn history() -> impl Strategy<Value = Vec<StreamOp>> {
 struct HistoryWriter {
     steps: Vec<StreamOp>,
     tools: Vec<ToolSchema>,
-    /// Marks of messages, and of all commits.
+    /// The marks (names in the stream) of messages, and of all commits.
     messages: Vec<String>,
     commits: Vec<String>,
     open_calls: Vec<String>,

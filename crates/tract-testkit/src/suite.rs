@@ -1,4 +1,4 @@
-//! Running cases of the contract.
+//! Runs cases of the contract.
 
 use std::fmt;
 use std::future::Future;
@@ -17,22 +17,22 @@ use crate::data::{self, RecordedConversation};
 pub enum Capability {
     /// Acknowledged writes survive a crash.
     Durable,
-    /// Writes are there after the store is closed and opened again.
+    /// Writes survive closing and reopening the store.
     Persistent,
-    /// Several processes may use it at once.
+    /// Several processes can use it at the same time.
     MultiProcess,
     /// It can list and delete objects.
     CollectsGarbage,
-    /// It can delete blobs for good.
+    /// It can erase blobs permanently.
     Erases,
-    /// It can write blobs again, smaller.
+    /// It can rewrite blobs smaller.
     Repacks,
     /// It can replace damaged and missing objects.
     Restores,
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Self; 7] = [
         Self::Durable,
         Self::Persistent,
@@ -66,7 +66,7 @@ impl fmt::Display for Capability {
 type Opener = dyn Fn(&Path) -> StoreResult<Arc<dyn Store>> + Send + Sync;
 type Recordings = dyn Fn() -> Vec<RecordedConversation> + Send + Sync;
 
-/// A store under test: how to open it, and the capabilities that it lacks.
+/// A store under test: a function that opens it, and the capabilities that it lacks.
 #[derive(Clone)]
 pub struct Suite {
     open: Arc<Opener>,
@@ -82,30 +82,29 @@ impl fmt::Debug for Suite {
 }
 
 impl Suite {
-    /// Makes a suite from a function that opens a store in a folder, for the first time or again.
+    /// Makes a suite from a function that opens or reopens a store in a folder.
     pub fn new<S: Store>(open: impl Fn(&Path) -> StoreResult<S> + Send + Sync + 'static) -> Self {
         let open = move |dir: &Path| Ok(Arc::new(open(dir)?) as Arc<dyn Store>);
         let conversations = Arc::new(data::conversations);
         Self { open: Arc::new(open), lacks: Vec::new(), within: None, conversations }
     }
 
-    /// Names what the store lacks.
+    /// Sets the capabilities that the store lacks.
     #[must_use]
     pub fn lacks(mut self, lacks: impl IntoIterator<Item = Capability>) -> Self {
         self.lacks.extend(lacks);
         self
     }
 
-    /// Makes the folders of the cases in this one and not in the temporary folder of the system, to
-    /// test another disk.
+    /// Sets the parent of the folders of cases, to test another disk. Default: the temporary folder
+    /// of the system.
     #[must_use]
     pub fn within(mut self, folder: impl Into<PathBuf>) -> Self {
         self.within = Some(folder.into());
         self
     }
 
-    /// Stores these conversations, and not those that this crate contains, in the case that stores
-    /// real conversations.
+    /// Sets the conversations for the case that stores real ones. Default: those in this crate.
     #[must_use]
     pub fn conversations(
         mut self,
@@ -115,16 +114,16 @@ impl Suite {
         self
     }
 
-    /// Returns what a new store claims to be able to do.
+    /// Returns the capabilities that a new store claims.
     ///
     /// # Errors
-    /// When no store can be opened.
+    /// If no store can be opened.
     pub fn claims(&self) -> StoreResult<Capabilities> {
         Ok(Harness::new(self)?.open()?.capabilities())
     }
 }
 
-/// A folder of its own for one case, and the way to open a store there.
+/// A new folder for one case, with a function that opens a store in it.
 #[derive(Clone, Debug)]
 pub struct Harness {
     dir: Arc<tempfile::TempDir>,
@@ -140,19 +139,19 @@ impl Harness {
         Ok(Self { dir: Arc::new(dir), suite: suite.clone() })
     }
 
-    /// Opens the store, or opens it again.
+    /// Opens or reopens the store.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     pub fn open(&self) -> StoreResult<Arc<dyn Store>> {
         (self.suite.open)(self.dir.path())
     }
 
-    /// Copies the folder as it lies to a new one, while stores in it are open: what is there when
-    /// the process is killed at this moment. A store on a server keeps its data elsewhere.
+    /// Copies the folder to a new one while stores in it are open, which is the state after the
+    /// process is killed at this moment. A store on a server keeps its data elsewhere.
     ///
     /// # Errors
-    /// When a file cannot be copied.
+    /// If a file cannot be copied.
     pub fn as_killed(&self) -> StoreResult<Self> {
         let copied = Self::new(&self.suite)?;
         data::copy(self.dir.path(), copied.dir.path())?;
@@ -164,7 +163,7 @@ impl Harness {
         self.dir.path().to_owned()
     }
 
-    /// Returns what the store is said to lack.
+    /// Returns the capabilities that the store lacks.
     pub fn missing_capabilities(&self) -> &[Capability] {
         &self.suite.lacks
     }
@@ -203,16 +202,16 @@ impl CaseInput for Harness {
 /// The future of a case.
 pub type Running = Pin<Box<dyn Future<Output = StoreResult<()>>>>;
 
-/// One promise of the contract.
+/// A case of the contract: one promise.
 #[derive(Clone, Copy)]
 pub struct ContractCase {
-    /// Its name; no two are alike.
+    /// The unique name.
     pub name: &'static str,
     /// The promise, in the words of the trait.
     pub promise: &'static str,
-    /// The capability without which there is nothing to promise.
+    /// The capability that the promise requires.
     pub needs: Option<Capability>,
-    /// Tries it: an error or a panic is a broken promise.
+    /// Tests the promise: an error or a panic is a broken promise.
     pub test: fn(Harness) -> Running,
 }
 
@@ -229,7 +228,7 @@ pub enum Outcome {
     Kept,
     /// The promise was broken, and how.
     Broken(String),
-    /// The store does not claim to be able to.
+    /// The store does not claim the capability.
     Lacks(Capability),
 }
 
@@ -253,7 +252,7 @@ impl ContractCase {
 /// Runs a case by name, for [`store_suite!`](crate::store_suite).
 ///
 /// # Panics
-/// When the promise is broken.
+/// If the promise is broken.
 pub fn assert_contract(name: &str, suite: &Suite) {
     let case = crate::cases().iter().find(|case| case.name == name);
     let case = case.unwrap_or_else(|| panic!("there is no case {name:?}"));
@@ -265,11 +264,11 @@ pub fn assert_contract(name: &str, suite: &Suite) {
     }
 }
 
-/// Makes one `#[test]` of every case of the contract, in a module of this name.
+/// Makes a `#[test]` of each case of the contract, in a module of this name.
 ///
-/// `open` takes the path of a folder and opens the store there, again if need be. `lacks` names
-/// what the store does not claim; a case checks that it claims all else. `conversations` replaces
-/// the conversations that a case stores, as [`Suite::conversations`] does.
+/// `open` gets the path of a folder, and opens or reopens the store there. `lacks` lists the
+/// capabilities that the store does not claim; a case checks that it claims all others.
+/// `conversations` replaces the conversations that a case stores, as [`Suite::conversations`] does.
 ///
 /// ```
 /// tract_testkit::store_suite!(memory, open = |_dir: &std::path::Path| Ok(tract_kv::memory()),

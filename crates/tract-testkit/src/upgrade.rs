@@ -10,7 +10,7 @@ use crate::fixtures::{appending, branch};
 
 const KEY: &[u8] = b"\0newer";
 
-/// The step to a format after the present one, which has one key more.
+/// An upgrade to the format after the current one, which has one more key.
 pub const NEXT: KvStep = KvStep {
     from: FORMAT,
     writes: |read: &dyn KvRead| {
@@ -19,14 +19,14 @@ pub const NEXT: KvStep = KvStep {
     },
 };
 
-/// Makes a store in an empty folder, brings it to a format after the present one, and holds what is
-/// there against what must be: the store is newer than this build, and a copy of it as it was lies
-/// next to it, alone.
+/// Creates a store in an empty folder, upgrades it to the format after the current one, and checks
+/// the result: this build rejects the store as too new, and the only other file is a copy of the
+/// old store.
 ///
-/// `open` makes the store where there is none; `open_engine` opens the engine of one.
+/// `open` creates the store if it is missing; `open_engine` opens the engine of an existing store.
 ///
 /// # Panics
-/// When something is otherwise.
+/// If a check fails.
 pub fn keeps_a_copy<E: KvEngine>(
     path: &Path,
     open: impl Fn(&Path) -> StoreResult<ThreadedStore<KvStore<E>>>,

@@ -1,4 +1,4 @@
-//! A counter of the items that code looked at, for tests that bound it.
+//! Counts the items that code has visited, for tests that limit it.
 
 use std::cell::Cell;
 
@@ -6,12 +6,12 @@ thread_local! {
     static VISITS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts more of them.
+/// Adds to the count of this thread.
 pub fn add(count: usize) {
     VISITS.set(VISITS.get() + count);
 }
 
-/// Returns how many there were on this thread since the last call.
+/// Returns the count of this thread since the last call.
 pub fn take() -> usize {
     VISITS.take()
 }

@@ -1,4 +1,4 @@
-//! A store whose calls a watcher sees first, and may answer instead.
+//! A store whose calls are passed to a watcher, which may answer in its place.
 
 mod call;
 
@@ -11,16 +11,17 @@ use tract_core::{Store, StoreResult};
 
 pub use self::call::{Answer, Call};
 
-/// Answers the calls of a [`WatchedStore`] store.
+/// Answers the calls of a [`WatchedStore`].
 ///
-/// A closure that takes a [`Call`] is one: it sees every call before the store does, and an error
-/// of its own is the answer. Implement the trait to see more, such as the answer of the store.
+/// A closure that takes a [`Call`] is a watcher: it receives every call before the store, and an
+/// error that it returns is the answer. Implement the trait to change more, such as the answer of
+/// the store.
 #[async_trait]
 pub trait Watch: Send + Sync + 'static {
     /// Answers a call, usually with the answer of the store: [`Call::ask`].
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer>;
 
-    /// Returns what the store is said to be able to do: by default what it can.
+    /// Returns the capabilities that the store claims. Default: those of the store.
     fn capabilities(&self, store: &dyn Store) -> Capabilities {
         store.capabilities()
     }
@@ -37,12 +38,12 @@ where
     }
 }
 
-/// A store that hands every call to a watcher: to count, to refuse, to answer wrongly, to end the
-/// process there.
+/// A store that passes every call to a watcher, which can count calls, reject them, answer wrongly,
+/// or end the process.
 ///
 /// # Behavior
-/// - `tools_of` and `tool_ids_of` are seen as the calls that they are made of.
-/// - `backend` is that of the store, and is not seen.
+/// - `tools_of` and `tool_ids_of` arrive as the calls that they consist of.
+/// - `backend` is forwarded to the store without the watcher.
 ///
 /// # Examples
 /// A disk that is full:
@@ -99,12 +100,12 @@ pub struct WatchedStore<W> {
 }
 
 impl<W: Watch> WatchedStore<W> {
-    /// Hands the calls of a store to a watcher.
+    /// Makes a store whose calls are passed to a watcher.
     pub fn new(store: Arc<dyn Store>, watch: W) -> Self {
         Self { store, watch }
     }
 
-    /// Returns who sees the calls.
+    /// Returns the watcher.
     pub fn watch(&self) -> &W {
         &self.watch
     }

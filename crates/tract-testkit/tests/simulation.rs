@@ -49,8 +49,8 @@ fn many_clients_on_the_store_in_memory() {
 fn cases_that_failed_once_pass() {
     let all = Verb::ALL;
     let cases: &[(&str, &[Verb])] = &[
-        // A place of the search index was named by the number of commits after a mark, which several
-        // commits may continue: an edited message was found by its old text.
+        // A place of the search index was named by the number of commits after a mark, which
+        // several commits may continue: an edited message was found by its old text.
         ("4330/4330:0;0,1;0,1", all),
         // A head that was collected while its branch was searched was reported as damage, and the
         // index was dropped.

@@ -1,4 +1,4 @@
-//! Writing: all of it, or nothing.
+//! Writes are atomic.
 
 use tract_core::{
     Applied, Batch, Blob, Commit, CommitId, DerivedKind, Expect, ObjectId, RefEdit, RefName,
@@ -41,7 +41,8 @@ pub(super) async fn already_comes_before_expectations((store, repo): Repo) -> St
     done(store.apply(&repo, writing.clone()).await)?;
     let two = line(&*store, &repo, "other", Some(one), &["two"]).await?.remove(0).id();
     done(store.apply(&repo, moving(vec![advance("main", Some(one), two)])).await)?;
-    // It expects no branch, and requires what was never there: an earlier try settled both.
+    // It expects no branch and requires a missing object, but an earlier attempt was already
+    // applied.
     writing.requires.push(ObjectId::Blob(Blob::seal("absent").id()));
     assert_eq!(store.apply(&repo, writing).await?, Applied::Already);
     Ok(())
@@ -174,7 +175,7 @@ pub(super) async fn new_commits_on_stored_ones((store, repo): Repo) -> StoreResu
     done(store.apply(&repo, writing.clone()).await)?;
     writing.id = batch("commit").id;
     let three = push(&mut writing, Some(two), "three").id();
-    // An old content in a new commit, too.
+    // Stored content in a new commit is accepted, too.
     let four = push(&mut writing, Some(three), "one").id();
     done(store.apply(&repo, writing).await)?;
     let walked: Vec<CommitId> = store.walk_all(&repo, four).await?.iter().map(Commit::id).collect();

@@ -47,7 +47,7 @@ pub(super) async fn erased_blob_is_gone_with_the_write((store, repo): Repo) -> S
     erase.refs.push(advance("main", Some(last.id()), edit.id()));
     done(store.apply(&repo, erase.clone()).await)?;
     assert_gone(&*store, &repo, secret).await?;
-    // Commits stay, and so does all else.
+    // Commits and everything else are kept.
     let walked = store.walk_all(&repo, edit.id()).await?;
     let newest_first = [&edit, &commits[2], &commits[1], &commits[0]];
     assert_eq!(walked.iter().collect::<Vec<_>>(), newest_first);
@@ -105,7 +105,7 @@ pub(super) async fn erased_blob_is_refused((store, repo): Repo) -> StoreResult<(
 pub(super) async fn links_to_what_is_erased_come_with_the_erasure(
     (store, repo): Repo,
 ) -> StoreResult<()> {
-    // As a copy brings them: the bytes were never here.
+    // As in a copy: this store never had the bytes.
     let (first, secret) = record(None, "secret");
     let first = seal(first);
     let mut carried = erasing(secret.id());
@@ -115,7 +115,7 @@ pub(super) async fn links_to_what_is_erased_come_with_the_erasure(
     done(store.apply(&repo, carried).await)?;
     assert_gone(&*store, &repo, secret.id()).await?;
     assert_eq!(store.walk_all(&repo, second.id()).await?, [second.clone(), first]);
-    // Naming the erasure as it is does as well.
+    // Naming the stored erasure unchanged works, too.
     let (third, _) = record(Some(second.id()), "secret");
     let target = store.ref_target(&repo, &RefName::erasure(secret.id())).await?;
     let edit = RefEdit { name: RefName::erasure(secret.id()), expect: Expect::Any, to: target };
@@ -135,7 +135,7 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(
     let again = Batch { blobs: vec![bytes.clone()], refs: vec![edit], ..batch("allow") };
     done(store.apply(&repo, again).await)?;
     assert_eq!(store.blob(&repo, blob).await?, Some(bytes));
-    // The place of the commit's content is derived, and may have to be found again.
+    // The place of the commit's content is derived, and may have to be looked up again.
     let found = store.check(&repo, true).await?;
     assert!(found.iter().all(|damage| damage.derived), "{found:?}");
     assert_eq!(store.check(&repo, false).await?, []);
@@ -146,14 +146,14 @@ pub(super) async fn erasure_that_ends_lets_the_blob_be_stored(
 pub(super) async fn refused_erasure_deletes_nothing((store, repo): Repo) -> StoreResult<()> {
     let commits = line(&*store, &repo, "main", None, &["one", "two"]).await?;
     let blob = content(&commits[0]);
-    // Planned on a head that has moved since.
+    // Planned on an outdated head.
     let mut late = erasing(blob);
     let edit = push(&mut late, Some(commits[0].id()), "[erased]");
     late.refs.push(advance("main", Some(commits[0].id()), edit.id()));
     assert!(matches!(store.apply(&repo, late).await?, Applied::Conflict(_)));
     assert!(store.blob(&repo, blob).await?.is_some(), "nothing was deleted");
     assert_eq!(store.ref_target(&repo, &RefName::erasure(blob)).await?, None);
-    // Of two erasers one is first; the second learns of it.
+    // Of two concurrent erasers one is first; the second gets a conflict.
     done(store.apply(&repo, erasing(blob)).await)?;
     let mut second = erasing(blob);
     second.blobs = vec![Blob::seal("another reason")];

@@ -40,7 +40,7 @@ pub(super) async fn two_handles_are_one_store(harness: Harness) -> StoreResult<(
         (conflict.found, conflict.expected),
         (main, Expect::Is(RefTarget::Commit(first.id())))
     );
-    // A batch that one of them applied, the other recognizes.
+    // Both handles recognize a batch that one of them applied.
     let (again, third) = appending("main", Some(second.id()), "three");
     done(one.apply(&repo, again.clone()).await)?;
     assert_eq!(two.apply(&repo, again).await?, Applied::Already);

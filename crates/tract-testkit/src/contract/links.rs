@@ -19,7 +19,7 @@ async fn is_refused((store, repo): Repo, writing: Batch, missing: ObjectId) -> S
         let other = tract_core::RepoName::new("other").expect("a valid name");
         done(store.apply(&other, storing([Blob::seal("absent")])).await)?;
         store.apply(&repo, writing.clone()).await.expect_err("it is still missing");
-        // Once it is stored, the same batch goes through.
+        // Once the object is stored, the same batch is accepted.
         done(store.apply(&repo, storing([Blob::seal("absent")])).await)?;
         done(store.apply(&repo, writing).await)?;
     }

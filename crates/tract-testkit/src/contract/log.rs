@@ -64,7 +64,7 @@ pub(super) async fn log_can_be_asked_by_name_batch_and_number(
     writing.refs = vec![advance("a", None, one), advance("b", None, one), advance("c", None, one)];
     done(store.apply(&repo, writing).await)?;
     let two = line(&*store, &repo, "main", Some(one), &["two", "three", "four"]).await?;
-    // Another write of the same command: only the first half of its id is the same.
+    // Another write of the same command: only the first half of its id is equal.
     let sibling = BatchId::random()?.with_prefix(id.prefix());
     let mut second = Batch { id: sibling, ..batch("commit") };
     second.refs = vec![advance("a", Some(one), two[1].id()), advance("d", None, one)];
@@ -152,7 +152,7 @@ pub(super) async fn log_of_thousands_of_moves_is_whole((store, repo): Repo) -> S
     assert!(entries.windows(2).all(|pair| pair[0].seq > pair[1].seq));
     let oldest = &entries[entries.len() - BRANCHES..];
     assert!(oldest.iter().all(|entry| entry.before.is_none()), "every ref begins at nothing");
-    // Pages by number give the same, and so does one ref's own log.
+    // Pages by number return the same entries, and so does the log of one ref.
     let (mut paged, mut page) = (0, LogQuery { limit: 700, ..LogQuery::default() });
     loop {
         let found = store.ref_log(&repo, &page).await?;

@@ -1,4 +1,4 @@
-//! Blobs that are written again, smaller, while everything reads the same.
+//! Repacks: blobs are rewritten smaller, and reads return the same.
 
 use tract_core::store::{RepackPage, RepackStep};
 use tract_core::{
@@ -10,7 +10,7 @@ use crate::fixtures::{advance, batch, branch, done, erasing, push, request};
 use crate::suite::Capability;
 use crate::suite::Repo;
 
-/// Enough messages to train a dictionary on.
+/// A number of messages that suffices to train a dictionary.
 const MESSAGES: usize = 600;
 
 async fn talk(
@@ -35,7 +35,7 @@ async fn talk(
     Ok(commits)
 }
 
-/// Does all steps; returns the sum of their pages.
+/// Runs all steps; returns the sum of their pages.
 async fn repack(store: &dyn Store, repo: &RepoName) -> StoreResult<RepackPage> {
     let (mut sum, mut step) = (RepackPage::default(), RepackStep::Train);
     loop {
@@ -70,7 +70,7 @@ async fn assert_reads(
     Ok(())
 }
 
-/// Blobs that say nothing often, one that is long, and those that begin like a compressed one.
+/// Short blobs, a long one, and blobs that begin like compressed ones.
 fn odd_blobs() -> Vec<Blob> {
     let mut blobs: Vec<Blob> = (0xFCu8..=0xFF)
         .flat_map(|first| [vec![first], vec![first, 0xD8, 0xFF, 0xE0, 0, 16], vec![first; 4000]])
@@ -163,7 +163,7 @@ pub(super) async fn others_write_between_the_steps_of_a_repack(
     loop {
         let from = 1000 + 10 * steps;
         written.push((from, talk(&*writer, &repo, &format!("b{steps}"), from..from + 10).await?));
-        // Two repacks at once: each trains a dictionary, and neither takes the other's away.
+        // Two concurrent repacks: each trains a dictionary, and neither removes the other's.
         if steps == 1 {
             repack(&*writer, &repo).await?;
         }

@@ -1,4 +1,4 @@
-//! Sound copies of objects in the place of those that are missing.
+//! Restores: intact copies replace missing objects.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::fixtures::{
 };
 use crate::suite::{Capability, Repo};
 
-/// A line of three commits, one of which has tools, that is stored nowhere.
+/// A history of three commits, one of them with tools, that is not stored.
 fn unstored() -> Batch {
     let tools = schemas(&[r#"{"name":"find"}"#, r#"{"name":"read"}"#]);
     let mut made = batch("commit");
@@ -33,7 +33,7 @@ fn sorted(objects: impl IntoIterator<Item = ObjectId>) -> BTreeSet<ObjectId> {
     objects.into_iter().collect()
 }
 
-/// Moves a branch to the last commit, and reads all of it.
+/// Moves a branch to the last commit, and reads everything.
 async fn assert_whole(store: &dyn Store, repo: &RepoName, made: &Batch) -> StoreResult<()> {
     let head = made.commits.last().expect("it has commits").id();
     let edit = advance("main", None, head);
@@ -41,7 +41,7 @@ async fn assert_whole(store: &dyn Store, repo: &RepoName, made: &Batch) -> Store
     if store.ref_target(repo, &name).await?.is_none() {
         done(store.apply(repo, moving(vec![edit])).await)?;
     }
-    // Rows and places that only repair makes.
+    // Rows and places that only a repair writes.
     store.check(repo, true).await?;
     let walked = store.walk_all(repo, head).await?;
     assert!(walked.iter().rev().eq(&made.commits), "the walk gives all of them");

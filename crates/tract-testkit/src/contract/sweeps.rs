@@ -1,4 +1,4 @@
-//! Listing objects, and deleting those that nothing needs.
+//! Sweeps: lists objects, and deletes unreachable ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ fn contents(commits: &[Commit]) -> Vec<BlobId> {
     commits.iter().filter_map(|commit| commit.content).collect()
 }
 
-/// Names commits, the last one first, and then their contents: the order in which they may go.
+/// Lists commits, the last one first, and then their contents: the order in which they may be
+/// deleted.
 fn with_contents(commits: &[Commit]) -> Vec<ObjectId> {
     let ids = commits.iter().rev().map(|commit| ObjectId::Commit(commit.id()));
     ids.chain(contents(commits).into_iter().map(ObjectId::Blob)).collect()
@@ -53,7 +54,7 @@ async fn swept(store: &dyn Store, repo: &RepoName, objects: Vec<ObjectId>) -> St
     Ok(())
 }
 
-/// Deletes a branch, and returns the commits that are unreachable now.
+/// Deletes a branch, and returns the commits that became unreachable.
 async fn abandoned(
     store: &dyn Store,
     repo: &RepoName,
@@ -145,7 +146,7 @@ pub(super) async fn unreached_objects_count_as_unlogged((store, repo): Repo) -> 
     let logged = store.write_position(&repo).await?;
     assert_ne!(logged.log, before.log);
     assert_eq!(logged.unlogged, before.unlogged, "all of it is reached");
-    // A commit of another line, a document that no ref names, a list of tools: each is unreached.
+    // A commit of another history, a document without a ref, a toolset: none is reachable.
     let mut last = next;
     for brings in ["a commit", "a document", "a list of tools", "a commit before it"] {
         let mut writing = batch("commit");
@@ -177,7 +178,7 @@ pub(super) async fn unreached_objects_count_as_unlogged((store, repo): Repo) -> 
 pub(super) async fn commits_without_parents_are_reported((store, repo): Repo) -> StoreResult<()> {
     line(&*store, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*store, &repo, None, &["two", "three", "four"]).await?;
-    // Another commit continues the second: it begins a line of its own.
+    // Another child of the second commit starts a history of its own.
     let mut fork = batch("commit");
     let forked = push(&mut fork, Some(gone[1].id()), "five");
     done(store.apply(&repo, fork).await)?;
@@ -294,11 +295,11 @@ pub(super) async fn sweeps_are_seen_by_every_handle(harness: Harness) -> StoreRe
     let other: Arc<dyn Store> = harness.open()?;
     line(&*one, &repo, "main", None, &["one"]).await?;
     let gone = abandoned(&*one, &repo, None, &["two", "three"]).await?;
-    // Both handles have read and written what goes.
+    // Both handles have read and written the swept objects.
     assert!(one.walk(&repo, Walk::from(gone[1].id())).await.is_ok());
     swept(&*other, &repo, with_contents(&gone)).await?;
     is_missing(&*one, &repo, &gone).await?;
-    // Other objects take their places, and no handle takes one for the other.
+    // Other objects take their places, and no handle confuses them.
     let new = line(&*other, &repo, "new", None, &["four", "five"]).await?;
     let of = |commit: &Commit| row(DerivedKind::Turn, commit.id(), "of another");
     done(other.apply(&repo, deriving(new.iter().map(of).collect::<Vec<_>>())).await)?;
@@ -346,13 +347,13 @@ pub(super) async fn log_names_what_was_swept((store, repo): Repo) -> StoreResult
 
 pub(super) async fn shared_content_outlives_a_sweep((store, repo): Repo) -> StoreResult<()> {
     let kept = line(&*store, &repo, "main", None, &["one"]).await?;
-    // The content is stored with the commit that goes, and needed by one that stays.
+    // The content is stored with a swept commit, and needed by a kept one.
     let gone = abandoned(&*store, &repo, Some(kept[0].id()), &["said twice"]).await?;
     let again = line(&*store, &repo, "again", None, &["said twice"]).await?;
     assert_eq!(again[0].content, gone[0].content);
     swept(&*store, &repo, vec![ObjectId::Commit(gone[0].id())]).await?;
     assert_sound(&*store, &repo).await?;
-    // The next commit would lie where that content is.
+    // The next commit would be stored at the place of that content.
     let next = line(&*store, &repo, "next", Some(kept[0].id()), &["two", "three"]).await?;
     let next_head = next[1].id();
     let roots = line(&*store, &repo, "other", None, &["four"]).await?;

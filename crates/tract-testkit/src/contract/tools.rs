@@ -38,7 +38,7 @@ pub(super) async fn test_store_idempotent((store, repo): Repo) -> StoreResult<()
     assert_eq!(found[0].first, line[2].id(), "the first commit stays the first");
     let stats = store.stats(&repo).await?;
     assert_eq!((stats.tools, stats.toolsets, stats.blobs), (1, 1, 4));
-    // Nor does a clock that runs backwards make another the first where the index is built again.
+    // A clock that runs backwards does not change the first sighting when the index is rebuilt.
     let (tools, mut writing) = (schemas(&[WEATHER, SEARCH]), batch("commit"));
     let both = toolset(&tools);
     for created_at in [-1, -2] {

@@ -14,7 +14,7 @@ fn ids(page: &WalkPage) -> Vec<CommitId> {
     page.steps.iter().map(|step| step.commit.id()).collect()
 }
 
-/// Follows first parents, one read each.
+/// Follows first parents with one read each.
 async fn following(
     store: &dyn Store,
     repo: &RepoName,
@@ -89,7 +89,7 @@ pub(super) async fn walk_ends_before_a_row((store, repo): Repo) -> StoreResult<(
     assert_eq!(page.stopped, Some((line[2], "two".into())));
     let page = store.walk(&repo, walk(line[1])).await?;
     assert_eq!((ids(&page), page.stopped), (vec![line[1], line[0]], None));
-    // A branch that leaves the line below the row does not meet it, one above does.
+    // A branch that forks below the row does not meet it; one that forks above does.
     let fork = self::line(&*store, &repo, "fork", Some(line[4]), &["a", "b"]).await?;
     let page = store.walk(&repo, walk(fork[1].id())).await?;
     assert_eq!(ids(&page), [fork[1].id(), fork[0].id(), line[4], line[3]]);
@@ -125,7 +125,7 @@ pub(super) async fn walk_pages_join_while_others_write((store, repo): Repo) -> S
         let page = store.walk(&repo, Walk { limit: 3, ..Walk::from(head) }).await?;
         walked.extend(ids(&page));
         next = page.next;
-        // Another writer continues the line and forks off where the walk is.
+        // Another writer extends the history, and forks off at the position of the walk.
         let (mut writing, commit) = appending("main", Some(tip), "more");
         if let Some(at) = next {
             push(&mut writing, Some(at), "a fork");
@@ -153,7 +153,7 @@ pub(super) async fn walk_of_unknown_head_is_missing((store, repo): Repo) -> Stor
 }
 
 pub(super) async fn walk_of_forks((store, repo): Repo) -> StoreResult<()> {
-    // A tree in which every commit may continue any earlier one; a fixed sequence picks which.
+    // A tree in which each commit may continue any earlier one, chosen by a fixed sequence.
     let mut commits: Vec<CommitId> = Vec::new();
     let mut random = 7u64;
     for _ in 0..60 {
@@ -266,7 +266,7 @@ pub(super) async fn time_and_order_of_writing_do_not_matter(
         record.created_at = Some(1_000 - n);
         chain.push((seal(record), content));
     }
-    // Pieces of the line arrive one by one, each continuing what is there, some of it again.
+    // Pieces of the history arrive one by one, each continuing the stored ones; some arrive twice.
     for piece in [0..3, 1..7, 6..8, 0..12] {
         let (commits, blobs) = chain[piece].iter().cloned().unzip();
         done(store.apply(&repo, Batch { commits, blobs, ..batch("import") }).await)?;

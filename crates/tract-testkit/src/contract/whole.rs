@@ -39,7 +39,7 @@ pub(super) async fn repositories_are_apart((store, repo): Repo) -> StoreResult<(
     assert_eq!(store.list_refs(&other, "").await?.len(), 1);
     assert_eq!(store.ref_log(&other, &Default::default()).await?.len(), 1);
     assert_eq!(store.stats(&other).await?.commits, 1);
-    // The same batch elsewhere is another write, with nothing shared.
+    // The same batch in another repository is another write, and shares nothing.
     done(store.apply(&other, writing).await)?;
     store.drop_derived(&repo).await?;
     let found = store.derived(&other, DerivedKind::Turn, &[commit]).await?;

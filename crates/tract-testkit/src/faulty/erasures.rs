@@ -1,4 +1,4 @@
-//! Erasures that go wrong.
+//! Faults in erasures.
 
 use tract_core::{Batch, BlobId, RepoName, Store, StoreError, StoreResult};
 

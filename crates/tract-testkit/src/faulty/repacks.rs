@@ -1,4 +1,4 @@
-//! Repacks that go wrong.
+//! Faults in repacks.
 
 use tract_core::store::{ListKind, ObjectListing, RepackPage, RepackStep};
 use tract_core::{ObjectId, RepoName, Store, StoreResult};
@@ -6,7 +6,7 @@ use tract_core::{ObjectId, RepoName, Store, StoreResult};
 use super::Fault;
 
 impl Fault {
-    /// Does a step of a repack, or something else.
+    /// Runs a step of a repack, with the fault.
     pub(super) async fn repack_badly(
         self,
         store: &dyn Store,

@@ -1,4 +1,4 @@
-//! Restores that go wrong.
+//! Faults in restores.
 
 use tract_core::store::ObjectCopies;
 use tract_core::{Expect, ObjectId, RefEdit, RefName, RepoName, Store, StoreExt, StoreResult};
@@ -6,7 +6,7 @@ use tract_core::{Expect, ObjectId, RefEdit, RefName, RepoName, Store, StoreExt, 
 use super::Fault;
 
 impl Fault {
-    /// Restores objects, or does something else.
+    /// Restores objects, with the fault.
     pub(super) async fn restore_badly(
         self,
         store: &dyn Store,

@@ -16,7 +16,7 @@ use super::sweeps::are_stored;
 use crate::fixtures;
 use crate::watched::{Answer, Call, Watch};
 
-/// The hint that leads nowhere.
+/// An invalid hint.
 const NOWHERE: LocationHint = LocationHint(u64::MAX);
 
 #[async_trait]
@@ -252,7 +252,7 @@ impl Fault {
         Ok(())
     }
 
-    /// Writes a batch, or something else.
+    /// Writes a batch, with the fault.
     async fn apply(
         self,
         store: &dyn Store,
@@ -358,7 +358,7 @@ impl Fault {
                 }
             }
             Self::ShowsHalf => show_half(store, repo, batch).await?,
-            // Batches are made one tick of their clock after the other.
+            // Batch times differ by one tick, so this hits about every seventh batch.
             Self::LosesMoves if !batch.refs.is_empty() && batch.note.at % 7 == 6 => {
                 return Ok(Some(Applied::Done));
             }
@@ -391,7 +391,7 @@ async fn show_half(store: &dyn Store, repo: &RepoName, batch: &mut Batch) -> Sto
     Ok(())
 }
 
-/// Returns the first of some objects that is not stored.
+/// Returns the first of these objects that is not stored.
 async fn unknown(
     store: &dyn Store,
     repo: &RepoName,

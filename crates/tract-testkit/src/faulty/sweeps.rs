@@ -1,4 +1,4 @@
-//! Sweeps that go wrong.
+//! Faults in sweeps.
 
 use tract_core::store::{Sweep, SweepAnswer};
 use tract_core::{LogEntry, ObjectId, RepoName, Store, StoreExt, StoreResult};
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-/// Whether the commits that an entry of the log names are stored.
+/// Returns whether the commits in an entry of the log are stored.
 pub(super) async fn are_stored(
     store: &dyn Store,
     repo: &RepoName,

@@ -9,15 +9,15 @@ use tract_core::CommitId;
 
 use super::{ACKNOWLEDGED, Act, FileOp, WriteTrace};
 
-/// The channel by which a recorded process reports acknowledged writes.
+/// Reports acknowledged writes from a recorded process.
 #[derive(Debug)]
 pub struct AckReporter(File);
 
 impl AckReporter {
-    /// Begins in the folder that is recorded.
+    /// Opens the reporter in the recorded folder.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// If the file cannot be created.
     pub fn create(folder: &Path) -> io::Result<Self> {
         File::create(folder.join(ACKNOWLEDGED)).map(Self)
     }
@@ -25,18 +25,18 @@ impl AckReporter {
     /// Reports that a commit of a writer was acknowledged.
     ///
     /// # Errors
-    /// When the line cannot be written.
+    /// If the line cannot be written.
     pub fn add(&mut self, writer: usize, commit: CommitId) -> io::Result<()> {
-        // One write each: that is what puts it at its place among the others.
+        // A single write, so that the report has one place among the recorded operations.
         self.0.write_all(format!("{writer} {}\n", commit.to_hex()).as_bytes())
     }
 }
 
-/// Builds the library that records writes and flushes, or makes them fail, in a folder. Its source
+/// Builds the library that records writes and flushes in a folder, or makes them fail. Its source
 /// lists its environment variables.
 ///
 /// # Errors
-/// When there is no C compiler, or it fails.
+/// If there is no C compiler, or it fails.
 pub fn library(folder: &Path) -> io::Result<PathBuf> {
     let (source, library) = (folder.join("tape.c"), folder.join("tape.so"));
     std::fs::write(&source, include_str!("tape.c"))?;
@@ -57,7 +57,7 @@ pub fn library(folder: &Path) -> io::Result<PathBuf> {
 /// other than Linux, where they cannot be recorded.
 ///
 /// # Errors
-/// When the library cannot be built, or the process does not start or fails.
+/// If the library cannot be built, or the process does not start or fails.
 pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<WriteTrace>> {
     if !cfg!(target_os = "linux") {
         return Ok(None);
@@ -83,10 +83,10 @@ pub fn record(command: &mut Command, folder: &Path) -> io::Result<Option<WriteTr
 }
 
 impl WriteTrace {
-    /// Reads what the library wrote.
+    /// Reads the output of the library.
     ///
     /// # Errors
-    /// `InvalidData` when it is something else.
+    /// `InvalidData` if it is something else.
     pub fn read(mut bytes: &[u8]) -> io::Result<Self> {
         let mut steps = Vec::new();
         while !bytes.is_empty() {

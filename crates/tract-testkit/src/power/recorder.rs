@@ -1,4 +1,4 @@
-//! A disk in memory for engines that do their input and output through values.
+//! An in-memory disk for engines with pluggable I/O.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ struct Inner {
     tape: WriteTrace,
 }
 
-/// Files in memory, and everything that was done to them. Clones are the same disk.
+/// Files in memory, with a record of all operations. Clones share the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Arc<Mutex<Inner>>);
 
@@ -24,7 +24,7 @@ impl Recorder {
         Self::default()
     }
 
-    /// Makes a disk that holds what a loss of power left.
+    /// Makes a disk with the files that a power loss left.
     pub fn holding(image: &Image) -> Self {
         let inner = Inner { files: image.files.clone(), tape: WriteTrace::default() };
         Self(Arc::new(Mutex::new(inner)))
@@ -41,17 +41,17 @@ impl Recorder {
         inner.tape.steps.push(FileOp { file, act });
     }
 
-    /// Returns the bytes of a file; empty where there is none.
+    /// Returns the bytes of a file; empty if it is missing.
     pub fn read(&self, file: impl AsRef<Path>) -> Vec<u8> {
         self.with(file, <[u8]>::to_vec)
     }
 
-    /// Looks at the bytes of a file without copying them; empty where there is none.
+    /// Passes the bytes of a file to a function without copying them; empty if it is missing.
     pub fn with<T>(&self, file: impl AsRef<Path>, look: impl FnOnce(&[u8]) -> T) -> T {
         look(self.inner().files.get(file.as_ref()).map_or(&[], Vec::as_slice))
     }
 
-    /// Writes bytes at an offset of a file, which is made when it is missing.
+    /// Writes bytes at an offset of a file, which is created if it is missing.
     pub fn write(&self, file: impl AsRef<Path>, offset: u64, data: &[u8]) {
         self.step(file, Act::Write(offset, data.to_vec()));
     }
@@ -66,13 +66,13 @@ impl Recorder {
         self.step(file, Act::Flush);
     }
 
-    /// Notes that a commit of a writer was acknowledged.
+    /// Records that a commit of a writer was acknowledged.
     pub fn acknowledge(&self, writer: usize, commit: CommitId) {
         let line = format!("{writer} {}\n", commit.to_hex());
         self.step(ACKNOWLEDGED, Act::Write(0, line.into_bytes()));
     }
 
-    /// Returns what was done so far.
+    /// Returns the operations so far.
     pub fn tape(&self) -> WriteTrace {
         self.inner().tape.clone()
     }

@@ -1,4 +1,4 @@
-//! A case: what the clients of one schedule do, and in which order.
+//! A case: the steps of the clients of a schedule, and their order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::random::Random;
 use super::verbs::Verb;
 
-/// One schedule: the seed that determines everything, and the steps of it that are kept.
+/// A schedule: a seed that determines everything, and the selected steps.
 ///
 /// A failure prints it as a text that [`FromStr`] reads: `17` is the whole schedule of a seed;
 /// `17/4:0,3;2` is the schedule that keeps steps 0 and 3 of the first client and step 2 of the
@@ -17,12 +17,12 @@ pub struct Case {
     pub seed: u64,
     /// The seed of the order in which they run.
     pub order: u64,
-    /// The steps of each client that are kept; all when absent.
+    /// The selected steps of each client; all if absent.
     pub kept: Option<Vec<Vec<usize>>>,
 }
 
 impl Case {
-    /// The whole schedule of a seed.
+    /// Makes the whole schedule of a seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, order: seed, kept: None }
     }
@@ -67,16 +67,16 @@ impl FromStr for Case {
     }
 }
 
-/// The end of a step before it is done.
+/// An early end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
     /// The number of store calls after which it ends.
     pub(super) after: u32,
-    /// Whether the client is opened again, without its caches. If not, only the call was cancelled.
+    /// Whether the client is reopened without its caches. Otherwise only the call is canceled.
     pub(super) crash: bool,
 }
 
-/// One verb that a client carries out.
+/// A verb of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) verb: Verb,
@@ -85,29 +85,30 @@ pub(super) struct Step {
     pub(super) stop: Option<Stop>,
 }
 
-/// A client: the store that it works on, and its steps.
+/// A client: its store and its steps.
 #[derive(Clone, Debug)]
 pub(super) struct ClientPlan {
     pub(super) store: usize,
     pub(super) steps: Vec<Step>,
 }
 
-/// The bounds of the schedules that are made.
+/// The limits of generated schedules.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     pub(super) verbs: Vec<Verb>,
-    /// Verbs of the caller.
+    /// The caller's verbs.
     pub(super) own: Vec<Verb>,
     pub(super) clients: usize,
     pub(super) steps: usize,
 }
 
 impl Bounds {
-    /// Makes the clients of a case. Each schedule uses a few verbs only, so that these meet often.
+    /// Makes the clients of a case. Each schedule uses only a few verbs, so that these often
+    /// interact.
     pub(super) fn clients(&self, case: &Case) -> Vec<ClientPlan> {
         let mut random = Random::new(case.seed);
         let mut verbs = vec![Verb::Commit];
-        // Half of them are verbs that delete or that others must not disturb.
+        // Half of the verbs delete, or must not be disturbed by other clients.
         let often: Vec<Verb> =
             self.verbs.iter().copied().filter(|verb| verb.meets_others()).collect();
         for _ in 0..2 + random.below(4) {
@@ -115,7 +116,7 @@ impl Bounds {
             verbs.extend(random.choose(from).copied());
         }
         let clients = 2 + random.below(self.clients.saturating_sub(1));
-        // About as many steps in all schedules: more clients have fewer each.
+        // All schedules have about the same number of steps: more clients have fewer each.
         let most = (self.steps * 3 / clients).clamp(1, self.steps);
         let two_stores = verbs.iter().any(|verb| verb.needs_two_stores());
         let stops = random.chance(40);

@@ -32,7 +32,7 @@ pub(super) struct Session<'a> {
     pub(super) store: usize,
     pub(super) repo: Repo,
     pub(super) random: Random,
-    /// Commits that were reported to the client, newest last. They may be deleted since.
+    /// Commits that were reported to the client, newest last. They may have been deleted since.
     pub(super) commits: Vec<CommitId>,
 }
 
@@ -47,7 +47,7 @@ impl Client {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the work that is left.
+    /// Returns the remaining work.
     pub(super) fn work(self: &Arc<Self>, world: &Arc<World>) -> Work {
         let (client, world) = (Arc::clone(self), Arc::clone(world));
         Box::pin(async move {
@@ -64,7 +64,7 @@ impl Client {
         step
     }
 
-    /// Continues after a step was dropped: with the same handle, or with a new one.
+    /// Continues after a dropped step, with the same handle or a new one.
     pub(super) fn dropped(&self, world: &World) {
         let mut memory = self.memory();
         let step = memory.next.checked_sub(1).and_then(|at| self.plan.steps.get(at));
@@ -151,7 +151,7 @@ fn outcome(result: &Result<Acknowledged, Error>) -> String {
     }
 }
 
-/// Returns whether others were faster, so that the same request can succeed.
+/// Returns whether other clients interfered, so that the same request may succeed on retry.
 fn is_contention(error: &Error) -> bool {
     match error {
         Error::KeptMoving { .. } | Error::Conflict { .. } | Error::DecidedMeanwhile { .. } => true,
@@ -160,7 +160,7 @@ fn is_contention(error: &Error) -> bool {
     }
 }
 
-/// Returns whether an error can be true of a store that is healthy.
+/// Returns whether an error may occur with a healthy store.
 fn is_accurate(verb: Verb, error: &Error) -> bool {
     // A commit that the client named by its id may be collected after it was found.
     if let Error::Missing(ObjectId::Commit(_)) = error

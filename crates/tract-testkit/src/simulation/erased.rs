@@ -1,4 +1,4 @@
-//! The check that what was erased is nowhere: in no object, derived row or log.
+//! Checks that erased bytes are not in any object, derived row or log.
 
 use std::sync::PoisonError;
 
@@ -9,11 +9,11 @@ use tract_engine::Error;
 use super::watch::Invariant;
 use super::world::{StoredWord, World};
 
-/// How many objects are listed and read together.
+/// Number of objects per listing and read.
 const PAGE: usize = 1024;
 
-/// Checks each word whose erasure was acknowledged. A word that a client may have stored again is not
-/// looked for while a reachable message has it.
+/// Checks each word whose erasure was acknowledged. A word that a client may have stored again is
+/// skipped while a reachable message contains it.
 pub(super) async fn check(world: &World) -> Result<(), Error> {
     let erased = world.erased.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let repo = RepoName::default();
@@ -38,7 +38,7 @@ pub(super) async fn check(world: &World) -> Result<(), Error> {
         let commits: Vec<CommitId> = commits.into_iter().filter_map(commit).collect();
         for kind in DerivedKind::ALL {
             let rows = store.derived(&repo, kind, &commits).await?;
-            // Rows of an index leave out the first letters of a word that another word has too.
+            // Rows of an index omit the prefix that a word shares with another word.
             let part = word.get(2..).filter(|part| part.len() > 4).unwrap_or(&word);
             if rows.iter().flatten().any(|row| contains(row, part.as_bytes())) {
                 report(&format!("a {kind:?} row"));
@@ -56,7 +56,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|at| at == part)
 }
 
-/// Returns whether a commit that a ref has led to links to bytes.
+/// Returns whether a commit that any ref has pointed to links to these bytes.
 async fn has_reached(
     world: &World,
     number: usize,

@@ -12,27 +12,27 @@ use super::random::Random;
 /// The work of one client.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Decides which client continues. The stores of a schedule hold it too, and end a turn with it.
+/// Selects the client that runs next. The stores of a schedule share it, and end a turn with it.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The client that runs; `None` while the schedule is set up or checked.
+    /// The running client; `None` while the schedule is set up or checked.
     running: Option<usize>,
-    /// Whether it stopped at a store call. If not, it waits for something else.
+    /// Whether the client stopped at a store call. Otherwise it waits for another thread.
     at_call: bool,
-    /// The client that runs alone.
+    /// The client that has exclusive access.
     alone: Option<usize>,
     /// The number of store calls after which the running step of a client is dropped.
     left: Vec<Option<u32>>,
     calls: u64,
-    /// A hash of all calls in their order, by which two runs are compared.
+    /// A hash of all calls in order, to compare two runs.
     order: u64,
     trace: Option<Vec<String>>,
 }
 
-/// Keeps all other clients from running until it is dropped.
+/// Prevents all other clients from running until it is dropped.
 pub(super) struct Alone<'a>(&'a Scheduler);
 
 impl Drop for Alone<'_> {
@@ -77,7 +77,7 @@ impl Scheduler {
         .await;
     }
 
-    /// Lets only the running client run until the answer is dropped.
+    /// Lets only the running client run until the returned guard is dropped.
     pub(super) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.alone = state.running;
@@ -101,7 +101,7 @@ impl Scheduler {
         (state.calls, state.order)
     }
 
-    /// Adds a line to the trace, when one is kept.
+    /// Adds a line to the trace, if there is one.
     pub(super) fn note(&self, line: impl FnOnce() -> String) {
         let mut state = self.lock();
         if let Some(trace) = &mut state.trace {
@@ -113,8 +113,8 @@ impl Scheduler {
         self.lock().trace.take().unwrap_or_default()
     }
 
-    /// Runs clients until all of them are done, or `is_over`. `start` makes the work of a client: at
-    /// first, and again after a step of it was dropped. Returns the text of a panic.
+    /// Runs clients until all are done, or until `is_over`. `start` makes the work of a client, at
+    /// first and after a dropped step. Returns the message of a panic.
     pub(super) fn run(
         &self,
         random: &mut Random,
@@ -131,7 +131,8 @@ impl Scheduler {
             let alone = self.lock().alone;
             let Some(client) = alone.or_else(|| random.choose(&ready).copied()) else { break };
             if self.is_stopped(client) {
-                // Dropped here: what it holds is released before another client runs.
+                // Dropped here, so that its locks and permits are released before another client
+                // runs.
                 works[client] = None;
                 dropped(client);
                 works[client] = Some(start(client));
@@ -155,7 +156,8 @@ impl Scheduler {
                         break;
                     }
                     Ok(Poll::Pending) if at_call => break,
-                    // A pause of its own: no other client runs, so that the order stays the seed's.
+                    // The client waits for another thread, such as the engine's. No other client
+                    // runs until it is woken, so that the order depends only on the seed.
                     Ok(Poll::Pending) => thread::park(),
                     Err(panic) => {
                         let text = tract_core::panic_text(&*panic).unwrap_or("no text");
@@ -167,7 +169,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Counts down the calls of a step that is to be dropped.
+    /// Counts down the calls of a step that will be dropped; returns whether it is dropped now.
     fn is_stopped(&self, client: usize) -> bool {
         let mut state = self.lock();
         let Some(Some(left)) = state.left.get_mut(client) else { return false };

@@ -1,4 +1,4 @@
-//! The random numbers of a schedule: everything in it follows from one seed.
+//! The random numbers of a schedule, all derived from one seed.
 
 /// A SplitMix64 generator.
 #[derive(Clone, Debug)]
@@ -16,13 +16,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `limit`; 0 when that is 0.
+    /// Returns a number below `limit`, or 0 if it is 0.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit).unwrap_or(u64::MAX).max(1);
         usize::try_from(self.next() % limit).unwrap_or_default()
     }
 
-    /// Returns true `percent` times in a hundred.
+    /// Returns true with a probability of `percent`.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,4 +1,4 @@
-//! The verbs that clients carry out.
+//! The verbs of clients.
 
 mod history;
 mod move_data;
@@ -21,9 +21,9 @@ use super::world::{BRANCHES, branch};
 /// The reported results of a verb.
 #[derive(Debug, Default)]
 pub(super) struct Acknowledged {
-    /// Commits that a branch led to when the verb was done.
+    /// Commits that were reachable from a branch after the verb.
     pub(super) commits: Vec<CommitId>,
-    /// Other commits that the verb named.
+    /// Other commits that the verb reported.
     pub(super) stored: Vec<CommitId>,
 }
 
@@ -37,11 +37,11 @@ type Outcome = Result<Acknowledged, Error>;
 
 macro_rules! verbs {
     ($($(#[$meaning:meta])* $verb:ident $name:literal = $run:path;)*) => {
-        /// The action of a client in one step. Its arguments follow from the seed of the schedule.
+        /// The action of a step. Its arguments follow from the seed of the schedule.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Verb {
             $($(#[$meaning])* $verb,)*
-            /// A verb of the caller, by its name.
+            /// A caller's verb, by its name.
             Own(&'static str),
         }
 
@@ -76,51 +76,51 @@ verbs! {
     Edit "edit" = history::edit;
     /// Sets the priority of a message.
     Annotate "annotate" = history::annotate;
-    /// Puts a summary in the place of messages.
+    /// Replaces messages by a summary.
     Compress "compress" = history::compress;
     /// Reverts a commit.
     Revert "revert" = history::revert;
-    /// Merges a branch into another one; conflicts are resolved.
+    /// Merges a branch into another one, and resolves conflicts.
     Merge "merge" = history::merge;
-    /// Merges a branch into another one; conflicts are kept.
+    /// Merges a branch into another one, and keeps conflicts.
     KeepMerge "merge --keep" = history::keep_merge;
-    /// Repeats a commit of another branch.
+    /// Cherry-picks a commit of another branch.
     CherryPick "cherry-pick" = history::cherry_pick;
-    /// Repeats the commits of a branch on top of another one.
+    /// Rebases a branch onto another one.
     Rebase "rebase" = history::rebase;
-    /// Leaves a commit out of a branch.
+    /// Drops a commit from a branch.
     Drop "drop" = history::drop_commit;
-    /// Adds a message in the middle of a branch.
+    /// Inserts a message in the middle of a branch.
     Insert "insert" = history::insert;
     /// Moves a branch to another commit.
     Reset "reset" = history::reset;
-    /// Makes a branch.
+    /// Creates a branch.
     CreateBranch "branch" = history::create_branch;
     /// Deletes a branch.
     DeleteBranch "branch --delete" = history::delete_branch;
     /// Renames a branch.
     RenameBranch "branch --rename" = history::rename_branch;
-    /// Makes or deletes a tag.
+    /// Creates or deletes a tag.
     Tag "tag" = history::tag;
-    /// Makes `HEAD` name another branch.
+    /// Points `HEAD` to another branch.
     Checkout "checkout" = history::checkout;
     /// Undoes the last operation on a branch.
     Undo "undo" = history::undo;
-    /// Repeats what was undone.
+    /// Redoes an undone operation.
     Redo "redo" = history::redo;
-    /// Sets the tools in force.
+    /// Sets the active tools.
     SetTools "tools set" = history::set_tools;
-    /// Stores an operation that waits for a decision.
+    /// Stores a pending operation.
     Defer "defer" = history::defer;
     /// Decides a pending operation.
     Decide "decide" = history::decide;
     /// Imports conversations, some of which diverged from their earlier import.
     Import "import" = move_data::import;
-    /// Imports a conversation whose commits are stored in portions.
+    /// Imports a conversation whose commits are stored in several batches.
     ImportLarge "import, large" = move_data::import_large;
-    /// Applies a stream, line by line.
+    /// Applies a stream line by line.
     Apply "apply" = move_data::apply;
-    /// Applies a stream, all of it or nothing.
+    /// Applies a stream atomically.
     ApplyAtomic "apply --atomic" = move_data::apply_atomic;
     /// Writes an export to a file.
     Export "export" = move_data::export;
@@ -132,13 +132,13 @@ verbs! {
     Push "push" = move_data::push;
     /// Fetches from the other store.
     Fetch "fetch" = move_data::fetch;
-    /// Fetches from the other store, and forwards branches.
+    /// Fetches from the other store, and fast-forwards branches.
     Pull "pull" = move_data::pull;
     /// Copies everything to the other store.
     Copy "copy" = move_data::copy;
     /// Deletes unreachable objects.
     Gc "gc" = upkeep::gc;
-    /// Deletes unreachable objects, also those that were reachable a moment ago.
+    /// Deletes unreachable objects, including those that were reachable a moment ago.
     GcNow "gc --keep 0s" = upkeep::gc_now;
     /// Deletes old branches.
     Prune "prune" = upkeep::prune;
@@ -146,7 +146,7 @@ verbs! {
     Erase "erase" = upkeep::erase;
     /// Replaces secrets in all messages.
     Redact "redact" = upkeep::redact;
-    /// Writes blobs again, smaller.
+    /// Rewrites blobs smaller.
     Repack "repack" = upkeep::repack;
     /// Verifies the store.
     Verify "verify" = upkeep::verify;
@@ -156,7 +156,7 @@ verbs! {
     Turns "turns" = read::turns;
     /// Searches for a text in all messages.
     Grep "grep" = read::grep_text;
-    /// Lists who changed each message.
+    /// Lists the author of the last change of each message.
     Blame "blame" = read::blame_messages;
     /// Compiles the context of a branch.
     Compile "compile" = read::compile;
@@ -171,7 +171,7 @@ impl FromStr for Verb {
     }
 }
 
-/// A name that no [`Verb`] has.
+/// A name that is not a [`Verb`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown verb {name:?}")]
 pub struct UnknownVerb {
@@ -186,7 +186,7 @@ impl fmt::Display for Verb {
 }
 
 impl Verb {
-    /// Returns whether it may take commits from a branch.
+    /// Returns whether it may remove commits from a branch.
     pub(super) fn removes_commits(self) -> bool {
         matches!(
             self,
@@ -202,7 +202,7 @@ impl Verb {
         )
     }
 
-    /// Returns whether it names commits by their ids, also those that no branch leads to.
+    /// Returns whether it names commits by id, including unreachable ones.
     pub(super) fn names_any_commit(self) -> bool {
         matches!(self, Self::Reset | Self::CreateBranch | Self::Tag)
     }
@@ -223,19 +223,19 @@ impl Verb {
         )
     }
 
-    /// Returns whether it can store a text again that another client erased.
+    /// Returns whether it can store a text again that another client has erased.
     pub(super) fn brings_back(self) -> bool {
         let from_elsewhere = matches!(self, Self::Import | Self::ImportLarge | Self::ApplyFile);
         from_elsewhere || self.needs_two_stores()
     }
 
-    /// Returns whether it moves data from one store to the other.
+    /// Returns whether it copies data between the stores.
     pub(super) fn needs_two_stores(self) -> bool {
         matches!(self, Self::Push | Self::Fetch | Self::Pull | Self::Copy)
     }
 }
 
-/// The words that many messages have.
+/// Words that occur in many messages.
 const WORDS: [&str; 3] = ["alpha", "beta", "gamma"];
 
 impl Session<'_> {
@@ -245,10 +245,10 @@ impl Session<'_> {
         branch(BRANCHES.get(at).unwrap_or(&BRANCHES[0]))
     }
 
-    /// Makes the text of a message: a common word and one of its own.
+    /// Makes the text of a message: a common word and a unique one.
     fn text(&mut self) -> String {
         let mut own = self.random.next();
-        // No digits of an id, so that no id has the word by chance.
+        // No hexadecimal digits, so that no id contains the word by chance.
         let letter = |_| {
             own >>= 4;
             char::from(b'g' + (own % 16) as u8)
@@ -257,7 +257,7 @@ impl Session<'_> {
         format!("{} {own}", WORDS[self.random.below(WORDS.len())])
     }
 
-    /// Makes a text, now and then with a secret, which is returned too.
+    /// Makes a text, sometimes with a secret, which is also returned.
     fn text_with_secret(&mut self) -> (String, Option<String>) {
         let text = self.text();
         if !self.random.chance(20) {
@@ -265,7 +265,7 @@ impl Session<'_> {
         }
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         let letter = |_| char::from(*self.random.choose(letters).unwrap_or(&b'A'));
-        // In the form of the id of an access key.
+        // In the format of an access key id.
         let secret = format!("AKIA{}", (0..16).map(letter).collect::<String>());
         (format!("{text} {secret}"), Some(secret))
     }
@@ -284,14 +284,14 @@ impl Session<'_> {
         Ok(self.repo.branches().await?.into_iter().map(|branch| branch.head).collect())
     }
 
-    /// Chooses one of the last commits of a branch.
+    /// Selects one of the last commits of a branch.
     async fn commit_of(&mut self, name: &RefName) -> Result<CommitId, Error> {
         let head = self.head(name).await?;
         let page = log(&self.repo, head, 8).await?;
         Ok(self.random.choose(&page.commits).map_or(head, tract_core::Commit::id))
     }
 
-    /// Chooses a message that a branch shows.
+    /// Selects a message of a branch's context.
     async fn message_of(&mut self, name: &RefName) -> Result<CommitId, Error> {
         let head = self.head(name).await?;
         let compiled = self.repo.compile(Some(head)).await?;

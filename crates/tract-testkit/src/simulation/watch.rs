@@ -27,16 +27,16 @@ pub struct Finding {
 /// The invariants that hold after every step, for every client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invariant {
-    /// Every object that a ref leads to is stored and matches its hash, unless it was erased.
+    /// Every object that a ref reaches is stored and matches its hash, unless it was erased.
     Reachable,
-    /// A write that was acknowledged is in the history of its branch, unless a verb that removes
-    /// commits, and that had seen it, removed it.
+    /// An acknowledged write is in the history of its branch, unless a verb that removes commits
+    /// had seen it and removed it.
     Acknowledged,
     /// Erased bytes are not in any object, derived row or entry of the ref log.
     Erased,
     /// `verify` reports nothing.
     Verify,
-    /// A verb succeeds, or is refused for a reason that is accurate.
+    /// A verb succeeds, or its error is accurate.
     Accurate,
     /// A verb that failed because of contention succeeds when it is alone.
     Retry,
@@ -52,11 +52,11 @@ pub enum Invariant {
 #[derive(Debug, Default)]
 struct Known {
     commits: HashMap<CommitId, Commit>,
-    /// Commits that are stored with everything that they link to.
+    /// Commits that are stored with all objects that they link to.
     whole: HashSet<CommitId>,
-    /// Commits that a batch brought.
+    /// Commits that a batch wrote.
     written: HashSet<CommitId>,
-    /// Commits that a ref led to at some time.
+    /// Commits that a ref has pointed to at any time.
     reached: HashSet<CommitId>,
     /// Values of branches that a client has read or written.
     seen: HashSet<(usize, RefName, Option<RefTarget>)>,
@@ -97,12 +97,12 @@ impl Watcher {
         lock(&self.findings).push(Finding { invariant, text });
     }
 
-    /// Returns whether a ref has led to a commit.
+    /// Returns whether a ref has ever pointed to a commit.
     pub(super) fn has_reached(&self, commit: CommitId) -> bool {
         lock(&self.known).reached.contains(&commit)
     }
 
-    /// Returns every commit that a ref has led to.
+    /// Returns all commits that a ref has ever pointed to.
     pub(super) fn reached(&self) -> Vec<CommitId> {
         let mut reached: Vec<CommitId> = lock(&self.known).reached.iter().copied().collect();
         reached.sort_unstable();
@@ -202,8 +202,8 @@ impl Watcher {
         }
     }
 
-    /// Checks that every commit is stored with all that it links to, whether a ref leads to it or
-    /// not: a writer that finds it stored concludes that the rest is too.
+    /// Checks that each commit is stored with all objects that it links to, even if it is
+    /// unreachable: a writer that finds the commit stored assumes that its objects are stored, too.
     pub(super) fn check_links(&self, store: &dyn Store, repo: &RepoName) {
         let mut written: Vec<CommitId> = lock(&self.known).written.iter().copied().collect();
         written.sort_unstable();
@@ -221,7 +221,7 @@ impl Watcher {
         }
     }
 
-    /// Checks everything that the refs lead to.
+    /// Checks all objects that are reachable from refs.
     pub(super) fn check_all(&self, store: &dyn Store, repo: &RepoName) {
         let refs = match block_on(store.list_refs(repo, "")) {
             Ok(refs) => refs,
@@ -237,7 +237,7 @@ impl Watcher {
 }
 
 impl Known {
-    /// Checks that targets are stored with everything that they lead to.
+    /// Checks that targets are stored with all objects that they reach.
     fn complete(
         &mut self,
         store: &dyn Store,
@@ -347,8 +347,8 @@ impl Watch for Watcher {
             }
             _ => Vec::new(),
         };
-        // An engine may answer from its own threads. The other clients wait for that, so that the
-        // order of calls stays that of the seed.
+        // An engine may answer from its own threads. The other clients wait for the answer, so that
+        // the order of calls depends only on the seed.
         let answer = block_on(call.ask(store));
         self.answered(store, client, &call, &before, &answer);
         if let Err(error) = &answer

@@ -12,17 +12,17 @@ use super::verbs::{OwnVerb, Verb};
 use super::watch::{Finding, Invariant, Watcher};
 use crate::watched::WatchedStore;
 
-/// When every schedule begins: 2026-01-01, in microseconds.
+/// Start time of every schedule: 2026-01-01, in microseconds since 1970.
 const BEGIN_US: i64 = 1_767_225_600_000_000;
 
 /// A store of a schedule.
 pub(super) struct SimulatedStore {
-    /// The store itself; calls of it end no turn.
+    /// The unwatched store. Calls on it do not end a turn.
     pub(super) bare: Arc<dyn Store>,
     watched: Arc<WatchedStore<Watcher>>,
 }
 
-/// A word that one message has, and the store where a client wrote or erased it.
+/// A word that occurs in one message, and the store where a client wrote or erased it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredWord {
     pub(super) store: usize,
@@ -42,7 +42,7 @@ pub(super) struct World {
     pub(super) erased: Mutex<Vec<StoredWord>>,
     /// Whether a text can be stored a second time: by an import, a file or another store.
     pub(super) brings_back: bool,
-    /// Verbs of the caller, by name.
+    /// The caller's verbs, by name.
     pub(super) own: Vec<(&'static str, OwnVerb)>,
     verbs: Arc<Mutex<Vec<Verb>>>,
     findings: Arc<Mutex<Vec<Finding>>>,
@@ -79,13 +79,13 @@ impl World {
         }
     }
 
-    /// Opens a repository: a handle with caches of its own.
+    /// Opens a repository handle with its own caches.
     pub(super) fn open(&self, store: usize, who: &str) -> Repo {
         Repo::new(Arc::clone(&self.stores[store].watched) as Arc<dyn Store>, self.options(who))
     }
 
-    /// Returns the options of every handle. A write that loses two races gives up, so that no time
-    /// passes that the clock of the schedule does not know of.
+    /// Returns the options of every handle. A write is not retried after a second lost race,
+    /// because the waits before retries would use real time instead of the clock of the schedule.
     pub(super) fn options(&self, who: &str) -> RepoOptions {
         RepoOptions::new()
             .clock(Arc::new(self.clock.clone()))
@@ -119,14 +119,14 @@ impl World {
         self.stores[store].watched.watch().reached()
     }
 
-    /// Checks everything that the refs of all stores lead to.
+    /// Checks all objects that are reachable from the refs of all stores.
     pub(super) fn check_all(&self) {
         for store in &self.stores {
             store.watched.watch().check_all(&*store.bare, &RepoName::default());
         }
     }
 
-    /// Checks that every commit is stored with all that it links to.
+    /// Checks that each commit is stored with all objects that it links to.
     pub(super) fn check_links(&self) {
         for store in &self.stores {
             store.watched.watch().check_links(&*store.bare, &RepoName::default());

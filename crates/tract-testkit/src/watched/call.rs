@@ -17,7 +17,7 @@ use tract_core::{
 use super::{Watch, WatchedStore};
 
 /// Lists each method of the traits once, and makes from it the call, the forwarding to a store, and
-/// the method of [`WatchedStore`]. Parameters by value are marked by `=`. Methods that lend their
+/// the method of [`WatchedStore`]. Parameters by value are marked by `=`. Methods that borrow their
 /// parameters, and those that are not calls, are written by hand.
 macro_rules! calls {
     (
@@ -43,10 +43,10 @@ macro_rules! calls {
                 }
             }
 
-            /// Asks a store.
+            /// Forwards the call to a store.
             ///
             /// # Errors
-            /// Those of the method.
+            /// Errors of the method.
             pub async fn ask(self, store: &dyn Store) -> StoreResult<Answer> {
                 match self {
                     $($(Self::$call { $($name),* } => {

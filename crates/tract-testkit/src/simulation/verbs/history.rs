@@ -141,7 +141,7 @@ pub(super) async fn reset(session: &mut Session<'_>) -> Outcome {
     Ok(Acknowledged::commits([to]))
 }
 
-/// Chooses a commit of a branch, or one that was reported to the client and that may be gone.
+/// Selects a commit of a branch, or one that was reported to the client and may have been deleted.
 async fn any_commit(
     session: &mut Session<'_>,
     from: &tract_core::RefName,

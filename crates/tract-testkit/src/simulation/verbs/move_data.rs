@@ -1,4 +1,4 @@
-//! Verbs that bring data in, and that move it between stores.
+//! Verbs that import data, and that copy it between stores.
 
 use std::io::Cursor;
 use std::sync::PoisonError;
@@ -14,8 +14,8 @@ use tract_engine::{
 use super::super::client::Session;
 use super::{Acknowledged, Outcome};
 
-/// Makes one of a few versions of a conversation. Some conversations begin alike, also with those
-/// that a schedule begins with.
+/// Makes one of several versions of a conversation. Some versions share a prefix, also with the
+/// initial conversations of a schedule.
 fn conversation(session: &mut Session<'_>) -> (String, Vec<Draft>) {
     let id = format!("c{}", session.random.below(3));
     let (version, length) = (session.random.below(2), 1 + session.random.below(4));
@@ -74,7 +74,7 @@ async fn apply_lines(session: &mut Session<'_>, atomic: bool) -> Outcome {
     }
     let mut options = ApplyOptions::new().branch(branch).atomic(atomic);
     if atomic && session.random.chance(50) {
-        // Objects are stored ahead of the refs, as those of a long stream.
+        // Objects are stored before the refs move, as with a long stream.
         options = options.hold_bytes(1);
     }
     let mut commits = Vec::new();
@@ -108,8 +108,8 @@ fn keep_file(session: &Session<'_>, lines: &str) {
     files.push(lines.as_bytes().to_vec());
 }
 
-/// Keeps the lines of a reading, which begins again where others deleted what it was about to read,
-/// as the command line does.
+/// Collects the lines of an export. Like the command line, it starts over if another client deleted
+/// objects that it was about to read.
 async fn keep_lines(
     session: &Session<'_>,
     read: impl AsyncFn(&Repo) -> Result<String, Error>,
@@ -121,7 +121,7 @@ async fn keep_lines(
                 keep_file(session, &lines);
                 return Ok(Acknowledged::default());
             }
-            // A stream cannot contain what was erased, however often it is begun.
+            // Erased content cannot be exported, however often the export starts over.
             Err(error @ Error::Erased(_)) => return Err(error),
             Err(error) => attempts.again(error).await?,
         }

@@ -1,4 +1,4 @@
-//! Verbs of a caller: what clients carry out in addition to the engine's verbs.
+//! The caller's verbs, which clients run in addition to the engine's verbs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,21 +9,21 @@ use super::super::client::Session;
 use super::super::watch::Invariant;
 use super::{Acknowledged, Outcome};
 
-/// One step of a verb of the caller.
+/// A step of a caller's verb.
 #[derive(Clone, Debug)]
 pub struct OwnStep {
-    /// The client's handle of its store.
+    /// The client's handle to its store.
     pub repo: Repo,
     /// The seed of the step's arguments.
     pub seed: u64,
 }
 
-/// The end of a step that did not succeed.
+/// A failed step.
 #[derive(Debug)]
 pub enum OwnError {
-    /// A refusal of the engine. It has to be accurate, and a step that lost a race is repeated.
+    /// An error of the engine. It must be accurate. A step that lost a race is repeated.
     Engine(Error),
-    /// A broken invariant of the caller.
+    /// A violated invariant of the caller.
     Broken(String),
 }
 
@@ -33,8 +33,8 @@ impl From<Error> for OwnError {
     }
 }
 
-/// Carries out the steps of one schedule. It may only wait for calls of the repository: other waits
-/// keep all clients waiting.
+/// Runs the steps of one schedule. It may only await calls of the repository: any other wait blocks
+/// all clients.
 pub type OwnVerb = Box<
     dyn Fn(OwnStep) -> Pin<Box<dyn Future<Output = Result<(), OwnError>> + Send>> + Send + Sync,
 >;

@@ -1,4 +1,4 @@
-//! Verbs that read. Their answers are compared with those of a scan, while the client is alone.
+//! Verbs that read. Their answers are compared with a scan while no other client runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::super::world::World;
 use super::{Acknowledged, Outcome, WORDS};
 use crate::watched::{Answer, Call, Watch, WatchedStore};
 
-/// A store without derived rows: verbs have to read everything that is stored.
+/// A store that hides derived rows, so that verbs have to read everything.
 struct NoDerivedRows;
 
 #[async_trait]
@@ -34,7 +34,7 @@ impl Watch for NoDerivedRows {
     }
 }
 
-/// Opens a store so that nothing derived is read or written.
+/// Opens a store through which no derived rows are read or written.
 fn scanning(world: &World, store: usize) -> Repo {
     let bare = Arc::clone(&world.stores[store].bare);
     let store: Arc<dyn Store> = Arc::new(WatchedStore::new(bare, NoDerivedRows));
@@ -44,7 +44,7 @@ fn scanning(world: &World, store: usize) -> Repo {
 pub(super) async fn search_words(session: &mut Session<'_>) -> Outcome {
     let word = *session.random.choose(&WORDS).unwrap_or(&"alpha");
     let heads = session.heads().await?;
-    // Also a search of a few commits stores the index.
+    // A search of a few commits stores the index, too.
     let options = SearchOptions::new().limit(1000).store_after(1);
     tract_engine::search(&session.repo, &heads, word, &options).await?;
     let _alone = session.world.scheduler.alone();
@@ -79,7 +79,8 @@ pub(in super::super) async fn compare_search(
         );
         world.report(Invariant::Scan, text);
     }
-    // Heads may show one message by several commits, after a cherry-pick: both verbs name the same.
+    // After a cherry-pick several commits of the heads contain one message; both verbs must report
+    // the same one.
     let mut hits: Vec<(CommitId, BlobId)> =
         found.hits.iter().map(|hit| (hit.commit, hit.content)).collect();
     let mut lines = grep_all(&scan, &heads, word).await?;

@@ -36,7 +36,7 @@ pub(super) async fn erase(session: &mut Session<'_>) -> Outcome {
     let content = session.repo.content_of(target).await.ok();
     let request = EraseRequest::targets(vec![EraseTarget::Commit(target)], "simulation");
     let report = tract_engine::erase(&session.repo, &request).await?;
-    // The word that only this message has.
+    // The unique word of the message.
     let text = content.map(|content| content.text()).unwrap_or_default();
     if let Some(word) = text.split(' ').nth(1)
         && !report.blobs.is_empty()
@@ -48,7 +48,7 @@ pub(super) async fn erase(session: &mut Session<'_>) -> Outcome {
     Ok(Acknowledged::default())
 }
 
-/// Notes words that an erasure deleted everywhere.
+/// Records words that an erasure deleted everywhere.
 fn erased(session: &Session<'_>, words: Vec<StoredWord>, report: &EraseReport) {
     if report.wiped.is_ok() && !report.places.iter().any(ErasePlace::stays) {
         let mut erased = session.world.erased.lock().unwrap_or_else(PoisonError::into_inner);
