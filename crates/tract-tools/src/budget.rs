@@ -1,4 +1,4 @@
-//! Budgets, and the count of what has been spent.
+//! Budgets, and the count of spending against them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,8 +1,8 @@
-//! A filesystem that tools may use: confined to a root, put back when a call fails.
+//! A filesystem for tools: confined to a root, and restored when a call fails.
 //!
-//! Tools reach it by [`CallContext::filesystem`](crate::dispatch::CallContext::filesystem), where
-//! the host has bound one as a resource. It has two forms: [`MemoryFs`], and [`DirectoryFs`] for a
-//! directory of the host.
+//! Tools reach it through [`CallContext::filesystem`](crate::dispatch::CallContext::filesystem) if
+//! the host has bound one as a resource. There are two implementations: [`MemoryFs`], and
+//! [`DirectoryFs`] for a directory of the host.
 
 mod call;
 #[cfg(unix)]
@@ -31,18 +31,18 @@ pub(crate) use self::views::Views;
 use crate::resource::Binding;
 use crate::snapshot::{BoxError, Snapshot};
 
-/// The kind of entry at a path.
+/// A file or directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The path, from the root.
+    /// The path, relative to the root.
     pub path: String,
     /// Whether it is a directory.
     pub is_directory: bool,
-    /// Bytes of a file; of a directory 0.
+    /// Size of a file in bytes; 0 for a directory.
     pub size_bytes: u64,
 }
 
-/// Why something cannot be read or written.
+/// An error of reading or writing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FsError {
@@ -54,25 +54,25 @@ pub enum FsError {
         /// The reason why it is rejected.
         why: &'static str,
     },
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("expected a file or directory at {path}, found none")]
     NotFound {
         /// The path.
         path: String,
     },
-    /// A directory is where a file is wanted.
+    /// The path is a directory, but a file is expected.
     #[error("expected a file at {path}, found a directory")]
     IsDirectory {
         /// The path.
         path: String,
     },
-    /// A file is where a directory is wanted.
+    /// The path is a file, but a directory is expected.
     #[error("expected a directory at {path}, found a file")]
     NotADirectory {
         /// The path.
         path: String,
     },
-    /// A symbolic link, or something that is neither file nor directory.
+    /// The path is a symbolic link or another special file.
     #[error("expected a file or directory at {path}, found {found}")]
     Special {
         /// The path.
@@ -80,49 +80,49 @@ pub enum FsError {
         /// The kind of entry that was found.
         found: &'static str,
     },
-    /// There is more than may be read or written at once.
+    /// The file exceeds the size limit.
     #[error("expected at most {limit} bytes at {path}, found {found}")]
     TooLarge {
         /// The path.
         path: String,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
-        /// How many there are.
+        /// The size of the file in bytes.
         found: u64,
     },
-    /// The size limit of all files is reached.
+    /// The size limit of all files together is exceeded.
     #[error("no room for {path}: all files together would take {found} bytes (limit {limit})")]
     Full {
         /// The path that was to be written.
         path: String,
-        /// The limit of all files together.
+        /// The limit in bytes.
         limit: u64,
-        /// How many bytes they would take.
+        /// The size that all files would have, in bytes.
         found: u64,
     },
-    /// It may only be read here.
+    /// The filesystem is read-only here.
     #[error("{path} is read-only here")]
     ReadOnly {
         /// The path.
         path: String,
     },
-    /// The call that asked is over.
+    /// The call that uses the filesystem has ended.
     #[error("the call has ended already")]
     CallOver,
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("{path} could not be {what}")]
     Io {
         /// The path.
         path: String,
         /// The operation, such as `read`.
         what: &'static str,
-        /// Why not.
+        /// The error.
         source: BoxError,
     },
 }
 
 impl FsError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Path { .. } => "bad_path",
@@ -138,7 +138,7 @@ impl FsError {
         }
     }
 
-    /// Returns the way out, where there is one.
+    /// Returns a hint for fixing it, if there is one.
     pub fn note(&self) -> Option<&'static str> {
         match self {
             Self::Path { .. } => Some("paths are relative to the root, as `src/main.rs`"),
@@ -166,60 +166,60 @@ impl From<FsError> for ToolError {
 /// Files and directories below a root, and nothing else.
 ///
 /// # Behavior
-/// - A path never leads out of the root: not by `..`, not by being absolute, not by a symbolic
+/// - A path never leads out of the root, whether by `..`, as an absolute path, or by a symbolic
 ///   link.
 /// - As a [`Snapshot`], it reverts the changes that were made through it.
 pub trait Filesystem: Snapshot {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`FsError`] when there is none, or it is larger than the filesystem's limit.
+    /// [`FsError`] if it does not exist or is larger than the limit.
     fn read(&self, path: &FsPath) -> Result<Vec<u8>, FsError>;
 
-    /// Writes a file: makes the directories that it is in, and replaces what it held.
+    /// Writes a file: creates its parent directories, and replaces its content.
     ///
     /// # Errors
-    /// [`FsError`]; the file is then what it was.
+    /// [`FsError`]; the file is then unchanged.
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError>;
 
-    /// Removes a file, or a directory that is empty.
+    /// Removes a file or an empty directory.
     ///
     /// # Errors
-    /// [`FsError`] when nothing is there, or the directory is not empty.
+    /// [`FsError`] if it does not exist, or the directory is not empty.
     fn remove(&self, path: &FsPath) -> Result<(), FsError>;
 
-    /// Returns what is at a path; `None` when nothing is.
+    /// Returns the entry at a path; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`FsError`] when it cannot be read.
+    /// [`FsError`] if it cannot be read.
     fn entry(&self, path: &FsPath) -> Result<Option<Entry>, FsError>;
 
-    /// Lists a directory, by name.
+    /// Lists a directory, sorted by name.
     ///
     /// # Errors
     /// [`FsError`] if it is not a directory.
     fn list(&self, directory: &FsPath) -> Result<Vec<Entry>, FsError>;
 
-    /// Returns how many bytes a file may have that is read or written; 16 MiB unless said.
+    /// Returns the maximum size of a file that is read or written, in bytes; 16 MiB by default.
     fn max_file_bytes(&self) -> u64 {
         FILE_LIMIT
     }
 
-    /// Returns the same files as a view of its own: its [`restore`](Snapshot::restore) undoes what
-    /// was changed through it, and leaves alone what was changed otherwise, whether through another
-    /// view or by another program. Each turn of calls works with a view of its own, where there is
-    /// one. A filesystem without views, which is the default, must be lent to one turn at a time.
+    /// Returns a separate view of the same files. Its [`restore`](Snapshot::restore) reverts only
+    /// changes made through it, not those made through another view or by another program. Each
+    /// turn works with its own view if there is one. A filesystem without views, which is the
+    /// default, must be used by one turn at a time.
     fn view(&self) -> Option<Arc<dyn Filesystem>> {
         None
     }
 }
 
-/// Bytes of a file, where nothing else is said.
+/// Default maximum size of a file in bytes.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// Binds a filesystem as a resource that is put back when a call fails. Turns work at the same time
-/// on one that has [views](Filesystem::view), where their tools reach it through their context; on
-/// another one they take turns.
+/// Binds a filesystem as a resource that is restored when a call fails. If it has
+/// [views](Filesystem::view), turns work on it concurrently, provided that their tools reach it
+/// through their context; otherwise they take turns.
 ///
 /// ```
 /// use std::sync::Arc;

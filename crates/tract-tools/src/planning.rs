@@ -1,4 +1,4 @@
-//! A plan that a model keeps while it works: four tools over one slice of the session.
+//! A plan that a model maintains while it works: four tools over one slice of the session.
 //!
 //! ```
 //! # tract_core::block_on(async {

@@ -1,8 +1,7 @@
 //! Instructions and the tools that belong to them, as a tree of sections.
 //!
-//! Sections are rendered depth-first, in the order in which they were given, with the tools of
-//! those that are enabled. A section may be shown in full or as a summary; then a tool asks for
-//! the rest of it.
+//! Sections are rendered depth-first, in the order in which they were added, with the tools of the
+//! enabled sections. A section may be shown as a summary, until the model calls a tool to open it.
 //!
 //! ```
 //! use serde::Serialize;
@@ -49,7 +48,7 @@ use self::section::SectionTool;
 pub use self::section::{ExampleText, Section, Visibility};
 use self::template::Template;
 
-/// A tree of sections that was checked as a whole.
+/// A tree of sections that has been checked as a whole.
 #[derive(Clone)]
 pub struct Prompt {
     namespace: String,
@@ -57,7 +56,7 @@ pub struct Prompt {
     sections: Vec<Checked>,
 }
 
-/// A section whose texts were read.
+/// A section whose texts have been parsed.
 #[derive(Clone)]
 pub(crate) struct Checked {
     path: String,
@@ -75,7 +74,7 @@ impl fmt::Debug for Prompt {
     }
 }
 
-/// Collects sections; what is wrong with any of them is said by [`build`](Self::build).
+/// Collects sections. [`build`](Self::build) checks them and reports all errors at once.
 #[must_use]
 #[derive(Debug)]
 pub struct PromptBuilder {
@@ -86,7 +85,7 @@ pub struct PromptBuilder {
 }
 
 impl Prompt {
-    /// Begins a prompt.
+    /// Returns a builder.
     pub fn builder(namespace: impl Into<String>, key: impl Into<String>) -> PromptBuilder {
         PromptBuilder {
             namespace: namespace.into(),
@@ -137,17 +136,17 @@ impl PromptBuilder {
         self
     }
 
-    /// Holds the tools of all sections, and their examples, to the strict profile: see
+    /// Checks the tools of all sections, and their examples, against the strict profile: see
     /// [`RegistryBuilder::strict`](crate::RegistryBuilder::strict).
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Checks the whole tree, sections that are disabled included.
+    /// Checks the whole tree, including disabled sections.
     ///
     /// # Errors
-    /// [`PromptError`] with all that is wrong.
+    /// [`PromptError`] with all errors.
     pub fn build(self) -> Result<Prompt, PromptError> {
         let mut faults = Vec::new();
         for (what, name) in [("namespace", &self.namespace), ("key", &self.key)] {

@@ -275,8 +275,8 @@ impl Registry {
         }
     }
 
-    /// Returns the name and version of the validator of tools that have no validation of their own
-    /// from another registry.
+    /// Returns the name and version of the validator that is used for all tools except those from
+    /// other registries.
     pub fn validator(&self) -> Option<(&str, &str)> {
         self.rules
             .validation

@@ -1,7 +1,6 @@
 //! Typed resources that tools share: databases, clients, a filesystem.
 //!
-//! They are bound by type, made when they are first asked for, and closed in the reverse order of
-//! their making.
+//! They are bound by type, created on first use, and closed in the reverse order of their creation.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,7 +38,7 @@ use crate::snapshot::{AddedState, BoxError, SavedState, Snapshot, restore_all, s
 
 type Result<T, E = ResourceError> = std::result::Result<T, E>;
 
-/// An instance made from a binding.
+/// An instance created from a binding.
 struct Instance {
     /// Its state for rollback, if it is a singleton. Dropped first.
     added: Option<AddedState>,
@@ -54,7 +53,7 @@ impl Instance {
     }
 }
 
-/// The instances, in the order in which they were made.
+/// The instances, in the order in which they were created.
 #[derive(Default)]
 struct CreatedInstances {
     by_type: HashMap<TypeId, usize>,
@@ -72,7 +71,7 @@ impl CreatedInstances {
         self.in_order.iter_mut().filter_map(|(_, instance)| instance.added.as_mut())
     }
 
-    /// Keeps one that is found again.
+    /// Stores an instance that later requests return.
     fn keep(&mut self, id: TypeId, instance: Instance) {
         self.by_type.insert(id, self.in_order.len());
         self.in_order.push((id, instance));
@@ -80,11 +79,11 @@ impl CreatedInstances {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Data under these locks is consistent at each step, so it is usable after a panic.
+    // Data under these locks is consistent after each statement, so it is usable after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The resources of a host. As a [`Snapshot`] it puts back every singleton that can be.
+/// The resources of a host. As a [`Snapshot`] they restore every singleton that supports it.
 pub struct Resources {
     bindings: HashMap<TypeId, ErasedBinding>,
     made: Mutex<CreatedInstances>,
@@ -100,7 +99,7 @@ impl fmt::Debug for Resources {
 }
 
 impl Resources {
-    /// Starts to bind types.
+    /// Returns a builder for binding types.
     pub fn builder() -> ResourcesBuilder {
         ResourcesBuilder::default()
     }
@@ -109,15 +108,15 @@ impl Resources {
         Self { bindings, made: Mutex::new(made), making: Gate::default() }
     }
 
-    /// Returns the resource of a type, making it when it is asked for first.
+    /// Returns the resource of a type, creating it on first use.
     ///
     /// # Errors
-    /// [`ResourceError`]; of a type that is made for each call, [`ResourceError::NoCall`].
+    /// [`ResourceError`]; [`ResourceError::NoCall`] for a type that is created for each call.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         typed(self.find(None, TypeId::of::<T>(), type_name::<T>())?)
     }
 
-    /// Returns the resource of a type, where one is bound.
+    /// Returns the resource of a type, if one is bound.
     ///
     /// # Errors
     /// As [`get`](Self::get), except that an unbound type is `None`.
@@ -125,28 +124,31 @@ impl Resources {
         optional(self.get::<T>())
     }
 
-    /// Returns whether something is bound to a type.
+    /// Returns whether a type is bound.
     pub fn has<T: ?Sized + 'static>(&self) -> bool {
         self.bindings.contains_key(&TypeId::of::<T>())
     }
 
-    /// Returns whether one turn at a time may work on them: something is put back when a call
-    /// fails.
+    /// Returns whether only one turn at a time may use them, because some of them are restored when
+    /// a call fails.
     pub(crate) fn take_turns(&self) -> bool {
         self.bindings.values().any(ErasedBinding::takes_turns)
     }
 
-    /// Closes what was made, in the reverse order of its making, each whether or not others fail;
-    /// nothing is available afterwards. Returns what failed.
+    /// Closes all instances in the reverse order of their creation, even if some fail. No resource
+    /// is available afterwards. Returns the errors.
     pub fn close(&self) -> Vec<ResourceError> {
         close(&self.bindings, &self.made)
     }
 
     fn find(&self, call: Option<&CallResources>, id: TypeId, name: &'static str) -> Result<Erased> {
-        // Most are there already.
+        // Fast path without the gate: most resources exist already.
         if let Some(found) = self.ready(call, id)? {
             return Ok(found);
         }
+        // Only one thread creates resources, so that a singleton is not created twice; `resolve`
+        // looks again behind the gate. A provider that uses these resources rather than its scope
+        // would wait for itself, so it gets an error.
         let _making = self.making.enter().ok_or(ResourceError::Reentrant { name })?;
         Scope { resources: self, call, path: None }.resolve(id, name)
     }
@@ -224,7 +226,7 @@ impl Snapshot for Resources {
     }
 }
 
-/// The scope from which providers get the resources they depend on.
+/// The scope from which a provider gets the resources that it depends on.
 pub struct Scope<'a> {
     resources: &'a Resources,
     call: Option<&'a CallResources>,
@@ -237,7 +239,7 @@ impl fmt::Debug for Scope<'_> {
     }
 }
 
-/// An edge of the dependency graph: the requester and the requested type.
+/// A resource that is being created, and the one that requested it.
 struct DependencyLink<'a> {
     id: TypeId,
     name: &'static str,
@@ -249,13 +251,13 @@ impl<'a> Scope<'a> {
     /// Returns the resource of a type.
     ///
     /// # Errors
-    /// [`ResourceError`]; [`ResourceError::Cycle`] when it needs, directly or not, the one that is
-    /// being made.
+    /// [`ResourceError`]; [`ResourceError::Cycle`] if the type depends, directly or indirectly, on
+    /// the one that is being created.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         typed(self.resolve(TypeId::of::<T>(), type_name::<T>())?)
     }
 
-    /// Returns the resource of a type, where one is bound.
+    /// Returns the resource of a type, if one is bound.
     ///
     /// # Errors
     /// As [`get`](Self::get), except that an unbound type is `None`.
@@ -290,7 +292,7 @@ impl<'a> Scope<'a> {
         {
             return Ok(found);
         }
-        // A singleton's own needs live as long as it does.
+        // The dependencies of a singleton live as long as the singleton, not as long as the call.
         let of_call = self.call.filter(|_| outlives.is_none());
         let home = match (bound.lifetime, of_call) {
             (Lifetime::Singleton, _) | (Lifetime::Prototype, None) => &self.resources.made,
@@ -301,12 +303,14 @@ impl<'a> Scope<'a> {
         let inner = Scope { path: Some(&link), ..*self };
         let made = guarded(|| {
             let mut instance = Instance::of(bound, (bound.make)(&inner)?);
+            // The initial state: a rollback to a snapshot that is older than the resource restores
+            // it.
             if let Some(AddedState { state, born }) = &mut instance.added {
                 *born = Some(state.snapshot()?);
             }
             Ok(instance)
         });
-        // Errors of the bindings are reported as such, not as a failure of the provider.
+        // Errors of dependencies are reported as they are, not as a failure of this provider.
         let instance = made.map_err(|source| match source.downcast::<ResourceError>() {
             Ok(own) if !matches!(*own, ResourceError::Provider { .. }) => *own,
             Ok(own) => ResourceError::Provider { name, source: own },
@@ -316,7 +320,7 @@ impl<'a> Scope<'a> {
         let mut home = lock(home);
         match bound.lifetime {
             Lifetime::Singleton | Lifetime::PerCall => home.keep(id, instance),
-            // Not to be found again, only to be closed.
+            // Stored only to be closed; later requests do not return it.
             Lifetime::Prototype if bound.close.is_some() => home.in_order.push((id, instance)),
             Lifetime::Prototype => {}
         }
@@ -324,7 +328,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The resources as one call sees them: those of the host, and those made for the call alone.
+/// The resources that one call sees: those of the host, and those created for the call alone.
 pub struct CallResources {
     resources: Option<Arc<Resources>>,
     made: Mutex<CreatedInstances>,
@@ -337,15 +341,15 @@ impl fmt::Debug for CallResources {
 }
 
 impl CallResources {
-    /// Opens the resources for one call.
+    /// Creates the view of one call on the resources.
     pub fn new(resources: Option<Arc<Resources>>) -> Self {
         Self { resources, made: Mutex::default() }
     }
 
-    /// Returns the resource of a type, making it when it is asked for first.
+    /// Returns the resource of a type, creating it on first use.
     ///
     /// # Errors
-    /// [`ResourceError`]; [`ResourceError::Closed`] when the call is over.
+    /// [`ResourceError`]; [`ResourceError::Closed`] after the call has ended.
     pub fn get<T: ?Sized + Send + Sync + 'static>(&self) -> Result<Arc<T>> {
         let name = type_name::<T>();
         let resources = self.resources.as_ref().ok_or(ResourceError::Unbound { name })?;
@@ -355,7 +359,7 @@ impl CallResources {
         typed(resources.find(Some(self), TypeId::of::<T>(), name)?)
     }
 
-    /// Returns the resource of a type, where one is bound.
+    /// Returns the resource of a type, if one is bound.
     ///
     /// # Errors
     /// As [`get`](Self::get), except that an unbound type is `None`.
@@ -363,14 +367,14 @@ impl CallResources {
         optional(self.get::<T>())
     }
 
-    /// Whether the resource of a type, which was made, is there for all calls.
+    /// Returns whether the resource of a type exists and is shared by all calls.
     pub(crate) fn is_singleton<T: ?Sized + 'static>(&self) -> bool {
         let made = self.resources.as_ref().map(|resources| lock(&resources.made));
         made.is_some_and(|made| made.get(TypeId::of::<T>()).is_some())
     }
 
-    /// Closes what was made for the call alone, in the reverse order of its making. Returns what
-    /// failed.
+    /// Closes the resources created for the call alone, in the reverse order of their creation.
+    /// Returns the errors.
     pub fn close(&self) -> Vec<ResourceError> {
         let resources = self.resources.iter();
         resources.flat_map(|resources| close(&resources.bindings, &self.made)).collect()

@@ -202,7 +202,7 @@ impl Session {
     /// name: as a value if the slice has its type, else as JSON until a type claims it.
     ///
     /// # Errors
-    /// As [`log`](Self::log), and if the event has no JSON form; nothing is changed then.
+    /// As [`log`](Self::log), and if the event cannot be written as JSON; nothing is changed then.
     pub fn publish_any(
         &self,
         name: &'static str,

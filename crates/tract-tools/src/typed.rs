@@ -1,10 +1,11 @@
-//! From Rust to a tool: an async function, a struct, or [`Tool`](tract_core::Tool) by hand.
+//! Typed tools: an async function, a struct, or an implementation of [`Tool`](tract_core::Tool).
 //!
-//! The attribute [`tool`] makes a tool of a function (its parameters are the arguments) or of a
-//! struct (its fields are, and `async fn run(self, ..)` is its entry); [`tool_type`] derives what a
-//! type inside of arguments needs. A tool written by hand takes [`Args`] as its parameters. All
-//! three advertise exactly what they parse: the schema is derived once, brought into [normal
-//! form](tract_schema::derive), and arguments are judged by it before they are deserialized.
+//! The attribute [`tool`] turns a function into a tool, whose parameters are the arguments, or a
+//! struct, whose fields are the arguments and whose entry is `async fn run(self, ..)`.
+//! [`tool_type`] derives the traits that types inside of arguments need. An implementation of
+//! `Tool` uses [`Args`] as its parameters. In all three cases the tool accepts exactly what its
+//! schema describes: the schema is derived once, converted to [normal form](tract_schema::derive),
+//! and validates arguments before they are deserialized.
 
 mod answer;
 mod args;

@@ -37,7 +37,8 @@ pub struct CallAnswer {
     pub is_error: bool,
     /// The value, for programs.
     pub value: Option<JsonText>,
-    /// Set if the call waits for a decision. It has no answer yet, and only the question is
+    /// Set if the call waits for a decision. It is not answered yet, and only the question is
+    /// committed.
     /// committed.
     pub deferred: Option<Deferral>,
     /// The other run that works on the call, if any. The call has no answer here then.

@@ -34,7 +34,7 @@ impl CallKey {
         // Arguments with a number without a canonical form are hashed as text.
         let canonical = json::canonical(arguments, Escapes::Raw);
         let arguments = canonical.as_deref().unwrap_or(arguments);
-        // The tool's id has a fixed length and canonical JSON has no line breaks, so different
+        // The tool's id has a fixed length and canonical JSON contains no line breaks, so different
         // calls never give the same text.
         Self(hash::blob(format!("{tool}\n{arguments}\n{call_id}").as_bytes()))
     }

@@ -59,7 +59,7 @@ impl DispatchLimits {
         Self { all: all.max(1), of_each, of_tools, state: Mutex::default() }
     }
 
-    /// Sets the limit of each tool that has no limit of its own.
+    /// Sets the limit of each tool without a limit of its own.
     pub(super) fn of_each_tool(self, most: usize) -> Self {
         Self { of_each: most.max(1), ..self }
     }

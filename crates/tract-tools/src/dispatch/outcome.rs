@@ -1,4 +1,4 @@
-//! How a call ended, and the event that reports it.
+//! Outcomes of calls, and the event that reports them.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::journal::CallKey;
 use crate::event::EventType;
 use crate::hydrate::{self, Provenance};
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -21,7 +21,7 @@ pub enum Outcome {
     Invalid,
     /// A policy or a hook denied it.
     Denied,
-    /// It waits for a decision and has no answer yet.
+    /// It waits for a decision and is not answered yet.
     Deferred,
     /// It exceeded its time limit.
     TimedOut,
@@ -33,7 +33,7 @@ pub enum Outcome {
     NotExecuted,
     /// It was started earlier and no answer is known: the tool may have run.
     Interrupted,
-    /// Another run works on it, so it has no answer yet.
+    /// Another run works on it, so it is not answered here.
     Open,
 }
 
@@ -149,7 +149,7 @@ pub struct ToolInvoked {
     pub tool: Option<ToolId>,
     /// The tool's traits. A destructive tool is never read-only here.
     pub traits: ToolTraits,
-    /// How the call ended.
+    /// The outcome of the call.
     pub outcome: Outcome,
     /// The stage that was reached, if the call did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]

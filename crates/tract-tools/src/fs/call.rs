@@ -1,4 +1,4 @@
-//! The filesystem as one call sees it.
+//! The filesystem as seen by one call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Entry, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, SavedState, Snapshot};
 
-/// Refuses when the call is over, and to write when the tool promises to read only.
+/// Refuses access after the call has ended, and writes by read-only tools.
 pub(crate) struct CallFs {
     inner: Arc<dyn Filesystem>,
     alive: Arc<AtomicBool>,

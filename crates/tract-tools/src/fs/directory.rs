@@ -1,4 +1,4 @@
-//! A directory of the host.
+//! A filesystem on a directory of the host.
 
 use std::fmt;
 use std::fs::File;
@@ -14,25 +14,25 @@ use super::undo::{self, Change, Log, Mark, Shared, StoredFile};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, SavedState, Snapshot};
 
-/// How many names are tried for a new file before it is moved to its place.
+/// Number of random names that are tried for a temporary file.
 const TRIES: u32 = 16;
-/// The bits of a mode by which a program runs as another user or group.
+/// The set-user-id and set-group-id bits of a mode.
 const SET_ID: u32 = 0o6000;
 
 /// A directory of the host, as the root of a filesystem.
 ///
 /// # Behavior
-/// - Every step of a path is opened in the directory that the step before it gave, and symbolic
-///   links are not followed. So nothing leads out, also when another process moves directories or
-///   makes links at the same time.
-/// - A file is written to a temporary name in its directory and then renamed: it is the old one or
-///   the new one.
-/// - What was changed through it is undone on [`restore`](Snapshot::restore), file by file, from
-///   what was there before. A file that does not hold what was written through it is left alone: it
-///   was changed since through another [view](Filesystem::view) or by another program.
-/// - A file whose content is replaced keeps its mode, but for the bits that let it run as another
-///   user or group.
-/// - Links and special files are not listed.
+/// - Each step of a path is opened relative to the directory of the step before it, and symbolic
+///   links are not followed. So no path leads out, even if another process moves directories or
+///   creates links at the same time.
+/// - A file is written under a temporary name in its directory and then renamed, so readers see
+///   either the old content or the new.
+/// - [`restore`](Snapshot::restore) reverts the changes made through it, file by file. A file whose
+///   content is not the one written through it is left alone, because another
+///   [view](Filesystem::view) or another program has changed it since.
+/// - A file whose content is replaced keeps its mode, except for the set-user-id and set-group-id
+///   bits.
+/// - Symbolic links and special files are not listed.
 pub struct DirectoryFs {
     name: Arc<str>,
     root: Arc<OwnedFd>,
@@ -55,7 +55,7 @@ struct Status {
     size: u64,
 }
 
-/// A directory and a file in it.
+/// The directory of a file, and the file.
 type FoundFile = (Option<OwnedFd>, Option<StoredFile>);
 
 const OPEN_DIRECTORY: OFlags =
@@ -77,7 +77,8 @@ impl DirectoryFs {
         Ok(Self { name: name.into(), root: Arc::new(opened), limit: FILE_LIMIT, log, owner })
     }
 
-    /// Sets how many bytes a file may have that is read, written or replaced; 16 MiB by default.
+    /// Sets the maximum size of a file that is read, written or replaced, in bytes; 16 MiB by
+    /// default.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
@@ -88,7 +89,7 @@ impl DirectoryFs {
         undo::lock(&self.log)
     }
 
-    /// Opens the directory that a path is in; with a log, what is missing is made.
+    /// Opens the parent directory of a path. With a log, missing directories are created.
     fn parent(&self, path: &FsPath, log: Option<&mut Log>) -> Result<OwnedFd, FsError> {
         self.directory(&path.parent().unwrap_or(FsPath::root()), log)
     }
@@ -115,7 +116,7 @@ impl DirectoryFs {
     }
 
     fn read_at(&self, at: &OwnedFd, name: &str, path: &FsPath) -> Result<Vec<u8>, FsError> {
-        // Without `NONBLOCK` a pipe would be waited for.
+        // Without `NONBLOCK`, opening a named pipe would block until it has a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let shown = path.to_string();
         let opened = match sys::openat(at, name, flags, Mode::empty()) {
@@ -134,19 +135,19 @@ impl DirectoryFs {
         }
         path.check_size(status.len(), self.limit)?;
         let mut bytes = Vec::new();
-        // It may grow while it is read.
+        // The file may grow while it is read, so the limit is enforced here as well.
         let read = file.take(self.limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| failed(&shown, "read", error))?;
         path.check_size(bytes.len() as u64, self.limit)?;
         Ok(bytes)
     }
 
-    /// Opens a new file in a directory, by a name that no other file has.
+    /// Creates a temporary file with an unused name in a directory.
     fn temporary(at: &OwnedFd, path: &FsPath) -> Result<(OwnedFd, String), FsError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         for _ in 0..TRIES {
-            // Not the process's id: in a container it may be the same each time, and a file may be
-            // left of a process that was killed.
+            // Random rather than derived from the process id, which may repeat in a container and
+            // then match a file that a killed process left behind.
             let mut random = [0; 8];
             getrandom::fill(&mut random).map_err(|error| {
                 failed(path.as_str(), "written", std::io::Error::other(error.to_string()))
@@ -163,7 +164,7 @@ impl DirectoryFs {
         Err(failed(path.as_str(), "written", Errno::EXIST))
     }
 
-    /// Puts bytes at a place, by a name in the same directory that no other file has.
+    /// Replaces a file by writing a temporary file in the same directory and renaming it.
     fn place(at: &OwnedFd, path: &FsPath, bytes: &[u8], mode: Option<Mode>) -> Result<(), FsError> {
         let name = file_name(path)?;
         let wrong = |errno: Errno| failed(path.as_str(), "written", errno);
@@ -172,7 +173,7 @@ impl DirectoryFs {
         let written = file
             .write_all(bytes)
             .map_err(|error| failed(path.as_str(), "written", error))
-            // After the content: writing takes some bits off.
+            // After the content, because writing clears some bits of the mode.
             .and_then(|()| mode.map_or(Ok(()), |mode| sys::fchmod(&file, mode).map_err(wrong)))
             .and_then(|()| sys::renameat(at, &*temporary, at, name).map_err(wrong));
         if written.is_err() {
@@ -183,8 +184,8 @@ impl DirectoryFs {
         written
     }
 
-    /// Returns the directory that a file is in, and the file, as far as they are there; `None` when
-    /// what is at its place is neither a file that can be read nor nothing.
+    /// Returns the directory of a file and the file, as far as they exist; `None` if the path is
+    /// something other than a readable file.
     fn stored(&self, path: &FsPath) -> Result<Option<FoundFile>, FsError> {
         let Some(name) = path.name() else { return Ok(None) };
         let at = match self.parent(path, None) {
@@ -206,8 +207,8 @@ impl DirectoryFs {
         Ok(Some((Some(at), file)))
     }
 
-    /// Undoes one change, if its result is still there. That is checked immediately before; a
-    /// program that changes the file between check and undo is not noticed.
+    /// Reverts one change if its result is still there. A change by another program between the
+    /// check and the revert is not detected.
     fn undo(&self, change: Change) -> Result<(), FsError> {
         match change {
             Change::File { path, before, after } => {
@@ -229,7 +230,7 @@ impl DirectoryFs {
                             Some(at) => at,
                             None => self.parent(&path, Some(&mut Log::default()))?,
                         };
-                        // A mode that was set since is kept.
+                        // Keep a mode that was set since.
                         let mode = match (found, after) {
                             (Some(found), Some(set)) if found.mark.mode != set.mode => {
                                 found.mark.mode
@@ -251,7 +252,7 @@ impl DirectoryFs {
                     at => at?,
                 };
                 match sys::unlinkat(&at, name, AtFlags::REMOVEDIR) {
-                    // Entries of others stay, and so does the directory.
+                    // The directory contains entries of others, so it stays.
                     Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NOTEMPTY | Errno::EXIST) => {
                         Ok(())
                     }
@@ -276,7 +277,7 @@ fn failed(path: &str, what: &'static str, error: impl Into<std::io::Error>) -> F
     FsError::Io { path: path.to_owned(), what, source: error.into().into() }
 }
 
-/// The name of a file; the root is a directory.
+/// Returns the name of a file; the root is a directory.
 fn file_name(path: &FsPath) -> Result<&str, FsError> {
     path.name().ok_or_else(|| FsError::IsDirectory { path: path.to_string() })
 }
@@ -289,7 +290,7 @@ fn special(path: &FsPath, kind: FileType) -> FsError {
     FsError::Special { path: path.to_string(), found }
 }
 
-/// Returns the status of an entry; links are not followed.
+/// Returns the status of an entry, without following links.
 fn status(at: &OwnedFd, path: &FsPath) -> Result<Option<Status>, FsError> {
     let name = path.name().unwrap_or(".");
     match sys::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -304,7 +305,7 @@ fn status(at: &OwnedFd, path: &FsPath) -> Result<Option<Status>, FsError> {
     }
 }
 
-/// Opens a directory in a directory.
+/// Opens a subdirectory of an open directory.
 fn opened(at: &OwnedFd, step: &str, here: &FsPath) -> Result<OwnedFd, FsError> {
     match sys::openat(at, step, OPEN_DIRECTORY, Mode::empty()) {
         Ok(opened) => Ok(opened),
@@ -398,7 +399,7 @@ impl Filesystem for DirectoryFs {
                 continue;
             }
             let path = directory.join(name);
-            // It may be gone already.
+            // It may have been removed since.
             let Some(status) = status(&at, &path)? else { continue };
             entries.extend(entry(&path, status));
         }
@@ -439,7 +440,8 @@ impl Snapshot for DirectoryFs {
         let mark: Mark = saved.take()?;
         mark.check(&self.log)?;
         let mut failed = Vec::new();
-        // Held to the end: other views must not write between a look and a change.
+        // The lock is held until all changes are reverted: another view must not write between the
+        // check of a file and its replacement.
         let mut log = self.log();
         for change in log.take_since(&mark) {
             if let Err(error) = self.undo(change) {

@@ -1,4 +1,4 @@
-//! A filesystem that is nowhere but here.
+//! A filesystem in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use super::undo::{self, Change, Mark, Shared, StoredFile};
 use super::{Entry, FILE_LIMIT, Filesystem, FsError, FsPath};
 use crate::snapshot::{BoxError, SavedState, Snapshot};
 
-/// Bytes of all files and paths together, where nothing else is said.
+/// Default limit in bytes on all files and paths together.
 const TOTAL_LIMIT: u64 = 256 << 20;
-/// Bytes that a file counts besides its path and content.
+/// Bytes counted for each file in addition to its path and content.
 const ENTRY_BYTES: u64 = 64;
 
-/// Files by path; directories are there as long as something is in them.
+/// Files by path. A directory exists while it contains a file.
 type Files = BTreeMap<FsPath, Arc<[u8]>>;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Memory {
         };
     }
 
-    /// Returns how many bytes there are with a file of this size, or without it.
+    /// Returns the total size in bytes with a file of this size, or without the file.
     fn bytes_with(&self, path: &FsPath, size: Option<u64>) -> u64 {
         let cost = |size: u64| size + path.as_str().len() as u64 + ENTRY_BYTES;
         let before = self.files.get(path).map_or(0, |bytes| cost(bytes.len() as u64));
@@ -42,20 +42,21 @@ impl Memory {
         self.files.get(path).map(|bytes| StoredFile::new(Arc::clone(bytes), 0))
     }
 
-    /// Returns the file that is where a directory of a path would be.
+    /// Returns the file at the path of a parent directory, if any.
     fn file_above(&self, path: &FsPath) -> Option<FsPath> {
         let mut parents = std::iter::successors(path.parent(), FsPath::parent);
         parents.find(|parent| self.files.contains_key(parent))
     }
 }
 
-/// A filesystem in memory. A snapshot copies nothing.
+/// A filesystem in memory. Taking a snapshot copies nothing.
 ///
 /// # Behavior
-/// - Directories are not kept: one exists while a file is in it.
-/// - A file has at most 16 MiB, and all of them together 256 MiB, unless other limits are set.
-/// - [`restore`](Snapshot::restore) undoes what was changed through this view and still is there;
-///   what others have changed since is left alone.
+/// - Directories are not stored: a directory exists while it contains a file.
+/// - A file has at most 16 MiB, and all files together at most 256 MiB, unless other limits are
+///   set.
+/// - [`restore`](Snapshot::restore) reverts the changes made through this view. Files that others
+///   have changed since are left alone.
 pub struct MemoryFs {
     memory: Arc<Mutex<Memory>>,
     log: Shared,
@@ -80,12 +81,12 @@ impl fmt::Debug for MemoryFs {
 }
 
 impl MemoryFs {
-    /// Makes an empty one.
+    /// Creates an empty filesystem.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes one of paths and texts.
+    /// Creates a filesystem from paths and texts.
     ///
     /// # Errors
     /// [`FsError`] if a path is invalid, or below a path that is a file, or the size limit is
@@ -98,15 +99,15 @@ impl MemoryFs {
         Ok(made)
     }
 
-    /// Sets how many bytes a file may have; 16 MiB by default.
+    /// Sets the maximum size of a file in bytes; 16 MiB by default.
     #[must_use]
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
         self
     }
 
-    /// Sets how many bytes all files may have together, their paths and some 64 bytes for each
-    /// included; 256 MiB by default.
+    /// Sets the maximum size of all files together in bytes, including their paths and 64 bytes per
+    /// file; 256 MiB by default.
     #[must_use]
     pub fn total_limit(mut self, bytes: u64) -> Self {
         self.total_limit = bytes;
@@ -114,7 +115,7 @@ impl MemoryFs {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Each change is one step, so a panic leaves it usable.
+        // Each change is complete before anything can panic, so the data stays consistent.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,12 +124,12 @@ fn is_directory(files: &Files, path: &FsPath) -> bool {
     path.is_root() || below(files, path).next().is_some()
 }
 
-/// Everything in a directory, at any depth.
+/// Iterates over all files in a directory, at any depth.
 fn below<'a>(
     files: &'a Files,
     directory: &FsPath,
 ) -> impl Iterator<Item = (&'a FsPath, &'a Arc<[u8]>)> + use<'a> {
-    // Between `a` and `a/b` there may be `a-b`: names sort by bytes, and `/` is not the first.
+    // Starts at `a/`, not at `a`: paths sort by bytes, so `a-b` comes between `a` and `a/b`.
     let start = directory.join("");
     let all = files.range(start.clone()..);
     all.take_while(move |(path, _)| path.as_str().starts_with(start.as_str()))
@@ -149,6 +150,7 @@ impl Filesystem for MemoryFs {
     fn write(&self, path: &FsPath, bytes: &[u8]) -> Result<(), FsError> {
         let found = bytes.len() as u64;
         path.check_size(found, self.limit)?;
+        // All methods lock the log before the files. In another order two views could deadlock.
         let mut log = undo::lock(&self.log);
         let mut memory = self.memory();
         if is_directory(&memory.files, path) {
@@ -158,6 +160,7 @@ impl Filesystem for MemoryFs {
             return Err(FsError::NotADirectory { path: file.to_string() });
         }
         let total = memory.bytes_with(path, Some(found));
+        // Above the limit, a write is still accepted if it frees space.
         if total > self.total_limit && total > memory.bytes {
             let (path, limit) = (path.to_string(), self.total_limit);
             return Err(FsError::Full { path, limit, found: total });

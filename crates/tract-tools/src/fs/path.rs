@@ -1,10 +1,10 @@
-//! Paths that stay inside.
+//! Paths that stay below the root of a filesystem.
 
 use std::fmt;
 
 use super::FsError;
 
-/// A path relative to the root of a filesystem, in one spelling: no `.`, no `..`, no doubled or
+/// A path relative to the root of a filesystem, in normal form: no `.`, no `..`, no doubled or
 /// trailing slash. The root itself is empty and shown as `.`.
 ///
 /// ```
@@ -19,7 +19,7 @@ use super::FsError;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FsPath(String);
 
-/// Bytes of a path.
+/// Maximum length of a path in bytes.
 const LONGEST: usize = 4096;
 
 impl FsPath {
@@ -28,11 +28,11 @@ impl FsPath {
         Self(String::new())
     }
 
-    /// Reads a path, and brings it into its one spelling.
+    /// Parses a path and normalizes it.
     ///
     /// # Errors
-    /// [`FsError::Path`] when it is absolute, leads out of the root, or holds what no portable path
-    /// does: backslashes, control characters, a colon in its first step.
+    /// [`FsError::Path`] if it is absolute, leads out of the root, or is not portable: backslashes,
+    /// control characters, or a colon in its first step.
     pub fn parse(text: &str) -> Result<Self, FsError> {
         let refuse = |why: &'static str| FsError::Path { path: text.to_owned(), why };
         if text.len() > LONGEST {
@@ -74,29 +74,29 @@ impl FsPath {
         self.0.is_empty()
     }
 
-    /// Returns the last step; `None` of the root.
+    /// Returns the last step; `None` for the root.
     pub fn name(&self) -> Option<&str> {
         self.0.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
-    /// Walks the steps.
+    /// Iterates over the steps.
     pub fn steps(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').filter(|step| !step.is_empty())
     }
 
-    /// Returns the directory that it is in; `None` of the root.
+    /// Returns the parent directory; `None` for the root.
     pub fn parent(&self) -> Option<Self> {
         self.name()?;
         Some(Self(self.0.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned()))
     }
 
-    /// Returns whether it is, or is in, a directory.
+    /// Returns whether it is a directory or lies within it.
     pub fn is_within(&self, directory: &Self) -> bool {
         let rest = self.0.strip_prefix(&directory.0);
         rest.is_some_and(|rest| directory.is_root() || rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Checks how many bytes a file of this path has, or would have.
+    /// Checks the size of a file at this path against a limit.
     pub(super) fn check_size(&self, found: u64, limit: u64) -> Result<(), FsError> {
         if found <= limit {
             return Ok(());

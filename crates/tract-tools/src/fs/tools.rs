@@ -1,4 +1,4 @@
-//! The tools by which a model works with files.
+//! Tools with which a model reads and writes files.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::dispatch::CallContext;
 use crate::registry::RegistryBuilder;
 use crate::typed::{Answer, Args};
 
-/// Adds `fs_read`, `fs_list`, `fs_write`, `fs_edit` and `fs_remove`, which work with the filesystem
-/// that the turn's resources bind.
+/// Adds `fs_read`, `fs_list`, `fs_write`, `fs_edit` and `fs_remove`, which use the filesystem that
+/// is bound in the turn's resources.
 ///
 /// ```
 /// use tract_tools::{Registry, fs::add_fs_tools};
@@ -26,11 +26,11 @@ pub fn add_fs_tools(registry: RegistryBuilder) -> RegistryBuilder {
     registry.tool(FsRead).tool(FsList).tool(FsWrite).tool(FsEdit).tool(FsRemove)
 }
 
-/// Lines that `fs_read` gives unless it is asked for less.
+/// Maximum number of lines that `fs_read` returns.
 const MOST_LINES: usize = 2_000;
-/// Bytes that `fs_read` gives.
+/// Maximum number of bytes that `fs_read` returns.
 const MOST_BYTES: usize = 256 << 10;
-/// Entries that `fs_list` gives.
+/// Maximum number of entries that `fs_list` returns.
 const MOST_ENTRIES: usize = 1_000;
 
 /// The arguments of [`FsRead`].
@@ -51,11 +51,11 @@ pub struct FileText {
     pub path: String,
     /// The lines that were read.
     pub text: String,
-    /// The first of them, from 1.
+    /// Number of the first of them, from 1.
     pub first_line: usize,
-    /// How many lines the file has.
+    /// Number of lines in the file.
     pub lines: usize,
-    /// Whether there is more behind them.
+    /// Whether the file continues after them.
     pub more: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct FileText {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FsRead;
 
-/// A file's bytes as text.
+/// Returns the content of a file as text.
 fn text_of(path: &FsPath, bytes: Vec<u8>) -> Result<String, ToolError> {
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
@@ -145,12 +145,12 @@ pub struct Listing {
     pub path: Option<String>,
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entries {
-    /// Files and directories, by name.
+    /// Files and directories, sorted by name.
     pub entries: Vec<Entry>,
-    /// How many were left out.
+    /// Number of entries that were left out.
     pub left_out: usize,
 }
 
@@ -255,12 +255,12 @@ pub struct Editing {
     pub everywhere: Option<bool>,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EditReport {
     /// The file.
     pub path: String,
-    /// How many places were changed.
+    /// Number of places that were changed.
     pub places: usize,
 }
 
@@ -309,7 +309,7 @@ impl Tool for FsEdit {
             ))
             .note("take more of the lines around it, or replace it everywhere"));
         }
-        // Counted before it is built: it may be many times what memory holds.
+        // Checked before the text is built, because it may be much larger than memory.
         let (places_u64, of) = (places as u64, |text: &str| text.len() as u64);
         let kept = of(&text) - places_u64 * of(&wanted.find);
         let found = kept.saturating_add(places_u64.saturating_mul(of(&wanted.replace)));

@@ -1,8 +1,9 @@
 //! The undo log of changes, by owner.
 //!
-//! A filesystem has one log. Each view of it is an owner, and an owner's changes are undone without
-//! those of others. A file that was changed by others since is left alone. If another owner of the
-//! log changed it, the content to be undone is also removed from that owner's undo entry.
+//! A filesystem has one log, and each view of it is an owner. The changes of an owner are reverted
+//! independently of those of others. A file that others have changed since is left alone; if
+//! another owner of the log changed it, the reverted content is also removed from that owner's
+//! entry, so that its own rollback does not bring it back.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use tract_core::{BlobId, hash};
 use super::FsPath;
 use crate::snapshot::BoxError;
 
-/// A file that is, or was, at a place.
+/// A current or former file at a path.
 #[derive(Clone, Debug)]
 pub(super) struct StoredFile {
     pub(super) bytes: Arc<[u8]>,
@@ -33,16 +34,16 @@ pub(super) struct FileMark {
     id: BlobId,
 }
 
-/// Whether a place holds what was left there, no file included. A mode may differ: it is not what a
-/// call writes.
+/// Returns whether a path still has the content that was left there, including the absence of a
+/// file. The mode may differ, because calls do not write it.
 pub(super) fn holds(found: Option<&StoredFile>, left: Option<FileMark>) -> bool {
     found.map(|file| file.mark.id) == left.map(|mark| mark.id)
 }
 
-/// One change.
+/// A change that can be reverted.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// A file was made, replaced or removed.
+    /// A file was created, replaced or removed.
     File {
         path: FsPath,
         before: Option<StoredFile>,
@@ -60,11 +61,11 @@ struct Entry {
     change: Change,
 }
 
-/// Changes in order, each kept while its owner has a mark set.
+/// Changes in order. Each is kept while a mark of its owner covers it.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     entries: Vec<Entry>,
-    /// Owner and the first change of it that a mark covers.
+    /// By mark: its owner, and the number of the first change that it covers.
     marks: BTreeMap<u64, (u64, u64)>,
     next: u64,
 }
@@ -72,19 +73,19 @@ pub(super) struct Log {
 pub(super) type Shared = Arc<Mutex<Log>>;
 
 pub(super) fn lock(log: &Shared) -> MutexGuard<'_, Log> {
-    // An entry is added before its change is made, and undoing what did not happen does nothing; so
-    // a panic leaves it usable.
+    // An entry is added before its change is made, and reverting a change that did not happen has
+    // no effect, so the log stays usable after a panic.
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Log {
-    /// Returns an id that no owner, change or mark has.
+    /// Returns an id that is unique among owners, changes and marks.
     pub(super) fn next_id(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    /// Whether what an owner changes may have to be undone.
+    /// Returns whether the changes of an owner may have to be reverted.
     pub(super) fn has_marks(&self, owner: u64) -> bool {
         self.marks.values().any(|(of, _)| *of == owner)
     }
@@ -96,13 +97,13 @@ impl Log {
         }
     }
 
-    /// Takes out an owner's changes since a mark, the last first. Those left out are superseded by
-    /// another owner's change of the same file.
+    /// Removes and returns an owner's changes since a mark, last first. A change that another owner
+    /// has overwritten is not returned.
     pub(super) fn take_since(&mut self, mark: &Mark) -> Vec<Change> {
         let Some((owner, first)) = self.marks.get(&mark.id).copied() else { return Vec::new() };
         let entries = std::mem::take(&mut self.entries);
         let mut taken = Vec::new();
-        // The content that the next change of a file, in the order of time, had found.
+        // For each path, the next later change that stays in the log.
         let mut later: BTreeMap<FsPath, usize> = BTreeMap::new();
         let mut kept: Vec<Entry> = Vec::new();
         for entry in entries.into_iter().rev() {
@@ -117,6 +118,8 @@ impl Log {
                 (true, Change::File { path, before, after }) => {
                     match later.get(path).and_then(|place| kept.get_mut(*place)) {
                         Some(Entry { change: Change::File { before: found, .. }, .. }) => {
+                            // The later change must not restore content that is reverted here: it
+                            // now restores what was there before both.
                             if holds(found.as_ref(), *after) {
                                 *found = before.clone();
                             }
@@ -133,7 +136,7 @@ impl Log {
     }
 }
 
-/// A position in the log. Dropping it means that later changes need not be undone.
+/// A position in the log. After it is dropped, changes since need not be reverted.
 #[derive(Debug)]
 pub(super) struct Mark {
     log: Shared,
@@ -163,7 +166,7 @@ impl Drop for Mark {
     fn drop(&mut self) {
         let mut log = lock(&self.log);
         let Some((owner, _)) = log.marks.remove(&self.id) else { return };
-        // Entries before the oldest mark can never be undone.
+        // Entries before the oldest mark of their owner can no longer be reverted.
         let first =
             log.marks.values().filter(|(of, _)| *of == owner).map(|(_, first)| *first).min();
         log.entries.retain(|entry| {

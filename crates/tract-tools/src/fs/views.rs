@@ -1,12 +1,12 @@
-//! The views that the calls of a turn change files through.
+//! The views through which the calls of a turn change files.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Filesystem;
 use crate::snapshot::{AddedState, BoxError, SavedState, Snapshot, restore_all, snapshot_all};
 
-/// A view of each filesystem that a call of the turn has asked for, so that what fails is undone
-/// without what other turns do with the same filesystem.
+/// The turn's view of each filesystem that its calls use, so that a rollback does not affect
+/// changes by other turns.
 #[derive(Default)]
 pub(crate) struct Views(Mutex<Vec<View>>);
 
@@ -18,11 +18,12 @@ struct View {
 
 impl Views {
     fn lock(&self) -> MutexGuard<'_, Vec<View>> {
-        // Each change is complete at each step, so a panic leaves it usable.
+        // Each change is a single push, so the list stays consistent after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the turn's view of a filesystem; a filesystem without views is returned itself.
+    /// Returns the turn's view of a filesystem, or the filesystem itself if it does not support
+    /// views.
     pub(crate) fn of(&self, base: Arc<dyn Filesystem>) -> Result<Arc<dyn Filesystem>, BoxError> {
         let mut views = self.lock();
         let is_base = |view: &&View| std::ptr::addr_eq(Arc::as_ptr(&view.base), Arc::as_ptr(&base));

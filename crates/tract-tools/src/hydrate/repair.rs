@@ -27,7 +27,7 @@ pub trait Repair: Send + Sync {
     /// Returns the name that provenance records.
     fn name(&self) -> &str;
 
-    /// Returns better arguments, or `None` if it has none.
+    /// Returns better arguments, or `None` if it does not know any.
     ///
     /// # Errors
     /// [`ToolError`] if the repair itself fails; provenance records it.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::SessionItem;
 
-/// How many characters an objective, a title or a note may have, once trimmed.
+/// Maximum number of characters of an objective, a title or a note, after trimming.
 pub const TEXT_CHARACTERS: usize = 500;
 
 /// How far a step is.
@@ -37,7 +37,7 @@ pub enum StepStatus {
 }
 
 impl StepStatus {
-    /// Returns the word.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -47,19 +47,19 @@ impl StepStatus {
     }
 }
 
-/// How far a plan is.
+/// The status of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
-    /// There is something to do, or may be.
+    /// Some steps are not done, or may still be added.
     #[default]
     Active,
-    /// All steps are done. It stays so: a new plan has to be set up.
+    /// All steps are done. This is final: a new plan has to be set up.
     Completed,
 }
 
 impl PlanStatus {
-    /// Returns the word.
+    /// Returns the name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -73,21 +73,21 @@ impl PlanStatus {
 pub struct PlanStep {
     /// Its number, from 1. No other step of the plan ever has it.
     pub step_id: u32,
-    /// What is to be done.
+    /// The task of the step.
     pub title: String,
-    /// How far it is.
+    /// Its status.
     pub status: StepStatus,
-    /// What was seen or thought on the way, oldest first.
+    /// Observations and thoughts about it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What is to be done, and how far it is.
+/// The plan of a conversation: an objective and its steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it is for.
+    /// The objective.
     pub objective: String,
-    /// How far it is.
+    /// Its status.
     pub status: PlanStatus,
     /// The steps, by number.
     pub steps: Vec<PlanStep>,
@@ -142,7 +142,7 @@ impl SessionItem for UpdateStep {
     const NAME: &'static str = "plan_update";
 }
 
-/// Why a plan does not change.
+/// The error of a change that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -154,7 +154,7 @@ pub enum PlanError {
         "the plan is completed and can no longer change: set up a new one with planning_setup_plan"
     )]
     Completed,
-    /// A text is empty, or nothing but white space.
+    /// A text is empty, or contains only white space.
     #[error("expected 1 to {TEXT_CHARACTERS} characters for {what}, found none")]
     Empty {
         /// The name of the text.
@@ -165,13 +165,13 @@ pub enum PlanError {
     TooLong {
         /// The name of the text.
         what: &'static str,
-        /// How many characters it has.
+        /// Number of characters found.
         found: usize,
     },
     /// The list of steps to add is empty.
     #[error("expected at least one step to add, found none")]
     NoSteps,
-    /// There is nothing to change.
+    /// The update changes nothing.
     #[error("expected a title, a status or a note, found none: nothing to update")]
     NothingToUpdate,
     /// The step does not exist.
@@ -179,10 +179,10 @@ pub enum PlanError {
     UnknownStep {
         /// The number given.
         step_id: u32,
-        /// How many steps there are.
+        /// Number of steps of the plan.
         steps: usize,
     },
-    /// There are more steps than numbers.
+    /// The numbers of steps are exhausted.
     #[error("the plan has as many steps as it can")]
     Full,
 }
@@ -196,7 +196,7 @@ fn known(steps: &usize) -> String {
 }
 
 impl PlanError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoPlan => "no_plan",
@@ -220,13 +220,13 @@ fn text(text: &str, what: &'static str) -> Result<String, PlanError> {
     }
 }
 
-/// An optional text: the empty one counts as absent, white space alone does not.
+/// Returns an optional text. An empty text counts as absent, but white space alone is an error.
 fn optional(given: Option<&String>, what: &'static str) -> Result<Option<String>, PlanError> {
     given.filter(|given| !given.is_empty()).map(|given| text(given, what)).transpose()
 }
 
 impl Plan {
-    /// Sets up a plan: active, its steps numbered from 1.
+    /// Creates an active plan, whose steps are numbered from 1.
     ///
     /// # Errors
     /// [`PlanError::Empty`] and [`PlanError::TooLong`].
@@ -240,7 +240,7 @@ impl Plan {
     }
 
     fn with_steps(mut self, titles: &[String]) -> Result<Self, PlanError> {
-        // Steps are never taken away, so the last number is the greatest there ever was.
+        // Steps are never removed, so the last number is the highest ever used.
         let mut last = self.steps.last().map_or(0, |step| step.step_id);
         for title in titles {
             let title = text(title, "the title of a step")?;
@@ -259,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// Adds steps to the plan that there is: all of them, or none.
+    /// Adds steps to the current plan: all of them, or none.
     ///
     /// # Errors
     /// The first that applies of [`PlanError::NoPlan`], [`PlanError::Completed`],
@@ -273,8 +273,8 @@ impl Plan {
         }
     }
 
-    /// Changes one step of the plan that there is. When all its steps are done then, the plan is
-    /// completed. A title or note that is the empty text counts as absent.
+    /// Changes one step of the current plan. If all steps are done after that, the plan is
+    /// completed. An empty title or note counts as absent.
     ///
     /// # Errors
     /// The first that applies of [`PlanError::NoPlan`], [`PlanError::Completed`],
@@ -299,7 +299,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the plan that there is.
+    /// Returns the current plan.
     ///
     /// # Errors
     /// [`PlanError::NoPlan`].
@@ -308,7 +308,7 @@ impl Plan {
     }
 }
 
-/// As the model reads it.
+/// Writes it as shown to the model.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Objective: {}\nStatus: {}", self.objective, self.status.as_str())?;

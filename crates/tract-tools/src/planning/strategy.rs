@@ -1,11 +1,11 @@
-//! Instructions on how to think while planning. Guidance only: the tools are the same.
+//! Instructions on how to reason while planning. They are guidance only: the tools are the same.
 
 use crate::prompt::Section;
 use crate::session::SessionError;
 
 use super::Planning;
 
-/// A way to think while planning.
+/// A strategy for reasoning while planning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Reason, act, observe, and again.
@@ -22,7 +22,7 @@ impl Strategy {
     pub const ALL: [Self; 3] =
         [Self::React, Self::PlanActReflect, Self::GoalDecomposeRouteSynthesize];
 
-    /// Returns the word that stored plans have: the last one keeps its British spelling.
+    /// Returns the name in stored plans. The last one keeps its British spelling there.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::React => "react",
@@ -31,7 +31,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the strategy that a word names.
+    /// Returns the strategy with this name.
     pub fn parse(word: &str) -> Option<Self> {
         match word {
             "goal_decompose_route_synthesize" => Some(Self::GoalDecomposeRouteSynthesize),
@@ -39,7 +39,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the paragraph on how to think, the only difference between the strategies.
+    /// Returns the paragraph on how to reason, the only difference between the strategies.
     pub const fn mindset(self) -> &'static str {
         match self {
             Self::React => {
@@ -76,7 +76,7 @@ impl Strategy {
 }
 
 impl Planning {
-    /// Returns the section of a prompt that explains the tools and brings them along.
+    /// Returns the section of a prompt that explains the tools and contains them.
     pub fn section(&self, strategy: Strategy) -> Section {
         let section = Section::new("planning", "Planning", strategy.guidance()).without_overrides();
         self.tools().into_iter().fold(section, Section::dyn_tool)

@@ -1,4 +1,4 @@
-//! The four tools.
+//! The four planning tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,14 +23,13 @@ pub struct Planning {
 }
 
 impl Planning {
-    /// Binds the tools to a session, and registers what their events make of its plan: once,
-    /// however often the session is bound.
+    /// Binds the tools to a session, and registers the reducers of its plan. They are registered
+    /// once, even if the session is bound several times.
     ///
     /// # Errors
-    /// [`SessionError`] when another type has the name of the plan's slice.
+    /// [`SessionError`] if another type has the name of the plan's slice.
     pub fn new(session: &Session) -> Result<Self, SessionError> {
-        // Events that the tool refuses are not published. An invalid event from elsewhere changes
-        // nothing.
+        // The tools do not publish invalid events. Those from elsewhere leave the plan unchanged.
         fn reduced(plan: Result<Plan, PlanError>) -> SliceOp<Plan> {
             plan.map_or(SliceOp::Keep, |plan| SliceOp::Replace(vec![plan]))
         }
@@ -105,13 +104,13 @@ impl Planning {
         &self.session
     }
 
-    /// Returns the plan that there is.
+    /// Returns the current plan.
     pub fn plan(&self) -> Option<Plan> {
         self.session.latest()
     }
 
-    /// The call has to belong to the session whose plan would change: another's is not rolled back
-    /// with it.
+    /// Checks that the call belongs to the session of the plan. A change from another session's
+    /// call would not be rolled back with that call.
     fn bound(&self, context: &ToolContext) -> Result<(), ToolError> {
         match context.optional_resource::<Session>() {
             Some(session) if session.is(&self.session) => Ok(()),

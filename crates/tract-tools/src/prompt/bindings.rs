@@ -11,7 +11,7 @@ use tract_core::JsonText;
 use super::expand::OpenedSections;
 use crate::session::Session;
 
-/// Values for parameters, the session, and the sections that are shown in full.
+/// Values of parameters, the session, and the sections that are shown in full.
 #[derive(Clone, Default)]
 pub struct Bindings {
     pub(crate) values: BTreeMap<TypeId, BTreeMap<String, String>>,
@@ -27,33 +27,33 @@ impl fmt::Debug for Bindings {
     }
 }
 
-/// Why values cannot be bound.
+/// The error of a value that cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
-    /// There are values of this type already.
+    /// A value of this type is bound already.
     #[error("expected one value of {type_name}, found two")]
     Twice {
         /// The type.
         type_name: &'static str,
     },
-    /// The value is not an object.
+    /// The value is not a JSON object.
     #[error("expected {type_name} to become a JSON object: {source}")]
     NoObject {
         /// The type.
         type_name: &'static str,
-        /// Why.
+        /// The serializer's error.
         source: serde_json::Error,
     },
 }
 
 impl Bindings {
-    /// Binds nothing.
+    /// Creates empty bindings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Binds the fields of a value: text as it is, none as nothing, all else as JSON.
+    /// Binds the fields of a value: text unchanged, null as empty text, all others as JSON.
     ///
     /// # Errors
     /// [`BindError::Twice`] if its type is bound, [`BindError::NoObject`] if it is not a struct
@@ -71,7 +71,7 @@ impl Bindings {
         }
     }
 
-    /// Binds a value and keeps it, so that sections can ask for it to say whether they are there.
+    /// Binds a value and stores it, so that sections can use it to decide whether they are enabled.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -91,14 +91,14 @@ impl Bindings {
         self
     }
 
-    /// Shows sections in full, by their paths, with those that contain them.
+    /// Shows sections, given by their paths, in full, with the sections that contain them.
     #[must_use]
     pub fn open<S: Into<String>>(mut self, paths: impl IntoIterator<Item = S>) -> Self {
         self.opened.extend(paths.into_iter().map(Into::into));
         self
     }
 
-    /// Returns the value that was shared.
+    /// Returns a value bound by [`bind_shared`](Self::bind_shared).
     pub fn get<P: 'static>(&self) -> Option<&P> {
         self.typed.get(&TypeId::of::<P>())?.downcast_ref()
     }
@@ -108,7 +108,7 @@ impl Bindings {
         self.session.as_ref()
     }
 
-    /// Every section that was asked for: by the caller, or by the model in this session.
+    /// Returns all sections that the caller, or the model in this session, has opened.
     pub(crate) fn all_opened(&self) -> BTreeSet<String> {
         let mut opened = self.opened.clone();
         let of_session = self.session.as_ref().and_then(Session::latest::<OpenedSections>);

@@ -1,16 +1,16 @@
-//! Faults of a prompt.
+//! Errors of prompts.
 
-/// One thing that is wrong with a prompt.
+/// An error in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptFault {
-    /// A prompt has a namespace and a key.
+    /// The namespace or the key is empty.
     #[error("expected a {what} for the prompt, found none")]
     Empty {
         /// The name of the part.
         what: &'static str,
     },
-    /// No section may have this key.
+    /// The key of a section is invalid.
     #[error(
         "expected a key such as `guidance` (a-z, 0-9, then also `.`, `_`, `-`; up to 64), found {key:?}"
     )]
@@ -18,25 +18,25 @@ pub enum PromptFault {
         /// The key.
         key: String,
     },
-    /// A section lacks a title.
+    /// The title of a section is missing.
     #[error("section {path}: expected a title, found none")]
     NoTitle {
         /// The section.
         path: String,
     },
-    /// A section is shown as a summary and lacks one.
+    /// A section is shown as a summary, but the summary is missing.
     #[error("section {path}: expected a summary to show, found none")]
     NoSummary {
         /// The section.
         path: String,
     },
-    /// Two sections have one path.
+    /// Two sections have the same path.
     #[error("section {path}: expected one section of this path, found two")]
     DuplicateSection {
         /// The path.
         path: String,
     },
-    /// Two tools have one name, in sections that are enabled or not.
+    /// Two tools, in enabled or disabled sections, have the same name.
     #[error("expected one tool named {name:?}, found it in {}", .sections.join(", "))]
     DuplicateTool {
         /// The name.
@@ -44,17 +44,17 @@ pub enum PromptFault {
         /// The sections.
         sections: Vec<String>,
     },
-    /// Providers refuse a tool's name.
+    /// Some provider rejects a tool's name.
     #[error("section {path}: providers refuse the tool name {name:?}; {suggestion:?} would do")]
     ToolName {
         /// The section.
         path: String,
         /// The name.
         name: String,
-        /// One that they accept.
+        /// A name that all providers accept.
         suggestion: String,
     },
-    /// A text has a place for a value that no parameter gives.
+    /// A text contains a placeholder that is not a field of the parameters.
     #[error("section {path}: expected a field of its parameters, found ${{{name}}}{}", near(.nearest))]
     UnknownField {
         /// The section.
@@ -64,17 +64,17 @@ pub enum PromptFault {
         /// The field that was probably meant.
         nearest: Option<String>,
     },
-    /// The strict profile was asked for, and a tool or one of its examples lies outside of it.
+    /// A tool or one of its examples violates the strict profile, which is enabled.
     #[error("section {path}: tool {tool:?}: {why}")]
     Strict {
         /// The section.
         path: String,
         /// The tool.
         tool: String,
-        /// The expected and the found content.
+        /// The expected and the actual content.
         why: String,
     },
-    /// An example was given before any tool of its section.
+    /// An example was added before any tool of its section.
     #[error("section {path}: expected a tool before an example, found none")]
     StrayExample {
         /// The section.
@@ -87,7 +87,7 @@ pub enum PromptFault {
         path: String,
         /// The tool.
         tool: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -96,12 +96,12 @@ fn near(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |near| format!("; did you mean ${{{near}}}?"))
 }
 
-/// All that is wrong with a prompt.
+/// All errors in a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct PromptError(pub Vec<PromptFault>);
 
-/// Why a prompt cannot be rendered.
+/// The error of a prompt that cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenderError {
@@ -113,7 +113,7 @@ pub enum RenderError {
         /// The type.
         params: &'static str,
     },
-    /// A section is to be opened that there is not.
+    /// A section that is to be opened does not exist.
     #[error("expected the path of a section, found {path:?}")]
     UnknownSection {
         /// The path.

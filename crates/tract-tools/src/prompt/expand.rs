@@ -1,4 +1,4 @@
-//! The tool by which a model asks for all of a section.
+//! The tool with which a model opens sections.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,11 +11,11 @@ use tract_core::{Tool, ToolContext, ToolError, ToolTraits, nearest};
 use crate::session::{Session, SessionError, SessionItem};
 use crate::typed::{Answer, Args};
 
-/// The name of the tool that asks for all of sections of which a summary is shown.
+/// The name of the tool that opens sections which are shown as a summary.
 pub const OPEN_SECTIONS: &str = "open_sections";
 
-/// The sections that a model has asked to see all of: a slice of the session, which prompts that
-/// are rendered with that session take up.
+/// The sections that a model has opened: a slice of the session, which applies to prompts that are
+/// rendered with that session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenedSections(pub Vec<String>);
 
@@ -24,10 +24,10 @@ impl SessionItem for OpenedSections {
 }
 
 impl OpenedSections {
-    /// Adds sections to those that are open in a session.
+    /// Adds sections to the open ones of a session.
     ///
     /// # Errors
-    /// [`SessionError`] when another type has the name of the slice.
+    /// [`SessionError`] if another type has the name of the slice.
     pub fn open(session: &Session, sections: &[String]) -> Result<(), SessionError> {
         let mut opened = session.latest::<Self>().unwrap_or_default();
         for path in sections {
@@ -49,8 +49,8 @@ pub(crate) struct OpenParams {
     reason: Option<String>,
 }
 
-/// Asks for all of the sections of which a rendered prompt shows a summary. It does not show them
-/// itself: it ends the turn, and the code that runs the turns renders the prompt again.
+/// Opens sections that a rendered prompt shows as a summary. It does not show them itself: it ends
+/// the turn, and the code that runs the turns renders the prompt again.
 pub(crate) struct OpenSections {
     /// The sections that are shown as a summary at first.
     pub(crate) summarized: BTreeSet<String>,

@@ -14,19 +14,19 @@ use super::template::Template;
 use super::{Checked, Prompt};
 use crate::typed::Answer;
 
-/// Other texts for a prompt.
+/// Replacement texts for a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overrides {
-    /// For sections, by path.
+    /// Texts of sections, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sections: BTreeMap<String, SectionOverride>,
-    /// For tools, by name.
+    /// Texts of tools, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolOverride>,
 }
 
-/// Another text for a section.
+/// A replacement text for a section.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SectionOverride {
@@ -36,7 +36,7 @@ pub struct SectionOverride {
     pub body: String,
 }
 
-/// Other texts for a tool. Its schema stays, and so does what it does.
+/// Replacement texts for a tool. Its schema and its behavior stay the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolOverride {
@@ -53,36 +53,36 @@ pub struct ToolOverride {
     pub examples: Option<Vec<ExampleText>>,
 }
 
-/// Why an override does not count.
+/// The reason why an override is not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideFault {
-    /// There is nothing of this name.
+    /// The section or tool does not exist.
     #[error("this section or tool no longer exists")]
     Unknown,
-    /// The original has changed since.
+    /// The original has changed since the override was written.
     #[error("it was written for {expected}, and the present one is {found}")]
     Stale {
-        /// The hash that it names.
+        /// The hash in the override.
         expected: String,
-        /// The present one.
+        /// The current hash.
         found: String,
     },
-    /// The section, or the tool, keeps its own.
+    /// The section or tool does not accept overrides.
     #[error("it accepts no overrides")]
     Closed,
-    /// It does not fit.
+    /// The text is invalid, for this reason.
     #[error("it does not fit: {0}")]
     Unfit(String),
 }
 
-/// An override that does not count.
+/// An override that is not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("override of {name}: {fault}")]
 pub struct StaleOverride {
     /// The section's path, or the tool's name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub fault: OverrideFault,
 }
 
@@ -113,7 +113,7 @@ impl Prompt {
     /// Checks overrides before they are saved.
     ///
     /// # Errors
-    /// Every one that would not count.
+    /// All overrides that would not be applied.
     pub fn check_overrides(&self, overrides: &Overrides) -> Result<(), Vec<StaleOverride>> {
         match self.clone().with_overrides(overrides).1 {
             faults if faults.is_empty() => Ok(()),
@@ -121,8 +121,7 @@ impl Prompt {
         }
     }
 
-    /// Puts the texts of overrides in place, and returns those that do not count: they are left
-    /// out, and the prompt keeps its own.
+    /// Applies overrides. Returns those that are not applied; the prompt keeps its own texts there.
     #[must_use]
     pub fn with_overrides(mut self, overrides: &Overrides) -> (Self, Vec<StaleOverride>) {
         let mut faults = Vec::new();
@@ -136,7 +135,8 @@ impl Prompt {
     }
 }
 
-/// Takes those out of `left` that are for this section and its tools, or one below.
+/// Applies the overrides of this section, its tools, and the sections below, and removes them from
+/// `left`.
 fn put(section: &mut Checked, left: &mut Overrides, faults: &mut Vec<StaleOverride>) {
     if let Some(other) = left.sections.remove(&section.path) {
         match section_text(section, &other) {
@@ -202,7 +202,7 @@ fn tool_texts(
     }
 }
 
-/// Puts descriptions into a schema, where its properties are.
+/// Returns a schema with other descriptions of its properties.
 fn described(schema: &str, texts: &BTreeMap<String, String>) -> Result<String, OverrideFault> {
     let unfit = |text: String| OverrideFault::Unfit(text);
     let mut schema: Value =
@@ -219,7 +219,7 @@ fn described(schema: &str, texts: &BTreeMap<String, String>) -> Result<String, O
     Ok(schema.to_string())
 }
 
-/// A tool under other texts.
+/// A tool with replaced texts.
 struct OverriddenTool {
     spec: ToolSpec,
     tool: Arc<dyn DynTool>,

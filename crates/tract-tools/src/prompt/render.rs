@@ -1,4 +1,4 @@
-//! From a tree of sections to the text and the tools that a model gets.
+//! Renders a tree of sections to the text and the tools for a model.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -15,7 +15,7 @@ use super::{Checked, Prompt, Visibility};
 use crate::policy::Policy;
 use crate::registry::{Registry, RegistryBuilder};
 
-/// The deepest level of headings in Markdown. Deeper sections use it too.
+/// The deepest level of headings in Markdown. Sections below it use the same level.
 const HEADINGS: usize = 6;
 
 /// A rendered prompt: the instructions, and the tools of the sections that are shown.
@@ -46,13 +46,13 @@ impl RenderedPrompt {
         &self.tools
     }
 
-    /// Returns the names of the tools that the prompt has and that cannot be called now: their
-    /// sections are disabled, or collapsed.
+    /// Returns the names of the prompt's tools that cannot be called now, because their sections
+    /// are disabled or shown as a summary.
     pub fn unavailable(&self) -> &[String] {
         &self.unavailable
     }
 
-    /// Returns the paths of the sections of which a summary is shown.
+    /// Returns the paths of the sections that are shown as a summary.
     pub fn collapsed(&self) -> &[String] {
         &self.collapsed
     }
@@ -75,7 +75,7 @@ impl RenderedPrompt {
         &self.policies
     }
 
-    /// Begins a registry with the tools and the policies of the sections that are shown.
+    /// Returns a builder for a registry with the tools and policies of the sections that are shown.
     pub fn registry(&self) -> RegistryBuilder {
         let tools = self.tools.iter().cloned();
         let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
@@ -84,11 +84,11 @@ impl RenderedPrompt {
 }
 
 impl Prompt {
-    /// Renders the sections that are enabled.
+    /// Renders the enabled sections.
     ///
     /// # Errors
-    /// [`RenderError`] when the parameters of a section are not bound, or a section is to be
-    /// opened that there is not.
+    /// [`RenderError`] if the parameters of a section are not bound, or a section to be opened does
+    /// not exist.
     pub fn render(&self, bindings: &Bindings) -> Result<RenderedPrompt, RenderError> {
         if let Some(path) = bindings.opened.iter().find(|path| self.find(path).is_none()) {
             return Err(RenderError::UnknownSection { path: path.clone() });
@@ -109,7 +109,7 @@ impl Prompt {
         Ok(rendered)
     }
 
-    /// The tool that asks for all of a section.
+    /// Returns the tool that opens sections.
     fn open_sections(&self) -> OpenSections {
         let summarized =
             self.walk().filter(|section| section.given.visibility == Visibility::Summary);
@@ -119,9 +119,9 @@ impl Prompt {
         }
     }
 
-    /// Begins a registry with the tools of all sections, enabled or not, and the tool that opens
-    /// sections if any is shown as a summary. [`render`](Self::render) returns the tools that can
-    /// be called now.
+    /// Returns a builder for a registry with the tools of all sections, enabled or not, and with
+    /// the tool that opens sections if any is shown as a summary. The tools that can be called now
+    /// are those that [`render`](Self::render) returns.
     pub fn registry(&self) -> RegistryBuilder {
         let tools = self.tools().into_iter();
         let builder = tools.fold(Registry::builder(), RegistryBuilder::dyn_tool);
@@ -174,7 +174,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Whether a section is shown in full because it, or one below it, was asked for.
+    /// Returns whether a section is shown in full because it, or one below it, was opened.
     fn opens(&self, path: &str) -> bool {
         let below = |opened: &String| {
             opened.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -203,7 +203,7 @@ impl Work<'_> {
     }
 }
 
-/// A fence that none of the texts holds.
+/// Returns a fence that none of the texts contains.
 fn fence(texts: &[&str]) -> String {
     let mut fence = "```".to_owned();
     while texts.iter().any(|text| text.contains(&fence)) {

@@ -1,4 +1,4 @@
-//! A section as it is given.
+//! Sections of prompts.
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
@@ -18,36 +18,36 @@ use crate::policy::Policy;
 use crate::registry::{Registry, built_in};
 use crate::strict;
 
-/// How much of a section is shown.
+/// The visible part of a section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Visibility {
     /// All of it, with its tools and the sections below.
     #[default]
     Full,
-    /// Its summary alone, until the rest is asked for.
+    /// Only its summary, until it is opened.
     Summary,
 }
 
-/// A call with its result, as a prompt documents it and an override may replace it. Every
-/// [`ToolExample`](crate::ToolExample) is one.
+/// An example of a call with its result, as shown in a prompt and replaced by overrides. Every
+/// [`ToolExample`](crate::ToolExample) converts to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExampleText {
     /// Its purpose, in 1 to 200 characters.
     pub description: String,
     /// The arguments.
     pub input: JsonText,
-    /// The result that the model reads.
+    /// The result as shown to the model.
     pub output: String,
-    /// The value of the result, where the output shows it in other words than its JSON.
+    /// The value of the result, if the output is not simply its JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<JsonText>,
 }
 
 impl ExampleText {
-    /// Makes an example.
+    /// Creates an example.
     ///
     /// # Errors
-    /// When the input does not become JSON.
+    /// If the input cannot be serialized as JSON.
     pub fn new(
         description: impl Into<String>,
         input: &impl Serialize,
@@ -57,11 +57,11 @@ impl ExampleText {
         Ok(Self { description, input: JsonText::of(input)?, output, value: None })
     }
 
-    /// Sets the value of the result, for a tool that shows it in words of its own. The value is
-    /// checked against the tool's result schema instead of the output.
+    /// Sets the value of the result, for a tool that renders its value. This value, rather than the
+    /// output, is checked against the tool's result schema.
     ///
     /// # Errors
-    /// When it does not become JSON.
+    /// If it cannot be serialized as JSON.
     pub fn value(mut self, value: &impl Serialize) -> Result<Self, serde_json::Error> {
         self.value = Some(JsonText::of(value)?);
         Ok(self)
@@ -91,7 +91,7 @@ pub(crate) struct SectionTool {
 }
 
 impl SectionTool {
-    /// Returns the parts of the tool and its examples outside of the strict profile.
+    /// Returns the violations of the strict profile by the tool and its examples.
     pub(crate) fn strict_faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
         let examples = self.examples.iter();
@@ -102,7 +102,7 @@ impl SectionTool {
         faults.map(fault).collect()
     }
 
-    /// Returns the faults of the tool and its examples.
+    /// Returns the errors of the tool and its examples.
     pub(crate) fn faults(&self, path: &str) -> Vec<PromptFault> {
         let spec = self.tool.spec();
         let name = &spec.name;
@@ -141,22 +141,22 @@ impl SectionTool {
     }
 }
 
-/// The schema that the inputs of examples are held against. Tools with a type of their own judge
-/// them too; those of servers have the schema alone.
+/// The schema that the inputs of examples are validated against. Tools with their own type check
+/// them too; tools of servers have only the schema.
 struct ExampleSchema(Option<Registry>);
 
-/// The name under which a schema is held in a registry of one.
+/// The name of the single tool in the registry that validates examples.
 const EXAMPLE: &str = "example";
 
 impl ExampleSchema {
     fn of(parameters: &str) -> Self {
         let definition = ToolSpec::new(EXAMPLE, "", parameters).definition();
-        // An invalid tool is refused by the registry that it is added to.
+        // The registry that the tool is added to reports an invalid tool.
         let registry = Registry::builder().definition(&definition).build().ok();
         Self(registry.filter(|registry| registry.validator().is_some()))
     }
 
-    /// Why an input does not fit.
+    /// Returns the reason why an input does not fit; `None` if it fits.
     fn misfit(&self, input: &str) -> Option<String> {
         let call = Call::new(EXAMPLE, EXAMPLE, input);
         let hydrated = hydrate(call, self.0.as_ref()?).into_iter().next()?;
@@ -164,28 +164,29 @@ impl ExampleSchema {
     }
 }
 
-/// The schema that the outputs of examples are checked against: that of the tool's result type, or
-/// the one that its server listed.
+/// The schema that the outputs of examples are validated against: that of the tool's result type,
+/// or the one in its server's definition.
 struct ResultSchema(Option<Arc<dyn Validator>>);
 
 impl ResultSchema {
     fn of(tool: &dyn DynTool, spec: &ToolSpec) -> Self {
         let schema = tool.result_schema().or_else(|| listed_schema(spec));
-        // Results are not checked against an unusable schema of a server.
+        // Without a usable schema of the server, outputs are not checked.
         let validator = built_in().zip(schema).and_then(|(compiler, schema)| {
             compiler.compile(&schema, &ValidateOptions::default()).ok()
         });
         Self(validator)
     }
 
-    /// Returns why an output does not fit.
+    /// Returns the reason why an output does not fit; `None` if it fits.
     fn misfit(&self, example: &ExampleText) -> Option<String> {
         let validator = self.0.as_ref()?;
         if let Some(value) = &example.value {
             let value = serde_json::from_str(value.as_str()).ok()?;
             return validator.validate(&value).err().map(|faults| listed(&faults));
         }
-        // The text of a value is its JSON, of a string the string itself, of null nothing.
+        // The output is the JSON of the value, or the string itself, or empty for null. All three
+        // readings are tried.
         let text = &example.output;
         let parsed: Option<Value> = serde_json::from_str(text).ok();
         let null = text.is_empty().then_some(Value::Null);
@@ -211,14 +212,14 @@ fn listed(faults: &[Invalid]) -> String {
     faults.iter().map(|fault| format!("{}: {fault}", fault.path)).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the schema of its results that a server wrote into a tool's definition.
+/// Returns the schema of the results in a server's definition of a tool, if any.
 fn listed_schema(spec: &ToolSpec) -> Option<String> {
     let view = ToolView::parse(spec.origin.as_ref()?.definition.text()).ok()?;
     let member = |key: &str| view.other(key).filter(|raw| *raw != "null").map(str::to_owned);
     member("outputSchema").or_else(|| member("output_schema"))
 }
 
-/// The type that a section's text takes its values from.
+/// The parameters of a section, whose fields replace placeholders in its text.
 #[derive(Clone, Debug)]
 pub(crate) struct ParamsType {
     pub(crate) id: TypeId,
@@ -230,8 +231,8 @@ type Enabled = Arc<dyn Fn(&Bindings) -> bool + Send + Sync>;
 
 /// A part of a prompt: a title, a text, tools, and sections below it.
 ///
-/// In the text `${name}` is replaced by a field of the section's parameters, `$${` for `${` itself.
-/// White space that all lines begin with, and around the whole, is taken away.
+/// In the text, `${name}` is replaced by a field of the section's parameters, and `$${` by `${`.
+/// Common indentation and surrounding white space are removed.
 #[must_use]
 #[derive(Clone)]
 pub struct Section {
@@ -246,7 +247,7 @@ pub struct Section {
     pub(crate) policies: Vec<Arc<dyn Policy>>,
     pub(crate) children: Vec<Section>,
     pub(crate) accepts_overrides: bool,
-    /// Examples that were given before any tool.
+    /// Number of examples that were added before any tool.
     pub(crate) stray_examples: usize,
 }
 
@@ -261,7 +262,7 @@ impl fmt::Debug for Section {
     }
 }
 
-/// Whether a text may be the key of a section: `^[a-z0-9][a-z0-9._-]{0,63}$`.
+/// Returns whether a text is a valid key of a section: `^[a-z0-9][a-z0-9._-]{0,63}$`.
 pub(crate) fn is_key(key: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut bytes = key.bytes();
@@ -271,7 +272,7 @@ pub(crate) fn is_key(key: &str) -> bool {
 }
 
 impl Section {
-    /// Makes a section of markdown.
+    /// Creates a section from Markdown.
     pub fn new(
         key: impl Into<String>,
         title: impl Into<String>,
@@ -293,7 +294,7 @@ impl Section {
         }
     }
 
-    /// Sets the type that the text takes its values from.
+    /// Sets the type of the parameters that the text uses.
     pub fn params<P: JsonSchema + 'static>(mut self) -> Self {
         let fields = match &*crate::typed::derived::<P>() {
             Ok(derived) => field_names(derived.text()),
@@ -304,8 +305,8 @@ impl Section {
         self
     }
 
-    /// Sets when it is there; always, where nothing is said. Without it its tools and the sections
-    /// below are not there either.
+    /// Sets the condition under which it is enabled; always by default. If it is disabled, so are
+    /// its tools and the sections below.
     pub fn enabled_if(
         mut self,
         enabled: impl Fn(&Bindings) -> bool + Send + Sync + 'static,
@@ -314,14 +315,14 @@ impl Section {
         self
     }
 
-    /// Sets what is shown of it until all is asked for.
+    /// Sets the summary that is shown until the section is opened.
     pub fn summary(mut self, text: impl Into<String>) -> Self {
         self.summary = Some(text.into());
         self.visibility = Visibility::Summary;
         self
     }
 
-    /// Sets how much of it is shown at first.
+    /// Sets the part of it that is shown at first.
     pub fn visibility(mut self, visibility: Visibility) -> Self {
         self.visibility = visibility;
         self
@@ -332,14 +333,14 @@ impl Section {
         self.dyn_tool(Arc::new(tool))
     }
 
-    /// Adds a tool whose type is not known.
+    /// Adds a type-erased tool.
     pub fn dyn_tool(mut self, tool: Arc<dyn DynTool>) -> Self {
         self.tools.push(SectionTool { tool, examples: Vec::new(), accepts_overrides: true });
         self
     }
 
-    /// Adds an example to the tool that was added last. Without one before it, the prompt is
-    /// refused when it is built.
+    /// Adds an example to the tool that was added last. If there is no tool yet, building the
+    /// prompt fails.
     pub fn example(mut self, example: impl Into<ExampleText>) -> Self {
         match self.tools.last_mut() {
             Some(last) => last.examples.push(example.into()),
@@ -348,7 +349,7 @@ impl Section {
         self
     }
 
-    /// Keeps the texts of the tool that was added last as they are, regardless of overrides.
+    /// Excludes the tool that was added last from overrides.
     pub fn tool_without_overrides(mut self) -> Self {
         if let Some(last) = self.tools.last_mut() {
             last.accepts_overrides = false;
@@ -356,19 +357,19 @@ impl Section {
         self
     }
 
-    /// Adds a policy that calls are held to while the section is there.
+    /// Adds a policy that applies to calls while the section is shown.
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
         self.policies.push(Arc::new(policy));
         self
     }
 
-    /// Adds a section below.
+    /// Adds a subsection.
     pub fn child(mut self, section: Section) -> Self {
         self.children.push(section);
         self
     }
 
-    /// Keeps its text and its tools as they are, regardless of overrides.
+    /// Excludes its text and its tools from overrides.
     pub fn without_overrides(mut self) -> Self {
         self.accepts_overrides = false;
         self

@@ -1,4 +1,4 @@
-//! Texts with places for values.
+//! Texts with placeholders.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use tract_core::nearest;
 use super::error::{PromptFault, RenderError};
 use super::section::ParamsType;
 
-/// A parsed text: literal pieces, and names of values.
+/// A parsed text: literal pieces, and names of placeholders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Template {
     pub(crate) pieces: Vec<Piece>,
-    /// The text as it was given.
+    /// The text as given.
     pub(crate) given: String,
 }
 
@@ -54,7 +54,7 @@ impl Template {
         Self { pieces, given: given.to_owned() }
     }
 
-    /// The names that no field has.
+    /// Returns an error for each placeholder that is not a field of the parameters.
     pub(crate) fn faults(&self, path: &str, params: Option<&ParamsType>) -> Vec<PromptFault> {
         let known = |name: &str| params.is_some_and(|params| params.fields.contains(name));
         let names = self.pieces.iter().filter_map(|piece| match piece {
@@ -87,10 +87,10 @@ impl Template {
                         path: path.to_owned(),
                         params: params.name,
                     })?;
-                    // A field that was not serialized has nothing to say.
+                    // A field that was not serialized becomes empty text.
                     out.push_str(bound.get(name).map_or("", String::as_str));
                 }
-                // Refused when the prompt was built.
+                // Building the prompt rejects this.
                 (Piece::Value(_), None) => {}
             }
         }
@@ -98,10 +98,11 @@ impl Template {
     }
 }
 
-/// Takes away the white space that all lines begin with, and that around the whole.
+/// Removes common indentation and surrounding white space.
 fn dedent(text: &str) -> String {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    // A text may begin right after its opening quote: that line does not show the indentation.
+    // A text may begin right after its opening quote, so its first line may have less indentation
+    // than the others.
     let first_flush = lines().next().is_some_and(|line| !line.starts_with([' ', '\t']));
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let common = if first_flush { 0 } else { lines().map(indent).min().unwrap_or(0) };

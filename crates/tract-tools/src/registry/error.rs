@@ -30,7 +30,7 @@ pub enum RegisterError {
         /// Number of tools that have it.
         count: usize,
     },
-    /// A tool has no schema, and no mode was set for that.
+    /// The schema of a tool is missing, and no mode was set for that.
     #[error("tool {name:?}: expected a schema of its arguments, found none")]
     NoSchema {
         /// The tool's name.

@@ -1,4 +1,4 @@
-//! Saying how resources are made.
+//! Bindings, which define how resources are created and closed.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use super::{CreatedInstances, Instance, ResourceError, Resources, Scope};
 use crate::snapshot::{BoxError, Snapshot};
 
-/// How long a resource lives.
+/// The lifetime of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifetime {
-    /// Made once, when it is first asked for; lives as long as the resources.
+    /// Created once, on first use; lives as long as the resources.
     Singleton,
-    /// Made once for each call that asks for it, and closed with the call.
+    /// Created once for each call that requests it, and closed with the call.
     PerCall,
-    /// Made each time it is asked for, and closed with the call.
+    /// Created for each request, and closed with the call.
     Prototype,
 }
 
-/// The functions that make, close and roll back resources of a type.
+/// The functions that create, close and roll back resources of a type.
 pub struct Binding<T: ?Sized> {
     value: Option<Arc<T>>,
     erased: ErasedBinding,
@@ -42,35 +42,35 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         Self { value: None, erased }
     }
 
-    /// Binds a value that is there already.
+    /// Binds an existing value.
     pub fn value(value: Arc<T>) -> Self {
         let shared = Arc::clone(&value);
         let provider = move |_: &Scope<'_>| Ok::<_, BoxError>(Arc::clone(&shared));
         Self { value: Some(value), ..Self::new(Lifetime::Singleton, provider) }
     }
 
-    /// Makes one when it is first asked for.
+    /// Binds a type that is created once, on first use.
     pub fn singleton<E: Into<BoxError>>(
         provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Self {
         Self::new(Lifetime::Singleton, provider)
     }
 
-    /// Makes one for each call that asks.
+    /// Binds a type that is created once for each call that requests it.
     pub fn per_call<E: Into<BoxError>>(
         provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Self {
         Self::new(Lifetime::PerCall, provider)
     }
 
-    /// Makes one each time it is asked for.
+    /// Binds a type that is created for each request.
     pub fn prototype<E: Into<BoxError>>(
         provider: impl Fn(&Scope<'_>) -> Result<Arc<T>, E> + Send + Sync + 'static,
     ) -> Self {
         Self::new(Lifetime::Prototype, provider)
     }
 
-    /// Says how one is closed.
+    /// Sets the function that closes an instance.
     #[must_use]
     pub fn close(
         mut self,
@@ -82,15 +82,15 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
         self
     }
 
-    /// Lets several turns work on it at the same time, even though it is put back: each of them
-    /// changes a view of its own.
+    /// Allows several turns to use it concurrently although it is restored when a call fails: each
+    /// of them changes its own view.
     pub(crate) fn with_views(mut self, has_views: bool) -> Self {
         self.erased.has_views = has_views;
         self
     }
 
-    /// Says how it is put back when a call fails. Only singletons are: the others do not outlive
-    /// the call.
+    /// Sets the snapshots that restore it when a call fails. Only used for singletons, because
+    /// other resources do not outlive the call.
     #[must_use]
     pub fn snapshots(
         mut self,
@@ -102,14 +102,14 @@ impl<T: ?Sized + Send + Sync + 'static> Binding<T> {
     }
 }
 
-/// An `Arc<T>` whose type is not known.
+/// A type-erased `Arc<T>`.
 pub(super) type Erased = Arc<dyn Any + Send + Sync>;
 
 type MakeErased = dyn Fn(&Scope<'_>) -> Result<Erased, BoxError> + Send + Sync;
 type CloseErased = dyn Fn(&Erased) -> Result<(), BoxError> + Send + Sync;
 type SnapshotsOfErased = dyn Fn(&Erased) -> Option<Arc<dyn Snapshot>> + Send + Sync;
 
-/// A binding whose type is not known.
+/// A type-erased binding.
 pub(super) struct ErasedBinding {
     pub(super) name: &'static str,
     pub(super) lifetime: Lifetime,
@@ -120,7 +120,7 @@ pub(super) struct ErasedBinding {
 }
 
 impl ErasedBinding {
-    /// Returns whether one turn at a time may work on it.
+    /// Returns whether only one turn at a time may use it.
     pub(super) fn takes_turns(&self) -> bool {
         self.lifetime == Lifetime::Singleton && self.snapshots.is_some() && !self.has_views
     }
@@ -146,10 +146,10 @@ impl ResourcesBuilder {
         self
     }
 
-    /// Makes the resources. An instance is made when it is first requested.
+    /// Creates the resources. Each instance is created on first use.
     ///
     /// # Errors
-    /// [`ResourceError::Duplicate`] when a type is bound twice.
+    /// [`ResourceError::Duplicate`] if a type is bound twice.
     pub fn build(self) -> Result<Resources, ResourceError> {
         if let Some(name) = self.duplicate {
             return Err(ResourceError::Duplicate { name });

@@ -1,40 +1,40 @@
-//! Why a resource is not available.
+//! Errors of resources.
 
 use tract_core::ToolError;
 
 use crate::snapshot::BoxError;
 
-/// Why a resource is not available, or could not be closed.
+/// The error of a resource that is not available, or could not be closed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResourceError {
-    /// Nothing is bound to the type.
+    /// The type is not bound.
     #[error("expected a resource of type {name}, found none bound")]
     Unbound {
         /// The type.
         name: &'static str,
     },
-    /// Two providers are bound to one type.
+    /// Two providers are bound to the same type.
     #[error("expected one binding of {name}, found two")]
     Duplicate {
         /// The type.
         name: &'static str,
     },
-    /// A resource needs itself.
+    /// A resource depends on itself.
     #[error("resources need each other: {}", path.join(" → "))]
     Cycle {
-        /// The types, from the first to itself again.
+        /// The types, from the first one back to itself.
         path: Vec<&'static str>,
     },
-    /// A resource that outlives calls needs one that does not.
+    /// A resource that outlives calls depends on one that does not.
     #[error("{outer} outlives calls and needs {name}, which is created for each call")]
     Captive {
         /// The one that outlives calls.
         outer: &'static str,
-        /// The one made for each call.
+        /// The one that is created for each call.
         name: &'static str,
     },
-    /// A resource that is made for each call was asked for outside of one.
+    /// A resource that is created for each call was requested outside of a call.
     #[error("{name} is created for each call, and no call is running")]
     NoCall {
         /// The type.
@@ -45,10 +45,10 @@ pub enum ResourceError {
     Provider {
         /// The type.
         name: &'static str,
-        /// Why.
+        /// The provider's error.
         source: BoxError,
     },
-    /// A provider asked the resources rather than the scope that it was given.
+    /// A provider used the resources rather than its scope.
     #[error("a provider used {name} outside of its scope")]
     Reentrant {
         /// The type.
@@ -57,18 +57,18 @@ pub enum ResourceError {
     /// They were closed.
     #[error("expected open resources, found them closed")]
     Closed,
-    /// It could not be closed.
+    /// An instance could not be closed.
     #[error("{name} could not be closed: {source}")]
     Close {
         /// The type.
         name: &'static str,
-        /// Why.
+        /// The error of closing.
         source: BoxError,
     },
 }
 
 impl ResourceError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unbound { .. } => "resource_unbound",
@@ -83,7 +83,7 @@ impl ResourceError {
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints for fixing it.
     pub fn notes(&self) -> Vec<String> {
         let note = match self {
             Self::Unbound { .. } => "bind it when the resources are built",

@@ -1,4 +1,7 @@
-//! One maker at a time; a maker that asks again gets an error, and does not wait for itself.
+//! The lock under which one thread at a time creates resources.
+//!
+//! With a plain mutex, a provider that requests a resource from `Resources` rather than from its
+//! scope would deadlock. Here the second entry of a thread is refused.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -9,7 +12,7 @@ pub(super) struct Gate {
     left: Condvar,
 }
 
-/// Being inside.
+/// Permission to create resources, until it is dropped.
 #[derive(Debug)]
 pub(super) struct GateGuard<'a>(&'a Gate);
 
@@ -18,7 +21,7 @@ impl Gate {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no other thread is inside; `None` when this very thread is.
+    /// Waits until no other thread is inside; `None` if the current thread is.
     pub(super) fn enter(&self) -> Option<GateGuard<'_>> {
         let me = std::thread::current().id();
         let mut inside = self.inside();

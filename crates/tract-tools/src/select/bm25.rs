@@ -1,4 +1,4 @@
-//! Scorer `bm25`: fields weighted, rare words counting more.
+//! The scorer `bm25`: weighted fields, in which rare words count more.
 
 use super::entry::CatalogEntry;
 use super::index::ToolIndex;
@@ -6,7 +6,7 @@ use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline};
 
 /// BM25 over name, description, tags, and the names, descriptions and fixed values of parameters.
 ///
-/// It reads all tools for each input. A catalog that stays is better kept in a [`ToolIndex`].
+/// It reads all tools for each input. For a catalog that does not change, use a [`ToolIndex`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bm25;
 
@@ -29,7 +29,7 @@ impl Scorer for Bm25 {
         let mut index = ToolIndex::new();
         for (place, tool) in tools.iter().enumerate() {
             until.check()?;
-            // Two tools may have one id here; in the index each is one of its own.
+            // Two tools may have the same id here, but the index needs unique ones.
             index.insert((*tool).clone().with_id(place.to_string()));
         }
         let mut scores = vec![Score::default(); tools.len()];

@@ -10,7 +10,7 @@ use tract_schema::ToolView;
 use super::parameters;
 use super::weights::Field;
 
-/// A tool of a catalog for selection: its texts, and whether it may be chosen.
+/// A tool in a catalog: its texts, and whether it may be selected.
 ///
 /// ```
 /// use tract_tools::select::CatalogEntry;
@@ -33,28 +33,28 @@ pub struct CatalogEntry {
     is_unsafe: bool,
 }
 
-/// Why a text is not a tool of a catalog.
+/// The error of a text that does not describe a tool.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
     /// It is not a JSON object.
     #[error("expected a tool as a JSON object: {0}")]
     Json(#[from] JsonError),
-    /// A member is not what it should be.
+    /// A member has a wrong type.
     #[error("member {member:?} of the tool: {source}")]
     Member {
         /// Its name.
         member: String,
-        /// The error of the reader.
+        /// The reader's error.
         source: serde_json::Error,
     },
-    /// It lacks a name.
+    /// The name is missing.
     #[error("expected a tool with a name, found none")]
     NoName,
 }
 
 impl EntryError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Json(_) => "invalid_json",
@@ -63,7 +63,7 @@ impl EntryError {
         }
     }
 
-    /// Returns the ways out.
+    /// Returns hints for fixing it.
     pub fn notes(&self) -> Vec<String> {
         let shape = r#"a catalog has a tool a line: {"id","name","description","parameters"}"#;
         vec![shape.to_owned()]
@@ -71,7 +71,7 @@ impl EntryError {
 }
 
 impl CatalogEntry {
-    /// Makes an entry without parameters: it is not safe until it has a schema.
+    /// Creates an entry without parameters. It is not safe until it has a schema.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -87,8 +87,8 @@ impl CatalogEntry {
         }
     }
 
-    /// Makes an entry of a tool that can be run; the id is its name. A tool with the trait
-    /// destructive is declared unsafe.
+    /// Creates an entry for a tool of this program, with its name as the id. A destructive tool is
+    /// declared unsafe.
     ///
     /// # Errors
     /// If its parameters are not a JSON object.
@@ -100,14 +100,14 @@ impl CatalogEntry {
         Ok(entry)
     }
 
-    /// Reads a tool in the shape of any provider, or a line of a catalog:
+    /// Reads a tool in the form of any provider, or a line of a catalog:
     /// `{"id","name","description","parameters"}`.
     ///
     /// # Behavior
-    /// - `id`, a text or a number, is the id, else `tool_id`, else the name.
-    /// - `tags` are words about it; `unsafe: true` declares it unsafe.
-    /// - `annotations` (the hints of an MCP server) can only restrict:
-    ///   `destructiveHint: true` makes it unsafe, no annotation makes it safe.
+    /// - The id is `id`, a text or a number, else `tool_id`, else the name.
+    /// - `tags` are additional words; `unsafe: true` declares it unsafe.
+    /// - `annotations` (the hints of an MCP server) can only restrict: `destructiveHint: true`
+    ///   makes it unsafe, but no annotation makes it safe.
     ///
     /// # Errors
     /// [`EntryError`] with the invalid member.
@@ -123,7 +123,7 @@ impl CatalogEntry {
         };
         let id = match member("id").or_else(|| member("tool_id")) {
             Some(raw) if raw.starts_with('"') => read("id", raw)?,
-            // A number is the id as it is written.
+            // The id is the number as it is written.
             Some(raw) => read::<serde_json::Number>("id", raw).map(|_| raw.to_owned())?,
             None => view.name.clone(),
         };
@@ -159,7 +159,7 @@ impl CatalogEntry {
         Ok(self)
     }
 
-    /// Adds a word about it.
+    /// Adds a tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
@@ -171,24 +171,24 @@ impl CatalogEntry {
         self
     }
 
-    /// Declares it unsafe: it is chosen only where that is allowed.
+    /// Declares it unsafe, so that it is selected only if unsafe tools are allowed.
     #[must_use]
     pub fn declare_unsafe(mut self) -> Self {
         self.is_unsafe = true;
         self
     }
 
-    /// Returns what it is known by in its catalog.
+    /// Returns its id in the catalog.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the name that models call it by.
+    /// Returns the name by which models call it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns what models read about it.
+    /// Returns the description for models.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -198,13 +198,13 @@ impl CatalogEntry {
         self.parameters.as_deref()
     }
 
-    /// Returns the words about it.
+    /// Returns the tags.
     pub fn tags(&self) -> &[String] {
         &self.tags
     }
 
-    /// Returns whether it may be chosen without further leave: it has a schema, it was not declared
-    /// unsafe, and the server that it comes from does not call it destructive.
+    /// Returns whether it may be selected by default: it has a schema, was not declared unsafe, and
+    /// its server does not mark it as destructive.
     pub fn is_safe(&self) -> bool {
         self.parameters.is_some() && !self.is_unsafe
     }

@@ -12,8 +12,9 @@ type Term = u32;
 /// Tools by the words that they contain, for scorer `bm25`.
 ///
 /// # Behavior
-/// - An index that was changed in place scores as one that was built from the same entries.
-/// - Tools are in the order in which they were first added; a tool that is put again under its
+/// - An index that was updated in place scores like one that was built from the same entries.
+/// - Tools keep the order in which they were first added; replacing a tool does not change its
+///   place.
 ///   id keeps its place.
 ///
 /// ```
@@ -30,23 +31,23 @@ type Term = u32;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ToolIndex {
-    /// By place; a removed tool leaves a gap until the index is packed.
+    /// By place. A removed tool leaves a gap until the index is compacted.
     docs: Vec<Option<Doc>>,
     gaps: usize,
     by_id: HashMap<String, usize>,
     terms: HashMap<Box<str>, Term>,
     pairs: HashMap<(Term, Term), Term>,
     postings: Vec<Vec<Posting>>,
-    /// Words by the letters that they begin with.
+    /// Words by their prefix.
     by_prefix: HashMap<Box<str>, Vec<Term>>,
-    /// Stems by word, so that each word is cut once.
+    /// Stems by word, so that each word is stemmed once.
     stems: HashMap<Box<str>, Term>,
 }
 
 #[derive(Clone, Debug)]
 struct Doc {
     entry: CatalogEntry,
-    /// All that it has postings for.
+    /// All terms for which it has postings.
     terms: Vec<Term>,
     name: Vec<Term>,
     description: Vec<Term>,
@@ -59,14 +60,14 @@ struct Posting {
     weight: f32,
 }
 
-/// For how many tools of an input coverage is worked out.
+/// Number of tools per input for which coverage is computed.
 const COVERED: usize = 100;
 
 /// The terms of an input with their weights.
 #[derive(Debug, Default)]
 pub(crate) struct QueryTerms {
-    /// In the order in which they were asked for, so that sums are the same each time; with the
-    /// words of the input that led to each.
+    /// In the order of the input, so that sums are the same each time; each with the words of the
+    /// input that led to it.
     terms: Vec<(Term, f32, String)>,
     places: HashMap<Term, usize>,
 }
@@ -87,12 +88,12 @@ impl QueryTerms {
 }
 
 impl ToolIndex {
-    /// Makes an empty index.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns how many tools it has.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -107,12 +108,12 @@ impl ToolIndex {
         self.at(*self.by_id.get(id)?)
     }
 
-    /// Walks the tools in their order.
+    /// Iterates over the tools in their order.
     pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.docs.iter().flatten().map(|doc| &doc.entry)
     }
 
-    /// Adds a tool, or puts it in the place of the one with its id, which is returned.
+    /// Adds a tool. Replaces and returns the one with the same id, if any.
     pub fn insert(&mut self, entry: CatalogEntry) -> Option<CatalogEntry> {
         let known = self.by_id.get(entry.id()).copied();
         let place = known.unwrap_or(self.docs.len());
@@ -147,7 +148,7 @@ impl ToolIndex {
         Some(doc.entry)
     }
 
-    /// Adds the texts of a tool to the postings.
+    /// Adds the terms of a tool to the postings.
     fn read(&mut self, entry: CatalogEntry, place: usize) -> Doc {
         let mut fields: [Vec<Term>; Field::COUNT] = Default::default();
         entry.each_text(&mut |field, text| {
@@ -161,7 +162,7 @@ impl ToolIndex {
             let each = field.weight / (1.0 - field.by_length + field.by_length * length);
             counts.extend(terms.iter().map(|term| (*term, each)));
         }
-        // In the first two, name and description, pairs of words count as well.
+        // In the first two fields, name and description, pairs of words are terms too.
         for (terms, field) in fields.iter().zip(&FIELDS).take(2) {
             for (first, second) in terms.iter().zip(terms.iter().skip(1)) {
                 counts.push((self.pair(*first, *second), field.weight));
@@ -188,7 +189,7 @@ impl ToolIndex {
         Doc { entry, terms, name, description }
     }
 
-    /// Returns the term of a word, made when it is new.
+    /// Returns the term of a word, creating it if it is new.
     fn term(&mut self, word: &str) -> Term {
         if let Some(term) = self.stems.get(word) {
             return *term;
@@ -213,7 +214,7 @@ impl ToolIndex {
         *self.pairs.entry((first, second)).or_insert_with(|| new_term(&mut self.postings))
     }
 
-    /// Reads an input: the terms that it asks for, and those that come close.
+    /// Returns the terms of an input, and the similar terms of the index.
     pub(crate) fn query_terms(&self, input: &str) -> QueryTerms {
         let mut query = QueryTerms::default();
         let mut before: Option<(String, String, Option<Term>)> = None;
@@ -251,7 +252,7 @@ impl ToolIndex {
         (1.0 + (self.len() as f32 - with + 0.5) / (with + 0.5)).ln()
     }
 
-    /// Scores the tools that have anything in common with the input: place and score.
+    /// Scores the tools that have a term in common with the input. Returns places and scores.
     pub(crate) fn scores(&self, query: &QueryTerms) -> Vec<(usize, f32)> {
         let mut sums = vec![0.0_f32; self.docs.len()];
         let mut whole = 0.0;
@@ -288,7 +289,7 @@ impl ToolIndex {
         found
     }
 
-    /// Returns which share of a text was asked for, rare words counting more.
+    /// Returns the share of a text that the input covers, in which rare words count more.
     fn coverage(&self, text: &[Term], query: &QueryTerms) -> f32 {
         let (mut found, mut whole) = (0.0, 0.0);
         for term in text {
@@ -299,7 +300,7 @@ impl ToolIndex {
         if whole > 0.0 { found / whole } else { 0.0 }
     }
 
-    /// Returns what an input found in the tool at a place.
+    /// Returns the matches of an input in the tool at a place.
     pub(crate) fn matches(&self, query: &QueryTerms, place: usize) -> Vec<WordMatch> {
         let found = query.terms.iter().filter_map(|(term, weight, word)| {
             let postings = self.postings.get(*term as usize)?;

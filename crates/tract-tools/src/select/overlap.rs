@@ -7,18 +7,18 @@ use super::scorer::{OutOfTime, Score, Scorer, SelectionDeadline, WordMatch};
 use super::weights::Field;
 use super::words;
 
-/// The default scorer: which of the input's words are in name, description and tags.
+/// The default scorer: the share of the input's words that name, description and tags contain.
 ///
-/// The score is the weight of the words found over the weight of all words of the input. A word
-/// found in the name weighs [`TokenOverlap::NAME`], elsewhere 1; words count once, in lower case;
-/// words of two letters or fewer count half.
+/// The score is the weight of the matching words over the weight of all words of the input. A word
+/// in the name weighs [`TokenOverlap::NAME`], elsewhere 1. Words count once and are compared in
+/// lower case; words of at most two letters count half.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenOverlap;
 
 impl TokenOverlap {
     /// The weight of a word in the tool's name.
     pub const NAME: f64 = 2.0;
-    /// Weight of a short word: most of them only join others.
+    /// Weight of a short word. Most of them only connect other words.
     const SHORT: f64 = 0.5;
 
     fn weight(word: &str) -> f64 {

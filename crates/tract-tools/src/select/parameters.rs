@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::weights::Field;
 
-/// A schema may nest this deep; what lies deeper is not read.
+/// Maximum nesting depth that is read; deeper parts of a schema are ignored.
 const MAX_DEPTH: usize = 32;
 
 /// Calls `each` with the names, descriptions and fixed values of a JSON Schema; fails if the text
@@ -21,14 +21,14 @@ pub(crate) fn each_text(
     json.end()
 }
 
-/// The content of a place in a schema.
+/// The kind of value at a place in a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     /// A schema, or a value with schemas inside.
     Schema,
     /// Schemas under the names of parameters.
     Properties,
-    /// Words about a parameter.
+    /// Text about a parameter.
     Text,
     /// Values that a parameter may have.
     Values,
@@ -58,7 +58,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-/// The content under a key of a schema.
+/// The kind of value under a key of a schema.
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
 enum Key {

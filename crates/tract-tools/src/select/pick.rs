@@ -1,4 +1,4 @@
-//! The choice itself: filter, score, order, cut.
+//! Selects tools: filters, scores and orders them, and returns the best.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::index::ToolIndex;
 use super::overlap::TokenOverlap;
 use super::scorer::{OutOfTime, Scorer, SelectionDeadline, WordMatch};
 
-/// How to choose.
+/// Options for selecting tools.
 #[derive(Clone)]
 pub struct PickOptions {
     max_candidates: usize,
@@ -29,8 +29,8 @@ impl Default for PickOptions {
 }
 
 impl PickOptions {
-    /// At most 3 candidates, of score 0.05 or more, no unsafe tools, no limit of time, scored by
-    /// [`TokenOverlap`].
+    /// Returns the defaults: at most 3 candidates with a score of at least 0.05, no unsafe tools,
+    /// no time limit, scored by [`TokenOverlap`].
     pub fn new() -> Self {
         Self {
             max_candidates: 3,
@@ -42,7 +42,7 @@ impl PickOptions {
         }
     }
 
-    /// Sets how many candidates there are at most.
+    /// Sets the maximum number of candidates.
     #[must_use]
     pub fn max_candidates(mut self, count: usize) -> Self {
         self.max_candidates = count;
@@ -57,29 +57,29 @@ impl PickOptions {
         self
     }
 
-    /// Lets unsafe tools be chosen.
+    /// Sets whether unsafe tools may be selected.
     #[must_use]
     pub fn allow_unsafe(mut self, allow: bool) -> Self {
         self.allow_unsafe = allow;
         self
     }
 
-    /// Sets the time limit of the choice. After it, the first safe tools in order of registration
-    /// are the candidates, with score 0, and [`PickReport::timed_out`] is set.
+    /// Sets the time limit. After it, the candidates are the first safe tools in order of
+    /// registration, with score 0, and [`PickReport::timed_out`] is set.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sets who scores. An index scores by itself and does not ask.
+    /// Sets the scorer. An index has its own scorer and ignores this one.
     #[must_use]
     pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
         self.scorer = Arc::new(scorer);
         self
     }
 
-    /// Sets the clock that the timeout is judged by.
+    /// Sets the clock that the time limit is measured with.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -98,7 +98,7 @@ impl PickOptions {
         self.allow_unsafe || tool.is_safe()
     }
 
-    /// The tools that may be chosen, with their places.
+    /// Returns the tools that may be selected, with their places.
     fn safe<'a>(
         &self,
         tools: impl Iterator<Item = &'a CatalogEntry>,
@@ -107,18 +107,18 @@ impl PickOptions {
     }
 }
 
-/// A tool that was chosen.
+/// A selected tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Its place among the tools that were given.
+    /// Its index among the given tools.
     pub place: usize,
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// From 0 to 1.
+    /// The score, from 0 to 1.
     pub score: f64,
-    /// Why, in a few words.
+    /// The reason: the best matching words.
     pub reason: String,
     /// The origin of the score.
     pub provenance: ScoreSource,
@@ -136,15 +136,17 @@ pub struct ScoreSource {
 /// The chosen tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PickReport {
-    /// The candidates, best first; of equal scores the one that was registered first.
+    /// The candidates, best first. Of candidates with equal scores, the one registered first comes
+    /// first.
     pub candidates: Vec<Candidate>,
-    /// How many tools were skipped because they are not safe.
+    /// Number of tools that were skipped because they are not safe.
     pub skipped_unsafe: usize,
-    /// Whether time ran out: then the candidates are the first safe tools, unscored.
+    /// Whether the time limit was exceeded, so that the candidates are the first safe tools,
+    /// unscored.
     pub timed_out: bool,
 }
 
-/// Chooses the tools that fit an input; nothing is changed, and nothing that fits is an empty list.
+/// Selects the tools that fit an input. If none fits, the list of candidates is empty.
 ///
 /// ```
 /// use tract_tools::select::{CatalogEntry, PickOptions, pick};
@@ -171,7 +173,7 @@ pub fn pick(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> PickR
 }
 
 impl ToolIndex {
-    /// Chooses among its tools as [`pick`] does with [`Bm25`], without reading them again.
+    /// Selects from its tools like [`pick`] with [`Bm25`], without reading them again.
     pub fn pick(&self, input: &str, options: &PickOptions) -> PickReport {
         let until = options.until();
         let query = self.query_terms(input);
@@ -219,7 +221,7 @@ fn report<'a, M>(
     PickReport { candidates, skipped_unsafe, timed_out }
 }
 
-/// How many words a reason names.
+/// Maximum number of words in a reason.
 const REASON_WORDS: usize = 6;
 
 fn candidate(

@@ -1,4 +1,4 @@
-//! The interface to scorers, which say how well a tool fits.
+//! The interface to scorers, which rate how well tools fit an input.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use tract_core::Clock;
 
 use super::entry::CatalogEntry;
 
-/// Until when a selection may continue.
+/// The time limit of a selection.
 #[derive(Clone)]
 pub struct SelectionDeadline {
     clock: Arc<dyn Clock>,
     deadline_us: Option<i64>,
 }
 
-/// The time of a selection is over.
+/// The error of a selection that exceeds its time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the selection ran out of time")]
 pub struct OutOfTime;
 
 impl SelectionDeadline {
-    /// Makes a limit: microseconds since 1970 by this clock, or none.
+    /// Creates a deadline in microseconds since 1970 UTC by this clock, or none.
     pub fn new(clock: Arc<dyn Clock>, deadline_us: Option<i64>) -> Self {
         Self { clock, deadline_us }
     }
 
-    /// Checks that time is left; a scorer asks now and then.
+    /// Checks that the deadline has not passed. Scorers call it from time to time.
     ///
     /// # Errors
     /// [`OutOfTime`].
@@ -39,14 +39,14 @@ impl SelectionDeadline {
 /// A match of one word of the input in a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WordMatch {
-    /// The word as the scorer compares it.
+    /// The word in the form that the scorer compares.
     pub word: String,
     /// Its contribution, in the unit of the scorer.
     pub weight: f64,
 }
 
 impl WordMatch {
-    /// Says that a word was found.
+    /// Creates a match of a word.
     pub fn new(word: impl Into<String>, weight: f64) -> Self {
         Self { word: word.into(), weight }
     }
@@ -55,14 +55,14 @@ impl WordMatch {
 /// The score of a tool.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Score {
-    /// From 0, not at all, to 1.
+    /// The score, from 0 (no match) to 1.
     pub value: f64,
     /// The matches, by descending weight.
     pub matches: Vec<WordMatch>,
 }
 
 impl Score {
-    /// Makes a score; what lies outside of 0 to 1, or is not a number, is brought inside.
+    /// Creates a score. The value is clamped to 0 to 1, and NaN becomes 0.
     pub fn new(value: f64, mut matches: Vec<WordMatch>) -> Self {
         let value = if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) };
         matches.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.word.cmp(&b.word)));
@@ -70,13 +70,13 @@ impl Score {
     }
 }
 
-/// Tells how well tools fit what was said.
+/// Rates how well tools fit an input.
 ///
 /// # Behavior
-/// - Gives one score for each tool, in their order.
+/// - Returns one score per tool, in the order of the tools.
 /// - The same input and tools give the same scores.
-/// - Asks [`SelectionDeadline::check`] now and then, and ends when time is over. One that does not ask is
-///   judged when it is done.
+/// - Calls [`SelectionDeadline::check`] from time to time, and returns when it fails. Otherwise the
+///   deadline is checked only once the scorer is done.
 pub trait Scorer: Send + Sync {
     /// Returns the name in the provenance of its scores.
     fn name(&self) -> &str;
@@ -84,7 +84,7 @@ pub trait Scorer: Send + Sync {
     /// Scores tools.
     ///
     /// # Errors
-    /// [`OutOfTime`] when time was over before all were scored.
+    /// [`OutOfTime`] if the deadline passed before all tools were scored.
     fn score(
         &self,
         input: &str,

@@ -1,4 +1,4 @@
-//! The tool by which a model finds tools that its request does not carry.
+//! The tool with which a model finds tools that its request does not contain.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ use super::pick::PickOptions;
 use crate::session::{Session, SessionItem};
 use crate::typed::Answer;
 
-/// What a model asks of [`SearchTools`].
+/// The arguments of [`SearchTools`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchQuery {
-    /// What the tool should do.
+    /// The task of the tool.
     pub query: String,
-    /// How many tools at most, from 1 to 20; 5 unless said.
+    /// Maximum number of tools, from 1 to 20; 5 by default.
     #[serde(default)]
     pub limit: Option<u8>,
 }
@@ -37,20 +37,20 @@ impl ToolParams for SearchQuery {
     }
 }
 
-/// A tool that was found, as the model reads it.
+/// A found tool, as shown to the model.
 #[derive(Clone, Debug, Serialize)]
 pub struct FoundTool {
-    /// The name to call it by.
+    /// The name by which it is called.
     pub name: String,
-    /// What it does.
+    /// The description.
     pub description: String,
     /// The JSON Schema of its arguments, as given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Box<RawValue>>,
 }
 
-/// The tools that a conversation has loaded, by their ids in the index, in order of first sight: a
-/// slice of the session, so that it belongs to the branch, forks with it and is restored when the
+/// The tools that a conversation has loaded, by their ids in the index, in the order of loading. A
+/// slice of the session, so it belongs to the branch, is forked with it, and is restored when the
 /// search fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadedTools(pub Vec<String>);
@@ -59,9 +59,9 @@ impl SessionItem for LoadedTools {
     const NAME: &'static str = "loaded_tools";
 }
 
-/// Finds tools in an index and marks them as loaded: with it a request carries one tool instead of
-/// thousands. What is found is noted in the [`LoadedTools`] of the call's session, where there is
-/// one; an agent of `tract-run` sends those from its next request on.
+/// Finds tools in an index and marks them as loaded, so that a request contains one tool instead of
+/// thousands. The tools are recorded in the [`LoadedTools`] of the call's session, if it has one;
+/// an agent of `tract-run` sends them from its next request on.
 ///
 /// ```
 /// # tract_core::block_on(async {
@@ -88,12 +88,12 @@ pub struct SearchTools {
 }
 
 impl SearchTools {
-    /// Makes a search over an index, which may change while it is in use.
+    /// Creates a search over an index, which may change while it is in use.
     pub fn new(index: Arc<RwLock<ToolIndex>>) -> Self {
         Self { index, options: PickOptions::new() }
     }
 
-    /// Sets the options of the choice. The number of tools is an argument of the model.
+    /// Sets the options of the selection. The number of tools is an argument of the call.
     #[must_use]
     pub fn options(mut self, options: PickOptions) -> Self {
         self.options = options;
@@ -111,7 +111,7 @@ impl SearchTools {
 
 /// Number of tools that are loaded by default.
 const USUAL: u8 = 5;
-/// How many tools are loaded at most.
+/// Maximum number of tools that one call loads.
 const MOST: u8 = 20;
 
 #[async_trait]
@@ -130,7 +130,7 @@ impl Tool for SearchTools {
     }
 
     fn traits(&self) -> ToolTraits {
-        // It lengthens the list of loaded tools, and a second call with the same words adds none.
+        // It changes the list of loaded tools, but a second call with the same words adds nothing.
         ToolTraits::new().idempotent()
     }
 

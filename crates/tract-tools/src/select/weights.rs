@@ -1,4 +1,4 @@
-//! All numbers of the scorers, in one place.
+//! The weights of the scorers.
 
 /// The field of a tool in which a word occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +18,11 @@ impl Field {
 /// The weight of a field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldWeight {
-    /// How much a word in it counts.
+    /// Weight of a word in it.
     pub(crate) weight: f32,
-    /// How much its length takes away: 0 nothing, 1 in full.
+    /// Strength of the normalization by length, from 0 (none) to 1 (full).
     pub(crate) by_length: f32,
-    /// The length in words at which nothing is taken away or added.
+    /// Length in words at which the normalization has no effect.
     pub(crate) usual_length: f32,
 }
 
@@ -30,7 +30,7 @@ const fn field(weight: f32, by_length: f32, usual_length: f32) -> FieldWeight {
     FieldWeight { weight, by_length, usual_length }
 }
 
-// Tuned on every other query of the catalog that docs/selection.md names, judged on the rest.
+// Tuned on every other query of the catalog in docs/selection.md, and evaluated on the rest.
 
 /// The weight of each field, in the order of [`Field`].
 pub(crate) const FIELDS: [FieldWeight; Field::COUNT] = [
@@ -41,13 +41,13 @@ pub(crate) const FIELDS: [FieldWeight; Field::COUNT] = [
     field(0.5, 0.4, 4.0),
     field(1.0, 0.5, 3.0),
 ];
-/// Saturation: how fast further mentions of a word lose weight.
+/// Saturation: how quickly further occurrences of a word lose weight.
 pub(crate) const SATURATION: f32 = 0.66;
 /// Weight of a pair of neighboring words, relative to a single word.
 pub(crate) const PAIR: f32 = 0.5;
 /// Weight of a word that shares only a prefix with the query word.
 pub(crate) const PREFIX: f32 = 0.55;
-/// How many letters two words have to begin with in common.
+/// Number of letters in the common prefix of similar words.
 pub(crate) const PREFIX_LENGTH: usize = 4;
 /// Weight of the part of the tool's name that the query covers.
 pub(crate) const NAME_COVERAGE: f32 = 0.3;

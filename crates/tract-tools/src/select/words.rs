@@ -2,9 +2,9 @@
 
 /// Calls `each` with every word of a text, in lower case.
 ///
-/// Words end where letters and digits end, where a small letter is followed by a capital, where a
-/// run of capitals is followed by a capitalized word, and between letters and digits. A character
-/// of a script that is written without spaces is a word of its own.
+/// Words end at characters other than letters and digits, where a small letter is followed by a
+/// capital, where a run of capitals is followed by a capitalized word, and between letters and
+/// digits. Each character of a script without spaces is a word.
 pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     let mut word = String::new();
     let mut chars = text.chars();
@@ -33,10 +33,10 @@ pub(crate) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Returns whether a capital after a capital begins a word, from the next letters.
+/// Returns whether a capital after another capital begins a word, judging by the next letters.
 fn begins_a_word(mut ahead: std::str::Chars<'_>) -> bool {
     match (ahead.next(), ahead.next()) {
-        // The plural of an acronym belongs to it.
+        // The plural `s` belongs to the acronym.
         (Some('s'), after) if !after.is_some_and(char::is_lowercase) => false,
         (next, _) => next.is_some_and(|next| Class::of(next) == Class::Lower),
     }
@@ -47,7 +47,7 @@ enum Class {
     Lower,
     Upper,
     Digit,
-    /// A word by itself.
+    /// A character that is a word by itself.
     Alone,
     Other,
 }
@@ -73,8 +73,8 @@ impl Class {
     }
 }
 
-/// Returns the stem of a word, without the endings of plural, past and continuous, and of nouns and
-/// adjectives derived from verbs. Only words of ASCII letters are cut.
+/// Returns the stem of a word: without endings of plurals and verb forms, and of nouns and
+/// adjectives derived from verbs. Only words of ASCII letters are stemmed.
 pub(crate) fn stem(word: &str) -> String {
     let mut word = word.to_owned();
     if word.len() < 4 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
@@ -103,7 +103,7 @@ pub(crate) fn stem(word: &str) -> String {
     word
 }
 
-/// Longest first, so that the first that fits is the one to cut.
+/// Longest first, because only the first matching ending is removed.
 const ENDINGS: [&str; 16] = [
     "ization", "ational", "ations", "ation", "ators", "ator", "ition", "ities", "ment", "ness",
     "ical", "ions", "ion", "ate", "ity", "or",
@@ -135,7 +135,7 @@ fn inflection(word: &mut String) {
     }
 }
 
-/// `running` and `run` share `run`.
+/// Removes a doubled final letter, so that `running` and `run` have the same stem.
 fn undouble(word: &mut String) {
     let mut end = word.bytes().rev();
     let (last, before) = (end.next(), end.next());

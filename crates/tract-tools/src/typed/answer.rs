@@ -1,4 +1,4 @@
-//! Converts the return values of functions to answers.
+//! Converts the return values of functions to results of tools.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -10,14 +10,14 @@ use tract_core::{RenderedValue, ToolError, ToolResult};
 pub(crate) type Answer<T> = Result<ToolResult<T>, ToolError>;
 
 /// A type that can be the error of a tool: a [`ToolError`], any error that can be sent between
-/// threads, or a text.
+/// threads, or text.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "neither a `ToolError`, an `Error + Send + Sync + 'static`, nor a text",
     note = "return `Result<T, ToolError>`, or derive `std::error::Error` for the error"
 )]
 pub trait Failure {
-    /// Returns what the model and the operator read.
+    /// Converts it to the error of a tool.
     fn into_tool_error(self) -> ToolError;
 }
 
@@ -36,14 +36,14 @@ pub fn failed<E: Failure>(error: E) -> ToolError {
     error.into_tool_error()
 }
 
-/// Access to the parts of a `Result`, also behind a type alias.
+/// Access to the types in a `Result`, also behind a type alias.
 pub trait Fallible {
     /// The type of the value.
     type Value;
     /// The type of the error.
     type Error;
 
-    /// Returns it as a plain result.
+    /// Returns it as a plain `Result`.
     ///
     /// # Errors
     /// The error it contains.
@@ -59,7 +59,7 @@ impl<T, E> Fallible for Result<T, E> {
     }
 }
 
-/// A [`ToolResult`], taken apart.
+/// Access to the type of the value in a [`ToolResult`].
 pub trait ToolResultParts {
     /// The type of the value it contains.
     type Value;
@@ -69,17 +69,17 @@ impl<T> ToolResultParts for ToolResult<T> {
     type Value = T;
 }
 
-/// The return value of a tool, or its type. Method resolution selects the conversion: the first
-/// method found for `(&&&&RunReturn::new(value)).result()`.
+/// The return value of a tool, or a marker of its type. Autoref specialization selects the
+/// conversion: method resolution picks the first match for `(&&&&RunReturn::new(value)).result()`.
 pub struct RunReturn<R>(Cell<Option<R>>);
 
 impl<R> RunReturn<R> {
-    /// Takes what the tool gave.
+    /// Wraps a return value.
     pub fn new(value: R) -> Self {
         Self(Cell::new(Some(value)))
     }
 
-    /// Makes the marker of a type.
+    /// Creates a marker of the type.
     pub fn without_value() -> Self {
         Self(Cell::new(None))
     }
@@ -89,7 +89,7 @@ impl<R> RunReturn<R> {
     }
 }
 
-/// Converts the return value of `run` to a result of a tool.
+/// Converts the return value of `run` to the result of a tool.
 pub trait IntoResult {
     /// The type of the value it contains.
     type Value;
@@ -100,7 +100,7 @@ pub trait IntoResult {
     /// The error of `run`.
     fn result(&self) -> Result<ToolResult<Self::Value>, ToolError>;
 
-    /// Returns the marker of the type of its value.
+    /// Returns a marker of the type of its value.
     fn value_type(&self) -> RunReturn<Self::Value> {
         RunReturn::without_value()
     }
@@ -138,7 +138,7 @@ impl<T> IntoResult for RunReturn<T> {
     }
 }
 
-/// Renders a value, in the words that it has for a model, if any.
+/// Renders a value, with its own text for the model if given.
 ///
 /// # Errors
 /// If it cannot be written as JSON.
@@ -149,8 +149,8 @@ pub fn rendered<T: Serialize>(
     Ok(words.into_iter().fold(RenderedValue::of(value)?, RenderedValue::shown_as))
 }
 
-/// A value of a tool with its own text for the model; other values are shown as JSON. `#[tool]`
-/// uses it on functions and on structs.
+/// A value with its own text for the model; other values are shown as JSON. `#[tool]` uses it for
+/// functions and structs.
 ///
 /// ```
 /// use tract_tools::typed::RenderableResult;
@@ -168,17 +168,17 @@ pub fn rendered<T: Serialize>(
 /// # Ok::<(), tract_core::ToolError>(())
 /// ```
 pub trait RenderableResult {
-    /// Returns what a model reads.
+    /// Returns the text for the model.
     fn render(&self) -> String;
 }
 
-/// A value that is to be shown: the method that is found first counts
-/// (`(&&Shown(value)).rendered()`).
+/// A value to be rendered. Autoref specialization selects the rendering: method resolution picks
+/// the first match for `(&&ShownValue(value)).rendered()`.
 pub struct ShownValue<'a, T>(pub &'a T);
 
-/// Finds the words that a value has for a model.
+/// Returns a value's own text for the model, if it has one.
 pub trait FindRendering {
-    /// Returns them; `None` where its JSON is what a model reads.
+    /// Returns the text; `None` if the value is shown as JSON.
     fn rendered(&self) -> Option<String>;
 }
 

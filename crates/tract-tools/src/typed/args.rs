@@ -1,4 +1,4 @@
-//! Arguments that are judged by the schema that advertises them before they are deserialized.
+//! Arguments that are validated against their advertised schema before they are deserialized.
 
 use std::any::TypeId;
 use std::borrow::Cow;
@@ -14,14 +14,14 @@ use serde_json::Value;
 use tract_core::{ToolError, ToolParams};
 use tract_schema::derive::{DeriveError, Derived, Mismatch};
 
-/// The arguments of a tool written by hand: any type that derives `Deserialize` and `JsonSchema`.
+/// The arguments of a handwritten tool: any type that derives `Deserialize` and `JsonSchema`.
 ///
 /// # Behavior
-/// - The schema is the one that is derived, in [normal form](tract_schema::derive); it is made
-///   once per type.
-/// - What the schema refuses is refused: names that no field has, at every level, also where the
-///   type itself would let them pass; numbers out of range; arrays in the place of an object.
-/// - What the schema accepts is deserialized: `3.0` is an integer.
+/// - The schema is the derived one, in [normal form](tract_schema::derive). It is created once per
+///   type.
+/// - Arguments that do not fit the schema are rejected: unknown names at every level, even if the
+///   type itself would accept them; numbers out of range; arrays in place of objects.
+/// - Arguments that fit the schema are deserialized: `3.0` is an integer.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -72,7 +72,7 @@ impl<T> Deref for Args<T> {
 }
 
 impl<T: DeserializeOwned + JsonSchema + Send + 'static> ToolParams for Args<T> {
-    /// Returns the schema in normal form. If none can be derived, it is a schema that refuses
+    /// Returns the schema in normal form. If none can be derived, returns one that rejects
     /// everything and describes the reason; [`derived`] returns the error.
     fn schema() -> Cow<'static, str> {
         match &*derived::<T>() {
@@ -92,7 +92,7 @@ impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<
     }
 }
 
-/// Reads arguments as dispatch does: judged by the derived schema, then deserialized.
+/// Parses arguments as dispatch does: validates them against the derived schema, then deserializes.
 ///
 /// ```
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -106,7 +106,7 @@ impl<'de, T: DeserializeOwned + JsonSchema + 'static> Deserialize<'de> for Args<
 ///
 /// # Errors
 /// [`ToolError::Validation`] with the first error and its path, and the others as notes, if the
-/// arguments are invalid; [`ToolError::Type`] if the type lacks a schema.
+/// arguments are invalid; [`ToolError::Type`] if no schema can be derived for the type.
 pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Result<T, ToolError> {
     let text = if arguments.trim().is_empty() { "{}" } else { arguments };
     let value: Value = serde_json::from_str(text).map_err(|error| {
@@ -117,7 +117,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema + 'static>(arguments: &str) -> Res
     admitted(value).map_err(Refusal::into_error)
 }
 
-/// Returns the schema of a type in normal form, which is made once.
+/// Returns the schema of a type in normal form, cached per type.
 ///
 /// ```
 /// assert!(tract_tools::typed::derived::<Vec<u8>>().is_err(), "arguments are an object");
@@ -126,7 +126,9 @@ pub fn derived<T: JsonSchema + 'static>() -> Arc<Result<Derived, DeriveError>> {
     type Known = HashMap<TypeId, Arc<Result<Derived, DeriveError>>>;
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
     let id = TypeId::of::<T>();
-    // An entry is whole before it is put in, so a panic elsewhere leaves the map usable.
+    // Only complete entries are inserted, so the map stays consistent after a panic. The schema is
+    // derived without the lock, since that runs code of the type; a concurrent derivation is
+    // discarded.
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = known.get(&id) {
         return Arc::clone(found);
@@ -148,7 +150,7 @@ fn derive<T: JsonSchema>() -> Result<Derived, DeriveError> {
 enum Refusal {
     Unfit(Vec<Mismatch>),
     NoSchema(Arc<Result<Derived, DeriveError>>),
-    /// The type itself refuses what its schema accepts.
+    /// The type rejects arguments that fit its schema.
     Type(serde_json::Error),
 }
 
@@ -202,7 +204,7 @@ fn no_schema(known: &Result<Derived, DeriveError>) -> ToolError {
     }
 }
 
-/// The schema of arguments that cannot be given.
+/// Returns a schema that rejects all arguments.
 fn refusing(error: &DeriveError) -> String {
     let why = Value::from(format!("no schema could be derived: {error}; {}", error.note()));
     format!(

@@ -1,4 +1,4 @@
-//! Tools of a schema and a function that are known only while the program runs.
+//! Tools that are made from a schema and a function at run time.
 
 use std::fmt;
 use std::future::Future;
@@ -15,12 +15,12 @@ type Run = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = Answer<Rend
     + Send
     + Sync;
 
-/// A tool made of a name, a schema and a function: for tools that are read from a file, or written
-/// on the spot.
+/// A tool made from a name, a schema and a function, for tools that are read from a file or
+/// generated.
 ///
 /// # Behavior
-/// - The function gets the arguments as JSON. Hydration holds them against the schema before; where
-///   the tool is run without it, only that they are a JSON object is checked.
+/// - The function receives the arguments as JSON. Hydration has validated them against the schema;
+///   when the tool is run directly, they are only checked to be a JSON object.
 ///
 /// ```
 /// use tract_core::{DynTool, ToolContext, ToolResult, ToolSpec, block_on};
@@ -39,7 +39,7 @@ pub struct ClosureTool {
 }
 
 impl ClosureTool {
-    /// Makes a tool.
+    /// Creates a tool.
     pub fn new<F, R, T>(spec: ToolSpec, run: F) -> Self
     where
         F: Fn(Value, ToolContext) -> R + Send + Sync + 'static,

@@ -16,15 +16,16 @@ use super::args::{Args, parse};
 /// The future of running an instance.
 pub type Entry<'a> = Pin<Box<dyn Future<Output = Answer<RenderedValue>> + Send + 'a>>;
 
-/// A type whose values are calls: its fields are the arguments. Written by `#[tool]` on a struct.
+/// A type whose values are calls and whose fields are the arguments. `#[tool]` on a struct
+/// implements it.
 pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
-    /// Returns what is advertised in addition to the parameters.
+    /// Returns the definition without the parameters.
     fn describe() -> ToolSpec;
 
     /// Runs the call.
     fn enter<'a>(self, context: &'a ToolContext) -> Entry<'a>;
 
-    /// Returns the JSON Schema of the values of its results, where there is one.
+    /// Returns the JSON Schema of the values of its results, if there is one.
     fn output_schema() -> Option<String> {
         None
     }
@@ -39,10 +40,10 @@ pub trait ToolInstance: DeserializeOwned + JsonSchema + Send + Sized + 'static {
 pub struct Instance<T>(PhantomData<fn() -> T>);
 
 impl<T: ToolInstance> Instance<T> {
-    /// Makes the instance of a call, which can be looked at before it is run.
+    /// Creates the instance of a call, which can be inspected before it is run.
     ///
     /// # Errors
-    /// [`ToolError::Validation`] with the path of the first fault, the others as notes.
+    /// [`ToolError::Validation`] with the path of the first error, and the others as notes.
     pub fn instantiate(&self, arguments: &str) -> Result<T, ToolError> {
         parse(arguments)
     }
@@ -83,7 +84,7 @@ impl<T: ToolInstance> DynTool for Instance<T> {
     }
 }
 
-/// The signatures that a struct's `run` may have: with a context, or without.
+/// The signatures that a struct's `run` may have: with or without a context.
 #[diagnostic::on_unimplemented(
     message = "a struct tool needs an entry: `async fn run(self, context: &ToolContext)`",
     label = "has no `async fn run(self)` or `async fn run(self, context: &ToolContext)`",
@@ -91,10 +92,10 @@ impl<T: ToolInstance> DynTool for Instance<T> {
     note = "what its future holds across `.await` must be `Send`"
 )]
 pub trait RunFunction<'a, T, Takes> {
-    /// The future that it returns.
+    /// The future that `run` returns.
     type Future: Future + Send + 'a;
 
-    /// Calls it.
+    /// Calls `run`.
     fn call(self, instance: T, context: &'a ToolContext) -> Self::Future;
 }
 
@@ -142,7 +143,7 @@ where
     run.call(instance, context)
 }
 
-/// Returns the marker of the type that entering an instance gives, without entering one.
+/// Returns a marker of the return type of a struct's `run`, without calling it.
 pub fn returned<'a, T, F, R>(_: F) -> RunReturn<R::Output>
 where
     F: FnOnce(T, &'a ToolContext) -> R,
@@ -151,10 +152,10 @@ where
     RunReturn::without_value()
 }
 
-/// Found by method resolution if a struct lacks its own `run`: a function with another signature,
-/// so that the compiler reports the missing one.
+/// Found by method resolution if a struct has no `run` of its own. Its signature differs, so that
+/// the compiler reports the missing function.
 pub trait Run: Sized {
-    /// Is never called.
+    /// Never called.
     fn run(self) -> Missing {
         Missing
     }
@@ -162,6 +163,6 @@ pub trait Run: Sized {
 
 impl<T> Run for T {}
 
-/// Takes the place of a struct's own `run` where that is missing.
+/// The return type of the substitute for a missing `run`.
 #[derive(Debug)]
 pub struct Missing;

@@ -1,14 +1,14 @@
-//! The schema of a result type, where it has one.
+//! The schema of a result type, if it has one.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
 use super::answer::RunReturn;
 
-/// Finds the schema of a type: the method that is found first counts
-/// (`(&&RunReturn::<T>::without_value()).schema()`).
+/// Returns the schema of a type. Autoref specialization selects the implementation: method
+/// resolution picks the first match for `(&&RunReturn::<T>::without_value()).schema()`.
 pub trait FindSchema {
-    /// Returns the schema of the value, where its type has one.
+    /// Returns the schema of the value, if its type has one.
     fn schema(&self) -> Option<String>;
 }
 
