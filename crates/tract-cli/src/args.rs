@@ -47,7 +47,9 @@ pub(crate) struct Cli {
 /// The flags of every command, before or after the verb.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Use this store: sqlite:PATH, redb:PATH or memory:; sled:PATH and postgres://USER@HOST/DATABASE with the features of that name [default: sqlite:.tract/tract.db, found upwards]
+    /// Use this store: sqlite:PATH, redb:PATH or memory:; sled:PATH and
+    /// postgres://USER@HOST/DATABASE with the features of that name [default:
+    /// sqlite:.tract/tract.db, found upwards]
     #[arg(
         long,
         global = true,
@@ -69,8 +71,8 @@ pub(crate) struct Global {
     )]
     #[arg(hide_default_value = true)]
     pub(crate) repo: String,
-    /// Summarize with this program: it reads the text on its standard input and writes the summary to
-    /// its standard output. Without it, `tract chat` and `tract run` use their model.
+    /// Summarize with this program: it reads the text on its standard input and writes the summary
+    /// to its standard output. Without it, `tract chat` and `tract run` use their model.
     #[arg(
         long,
         global = true,

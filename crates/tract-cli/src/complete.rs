@@ -1,4 +1,4 @@
-//! Completions that a shell asks the binary for: they know branches, revisions, tools and forms.
+//! Shell completions computed by the binary, which knows branches, revisions, tools and forms.
 
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
@@ -16,17 +16,16 @@ use tract::{OpenOptions, Tract};
 use crate::failure::{Failure, Outcome};
 use crate::{context, help, shell};
 
-/// The variable by which a shell asks for completions instead of a command.
+/// The environment variable by which a shell asks for completions.
 const VARIABLE: &str = "TRACT_COMPLETE";
 
-/// How many names are offered at most: a store may have a branch for each of ten thousand
-/// recordings.
+/// Maximum number of offered names: a store may have a branch for each of ten thousand recordings.
 const MAX_CANDIDATES: usize = 500;
 
 /// Answers a shell that asks for completions; returns whether one did.
 ///
 /// # Errors
-/// When the shell is unknown, or stdout cannot be written.
+/// If the shell is unknown, or stdout cannot be written.
 pub(crate) fn answer() -> Result<bool, clap::Error> {
     let folder = std::env::current_dir().ok();
     let bash = Quoted { shell: &Bash, write: write_bash };
@@ -37,14 +36,14 @@ pub(crate) fn answer() -> Result<bool, clap::Error> {
         .try_complete(std::env::args_os(), folder.as_deref())
 }
 
-/// A shell that inserts what it is offered into the command line as it is, so that a name such as
-/// `x;touch y` would be two commands: each offer is quoted.
+/// A shell that inserts offers into the command line unquoted, so that a name such as `x;touch y`
+/// would be two commands. Each offer is quoted.
 struct Quoted {
     shell: &'static dyn EnvCompleter,
     write: WriteOffers,
 }
 
-/// Writes what a command line may continue with.
+/// Writes the possible continuations of a command line.
 type WriteOffers =
     fn(&mut Command, Vec<OsString>, Option<&Path>, &mut dyn Write) -> std::io::Result<()>;
 
@@ -114,10 +113,10 @@ fn write_powershell(
     Ok(())
 }
 
-/// Returns the script that makes a shell ask.
+/// Returns the script that sets up completions in a shell.
 ///
 /// # Errors
-/// `usage` when the engine does not know the shell.
+/// `usage` if the shell is unknown.
 pub(crate) fn script(shell: Shell) -> Outcome<String> {
     let shells = Shells::builtins();
     let shell = shell.to_string();
@@ -179,8 +178,8 @@ fn forms(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(typed, Form::all().map(|form| form.as_str().to_owned()))
 }
 
-/// Offers names of the store that the command line is about. Without one, and when it fails, there
-/// is nothing to offer: a shell is not the place for errors.
+/// Offers names of the command line's store. Errors are ignored and offer nothing, because a shell
+/// cannot show them.
 fn from_store<F>(typed: &OsStr, names: impl FnOnce(Tract) -> F) -> Vec<CompletionCandidate>
 where
     F: Future<Output = tract::Result<Vec<String>>>,
@@ -189,7 +188,8 @@ where
     candidates(typed, found.unwrap_or_default().into_iter())
 }
 
-/// Opens the store for reading; only one on this machine, since a person waits for the answer.
+/// Opens the store for reading. Stores on servers are not opened, because a person waits for the
+/// answer.
 async fn open() -> Option<Tract> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let url = flag(&words, "--store").or_else(|| std::env::var("TRACT_STORE").ok());
@@ -202,7 +202,7 @@ async fn open() -> Option<Tract> {
     OpenOptions::new().create(false).repo(repo).open(&url).await.ok()
 }
 
-/// Returns the value that a flag has among the words typed so far.
+/// Returns the value of a flag in the words typed so far.
 fn flag(words: &[OsString], name: &str) -> Option<String> {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
     let place = words.iter().position(|word| {
@@ -214,7 +214,7 @@ fn flag(words: &[OsString], name: &str) -> Option<String> {
     }
 }
 
-/// Of these names, those that continue what is typed and cannot steer a terminal.
+/// Returns the names that continue the typed text and cannot steer a terminal.
 fn candidates(typed: &OsStr, names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     names

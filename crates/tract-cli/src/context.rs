@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::out::Output;
 use crate::summarize::CommandSummarizer;
 
-/// Path of the default store, from the folder that holds it.
+/// Path of the default store within its folder.
 fn default_path() -> PathBuf {
     [".tract", "tract.db"].iter().collect()
 }
@@ -31,8 +31,8 @@ impl<'a> Context<'a> {
         Self { global, out, opened: Vec::new() }
     }
 
-    /// Closes the stores that were opened. Writes are durable before, so an error here is a
-    /// warning: the command's result is not changed by it.
+    /// Closes the opened stores. Their writes are already durable, so an error is a warning and
+    /// does not change the command's result.
     pub(crate) async fn close(&mut self) {
         for (_, store) in std::mem::take(&mut self.opened) {
             if let Err(error) = store.close().await {
@@ -42,21 +42,21 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Opens the store that is named, or found upwards from here; it must exist.
+    /// Opens the named store, or searches from here upwards; it must exist.
     pub(crate) async fn open(&mut self) -> Outcome<Tract> {
         let store = self.open_named_store().await?;
         self.open_repo(store, false).await
     }
 
-    /// Opens the store that is named, making it when it is missing; one that is not named has to
-    /// be found.
+    /// Opens the named store, and creates it if it is missing. Without a name it must exist here or
+    /// above.
     pub(crate) async fn open_or_create(&mut self) -> Outcome<Tract> {
         let url = self.url()?;
         let store = self.open_store(&url, true).await?;
         self.open_repo(store, true).await
     }
 
-    /// Returns the url of the store that is named, or found upwards from here.
+    /// Returns the URL of the named store, or of the one found from here upwards.
     pub(crate) fn url(&self) -> Outcome<String> {
         match &self.global.store {
             Some(url) => Ok(url.clone()),
@@ -66,13 +66,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Opens the store that is named, or found upwards from here; it must exist.
+    /// Opens the named store, or searches from here upwards; it must exist.
     pub(crate) async fn open_named_store(&mut self) -> Outcome<Arc<dyn Store>> {
         let url = self.url()?;
         self.open_store(&url, false).await
     }
 
-    /// Opens the store of a url.
+    /// Opens the store of a URL.
     pub(crate) async fn open_store(&mut self, url: &str, create: bool) -> Outcome<Arc<dyn Store>> {
         // An engine that locks its file cannot open it twice in one process.
         if let Some((_, store)) = self.opened.iter().find(|(known, _)| known == url) {
@@ -102,7 +102,7 @@ impl<'a> Context<'a> {
         Ok(options.open_store(store).await?)
     }
 
-    /// The repositories that a command is about: all of a store, or the one that is named.
+    /// Returns the repositories of a command: all of a store, or the named one.
     pub(crate) async fn repos(&self, store: &Arc<dyn Store>, all: bool) -> Outcome<Vec<RepoName>> {
         Ok(match all {
             true => store.repos().await?,
@@ -110,8 +110,8 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Opens the store that is named, or found upwards from here, for a recording: each exchange is
-    /// an operation of its own. One that is named is made when it is missing.
+    /// Opens the named store, or the one found from here upwards, for a recording: each exchange is
+    /// a separate operation. A named store is created if it is missing.
     #[cfg(feature = "record")]
     pub(crate) async fn open_to_record(&mut self) -> Outcome<Tract> {
         let url = self.url()?;
@@ -119,14 +119,15 @@ impl<'a> Context<'a> {
         self.open_as("record", store, true).await
     }
 
-    /// Opens what a server serves: each of its writes is an operation of its own, under this name.
+    /// Opens the repository for a server: each of its writes is a separate operation, under this
+    /// name.
     #[cfg(any(feature = "serve", feature = "ui", feature = "view"))]
     pub(crate) async fn open_to_serve(&mut self, who: &str) -> Outcome<Tract> {
         let store = self.open_named_store().await?;
         self.open_as(who, store, false).await
     }
 
-    /// Lets a model write the summaries of a repository, where no program was named for that.
+    /// Makes a model write the summaries of a repository, unless a program was named.
     #[cfg(feature = "http")]
     pub(crate) fn summarized_by(&self, tract: Tract, model: Arc<dyn ChatModel>) -> Tract {
         if self.global.summarizer.is_some() {
@@ -136,13 +137,13 @@ impl<'a> Context<'a> {
         tract.with_hooks(hooks.summarizer(ModelSummarizer::new(model)))
     }
 
-    /// Returns the url that `init` makes a store at: the named one, else the default here.
+    /// Returns the URL at which `init` creates a store: the named one, else the default here.
     pub(crate) fn url_to_make(&self) -> String {
         self.global.store.clone().unwrap_or_else(|| url_of(&default_path()))
     }
 }
 
-/// Returns the url of an SQLite file.
+/// Returns the URL of an SQLite file.
 pub(crate) fn url_of(path: &Path) -> String {
     format!("sqlite:{}", path.display())
 }
@@ -153,7 +154,7 @@ pub(crate) fn found_upwards(from: &Path) -> Outcome<String> {
     let (above, path) = found.ok_or_else(|| Failure::no_store(from))?;
     Ok(match path.to_str() {
         Some(_) => url_of(&path),
-        // A url is text. A relative path works even if the folders above have other names.
+        // A URL is text. A relative path also works if the folders above do not have UTF-8 names.
         None => url_of(&Path::new(&"../".repeat(above)).join(default_path())),
     })
 }

@@ -1,4 +1,4 @@
-//! Tool definitions in files: every shape that tools are listed in.
+//! Tool definitions in files, in every format in which tools are listed.
 
 use std::path::Path;
 
@@ -11,12 +11,12 @@ use crate::failure::{Failure, Outcome};
 use crate::input::{self, Documents};
 use crate::out::Output;
 
-/// How many tools OpenAI takes in one request.
+/// Maximum number of tools that OpenAI accepts in a request.
 const OPENAI_TOOLS: usize = 128;
-/// How many findings are printed.
+/// Maximum number of printed findings.
 const SHOWN: usize = 20;
 
-/// The text of one definition, and where it is.
+/// The text of a definition, with its position.
 pub(crate) struct DefinitionText {
     /// The line in which its document begins, from 1.
     pub(crate) line: usize,
@@ -26,7 +26,7 @@ pub(crate) struct DefinitionText {
 }
 
 impl DefinitionText {
-    /// Reads the definition, kept byte for byte. A failure names its number in a list.
+    /// Parses the definition without changing its bytes. An error contains its number in a list.
     pub(crate) fn parse(&self) -> Outcome<ToolSchema> {
         ToolSchema::parse(&self.text).map_err(|error| {
             let failure = Failure::from(tract::Error::from(error));
@@ -44,7 +44,7 @@ pub(crate) fn texts(path: &Path) -> Outcome<Vec<DefinitionText>> {
     Ok(documents(path)?.0)
 }
 
-/// The texts of the tools of a file, and how many documents it has.
+/// Returns the texts of a file's tools, and the number of its documents.
 fn documents(path: &Path) -> Outcome<(Vec<DefinitionText>, usize)> {
     let mut documents = Documents::new(input::open(path)?)?;
     let (mut texts, mut count) = (Vec::new(), 0);
@@ -85,7 +85,7 @@ fn listed(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Reads the tools of a file, each kept byte for byte.
+/// Reads the tools of a file without changing their bytes.
 pub(crate) fn read(path: &Path) -> Outcome<Vec<ToolSchema>> {
     let (texts, count) = documents(path)?;
     if count == 0 {
@@ -97,14 +97,14 @@ pub(crate) fn read(path: &Path) -> Outcome<Vec<ToolSchema>> {
     parsed.collect()
 }
 
-/// Reads the tools of a file that are to be sent to models: each has a name of its own.
+/// Reads the tools of a file for a request; their names must be distinct.
 pub(crate) fn read_to_send(path: &Path) -> Outcome<Vec<ToolSchema>> {
     let tools = read(path)?;
     ToolSchema::check_names(&tools).map_err(tract::engine::Error::from)?;
     Ok(tools)
 }
 
-/// Reports on stderr what providers will refuse.
+/// Warns on stderr about tools that providers reject.
 pub(crate) fn report_limits(out: &mut Output, tools: &[ToolSchema]) {
     if tools.len() > OPENAI_TOOLS {
         out.say(format_args!(

@@ -1,14 +1,14 @@
-//! The editor of the person at the terminal.
+//! The user's text editor.
 
 use std::io::Write as _;
 use std::process::Command;
 
 use crate::failure::{Failure, Outcome};
 
-/// Lets the person edit a text, with the program that `VISUAL` or `EDITOR` names, else `vi`.
+/// Opens a text in the editor: the program in `VISUAL` or `EDITOR`, else `vi`.
 ///
 /// # Errors
-/// `editor` when the program cannot be started, or ends with a failure.
+/// `editor` if the program cannot be started, or fails.
 pub(crate) fn edit(text: &str) -> Outcome<String> {
     let named = ["VISUAL", "EDITOR"]
         .iter()
@@ -21,7 +21,7 @@ pub(crate) fn edit(text: &str) -> Outcome<String> {
     let file = |error: std::io::Error| failed(&named, format_args!("has no file to edit: {error}"));
     let mut draft =
         tempfile::Builder::new().prefix("tract-").suffix(".md").tempfile().map_err(file)?;
-    // Editors end a file with a newline; it is not part of the message.
+    // Editors end a file with a line break, which is not part of the message.
     writeln!(draft, "{text}").map_err(file)?;
     let path = draft.into_temp_path();
     let ended = Command::new(program).args(arguments).arg(&path).status();

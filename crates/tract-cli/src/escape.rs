@@ -11,12 +11,12 @@ use tract::core::text::{escape_controls, is_format_control};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr;
 
-/// Returns a text that may have several lines; newlines and tabs stay.
+/// Escapes a text of several lines; line breaks and tabs stay.
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
     escape_controls(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// Returns a text on one line: newlines become escapes too.
+/// Escapes a text on one line; line breaks are escaped, too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escape_controls(text, |_| false)
 }
@@ -29,7 +29,7 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 64);
     for character in text.chars() {
-        // White space is between the members of a document.
+        // White space occurs between the members of a document.
         if !is_format_control(character) || matches!(character, '\n' | '\r' | '\t') {
             out.push(character);
             continue;
@@ -41,9 +41,9 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns output with nothing left in it that could steer a terminal: of all escape sequences only
-/// colors stay, as [`Styled`](crate::style::Styled) writes them. Text from outside was escaped
-/// before it came here; this is what holds where that was forgotten.
+/// Removes everything that could steer a terminal from output: of escape sequences only colors
+/// stay, as [`Styled`](crate::style::Styled) writes them. Text from outside is escaped earlier;
+/// this is the second line of defense.
 pub(crate) fn screen(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| matches!(c, '\n' | '\t') || !is_format_control(c);
     if text.chars().all(harmless) {
@@ -86,7 +86,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     }
     let mut out = String::new();
     let mut width = 0;
-    // An emoji may be several characters, and narrower or wider than these.
+    // An emoji may consist of several characters, and be narrower or wider than their sum.
     for character in safe.graphemes(true) {
         let wide = character.width();
         if width + wide + 1 > columns {
@@ -99,7 +99,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     out
 }
 
-/// Returns the end of a text that takes at most `columns`.
+/// Returns the end of a text, at most `columns` wide.
 #[cfg(feature = "ui")]
 pub(crate) fn end(text: &str, columns: usize) -> &str {
     let mut width = 0;
@@ -111,7 +111,7 @@ pub(crate) fn end(text: &str, columns: usize) -> &str {
     text.get(text.len() - bytes..).unwrap_or_default()
 }
 
-/// Returns how many columns a text takes.
+/// Returns the width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn emoji_are_cut_whole_and_by_the_columns_that_they_take() {
-        // A thumb with a skin tone, a heart that is an emoji by its selector, a flag.
+        // A thumb with a skin tone, a heart with an emoji selector, a flag.
         for emoji in ["\u{1f44d}\u{1f3fd}", "\u{2764}\u{fe0f}", "\u{1f1eb}\u{1f1f7}"] {
             assert_eq!(width(emoji), 2, "{emoji}");
             let text = emoji.repeat(10);

@@ -20,18 +20,18 @@ pub(crate) const NO: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// The store is unavailable or damaged.
 pub(crate) const STORE: u8 = 3;
-/// It was interrupted.
+/// The command was interrupted.
 #[allow(dead_code, reason = "only commands of some features wait so long")]
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command ends early. It serializes as the word, the sentence and the way out.
+/// Why a command ends early. It serializes with its code, message and advice.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
     #[serde(skip)]
     pub(crate) exit: u8,
-    /// The stable word for it.
+    /// The stable code.
     pub(crate) code: &'static str,
-    /// Empty when the command has said it already.
+    /// Empty if the command has already printed it.
     message: String,
     notes: Vec<String>,
     #[serde(skip)]
@@ -41,7 +41,7 @@ pub(crate) struct Failure {
 /// The JSON document of a refused line of the input.
 #[derive(Serialize)]
 pub(crate) struct RefusedLine<'a> {
-    /// From 1.
+    /// The line number, from 1.
     pub(crate) line: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<&'a str>,
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The command line asks for something that makes no sense.
+    /// The arguments are invalid.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, "usage", message)
     }
@@ -82,12 +82,13 @@ impl Failure {
         Self::new(NO, "no", "")
     }
 
-    /// Ends a command that has said already whether the answer is yes.
+    /// Ends a command that has already printed its answer, with exit code 0 or 1.
     pub(crate) fn unless(yes: bool) -> Outcome<()> {
         if yes { Ok(()) } else { Err(Self::reported_no()) }
     }
 
-    /// A program that was run has ended with this code, which is the command's own.
+    /// A program that the command ran has ended with this exit code, which becomes that of the
+    /// command.
     #[cfg(feature = "record")]
     pub(crate) fn exited(code: u8) -> Self {
         Self::new(code, "exited", "")
@@ -110,50 +111,50 @@ impl Failure {
         }
     }
 
-    /// Stdout did not take all that was written.
+    /// Stdout could not be written.
     pub(crate) fn stdout(error: &io::Error) -> Self {
         Self::new(NO, "output", format!("standard output: {error}"))
             .note("the output is incomplete; what the command stores is stored")
     }
 
-    /// Something does not become JSON.
+    /// A value cannot be serialized to JSON.
     pub(crate) fn json(error: serde_json::Error) -> Self {
         Self::new(NO, "bad_value", error.to_string())
     }
 
-    /// A line of a stream is refused.
+    /// A line of a stream is rejected.
     pub(crate) fn of_line(error: &tract::engine::LineError) -> Self {
         Self { notes: error.notes(), ..Self::new(NO, error.code(), error.to_string()) }
     }
 
-    /// Says which line of a file it is about.
+    /// Adds the line number in a file.
     #[must_use]
     pub(crate) fn at_line(mut self, file: &Path, line: usize) -> Self {
         self.message = format!("{} line {line}: {}", file.display(), self.message);
         self
     }
 
-    /// States the tool of a list that the failure is about, counted from 1.
+    /// Adds the number of the tool in a list, from 1.
     #[must_use]
     pub(crate) fn at_tool(mut self, number: usize) -> Self {
         self.message = format!("tool {number}: {}", self.message);
         self
     }
 
-    /// Adds a way out.
+    /// Adds a piece of advice.
     #[must_use]
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(hide_passwords(&note.into()));
         self
     }
 
-    /// Adds the ways out that an error knows.
+    /// Adds the advice of an error.
     #[must_use]
     pub(crate) fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         notes.into_iter().fold(self, Self::note)
     }
 
-    /// Replaces advice to run this very verb, which has just failed.
+    /// Replaces advice to run the verb that has just failed.
     #[must_use]
     pub(crate) fn advise_other_than(mut self, verb: &str, instead: &str) -> Self {
         let advised = self.notes.len();
@@ -172,12 +173,12 @@ impl Failure {
         Self { exit: INTERRUPTED, ..self }
     }
 
-    /// Whether it is the store that failed, so that continuing makes no sense.
+    /// Returns whether the store failed, so that continuing is pointless.
     pub(crate) fn is_of_store(&self) -> bool {
         self.exit == STORE
     }
 
-    /// Whether there is no store at all, in contrast to one that cannot be opened.
+    /// Returns whether no store was found, in contrast to one that cannot be opened.
     pub(crate) fn is_no_store(&self) -> bool {
         self.code == "no_store"
     }
@@ -191,7 +192,7 @@ impl Failure {
         serde_json::json!({ "error": self })
     }
 
-    /// Returns what happened and a way out, for where there is one line.
+    /// Returns the message with a piece of advice on one line.
     #[cfg(feature = "ui")]
     pub(crate) fn one_line(&self) -> String {
         match self.notes.first() {
@@ -200,7 +201,7 @@ impl Failure {
         }
     }
 
-    /// Returns the lines that people read.
+    /// Returns the lines for people.
     pub(crate) fn for_people(&self) -> String {
         let label = format!("error[{}]", self.code);
         let mut out = format!("{}: {}\n", Styled(BAD, label), escape::line(&self.message));
@@ -214,12 +215,12 @@ impl Failure {
     }
 }
 
-/// A way out, as people see it: green where there are colors.
+/// A piece of advice for people, in green.
 pub(crate) fn note_line(note: &str) -> String {
     Styled(GOOD, format!("note: {}", escape::line(note))).to_string()
 }
 
-/// What `?` meets in the verbs, each by way of the library's own error.
+/// Converts the errors that verbs return with `?`, each through the library's error.
 macro_rules! from {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for Failure {
@@ -245,7 +246,7 @@ impl From<tract::Error> for Failure {
         let mut source = error.source();
         while let Some(cause) = source {
             let text = cause.to_string();
-            // Many errors repeat their cause in their own sentence.
+            // Many errors repeat their cause in their own message.
             if !error.to_string().contains(&text) {
                 causes.push(hide_passwords(&text));
             }

@@ -9,11 +9,11 @@ use crate::args::{Cli, Global};
 use crate::style::{self, HEADING, Styled};
 use crate::verb::GROUPS;
 
-/// The order of the help: clap lists subcommands in one block, so the groups take its place.
+/// The template of the help. Clap lists subcommands in one block, so the groups replace the list.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}\
                         {options}\n\n{after-help}";
 
-/// The help of a verb: the options of every command are in one place, and not below each verb.
+/// The help of a verb: options of every command are in one place instead of below each verb.
 const VERB_TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}\n\n\
                              Every command takes --store, --json and more: tract help options\
                              {after-help}";
@@ -33,7 +33,7 @@ pub(crate) fn command() -> Command {
     command.before_help(before).help_template(TEMPLATE)
 }
 
-/// Sets the help of a verb and of its own verbs.
+/// Sets the help of a verb and of its subcommands.
 fn verb_help(verb: Command) -> Command {
     let names: Vec<String> =
         verb.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
@@ -41,7 +41,7 @@ fn verb_help(verb: Command) -> Command {
     verb.help_template(VERB_TEMPLATE)
 }
 
-/// Returns the options that every command takes, each with its text.
+/// Returns the options of every command, each with its text.
 pub(crate) fn global_options() -> StyledStr {
     let shown = |argument: clap::Arg| argument.hide_short_help(false).hide_long_help(false);
     let options = Global::augment_args(Command::new("tract"))

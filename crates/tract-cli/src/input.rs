@@ -1,4 +1,4 @@
-//! Reading what the command line names: files, standard input, times, JSON.
+//! Reads inputs that the command line names: files, standard input, times, JSON.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,7 +12,7 @@ use tract::time::{DayEdge, parse_time};
 
 use crate::failure::{Failure, Outcome};
 
-/// Reads the word of a dialect.
+/// Parses the name of a dialect.
 pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
     let words = PossibleValuesParser::new(Dialect::ALL.map(Dialect::as_str));
     words.try_map(|word| word.parse::<Dialect>())
@@ -23,7 +23,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Opens a file, or standard input for `-`. A byte order mark at its beginning is passed over.
+/// Opens a file, or standard input for `-`. A byte order mark is skipped.
 pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
     let mut reader = reader(path)?;
     let mut begun = Vec::with_capacity(MARK.len());
@@ -34,7 +34,7 @@ pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
     if begun == MARK { Ok(reader) } else { Ok(Box::new(io::Cursor::new(begun).chain(reader))) }
 }
 
-/// U+FEFF in UTF-8.
+/// The byte order mark U+FEFF in UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
@@ -48,13 +48,13 @@ fn reader(path: &Path) -> Outcome<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
 }
 
-/// One JSON document of a file, and the line that it begins in.
+/// A JSON document of a file, with the line where it begins.
 pub(crate) struct Document {
-    /// From 1.
+    /// The line number, from 1.
     pub(crate) line: usize,
     /// Its text.
     pub(crate) text: String,
-    /// The damage that was replaced: bytes that are not UTF-8, half an emoji.
+    /// The damage that was replaced: bytes that are not UTF-8, unpaired surrogates.
     pub(crate) replaced: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Document {
         if decoded.count > replaced.len() {
             replaced.push(format!("{} more places were replaced", decoded.count - replaced.len()));
         }
-        // A text without damage is not copied: it may be large.
+        // An undamaged text is not copied, because it may be large.
         let text = match decoded.text {
             Cow::Borrowed(text) if text.len() == bytes.len() => None,
             text => Some(text.into_owned()),
@@ -75,11 +75,11 @@ impl Document {
         Self { line, text, replaced }
     }
 
-    /// Returns the text of a document that nothing may be replaced in, such as a tool definition,
+    /// Returns the text of a document in which nothing may be replaced, such as a tool definition,
     /// whose id is the hash of its text.
     ///
     /// # Errors
-    /// `not_utf8` when something was replaced.
+    /// `not_utf8` if something was replaced.
     pub(crate) fn intact(self) -> Outcome<String> {
         match self.replaced.first() {
             None => Ok(self.text),
@@ -88,16 +88,16 @@ impl Document {
     }
 }
 
-/// The JSON documents of a file: one a line, or a single one over several lines.
+/// The JSON documents of a file: one per line, or a single one over several lines.
 pub(crate) struct Documents {
     reader: Box<dyn BufRead>,
-    /// The document read ahead to find out which of the two it is.
+    /// The document read ahead to find out which of the two formats it is.
     ahead: Option<Document>,
     line: usize,
 }
 
 impl Documents {
-    /// Begins with a file.
+    /// Starts to read a file.
     pub(crate) fn new(mut reader: Box<dyn BufRead>) -> Outcome<Self> {
         let start = reader.fill_buf().map_err(|error| Failure::file(Path::new("input"), &error))?;
         tract::import::reject_utf16(start)
@@ -109,8 +109,8 @@ impl Documents {
             documents.ahead = Some(Document::new(start, bytes));
             return Ok(documents);
         }
-        // The lines belong to the document, unless the whole file is not one. Memory holds it once:
-        // lines are read again from the same bytes.
+        // The first line is not a document. Either the whole file is one, or its lines are read
+        // again from the same bytes, so that memory contains the file only once.
         let read = documents.reader.read_to_end(&mut bytes);
         read.map_err(|error| Failure::file(Path::new("input"), &error))?;
         if is_json(&json::decode(&bytes).text) {
@@ -170,7 +170,7 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
         Some(text) if text != "-" => Ok(text),
         _ => {
             let mut text = read_text(Path::new("-"))?;
-            // An editor and `echo` end a text with a newline that is not part of it.
+            // Editors and `echo` end a text with a line break, which is not part of it.
             if text.ends_with('\n') {
                 text.pop();
             }
@@ -180,7 +180,7 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
 }
 
 /// Returns a replacement text: given on the command line, or standard input if it is absent or `-`.
-/// Empty input is refused, as it is how a failing script shows.
+/// Empty input is rejected, because it usually means that a script failed.
 ///
 /// # Errors
 /// `empty_input` if standard input is empty.
@@ -200,7 +200,7 @@ pub(crate) fn since(text: &str) -> Result<i64, String> {
     moment(text, DayEdge::Start)
 }
 
-/// Reads a time up to which something is listed, as [`since`] does; a day is its last moment, UTC.
+/// Reads an upper bound of a listing, as [`since`] does; a day means its last moment, UTC.
 pub(crate) fn until(text: &str) -> Result<i64, String> {
     moment(text, DayEdge::End)
 }

@@ -45,7 +45,7 @@ use crate::out::{Color, Output};
 /// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
 pub fn main() -> ExitCode {
     let print = std::panic::take_hook();
-    // A panic of an engine on a damaged file is reported as the error that it becomes.
+    // Panics of an engine on a damaged file are caught and reported as errors, not here.
     std::panic::set_hook(Box::new(move |panic| {
         if !tract::core::is_contained() {
             print(panic);
@@ -72,7 +72,7 @@ pub fn main() -> ExitCode {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
         let done = verb::run(&mut context, cli.command).await;
-        // A command that fails may have written before.
+        // A failed command may have written before, so the store is closed, too.
         if writes {
             context.close().await;
         }
@@ -90,7 +90,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads a command line, and returns the verb's name with it; the first word is the program's name.
+/// Parses a command line, and returns it with the verb's name. The first word is the program's
+/// name.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, String), clap::Error> {
     let mut command = help::command();
     let matches = command.try_get_matches_from_mut(arguments)?;
@@ -99,15 +100,15 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, String),
     Ok((cli, verb))
 }
 
-/// Answers a command line that is not a command, or that asks for help.
+/// Prints the help, or the error of an invalid command line.
 fn refused(error: &clap::Error) -> ExitCode {
     let asks_for_help = !error.use_stderr();
     let json = std::env::args_os().any(|argument| argument == "--json");
     if asks_for_help {
-        // A reader that closed its end has seen enough of the help.
+        // A reader that closed its end has read enough of the help.
         let _ = error.print();
     } else if !json {
-        // A url in the wrong place is repeated without its password.
+        // A URL in the wrong place is printed without its password.
         let styled = hide_anywhere(&error.render().ansi().to_string());
         anstream::eprint!("{styled}");
     } else {

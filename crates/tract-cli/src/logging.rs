@@ -1,7 +1,8 @@
-//! The log: what tract's crates report through `tracing`, on stderr. Off by default.
+//! The log on stderr: events that tract's crates report through `tracing`. Off by default.
 //!
-//! Events go to stderr alone, one line each, so that stdout stays the answer. Passwords of urls are
-//! hidden, and control characters are escaped: the text comes from tools and servers.
+//! Events go only to stderr, one line each, so that stdout contains only the answer. Passwords in
+//! URLs are redacted, and control characters are escaped, because the texts come from tools and
+//! servers.
 
 use std::io::{self, Write};
 
@@ -26,7 +27,7 @@ pub(crate) fn parse_filter(text: &str) -> Result<Targets, String> {
     let mut directives = text.split(',').map(str::trim).filter(|directive| !directive.is_empty());
     directives.try_fold(Targets::new(), |targets, directive| {
         let (target, level) = directive.split_once('=').unwrap_or((OWN, directive));
-        // A filter of its own knows numbers, too.
+        // `LevelFilter` also parses numbers, which are rejected here.
         let word = Some(level).filter(|level| level.starts_with(|c: char| c.is_ascii_alphabetic()));
         let level = word.and_then(|word| word.parse::<LevelFilter>().ok()).ok_or_else(|| {
             let expected = "expected LEVEL or TARGET=LEVEL";
@@ -63,16 +64,16 @@ where
             .with_ansi(false)
             .log_internal_errors(false)
             .with_writer(|| EscapedStderr)
-            // Spans of telemetry would be a prefix of each line.
+            // Telemetry spans would be a prefix of each line.
             .with_filter(
                 targets.with_target(tract::core::telemetry::names::TARGET, LevelFilter::OFF),
             )
     });
-    // It fails where a log was started before, which then continues.
+    // It fails if a log was started before, which then continues.
     let _ = tracing_subscriber::registry().with(spans).with(lines).try_init();
 }
 
-/// Standard error; an event is one call of `write`, and becomes one line.
+/// Standard error. An event is one call of `write`, so it becomes one line.
 struct EscapedStderr;
 
 impl Write for EscapedStderr {
@@ -80,7 +81,7 @@ impl Write for EscapedStderr {
         let text = String::from_utf8_lossy(event);
         let text = hide_passwords(text.trim_end_matches('\n'));
         let line = format!("{}\n", escape::line(&text));
-        // When stderr is closed, there is nowhere to report that.
+        // If stderr is closed, the event is dropped.
         let _ = io::stderr().write_all(line.as_bytes());
         Ok(event.len())
     }

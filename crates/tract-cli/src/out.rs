@@ -32,13 +32,13 @@ pub(crate) enum Color {
 /// verb that does nothing but write may end early: it checks [`is_lost`](Self::is_lost).
 pub(crate) struct Output {
     stdout: BufWriter<Box<dyn Write>>,
-    /// Whether a verb whose answer may be long starts a pager.
+    /// Whether a verb with a potentially long answer starts a pager.
     pages: bool,
     /// The pager that reads stdout.
     pager: Option<Child>,
     /// Lines for stderr that wait for the end of the pager, which owns the screen until then.
     held: Vec<String>,
-    /// Why stdout takes no more.
+    /// The first error of stdout.
     lost: Option<io::Error>,
     /// Whether stdout shows colors.
     colors_out: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Output {
     colors_err: bool,
     /// Whether answers are JSON.
     json: bool,
-    /// How many columns a line has.
+    /// The width of a line in columns.
     pub(crate) columns: usize,
 }
 
@@ -84,8 +84,8 @@ impl Output {
         self.colors_out
     }
 
-    /// Sends the answer through a pager from here on, where people read it on a terminal. Without a
-    /// pager that starts, it goes to the terminal itself.
+    /// Starts a pager for the answer if stdout is a terminal. If the pager cannot be started, the
+    /// answer goes to the terminal.
     pub(crate) fn page(&mut self) {
         if !std::mem::take(&mut self.pages) {
             return;
@@ -96,12 +96,12 @@ impl Output {
         }
     }
 
-    /// Keeps verbs that are part of a longer answer from starting a pager.
+    /// Prevents verbs that are a part of a longer answer from starting a pager.
     pub(crate) fn never_page(&mut self) {
         self.pages = false;
     }
 
-    /// Writes answers somewhere else from here on.
+    /// Redirects the rest of the answer.
     pub(crate) fn redirect(&mut self, to: impl Write + 'static) {
         self.print(Write::flush);
         self.stdout = BufWriter::with_capacity(1 << 16, Box::new(to));
@@ -111,7 +111,7 @@ impl Output {
     fn close_pager(&mut self) {
         self.print(Write::flush);
         if let Some(mut pager) = self.pager.take() {
-            // Its input ends with the stream to it.
+            // Dropping the stream to the pager ends its input.
             self.stdout = BufWriter::new(Box::new(io::stdout()));
             // The exit status of the pager is unrelated to the command.
             let _ = pager.wait();
@@ -121,14 +121,14 @@ impl Output {
         }
     }
 
-    /// Writes to stdout, unless that takes no more.
+    /// Writes to stdout, unless a write has failed.
     fn print(&mut self, write: impl FnOnce(&mut BufWriter<Box<dyn Write>>) -> io::Result<()>) {
         if self.lost.is_none() {
             self.lost = write(&mut self.stdout).err();
         }
     }
 
-    /// Returns whether stdout takes no more, so that a verb which only writes may end.
+    /// Returns whether a write to stdout has failed, so that a verb that only writes can end.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.is_some()
     }
@@ -139,9 +139,9 @@ impl Output {
         self.raw(&line)
     }
 
-    /// Writes a line to stderr, where nothing parses it.
+    /// Writes a line to stderr, for people.
     pub(crate) fn say(&mut self, line: impl fmt::Display) {
-        // Lines of the answer that came before are before it on a terminal, too.
+        // Flushed first, so that a terminal shows the lines in order.
         self.print(Write::flush);
         match self.pager {
             None => self.complain(line),
@@ -150,7 +150,7 @@ impl Output {
     }
 
     fn complain(&self, line: impl fmt::Display) {
-        // When stderr is gone there is nothing left to tell it to.
+        // If stderr is closed, the error is ignored.
         let _ = writeln!(io::stderr(), "{}", shown(line, self.colors_err));
     }
 
@@ -160,7 +160,7 @@ impl Output {
         if self.json { Ok(()) } else { self.line(line) }
     }
 
-    /// Writes one item of the answer: as a line, or as JSON.
+    /// Writes an item of the answer, as a line or as JSON.
     pub(crate) fn item<T: Serialize>(&mut self, value: &T, line: impl fmt::Display) -> Outcome<()> {
         if self.json { self.json(value) } else { self.line(line) }
     }
@@ -181,18 +181,18 @@ impl Output {
         self.json_text(&text)
     }
 
-    /// Writes JSON text as one line; characters that could steer a terminal become `\u` escapes.
+    /// Writes JSON text as one line. Characters that could steer a terminal are escaped as `\u`.
     pub(crate) fn json_text(&mut self, text: &str) -> Outcome<()> {
         self.raw(&escape::json(text))
     }
 
-    /// Writes text as it is, and ends the line.
+    /// Writes text unchanged, and ends the line.
     pub(crate) fn raw(&mut self, text: &str) -> Outcome<()> {
         self.print(|out| writeln!(out, "{text}"));
         Ok(())
     }
 
-    /// Writes text as it is, without ending the line.
+    /// Writes text unchanged, without ending the line.
     #[allow(dead_code, reason = "only commands of some features print parts of lines")]
     pub(crate) fn write(&mut self, text: &str) -> Outcome<()> {
         self.print(|out| write!(out, "{text}"));
@@ -217,8 +217,8 @@ impl Output {
         }
     }
 
-    /// Says why the command failed: on stderr, and with `--json` as a document on stdout while that
-    /// takes it.
+    /// Reports the failure of the command on stderr. With `--json` it is also written as a document
+    /// to stdout, unless stdout has failed.
     pub(crate) fn failure(&mut self, failure: &Failure) {
         self.close_pager();
         if !failure.is_silent() {
@@ -235,7 +235,7 @@ impl Output {
     }
 }
 
-/// Returns a line as a terminal shows it, with colors or without them.
+/// Formats a line for a terminal, with or without colors.
 fn shown(line: impl fmt::Display, colors: bool) -> String {
     let line = line.to_string();
     let line = escape::screen(&line);

@@ -1,13 +1,13 @@
-//! The program that shows long answers page by page.
+//! The pager for long answers.
 
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// The options of `less` where `LESS` is not set: end at once when all fits on the screen, show
-/// colors, leave the screen as it is, and end with Ctrl-C, as the command behind it does.
+/// The options of `less` if `LESS` is not set: exit at once if everything fits on the screen, show
+/// colors, keep the screen, and exit on Ctrl-C like the command.
 const LESS: &str = "FRXK";
 
-/// Starts the program that `PAGER` names, else `less`, and returns it with its input; `None` when
-/// there is none to start, or when `PAGER` is empty or `cat`.
+/// Starts the program in `PAGER`, else `less`, and returns it with its input. `None` if it cannot
+/// be started, or if `PAGER` is empty or `cat`.
 pub(crate) fn start() -> Option<(Child, ChildStdin)> {
     let named = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
     let words = shlex::split(&named)?;

@@ -8,7 +8,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::style::{Styled, WARN};
 
-/// Reads a table; that of the command where none is named.
+/// Reads a table; the built-in one without a path.
 pub(crate) fn read(path: Option<&Path>) -> Outcome<PriceTable> {
     let Some(path) = path else { return Ok(PriceTable::builtin()) };
     let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))?;
@@ -18,13 +18,14 @@ pub(crate) fn read(path: Option<&Path>) -> Outcome<PriceTable> {
     })
 }
 
-/// Says where prices are from.
+/// Describes the source of the prices.
 pub(crate) fn source(prices: &PriceTable) -> String {
     let (date, currency) = (prices.date(), prices.currency());
     format!("list prices as of {date}, in {currency}; --prices FILE for others")
 }
 
-/// Says of which models there is no price, and of how many of these things the sum lacks the cost.
+/// Returns a warning with the models without a price, and the things whose cost is missing in the
+/// sum.
 pub(crate) fn unpriced(models: &[&str], things: &str) -> Styled<String> {
     let names: Vec<_> = models.iter().map(|name| escape::line(name)).collect();
     Styled(WARN, format!("no price for {}: {things} not in the sum", names.join(", ")))
@@ -39,7 +40,7 @@ pub(crate) fn shown(cost: f64, unpriced: usize, all: usize, decimals: usize) -> 
     }
 }
 
-/// A sum for scripts, to a millionth.
+/// Rounds a sum for scripts to a millionth.
 pub(crate) fn rounded(cost: f64) -> f64 {
     (cost * 1e6).round() / 1e6
 }

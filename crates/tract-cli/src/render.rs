@@ -13,7 +13,7 @@ use crate::failure::Outcome;
 use crate::out::Output;
 use crate::style::{self, DIM, ID, REF, Styled};
 
-/// The short form of an id, in its color.
+/// Formats the short form of an id, in its color.
 pub(crate) fn short(id: CommitId) -> Styled<String> {
     Styled(ID, id.short())
 }
@@ -38,13 +38,13 @@ pub(crate) fn target(target: &RefTarget) -> String {
     }
 }
 
-/// A time for people, to the minute, UTC: `2026-01-31 09:30`.
+/// Formats a time for people, to the minute, UTC: `2026-01-31 09:30`.
 pub(crate) fn minute(at_us: i64) -> Option<String> {
     let text = tract::time::format_rfc3339(at_us)?;
     Some(text.get(.."2026-01-31T09:30".len())?.replace('T', " "))
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 pub(crate) fn bytes(n: u64) -> String {
     let mut value = n as f64;
     for unit in ["B", "kB", "MB", "GB"] {
@@ -59,13 +59,13 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{n} B")
 }
 
-/// The record of a commit as one JSON line, with its id as `commit`.
+/// Returns the record of a commit as a JSON line, with its id as `commit`.
 pub(crate) fn record_json(commit: &Commit) -> String {
     let record = commit.canonical();
     format!("{{\"commit\":\"{}\",{}", commit.id(), record.trim_start_matches('{'))
 }
 
-/// Says which commit was made.
+/// Prints the id of a new commit.
 pub(crate) async fn committed(out: &mut Output, tract: &Tract, made: &Commit) -> Outcome<()> {
     if out.is_json() {
         return out.json_text(&record_json(made));
@@ -81,13 +81,13 @@ pub(crate) async fn committed(out: &mut Output, tract: &Tract, made: &Commit) ->
     ))
 }
 
-/// The line that a log shows for one commit.
+/// Formats the line of a commit in a log.
 pub(crate) async fn described(tract: &Tract, commit: &Commit) -> Outcome<LogLine> {
     let lines = tract::engine::describe(tract.repo(), std::slice::from_ref(commit)).await?;
     Ok(lines.into_iter().next().expect("one commit gives one line"))
 }
 
-/// A bar on stderr; nothing where that is not a terminal.
+/// Makes a progress bar on stderr; none if stderr is not a terminal.
 pub(crate) fn progress(what: &'static str, things: &'static str) -> ProgressBar {
     let template = format!("{what} {{wide_bar}} {{human_pos}}/{{human_len}} {things}{{msg}}");
     ticking(ProgressBar::new(0), &template)
@@ -113,7 +113,7 @@ pub(crate) async fn verify(
     .await
 }
 
-/// Verifies as [`verify`] does, in another way.
+/// As [`verify`], with a custom function.
 pub(crate) async fn verify_with(
     tract: &Tract,
     options: VerifyOptions,
@@ -139,11 +139,11 @@ pub(crate) fn counter(what: &'static str, things: &'static str) -> ProgressBar {
     ticking(ProgressBar::no_length(), &format!("{what} {{human_pos}} {things}"))
 }
 
-/// Branches that are named for people where there may be many.
+/// Maximum number of branches that are named in a hint.
 const MOST_BRANCHES: usize = 3;
 
-/// Says that there is none of these things at `head` yet, and how to see those of other branches,
-/// if there are any, with this verb.
+/// Reports that `head` lacks such things so far, and how to list those of other branches with
+/// this verb, if there are any.
 pub(crate) async fn none_yet(
     out: &mut Output,
     tract: &Tract,
@@ -172,7 +172,7 @@ pub(crate) async fn none_yet(
     Ok(())
 }
 
-/// Says how many objects were replaced that were damaged or missing.
+/// Prints the number of damaged or missing objects that were restored.
 pub(crate) fn restored(out: &mut Output, restored: usize) -> Outcome<()> {
     if restored > 0 && !out.is_json() {
         let objects = count(restored, "damaged or missing object");
@@ -181,7 +181,7 @@ pub(crate) fn restored(out: &mut Output, restored: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Says which erasures came along, and whether files may still have the bytes.
+/// Prints the erasures that were received, and whether files may still contain the bytes.
 pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()> {
     if erased.blobs > 0 && !out.is_json() {
         out.line(format_args!("erased {}, as there", count(erased.blobs, "blob")))?;
@@ -202,7 +202,7 @@ pub(crate) fn erasures(out: &mut Output, erased: &CarriedErasures) -> Outcome<()
     Ok(())
 }
 
-/// The beginning of the line of a hit: its commit, the branches that show it, its kind and its
+/// Formats the start of a hit's line: its commit, the branches that contain it, its kind and its
 /// tools.
 pub(crate) fn hit(
     commit: CommitId,
@@ -233,7 +233,7 @@ pub(crate) fn hit(
     )
 }
 
-/// A range of bytes of a text in characters.
+/// Converts a byte range of a text to characters.
 pub(crate) fn in_chars(text: &str, range: &std::ops::Range<usize>) -> [usize; 2] {
     let chars = |end: usize| text.get(..end).map_or(0, |before| before.chars().count());
     [chars(range.start), chars(range.end)]

@@ -12,7 +12,7 @@ pub(crate) async fn resolve_all(tract: &Tract, revisions: &[String]) -> Result<V
     Ok(ids)
 }
 
-/// Finds the commit that a revision names, where there is a revision.
+/// Finds the commit of an optional revision.
 pub(crate) async fn resolve_optional(
     tract: &Tract,
     revision: Option<&str>,
@@ -23,7 +23,7 @@ pub(crate) async fn resolve_optional(
     }
 }
 
-/// Finds the place in a history that a revision names, where there is a revision.
+/// Finds the position in a history of an optional revision.
 pub(crate) async fn resolve_optional_position(
     tract: &Tract,
     revision: Option<&str>,
@@ -34,8 +34,8 @@ pub(crate) async fn resolve_optional_position(
     }
 }
 
-/// Finds the place in a history that a revision names; `None` for `HEAD` on a branch without
-/// commits, which is not an unknown revision.
+/// Finds the position in a history of a revision; `None` for `HEAD` on a branch without commits,
+/// which is not an unknown revision.
 pub(crate) async fn resolve_head_position(
     tract: &Tract,
     revision: &str,
@@ -46,8 +46,8 @@ pub(crate) async fn resolve_head_position(
     }
 }
 
-/// Finds the commit that a revision names; `None` for `HEAD` on a branch without commits, which is
-/// not an unknown revision.
+/// Finds the commit of a revision; `None` for `HEAD` on a branch without commits, which is not an
+/// unknown revision.
 pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option<CommitId>> {
     match tract.head().await? {
         None if revision == "HEAD" => Ok(None),
@@ -55,7 +55,8 @@ pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option
     }
 }
 
-/// Returns the heads that revisions name, `HEAD` when there are none. A branch without commits has nothing to search.
+/// Returns the heads that revisions name, or `HEAD` if there are none. A branch without commits
+/// adds nothing.
 pub(crate) async fn named_heads(
     tract: &Tract,
     all: bool,

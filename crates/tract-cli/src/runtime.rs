@@ -1,4 +1,4 @@
-//! Threads on which sockets, timers and signals are waited for.
+//! The runtime for sockets, timers and signals.
 
 /// Makes a runtime with the given number of threads.
 #[cfg(any(
@@ -16,7 +16,7 @@ pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::R
     })
 }
 
-/// Stops on an interrupt; a second one ends the process at once.
+/// Calls `stop` on an interrupt; a second one ends the process at once.
 #[cfg(any(feature = "follow", feature = "http"))]
 pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
     if tokio::signal::ctrl_c().await.is_err() {
@@ -28,7 +28,7 @@ pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
     }
 }
 
-/// Waits until the process is interrupted or told to end.
+/// Waits until the process is interrupted or terminated.
 #[cfg(any(feature = "record", feature = "view"))]
 pub(crate) async fn interrupted() {
     #[cfg(unix)]
@@ -41,7 +41,7 @@ pub(crate) async fn interrupted() {
             }
         }
     }
-    // Without signals it is ended by the system alone.
+    // Without signals only the system can end it.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

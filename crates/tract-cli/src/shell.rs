@@ -1,23 +1,24 @@
-//! Words of command lines: names from elsewhere are written so that a shell reads them as one word.
+//! Quotes words for shells: a name from elsewhere must stay a single word.
 
 use tract::core::text::is_format_control;
 
-/// Whether a shell reads the character as itself, also in the middle of a word.
+/// Returns whether a shell treats the character literally, even within a word.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric()
         || matches!(c, '_' | '-' | '.' | '/' | ':' | '+' | '=' | '@' | '%' | ',')
 }
 
-/// Returns a text as one word for a POSIX shell, on one line: `'x; y'`. Control characters, and those
-/// that steer a terminal, are left out: no session id or name has one for a good reason.
+/// Quotes a text as one word for a POSIX shell, on one line: `'x; y'`. Control characters, and
+/// those that steer a terminal, are removed, because no legitimate name or session id contains
+/// them.
 pub(crate) fn quoted(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_control() && !is_format_control(*c)).collect();
     let is_word = !text.is_empty() && !text.starts_with(['-', '=']) && text.chars().all(is_plain);
     if is_word { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Returns what Bash is offered to insert for a value; `None` for one that no word can be made of.
-/// Backslashes rather than quotes: Bash adds a space after a closed quote, also after a folder.
+/// Quotes a value that Bash inserts; `None` if it cannot be one word. Backslashes are used because
+/// Bash adds a space after a closing quote, even for a folder.
 pub(crate) fn bash_word(value: &str) -> Option<String> {
     if value.contains(|c: char| c.is_control()) {
         return None;
@@ -32,7 +33,7 @@ pub(crate) fn bash_word(value: &str) -> Option<String> {
     Some(word)
 }
 
-/// Returns what PowerShell is offered to insert for a value; `None` for one that no word can be made of.
+/// Quotes a value that PowerShell inserts; `None` if it cannot be one word.
 pub(crate) fn powershell_word(value: &str) -> Option<String> {
     if value.contains(|c: char| c.is_control()) {
         return None;
@@ -44,7 +45,7 @@ pub(crate) fn powershell_word(value: &str) -> Option<String> {
     }
     let mut word = String::from("'");
     for c in value.chars() {
-        // It reads typographic quotes as quotes.
+        // PowerShell treats typographic quotes as quotes.
         if matches!(c, '\'' | '\u{2018}' | '\u{2019}' | '\u{201a}' | '\u{201b}') {
             word.push(c);
         }

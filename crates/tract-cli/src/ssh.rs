@@ -1,4 +1,4 @@
-//! Signatures in the format of OpenSSH, made and checked by `ssh-keygen`.
+//! Signatures in the format of OpenSSH, made and verified by `ssh-keygen`.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -10,26 +10,25 @@ use tract::engine::{SIGNATURE_NAMESPACE, SignedTag};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 
-/// The variable that names the key to sign with.
+/// The environment variable with the signing key.
 const KEY: &str = "TRACT_SIGNING_KEY";
-/// The variable that names the file of those whose signatures count.
+/// The environment variable with the file of allowed signers.
 const ALLOWED: &str = "TRACT_ALLOWED_SIGNERS";
-/// Keys that are tried in the home folder.
+/// Default keys in the `.ssh` folder, in order.
 const DEFAULT_KEYS: [&str; 2] = ["id_ed25519", "id_ed25519.pub"];
 
-/// The answer of `ssh-keygen` about a signature.
+/// The result of verifying a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignatureCheck {
-    /// It is of this signer.
+    /// The signature is valid, and of this signer.
     Good(String),
-    /// It fits, but its signer is not in the file.
+    /// The signature is valid, but its signer is not in the file.
     Unknown,
-    /// It does not fit.
+    /// The signature is invalid.
     Bad(String),
 }
 
-/// Signs a tag with a key: the one given, else that of the variable, else the one of the home
-/// folder.
+/// Signs a tag with a key: the given one, else that of the variable, else a default one.
 pub(crate) fn sign(tag: &SignedTag, key: Option<&Path>) -> Outcome<String> {
     let key = match key.map(Path::to_owned).or_else(|| env::var_os(KEY).map(PathBuf::from)) {
         Some(key) => key,
@@ -56,7 +55,7 @@ fn default_key() -> Outcome<PathBuf> {
     })
 }
 
-/// Returns the file of those whose signatures count: the one given, else that of the variable.
+/// Returns the file of allowed signers: the given one, else that of the variable.
 pub(crate) fn allowed_signers(file: Option<&Path>) -> Outcome<PathBuf> {
     let file = file.map(Path::to_owned).or_else(|| env::var_os(ALLOWED).map(PathBuf::from));
     let file = file.ok_or_else(|| {
@@ -69,7 +68,7 @@ pub(crate) fn allowed_signers(file: Option<&Path>) -> Outcome<PathBuf> {
     Ok(file)
 }
 
-/// Checks the signature of a tag.
+/// Verifies the signature of a tag.
 pub(crate) fn check(tag: &SignedTag, signature: &str, allowed: &Path) -> Outcome<SignatureCheck> {
     let no_file = |error: io::Error| Failure::no("signing_failed", error.to_string());
     let mut file = tempfile::NamedTempFile::new().map_err(no_file)?;

@@ -1,4 +1,4 @@
-//! Colors, in one place.
+//! The colors of all output.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 /// Secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// Headings of the help, as clap writes its own.
+/// Headings of the help, in clap's style.
 pub(crate) const HEADING: Style = Style::new().bold().underline();
 /// Emphasis.
 pub(crate) const BOLD: Style = Style::new().bold();
 
-/// The colors of the lines of a graph, in turn.
+/// The colors for the lines of a graph, used in turn.
 const LINES: [Style; 6] = [
     AnsiColor::Red.on_default(),
     AnsiColor::Green.on_default(),
@@ -50,7 +50,7 @@ pub(crate) fn kind(word: &str) -> Style {
     }
 }
 
-/// Text in a style. Whether the style is written is decided where the text ends up.
+/// Text in a style. The style is written only if the output has colors.
 pub(crate) struct Styled<T>(pub(crate) Style, pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Styled<T> {

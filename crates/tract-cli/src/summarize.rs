@@ -1,5 +1,5 @@
-//! A summarizer that is a program of the user's: the text on its standard input, the summary on
-//! its standard output.
+//! A summarizer that runs the user's program: the text is its standard input, and the summary its
+//! standard output.
 
 use std::fmt::Display;
 use std::io::{Read, Write};
@@ -33,16 +33,16 @@ impl Summarizer for CommandSummarizer {
             .env("TRACT_INSTRUCTIONS", request.instructions.as_deref().unwrap_or_default())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // A group of its own, so that what the shell starts ends with it.
+        // A separate process group, so that programs started by the shell end with it.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut shell, 0);
         let mut child = shell.spawn().map_err(|error| failed("cannot start", &error))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        // Dropped when the caller gives up waiting, so that the program is not left running.
+        // Dropped if the caller stops waiting, so that the program does not continue to run.
         let mut running = Running(Some(child));
         let text = request.text.clone();
         let spawned = thread::Builder::new().spawn(move || {
-            // A program that has seen enough closes its end.
+            // A program may close its input before it has read everything.
             input.map(|mut input| input.write_all(text.as_bytes()))
         });
         spawned.map_err(|error| failed("no thread for", &error))?;
@@ -65,11 +65,11 @@ impl Summarizer for CommandSummarizer {
     }
 }
 
-/// A program that ends at the latest when its caller stops waiting.
+/// A program that is killed if its caller stops waiting.
 struct Running(Option<Child>);
 
 impl Running {
-    /// Waits for the end of one that has said all.
+    /// Waits for the end of a program whose output is complete.
     fn end(&mut self) -> std::io::Result<ExitStatus> {
         match self.0.take() {
             Some(mut child) => child.wait(),
@@ -83,7 +83,7 @@ impl Drop for Running {
         let Some(mut child) = self.0.take() else { return };
         #[cfg(unix)]
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", child.id())]).status();
-        // One that has ended already is waited for all the same.
+        // Also reaps a program that has already ended.
         let _ = child.kill();
         let _ = child.wait();
     }

@@ -1,4 +1,4 @@
-//! Telemetry of a command: where the environment names a collector.
+//! Telemetry of a command, if the environment names a collector.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::escape;
 use crate::failure::Failure;
 use crate::out::Output;
 
-/// The time that a command waits for its collector, unless the environment sets another.
+/// The default timeout for the export to the collector.
 const FLUSH_WITHIN: Duration = Duration::from_millis(200);
 
-/// The telemetry of this process; nothing where it is off.
+/// The telemetry of this process; empty if it is off.
 pub(crate) struct Running(Option<(Telemetry, CommandSpan)>);
 
 impl Running {
-    /// Starts it where the standard variables ask for it. A variable that makes no sense is
+    /// Starts telemetry if the standard environment variables request it. An invalid variable is
     /// reported, and the command runs without telemetry.
     pub(crate) fn start(verb: &str, out: &mut Output) -> Self {
         let started = TelemetryOptions::from_env().map_err(|error| error.to_string());
@@ -44,13 +44,13 @@ impl Running {
         }
     }
 
-    /// Returns the layer that takes in spans.
+    /// Returns the layer that records spans.
     pub(crate) fn layer(&self) -> Option<impl Layer<Registry> + Send + Sync + use<>> {
         self.0.as_ref().map(|(telemetry, _)| telemetry.layer())
     }
 
-    /// Exports what is left, within a bound, and reports once what could not be exported. The exit
-    /// code stays what it is.
+    /// Exports the remaining spans within the timeout, and reports once if some could not be
+    /// exported. The exit code does not change.
     pub(crate) fn finish(self, failure: Option<&Failure>, out: &mut Output) {
         let Some((telemetry, command)) = self.0 else { return };
         command.end(failure.map_or(0, |why| why.exit), failure.map(|why| why.code));

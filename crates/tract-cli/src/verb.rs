@@ -1,4 +1,4 @@
-//! The verbs, one file each: what each takes, what it calls, what it prints.
+//! The verbs, one file each: arguments, calls, output.
 
 pub(crate) mod annotate;
 pub(crate) mod apply;
@@ -104,7 +104,7 @@ impl CommitArgs {
     }
 }
 
-/// Makes an object of keys and values; `None` when there are none.
+/// Makes an object of keys and values; `None` if there are none.
 fn object(pairs: &[(String, JsonText)]) -> Outcome<Option<JsonText>> {
     let members: BTreeMap<&String, &JsonText> =
         pairs.iter().map(|(key, json)| (key, json)).collect();
@@ -112,7 +112,8 @@ fn object(pairs: &[(String, JsonText)]) -> Outcome<Option<JsonText>> {
     object.transpose().map_err(Failure::json)
 }
 
-/// Makes [`Command`], what runs it and its groups in the help from the rows of [`verbs`].
+/// Makes [`Command`], the function that runs it, and the groups of the help from the rows of
+/// [`verbs`].
 macro_rules! verbs {
     (|$context:ident, $args:ident| $($group:literal {
         $($(#[$meta:meta])*
@@ -131,9 +132,8 @@ macro_rules! verbs {
         }
 
         impl Command {
-            /// Returns whether the command writes. Only then is the store closed in order before
-            /// the process ends: a command that only reads must not wait for a process that is
-            /// writing.
+            /// Returns whether the command writes. Only then is the store closed before the process
+            /// ends: a command that only reads must not wait for a process that is writing.
             pub(crate) fn writes(&self) -> bool {
                 match self {
                     $($(
@@ -147,8 +147,8 @@ macro_rules! verbs {
             }
         }
 
-        /// The verbs of the help, grouped by purpose. Those of the group without a title are
-        /// hidden, and a verb that is not in this build is left out.
+        /// The verbs of the help, grouped by purpose. Verbs in the group without a title are
+        /// hidden. A verb that is not in this build is left out.
         pub(crate) const GROUPS: &[(&str, &[&str])] = &[$(($group, &[$($word),*])),*];
 
         /// Runs one command.

@@ -1,9 +1,10 @@
 //! Every terminal session in the documentation is run with the real binary and compared.
 //!
 //! A block of `console` has commands after `$ ` and what they print. The sessions of one page run
-//! in one folder, top to bottom, with the files of `tract demo` and
-//! `tests/data/sessions` in it. Ids and times differ from run to run: ids are compared by which of them are equal, times not at all. A line `…` in a page
-//! matches any lines. A command that does not succeed ends with a comment, `# exit code 1`.
+//! in one folder, top to bottom, with the files of `tract demo` and `tests/data/sessions` in it.
+//! Ids and times differ from run to run: ids are compared by which of them are equal, times not at
+//! all. A line `…` in a page matches any lines. A command that does not succeed ends with a
+//! comment, `# exit code 1`.
 //!
 //! `TRACT_DOCS=write cargo test -p tract-cli --test docs` writes what comes out into the pages.
 #![forbid(unsafe_code)]

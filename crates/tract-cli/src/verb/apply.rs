@@ -72,13 +72,13 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     }
     let out = &mut *context.out;
     let mut printed = Ok(());
-    // On a terminal the answers themselves are the progress.
+    // On a terminal the answers show the progress.
     let bar = match io::stdout().is_terminal() || input::is_stdin(&apply.file) {
         true => ProgressBar::hidden(),
         false => render::progress("applying", "lines"),
     };
     let report = engine::apply_stream(tract.repo(), lines, &options, |event| {
-        // Without a reader of the answers the lines are carried out all the same.
+        // The lines are applied even if stdout is closed.
         bar.inc_length(1);
         bar.inc(1);
         let answer = bar.suspend(|| tell(out, &event));
@@ -111,7 +111,7 @@ pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> 
     Failure::unless(report.refused == 0)
 }
 
-/// Prints the outcome of a line. What `events` brings is durable, so it is printed at once.
+/// Prints the outcome of a line. The commits of `events` are durable, so each is printed at once.
 fn tell(out: &mut Output, event: &ApplyEvent) -> Outcome<()> {
     let (line, mark) = (event.line, event.mark.as_deref());
     match &event.result {

@@ -74,7 +74,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Hands over the flags that name it, each with its value.
+    /// Passes the flags that select a model, with their values, to a function.
     pub(super) fn flags(&self, mut add: impl FnMut(&str, &str)) {
         add("--model", &self.model);
         if let Some(url) = &self.base_url {
@@ -91,7 +91,7 @@ impl Model {
     }
 }
 
-/// Returns a url as a terminal may show it: its query may be a key.
+/// Returns a URL for the terminal, without its query, which may contain a key.
 pub(super) fn without_query(url: &str) -> String {
     match url.split_once('?') {
         Some((before, _)) => format!("{before}?QUERY"),
@@ -142,7 +142,7 @@ async fn ask(
     model_args: ModelArgs,
     question: Option<Draft>,
 ) -> Outcome<()> {
-    // Sockets and timers live on a thread of their own; this one waits and writes.
+    // Sockets and timers run on a separate thread; this one waits and writes.
     let runtime = runtime::threads(1)?;
     let model = Arc::new(model_args.model.client()?);
     let (cancellation, pieces, options) = options(&model_args, &runtime)?;
@@ -190,7 +190,7 @@ fn options(model_args: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome
         ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
     if !model_args.no_stream {
         options = options.on_piece(move |piece| {
-            // A printer that is gone has cancelled already.
+            // If the printer is gone, it has already canceled the request.
             let _ = sender.send(piece.clone());
         });
     }
@@ -213,10 +213,10 @@ pub(super) fn stop_on_interrupt(
     runtime.spawn(on_interrupt(move || token.cancel()));
 }
 
-/// Writes the pieces of a text to stdout as they come.
+/// Writes the pieces of a text to stdout as they arrive.
 #[derive(Default)]
 pub(super) struct PieceWriter {
-    /// Whether a line is open on stdout.
+    /// Whether stdout has an incomplete line.
     open: bool,
 }
 
@@ -229,7 +229,7 @@ impl PieceWriter {
         out.flush()
     }
 
-    /// Ends the line that is open, if one is.
+    /// Ends an incomplete line.
     pub(super) fn end_line(&mut self, out: &mut Output) -> Outcome<()> {
         if std::mem::take(&mut self.open) {
             out.write("\n")?;

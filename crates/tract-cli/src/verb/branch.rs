@@ -76,7 +76,7 @@ pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()
     }
 }
 
-/// Makes a branch, and switches to it where that is asked for.
+/// Creates a branch, and switches to it if requested.
 pub(super) async fn make(
     out: &mut Output,
     tract: &Tract,
@@ -102,7 +102,7 @@ async fn rename(out: &mut Output, tract: &Tract, name: &str, to: &str) -> Outcom
     out.item(&json, format_args!("{name} is now {to}"))
 }
 
-/// Says what was deleted, and which command with the commit restores it.
+/// Prints the deleted branch, with the command that restores it.
 pub(super) fn deleted(
     out: &mut Output,
     names: &[String],
@@ -179,9 +179,9 @@ async fn distances(
     Ok(found)
 }
 
-/// Columns that a row has before and between its name, its id and its text.
+/// Columns of a row before and between its name, id and text.
 const FIXED: usize = "* ".len() + "  ".len() + 8 + "  ".len();
-/// Columns that texts keep next to names of usual length.
+/// Minimum width of the text column next to names of usual length.
 const TEXT: usize = 24;
 
 async fn print(
@@ -200,7 +200,7 @@ async fn print(
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
     let columns = out.columns;
-    // A long name takes the room of its own text, not that of all others.
+    // A long name takes the space of its own text, not that of all rows.
     let width = widths.max().unwrap_or(0).min(columns.saturating_sub(FIXED + TEXT));
     for ((branch, commit), line) in rows.iter().zip(lines) {
         let name = escape::cut(&branch.name, columns.saturating_sub(FIXED - 2));
@@ -236,7 +236,7 @@ async fn print(
     Ok(())
 }
 
-/// Whether a name is of a pattern: `*` is any text, `?` any character, all else itself.
+/// Returns whether a name matches a pattern: `*` is any text, `?` any character.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());

@@ -70,7 +70,7 @@ enum BundleCommand {
 }
 
 impl Bundle {
-    /// Whether it writes.
+    /// Returns whether the command writes.
     pub(crate) fn writes(&self) -> bool {
         matches!(self.what, BundleCommand::Apply { .. })
     }
@@ -126,7 +126,7 @@ pub(crate) async fn run(context: &mut Context<'_>, bundle: Bundle) -> Outcome<()
     }
 }
 
-/// The refs that texts name: branches, tags, or full names.
+/// Returns the refs of the given names: branches, tags, or full names.
 async fn chosen(tract: &Tract, texts: &[String]) -> Outcome<Vec<RefName>> {
     let mut chosen = Vec::with_capacity(texts.len());
     for text in texts {
@@ -178,7 +178,7 @@ async fn create(
     continues(context, lines.prerequisites())
 }
 
-/// Names the commits that a receiver must have.
+/// Formats the commits that a receiver must have.
 fn continues(context: &mut Context<'_>, prerequisites: &[CommitId]) -> Outcome<()> {
     let Some((first, others)) = prerequisites.split_first() else { return Ok(()) };
     let others = match others.len() {

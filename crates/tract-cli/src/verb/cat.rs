@@ -41,7 +41,7 @@ pub(crate) struct Cat {
     tool: Option<String>,
 }
 
-/// A call, as `--json` prints it.
+/// A call in the `--json` output.
 pub(super) fn call(ToolCall { id, name, arguments, .. }: &ToolCall) -> Value {
     json!({ "id": id, "name": name, "arguments": arguments })
 }
@@ -60,7 +60,7 @@ pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     let head = resolve_head(&tract, &cat.revision).await?;
     let (compiled, damage) = match tract.repo().compile(head).await {
         Ok(compiled) => (compiled, None),
-        // The rest is shown, and then why it is not all.
+        // The readable part is printed first, and then the error.
         Err(error) => match tract.repo().compile_readable(head).await {
             Ok((compiled, _)) => (compiled, Some(error)),
             Err(_) => return Err(error.into()),

@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
     context.out.item(&json, format_args!("on {shown} at {}", Styled(ID, at)))
 }
 
-/// Says what to do where a tag or an id is named, which cannot be checked out itself.
+/// Adds advice if a tag or an id was given, which cannot be checked out.
 async fn hint(tract: &Tract, name: &str, error: tract::Error) -> Failure {
     let found = tract.resolve_position(name).await;
     let failure = Failure::from(error);

@@ -7,7 +7,8 @@ use crate::complete;
 use crate::context::Context;
 use crate::failure::Outcome;
 
-/// Print the script with which a shell completes verbs, flags, branches, revisions, tools and forms.
+/// Print the script with which a shell completes verbs, flags, branches, revisions, tools and
+/// forms.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,8 +13,8 @@ use crate::revisions::{resolve_all, resolve_optional};
 
 /// Replace messages with one summary.
 ///
-/// Calls are summarized with their results; pinned messages and open calls stay. `tract revert` restores
-/// the messages.
+/// Calls are summarized with their results; pinned messages and open calls stay. `tract revert`
+/// restores the messages.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -14,9 +14,9 @@ use crate::style::{DIM, Styled};
 
 /// Summarize the results of tool calls, one by one.
 ///
-/// Each summary is an edit of its result, and all edits are one durable write. The call that a result
-/// answers and its error flag stay, and `tract revert` restores a result. A result stays unchanged if
-/// no usable summary is written.
+/// Each summary is an edit of its result, and all edits are one durable write. The call that a
+/// result answers and its error flag stay, and `tract revert` restores a result. A result stays
+/// unchanged if no usable summary is written.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &mut Context<'_>, args: CompressToolCalls) -> O
     Ok(())
 }
 
-/// Lets the program or, without one, the model that is named write the summaries.
+/// Makes the program, or else the named model, write the summaries.
 async fn summarized(
     context: &Context<'_>,
     tract: Tract,

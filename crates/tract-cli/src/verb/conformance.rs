@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Conformance) -> Outcome
         let only = args.only.unwrap_or_default();
         return Err(Failure::usage(format!("no case has {only:?} in its name")));
     }
-    // A broken promise is a line of the answer, not a panic's report on the terminal.
+    // A broken promise is reported as a line of the answer, so the panic is not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let bar = render::progress("trying", "promises");
     bar.set_length(chosen.len() as u64);
@@ -129,7 +129,7 @@ fn suite(url: &str, mode: WriteMode) -> Outcome<Suite> {
     Ok(suite.lacks(missing))
 }
 
-/// A database keeps each case apart by a schema, whose name its folder remembers.
+/// In a database each case uses its own schema. The case's folder contains the name.
 fn in_schema(url: &str, folder: &Path) -> StoreResult<String> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let file = folder.join("schema");

@@ -72,8 +72,8 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
     Failure::unless(well)
 }
 
-/// Whether a ref has a line of its own: people name branches and tags, the others are counted
-/// unless something is wrong with them.
+/// Returns whether a ref gets its own line: branches and tags do, and others if they failed. The
+/// rest is counted.
 fn is_shown(at: &CopiedRef) -> bool {
     let name = &at.name;
     name.branch_name().is_some()

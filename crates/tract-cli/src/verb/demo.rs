@@ -25,19 +25,19 @@ pub(crate) struct Demo {}
 const CONVERSATIONS: &str = include_str!("../../demo/conversations.jsonl");
 const ANTHROPIC: &str = include_str!("../../demo/anthropic.json");
 
-/// The branch that the exchange with Anthropic becomes.
+/// The branch of the recorded exchange with Anthropic.
 const BOATS: &str = "four-boats-at-the-bridge";
 
 const SUMMARY: &str = "Looked up: Ines Lindqvist (K-1042), cargo bike B-3310, service J-8841 on \
                        Thursday. Spokes are on the shelf, the rotor RT-160-6B (349 kr) is not.";
 
-/// A step: what is said before it, and the commands, whose words are separated by `|`.
+/// A step: the explanation before it, and the commands. Words are separated by `|`.
 struct Chapter {
     says: &'static str,
     commands: &'static [&'static str],
 }
 
-/// Times are stated, so that the ids come out alike wherever the demo runs.
+/// Times are fixed, so that the ids are the same in every run.
 const CHAPTERS: &[Chapter] = &[
     Chapter {
         says: "Import conversations: one branch each; a common beginning is stored once.",
@@ -136,7 +136,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     context.out.done(format_args!("\n{} tract log --graph --all", Styled(BOLD, "try:")))
 }
 
-/// Returns a folder for the store that is not there yet.
+/// Returns a folder for the store, which must not exist yet.
 fn fresh_folder() -> PathBuf {
     let numbered = (2..).map(|n| PathBuf::from(format!("tract-demo-{n}")));
     std::iter::once(PathBuf::from("tract-demo"))
@@ -149,7 +149,7 @@ fn say(out: &mut Output, text: &str) -> Outcome<()> {
     out.done(format_args!("\n{}", Styled(BOLD, format!("# {text}"))))
 }
 
-/// Runs a command as if it had been typed. What comes after `>` is a file that takes the answer.
+/// Runs a command as if it had been typed. A `>` redirects the answer to a file.
 async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Outcome<()> {
     let folder = if folder.as_os_str().is_empty() {
         String::new()
@@ -182,7 +182,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
     done
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     if word.contains(|c: char| " #$'\"".contains(c)) {
         format!("'{word}'")
@@ -198,7 +198,7 @@ fn head(out: &mut Output, count: usize, path: &Path) -> Outcome<()> {
     out.done(escape::block(&String::from_utf8_lossy(first)))
 }
 
-/// Shows that a request comes back as it was.
+/// Shows that an exported request equals the imported one.
 async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
     let options = FormOptions::new();
@@ -220,7 +220,7 @@ async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
     context.out.done(Styled(GOOD, summary))
 }
 
-/// The workshop's tools without one, and with another one changed.
+/// Returns the workshop's tools with one removed and another one changed.
 fn other_tools() -> Outcome<String> {
     let first = CONVERSATIONS.lines().next().unwrap_or("{}");
     let members = json::split_object(first)?;

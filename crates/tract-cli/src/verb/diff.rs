@@ -14,8 +14,8 @@ use crate::style::{BAD, BOLD, DIM, GOOD, Styled, WARN};
 
 /// Compare the messages and tools of two revisions, and their tokens.
 ///
-/// Messages are numbered as in B: `#20` is `B#20`. A message that B does not have is listed after the
-/// message before it.
+/// Messages are numbered as in B: `#20` is `B#20`. A message that B does not have is listed after
+/// the message before it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -131,7 +131,7 @@ fn parts(change: &ToolChange) -> (&'static str, Option<&Tool>, Option<&Tool>, &[
     }
 }
 
-/// Returns a line of a diff in its color, safe for a terminal.
+/// Formats a line of a diff in its color, safe for a terminal.
 pub(super) fn styled(line: &DiffLine) -> String {
     Styled(style(line), format!("{}{}", line.sign(), escape::block(&line.text))).to_string()
 }
@@ -148,7 +148,7 @@ pub(super) fn style(line: &DiffLine) -> Style {
     }
 }
 
-/// Returns one line that comes or goes.
+/// Formats an added or removed line.
 pub(super) fn signed(sign: char, line: &str) -> String {
     let style = if sign == '+' { GOOD } else { BAD };
     Styled(style, format!("{sign} {}", escape::block(line))).to_string()

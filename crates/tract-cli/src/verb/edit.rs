@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
     render::committed(context.out, &tract, &made).await
 }
 
-/// Opens the text of a message in an editor; `None` when it was left as it is.
+/// Opens the text of a message in an editor; `None` if it was not changed.
 async fn in_editor(out: &mut Output, tract: &Tract, target: CommitId) -> Outcome<Option<String>> {
     let commit = tract.repo().require_commit(target).await?;
     let before =
@@ -62,10 +62,10 @@ async fn in_editor(out: &mut Output, tract: &Tract, target: CommitId) -> Outcome
     Ok(text)
 }
 
-/// Opens a text in an editor; `None` when it was left as it is.
+/// Opens a text in an editor; `None` if it was not changed.
 ///
 /// # Errors
-/// `editor` when it fails; `empty_input` when nothing is left.
+/// `editor` if the editor fails; `empty_input` if the text is empty afterwards.
 pub(super) fn changed(before: &str) -> Outcome<Option<String>> {
     let after = editor::edit(before)?;
     if after == before {

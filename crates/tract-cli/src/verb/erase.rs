@@ -77,7 +77,7 @@ pub(crate) struct Erase {
 }
 
 impl Erase {
-    /// Whether it writes.
+    /// Returns whether the command writes.
     pub(crate) fn writes(&self) -> bool {
         !self.dry_run && !self.list
     }
@@ -204,7 +204,7 @@ pub(crate) async fn redact(context: &mut Context<'_>, args: Redact) -> Outcome<(
     Ok(())
 }
 
-/// Finds a commit, or a blob by the digits of its id.
+/// Finds a commit, or a blob by the first digits of its id.
 async fn find(tract: &Tract, text: &str) -> Outcome<EraseTarget> {
     let unknown = match tract.resolve(text).await {
         Ok(commit) => return Ok(EraseTarget::Commit(commit)),
@@ -258,7 +258,7 @@ async fn carry_out(
             return Err(Failure::no("not_confirmed", "nothing was erased"));
         }
     }
-    // It has titles of sessions, which may be what is erased.
+    // The cache contains titles of sessions, which may be the erased content.
     forget_cache(&context.url()?, &context.global.repo);
     let done = tract.erase(&request).await?;
     report(context, &done, false)?;
@@ -271,7 +271,7 @@ async fn carry_out(
     }
 }
 
-/// Lists the places that lose the bytes, and the messages that have them too and keep them.
+/// Lists the messages that lose the bytes, and those that contain them too and keep them.
 fn places(context: &mut Context<'_>, report: &EraseReport) -> Outcome<()> {
     if context.out.is_json() {
         return Ok(());
@@ -415,7 +415,7 @@ async fn list(context: &mut Context<'_>, tract: &Tract) -> Outcome<()> {
     Ok(())
 }
 
-/// Lifts bans and discards pending erasures, by the digits of their blobs.
+/// Lifts bans and discards pending erasures, by the first digits of their blobs.
 async fn lift(context: &mut Context<'_>, tract: &Tract, blobs: &[String]) -> Outcome<()> {
     let mut known = tract.erasures().await?;
     known.extend(tract.pending_erasures().await?);

@@ -88,7 +88,7 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     context.out.done(format_args!("{} in {}", count(commits, "commit"), escape::line(&name)))
 }
 
-/// Writes lines that are read from a repository to a file, which gets its name when it is complete.
+/// Writes lines from a repository to a file, which gets its name when it is complete.
 /// They start over if refs move and garbage collection deletes the commits being read.
 pub(super) async fn write_lines<L>(
     tract: &Tract,
@@ -125,7 +125,7 @@ pub(super) async fn write_lines<L>(
     }
 }
 
-/// Writes lines to a file, which gets its name when it is whole.
+/// Writes lines to a file, which gets its name when it is complete.
 pub(super) async fn write_whole(
     path: &Path,
     mut next: impl AsyncFnMut() -> engine::Result<Option<String>>,
@@ -150,7 +150,7 @@ pub(super) async fn write_whole(
     Ok(())
 }
 
-/// Whether a file is a database of SQLite or redb, as stores are.
+/// Returns whether a file is a database of SQLite or redb, as stores are.
 fn is_database(path: &Path) -> bool {
     // Opening a pipe would wait for its other end.
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -189,7 +189,7 @@ fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     builder.tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
 }
 
-/// Writes conversations as one page.
+/// Writes conversations as one HTML page.
 #[cfg(feature = "view")]
 async fn html(
     out: &mut crate::out::Output,

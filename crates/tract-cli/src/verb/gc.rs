@@ -17,8 +17,8 @@ use crate::style::{BOLD, Styled};
 ///
 /// Keeps everything that is reachable from a branch, a tag, a pending approval, a pin or another
 /// document, or that was reachable within the last 30 days, so that `undo` still works. Deletes the
-/// rest for good, for example undone messages and branches that were deleted long ago. Other commands
-/// can run meanwhile.
+/// rest for good, for example undone messages and branches that were deleted long ago. Other
+/// commands can run meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The ref log is kept, but `undo` cannot return to deleted objects. Only one repository is collected;

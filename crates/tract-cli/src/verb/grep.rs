@@ -66,8 +66,8 @@ pub(crate) struct Grep {
     /// are left out.
     #[arg(long, value_name = "TIME", value_parser = input::since)]
     since: Option<i64>,
-    /// Search only commits made at this time or earlier, no tool definitions. Commits without a time
-    /// are left out.
+    /// Search only commits made at this time or earlier, no tool definitions. Commits without a
+    /// time are left out.
     #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
     /// Print this many lines before and after each match.
@@ -85,7 +85,7 @@ impl Grep {
             true => pattern.text(&self.pattern),
             false => pattern.regex(&self.pattern),
         };
-        // Exit code 1 would say that it was searched for.
+        // Exit code 1 would mean that nothing matched.
         pattern.map_err(|error| Failure::usage(error.to_string()).notes(error.notes()))
     }
 
@@ -134,7 +134,7 @@ pub(crate) async fn run(context: &mut Context<'_>, grep: Grep) -> Outcome<()> {
     Failure::unless(found? > 0 || context.out.is_lost())
 }
 
-/// Searches one repository or all of them, and returns how many hits there were.
+/// Searches one or all repositories, and returns the number of hits.
 async fn search_all(
     context: &mut Context<'_>,
     grep: &Grep,
@@ -237,7 +237,7 @@ fn print(out: &mut Output, repo: Option<&str>, names: &[&str], hit: &GrepHit) ->
     Ok(())
 }
 
-/// Returns what of a line fits, its match marked and in it.
+/// Returns a part of a line that fits and contains the match, which is highlighted.
 fn around(line: &str, matched: Option<Range<usize>>, width: usize) -> String {
     let matched = matched.unwrap_or(0..0);
     let (before, rest) = line.split_at_checked(matched.start).unwrap_or(("", line));
@@ -254,7 +254,7 @@ fn around(line: &str, matched: Option<Range<usize>>, width: usize) -> String {
     format!("{before}{}{after}", Styled(BAD, found))
 }
 
-/// Returns the first characters of a text, white space as it is.
+/// Returns the first characters of a text, with white space unchanged.
 fn beginning(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", escape::line(text.get(..end).unwrap_or_default())),

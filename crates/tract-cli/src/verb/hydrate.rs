@@ -87,7 +87,7 @@ struct Line<'a> {
     errors: &'a [StageError],
     arguments: Option<JsonText>,
     provenance: JsonText,
-    /// Absent when no person has to approve the call.
+    /// Absent if the call needs no approval.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     needs_approval: bool,
 }
@@ -112,7 +112,7 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
         let text = document.intact().map_err(|failure| failure.at_line(&hydrate.calls, line))?;
         let calls = calls(&text, line, hydrate.from)?;
         for mut one in hydrate_with(sent_in(calls, &sent), &registry, &options) {
-            // A call of a tool that the file has, but as no definition, is refused for that reason.
+            // A call of a tool whose definition in the file is invalid is rejected for that reason.
             if let (None, Some(why)) = (&one.tool, bad.get(&one.name)) {
                 one.errors.retain(|error| error.stage != Stage::Lookup);
                 one.errors.push(StageError::new(Stage::Lookup, "bad_definition", "/", why.clone()));
@@ -204,7 +204,7 @@ async fn catalog(
         match Definition::parse(&text) {
             Ok(definition) => {
                 let id = text_member(&text, &["tool_id", "id"]);
-                // The same definition again is not a second tool.
+                // A repeated equal definition is not a second tool.
                 if seen.insert((id.clone(), definition.id())) {
                     definitions.push(definition.schema().clone());
                     builder = builder.import(id, definition, None).no_schema(args.no_schema);

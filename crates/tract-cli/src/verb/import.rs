@@ -108,7 +108,7 @@ enum Format {
     Source(Source),
 }
 
-/// Reads the word of a format.
+/// Parses the name of a format.
 fn format() -> impl TypedValueParser<Value = Format> {
     const PYTHON: &str = "python-tract";
     let sources = Source::ALL.iter().map(|source| source.as_str());
@@ -132,10 +132,10 @@ struct Line<'a> {
     anomalies: &'a [String],
 }
 
-/// Bytes of a line from which on its messages are read while they are stored.
+/// Lines of at least this many bytes are read message by message while they are stored.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Lines refused for one reason that are reported one by one; the rest is counted.
+/// Maximum number of rejected lines that are reported per reason; more are only counted.
 const REPORTED: usize = 5;
 
 #[derive(Default)]
@@ -146,7 +146,7 @@ struct ImportTotals {
     reused: usize,
     anomalies: usize,
     anomalous: usize,
-    /// Refused lines, by the word for the reason.
+    /// Rejected lines, by the code of the reason.
     refused: BTreeMap<&'static str, usize>,
     last_branch: Option<String>,
 }
@@ -170,7 +170,7 @@ impl ImportTotals {
         }
     }
 
-    /// Counts a refused line, and returns how many were refused for the same reason so far.
+    /// Counts a rejected line, and returns how many were rejected for the same reason so far.
     fn refuse(&mut self, failure: &Failure) -> usize {
         let refused = self.refused.entry(failure.code).or_default();
         *refused += 1;
@@ -187,7 +187,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcom
     if let Some(Format::PythonTract) = import.format {
         return databases(context, &import).await;
     }
-    // A file that cannot be opened is a mistake that is reported before a store is made for it.
+    // A file that cannot be opened is reported before a store is created for it.
     let inputs: Vec<(PathBuf, Documents)> = import
         .files
         .iter()
@@ -261,7 +261,7 @@ async fn conversations(
     work.total.outcome()
 }
 
-/// Takes over database files of the Python original.
+/// Imports database files of the Python original.
 async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     let mut files = Vec::with_capacity(import.files.len());
     for path in &import.files {
@@ -312,7 +312,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     total.outcome()
 }
 
-/// Reads a file, so that a mistake in its name is reported before a store is made.
+/// Opens a file, so that an error in its name is reported before a store is created.
 fn database(path: &Path) -> Outcome<python::Database> {
     python::read(path).map_err(|error| {
         let notes = error.notes();
@@ -349,7 +349,7 @@ struct ImportRun<'a, 'b> {
     bar: ProgressBar,
     format: Option<Dialect>,
     list: bool,
-    /// Line and anomalies of each conversation, in the order in which the importer answers.
+    /// Line and anomalies of each conversation, in the order of the importer's answers.
     waiting: Vec<(usize, Vec<String>)>,
     total: ImportTotals,
 }
@@ -388,8 +388,8 @@ impl ImportRun<'_, '_> {
         Ok(())
     }
 
-    /// Takes the records of a damaged line, each as a conversation. The first one has the anomalies
-    /// of the line.
+    /// Imports the records of a damaged line, each as a conversation. The first one gets the
+    /// anomalies of the line.
     async fn records(
         &mut self,
         line: usize,
@@ -408,7 +408,7 @@ impl ImportRun<'_, '_> {
         Ok(())
     }
 
-    /// Takes a conversation that is held in memory as a whole.
+    /// Imports a conversation that is in memory as a whole.
     async fn conversation(
         &mut self,
         line: usize,
@@ -432,7 +432,7 @@ impl ImportRun<'_, '_> {
         }
     }
 
-    /// Takes the exchanges of a HAR file, each as a conversation.
+    /// Imports the exchanges of a HAR file, each as a conversation.
     async fn exchanges(&mut self, stem: &str, exchanges: HarExchanges) -> Outcome<()> {
         let lines = exchanges.lines.len();
         for (number, text) in exchanges.lines.into_iter().enumerate() {
@@ -449,7 +449,7 @@ impl ImportRun<'_, '_> {
         Ok(())
     }
 
-    /// Takes a conversation that is not held in memory as a whole.
+    /// Imports a conversation message by message, without keeping it in memory.
     async fn large(
         &mut self,
         line: usize,
@@ -457,7 +457,7 @@ impl ImportRun<'_, '_> {
         fallback: &str,
         replaced: Vec<String>,
     ) -> Outcome<()> {
-        // Once through without storing anything: a line that is refused changes nothing.
+        // A first pass that stores nothing: a line that is rejected must change nothing.
         let checked = LargeConversation::open(text, self.format, fallback).and_then(|mut read| {
             while read.messages.next_draft()?.is_some() {}
             Ok(())

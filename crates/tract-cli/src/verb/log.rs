@@ -96,7 +96,7 @@ impl RoleWord {
     }
 }
 
-/// Commits that are listed where no limit is given.
+/// Default number of listed commits.
 const DEFAULT_LIMIT: usize = 30;
 
 impl Log {
@@ -155,7 +155,8 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     };
     let mut printer = Printer::new(&tract, graph, numbers).await?;
     let (mut shown, mut seen) = (0, 0);
-    // Page by page: what was printed is not kept, and a reader that has enough ends it.
+    // Printed page by page, so that memory does not contain the whole log, and a reader can end it
+    // early.
     while shown < limit
         && let Some(commits) = pages.next_page().await?
     {
@@ -188,7 +189,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns those commits of a page that are asked for, with their lines.
+/// Returns the commits of a page that pass the filters, with their lines.
 async fn found(
     tract: &Tract,
     log: &Log,
@@ -216,11 +217,12 @@ async fn found(
     Ok(commits.into_iter().zip(lines).filter(called).take(most).collect())
 }
 
-/// Commits of a branch whose messages are all counted; on a longer one only the newest are.
+/// On a branch of up to this many commits all messages get a number; on a longer one only the
+/// newest.
 const COUNTED: u64 = 10_000;
 
-/// Returns which message of the context a commit's content is, by the commit: `20` for `#20`. On a
-/// long branch only commits near its end have a number.
+/// Returns the number of each commit's message in the context: `20` for `#20`. On a long branch
+/// only commits near its end have a number.
 async fn numbers(tract: &Tract, head: CommitId, limit: usize) -> Outcome<HashMap<CommitId, usize>> {
     let repo = tract.repo();
     if limit < usize::MAX && repo.counts(Some(head)).await?.commits > COUNTED {
@@ -251,7 +253,7 @@ fn label(name: &RefName) -> Option<String> {
     branch.or_else(|| name.tag_name().map(|tag| format!("tag:{tag}")))
 }
 
-/// Prints pages of a log. Columns may become wider from one page to the next, never narrower.
+/// Prints pages of a log. Columns may become wider from page to page, but never narrower.
 struct Printer<'a> {
     tract: &'a Tract,
     names: HashMap<CommitId, Vec<String>>,
@@ -260,7 +262,7 @@ struct Printer<'a> {
     widths: Widths,
 }
 
-/// How many columns each column of the log takes.
+/// The width of each column of the log.
 #[derive(Default)]
 struct Widths {
     graph: usize,
@@ -297,8 +299,8 @@ impl<'a> Printer<'a> {
         self.widen(&rows);
         let mut layout = self.graph.take();
         if let Some(layout) = &layout {
-            // Drawn twice, for the width first: the rows between thousands of branches are not
-            // kept.
+            // Drawn twice, first for the width. Keeping the rows would need memory for thousands of
+            // branches.
             let mut ahead = layout.clone();
             for (place, row) in rows.iter().enumerate() {
                 ahead.draw(place, row.commit.id(), &row.commit.parents, &mut |row| {
@@ -333,7 +335,7 @@ impl<'a> Printer<'a> {
 
     fn row(&self, (commit, line): (Commit, LogLine), log: &Log) -> Row {
         let number = self.numbers.get(&commit.id());
-        // The lines of a graph need the room of the dates.
+        // The lines of a graph use the space of the dates.
         let with_date = !log.oneline && self.graph.is_none();
         let date = commit.created_at.filter(|_| with_date).and_then(render::minute);
         let tokens = line.token_count.filter(|_| !log.oneline).map(render::number);
@@ -353,7 +355,7 @@ impl<'a> Printer<'a> {
         let widths = &mut self.widths;
         widths.date = widths.date.max(widest(&|row| row.date.len()));
         widths.number = widths.number.max(widest(&|row| row.number.len()));
-        // One very long name must not push every text off the screen.
+        // A single very long name must not hide all texts.
         widths.refs = widths.refs.max(widest(&|row| escape::width(&row.refs)).min(32));
         widths.word = widths.word.max(widest(&|row| escape::width(&row.word)).min(12));
         widths.tokens = widths.tokens.max(widest(&|row| row.tokens.len()));
@@ -384,7 +386,7 @@ impl<'a> Printer<'a> {
             (REF, &row.refs, widths.refs, "  "),
             (style::kind(&row.word), &row.word, widths.word, "  "),
         ];
-        // Dates and numbers take no room where no row has one.
+        // Columns of dates and numbers are omitted if no row has one.
         for (style, text, width, gap) in
             cells.into_iter().filter(|cell| cell.2 > 0 || cell.3 != " ")
         {

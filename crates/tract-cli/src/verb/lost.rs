@@ -14,8 +14,8 @@ use crate::style::{BOLD, DIM, Styled};
 
 /// Show details that summaries left out.
 ///
-/// Checks each summary of the context at REV, or the one that REV itself wrote. Lists details of the
-/// summarized messages that appear nowhere in the context:
+/// Checks each summary of the context at REV, or the one that REV itself wrote. Lists details of
+/// the summarized messages that appear nowhere in the context:
 ///   text     a sentence; fewer than half of its words of 4 letters or more appear
 ///   command  the arguments of a tool call; at least one word is missing
 ///   name     a path, identifier, version or address

@@ -20,7 +20,7 @@ pub(crate) struct Man {
 
 pub(crate) fn run(context: &mut Context<'_>, man: &Man) -> Outcome<()> {
     let written = |error| Failure::file(&man.folder, &error);
-    // The help groups the verbs; a page of the manual lists them by itself.
+    // The help groups the verbs, but clap's manual page has its own list.
     clap_mangen::generate_to(Cli::command(), &man.folder).map_err(written)?;
     context.out.done(format_args!("wrote the manual pages to {}", man.folder.display()))
 }

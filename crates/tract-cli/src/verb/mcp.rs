@@ -76,8 +76,8 @@ enum McpVerb {
         /// Let clients make branches, and write notes and messages to the branches that they made.
         #[arg(long)]
         write: bool,
-        /// With --write, let them write to this branch too, or with a `*` at its end to all that begin
-        /// like it; may be given several times.
+        /// With --write, let them write to this branch too, or with a `*` at its end to all that
+        /// begin like it; may be given several times.
         #[arg(long, value_name = "BRANCH", requires = "write")]
         write_to: Vec<String>,
         /// Leave this branch out of lists and searches; may be given several times.
@@ -87,7 +87,7 @@ enum McpVerb {
 }
 
 impl Mcp {
-    /// Whether it writes.
+    /// Returns whether the command writes.
     pub(crate) fn writes(&self) -> bool {
         match self.verb {
             McpVerb::Import { .. } => true,
@@ -121,7 +121,7 @@ impl From<McpError> for Failure {
     }
 }
 
-/// Lists the tools of a server; a definition that is not a tool is reported and left out.
+/// Lists the tools of a server. Invalid definitions are reported and left out.
 pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolSchema>> {
     let options = ServerOptions::new();
     let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;
@@ -129,7 +129,7 @@ pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolS
     Ok(listing.tools.iter().map(|tool| tool.definition().clone()).collect())
 }
 
-/// Reports the definitions that are left out.
+/// Reports the definitions that were left out.
 pub(super) fn report_refused(server: &str, listing: &Listing) {
     for warning in &listing.warnings {
         let line = format!("the list of {server}: {warning}");
@@ -231,7 +231,7 @@ async fn serve(context: &mut Context<'_>, options: tract::serve::ServeOptions) -
             _ = tokio::signal::ctrl_c() => Ok(()),
         }
     });
-    // A read of standard input that is under way cannot be ended: it must not keep the process.
+    // A pending read of standard input cannot be canceled, and must not keep the process alive.
     runtime.shutdown_background();
     served
 }

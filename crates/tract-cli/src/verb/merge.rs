@@ -137,7 +137,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
     }
 }
 
-/// The side that flags name.
+/// Returns the side that the flags select.
 fn side(ours: bool, theirs: bool, both: bool) -> Option<Resolution> {
     match (ours, theirs, both) {
         (true, ..) => Some(Resolution::Ours),
@@ -147,7 +147,7 @@ fn side(ours: bool, theirs: bool, both: bool) -> Option<Resolution> {
     }
 }
 
-/// Lists the conflicts of a merge that was kept.
+/// Prints the conflicts of a kept merge.
 async fn keep(
     context: &mut Context<'_>,
     tract: &Tract,
@@ -190,7 +190,7 @@ async fn report(out: &mut Output, tract: &Tract, merge: &Merge, merged: &Merged)
     }
 }
 
-/// Lists the conflicts where that is why a merge was refused.
+/// Prints the conflicts, if a merge was refused because of them.
 async fn refused(
     out: &mut Output,
     tract: &Tract,

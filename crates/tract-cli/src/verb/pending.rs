@@ -136,7 +136,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
     next_step(context.out, &tract, &decided).await
 }
 
-/// Adds to the refusal of an edit what to do instead.
+/// Adds advice to the error of an edit that was refused.
 fn explained(error: tract::Error) -> Failure {
     let failure = Failure::from(error);
     match failure.code {
@@ -150,7 +150,7 @@ fn explained(error: tract::Error) -> Failure {
     }
 }
 
-/// Says what is next once a call was decided.
+/// Prints the next step after a call was decided.
 async fn next_step(out: &mut Output, tract: &Tract, decided: &RecordedDecision) -> Outcome<()> {
     if out.is_json() || !matches!(decided.request, PendingRequest::Call { .. }) {
         return Ok(());
@@ -198,7 +198,7 @@ fn document(waits: &tract::engine::Pending, whole: bool) -> PendingReport<'_> {
     }
 }
 
-/// Returns what exactly would run, of a call.
+/// Returns the exact call that would run.
 fn bound(request: &PendingRequest) -> Option<&BoundCall> {
     match request {
         PendingRequest::Call { bound, .. } => bound.as_deref(),
@@ -206,7 +206,7 @@ fn bound(request: &PendingRequest) -> Option<&BoundCall> {
     }
 }
 
-/// Shows what exactly would run: what a person approves.
+/// Prints the exact call that would run, which a person approves.
 fn show_bound(out: &mut Output, request: &PendingRequest) -> Outcome<()> {
     let Some(call) = bound(request) else { return Ok(()) };
     let mut lines = vec![

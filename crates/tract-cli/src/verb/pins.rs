@@ -36,11 +36,11 @@ pub(crate) struct DefinitionArgs {
 /// The treatment of tools that are not approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PinAction {
-    /// Approves those that are new.
+    /// Approves new tools.
     Pin,
-    /// Approves those that are new or changed.
+    /// Approves new and changed tools.
     Trust,
-    /// Only reports.
+    /// Only reports them.
     Check,
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(
     Failure::unless(refused == 0)
 }
 
-/// Shows the policy, or sets another one.
+/// Prints or sets the policy.
 pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>) -> Outcome<()> {
     let tract = match wanted {
         Some(_) => context.open_or_create().await?,
@@ -100,7 +100,7 @@ pub(crate) async fn policy(context: &mut Context<'_>, wanted: Option<PinPolicy>)
     }
     let stated = tract.pins().policy().await?;
     let policy = stated.unwrap_or_default();
-    // Whether it is this repository that states it.
+    // Whether this repository sets the policy.
     let json = json!({ "policy": policy, "stated": stated.is_some() });
     let note = if stated.is_some() { "" } else { "  (default)" };
     let line = format_args!("{}{}", Styled(BOLD, policy.as_str()), Styled(DIM, note));

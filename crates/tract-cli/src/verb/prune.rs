@@ -18,8 +18,8 @@ use crate::style::{BOLD, DIM, ID, REF, Styled};
 ///
 /// A branch is old when its newest commit is. The branch that HEAD points to stays, and so does one
 /// with a pending approval. Tags stay with all their commits. What an import remembers of a deleted
-/// branch goes too, so that importing again makes the branch again. All of it is one operation: undo
-/// brings the branches back, until `tract gc` has deleted their commits.
+/// branch goes too, so that importing again makes the branch again. All of it is one operation:
+/// undo brings the branches back, until `tract gc` has deleted their commits.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Commits of imports without times count as made in 1970, so a dry run first is a good idea.

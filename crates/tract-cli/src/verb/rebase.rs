@@ -1,5 +1,4 @@
-//! `tract rebase`, and the verbs that are rebases of their own: `cherry-pick`, `drop`, `insert`,
-//! `reset`.
+//! `tract rebase`, and the verbs implemented as a rebase: `cherry-pick`, `drop`, `insert`, `reset`.
 
 mod plan;
 
@@ -25,8 +24,8 @@ use crate::style::{DIM, REF, Styled};
 /// keep the old commits, and `tract undo` returns to them.
 ///
 /// Messages keep their identity, so a later merge does not show them twice. Model messages are sent
-/// in the neutral form afterwards, since a provider's signature is valid only after the messages that
-/// it was made for.
+/// in the neutral form afterwards, since a provider's signature is valid only after the messages
+/// that it was made for.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -52,10 +51,10 @@ pub(crate) struct Rebase {
 
 /// Copy commits of other branches onto this one.
 ///
-/// A message with calls is copied with its results and its reasoning, a result with its call. A message
-/// named by its number (`side#4`) is copied with its edits; an ID names one commit alone. An edit or a
-/// priority needs the same version of its message on this branch. A later merge does not show copied
-/// messages twice.
+/// A message with calls is copied with its results and its reasoning, a result with its call. A
+/// message named by its number (`side#4`) is copied with its edits; an ID names one commit alone.
+/// An edit or a priority needs the same version of its message on this branch. A later merge does
+/// not show copied messages twice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -153,7 +152,7 @@ struct Document<'a> {
     verb: &'a str,
     branch: &'a str,
     before: Option<CommitId>,
-    /// Absent where nothing was written.
+    /// Absent if nothing was written.
     head: Option<CommitId>,
     made: Vec<RebasedCommit>,
     left_out: &'a [CommitId],
@@ -236,13 +235,13 @@ async fn on_branch(tract: Tract, branch: Option<&str>) -> Outcome<Tract> {
     let Some(branch) = branch else { return Ok(tract) };
     let on = tract.on(branch)?;
     if on.head().await?.is_none() && branch != tract.branch_name() {
-        // A revision that is unknown names the nearest ones.
+        // The error of an unknown revision suggests similar names.
         tract.resolve(branch).await?;
     }
     Ok(on)
 }
 
-/// Returns the head of the branch that all revisions name, where they name one.
+/// Returns the head of the branch that all revisions name, if they name one.
 async fn common_branch(tract: &Tract, revisions: &[String]) -> Outcome<Option<CommitId>> {
     let base =
         |revision: &String| revision.split(['~', '#', '@']).next().unwrap_or_default().to_owned();

@@ -20,7 +20,7 @@ use crate::style::{DIM, REF, Styled, WARN};
 
 /// Time limit at the end of a recording for storing open exchanges.
 const MOST_WAIT: Duration = Duration::from_secs(10);
-/// The shortest secret that a path may have.
+/// Minimum length of the secret in a path.
 const MIN_SECRET: usize = 16;
 
 /// Record the traffic between an agent and its model.
@@ -139,7 +139,7 @@ fn proxy_options(args: &Record) -> Outcome<ProxyOptions> {
     Ok(options)
 }
 
-/// Says where clients reach the proxy.
+/// Prints the base URLs for clients.
 fn announce(context: &mut Context<'_>, proxy: &Proxy) -> Outcome<()> {
     for route in proxy.routes() {
         let url = proxy.base_url(route);

@@ -53,7 +53,7 @@ enum RemoteCommand {
 }
 
 impl Remote {
-    /// Whether it writes.
+    /// Returns whether the command writes.
     pub(crate) fn writes(&self) -> bool {
         !matches!(self.what, None | Some(RemoteCommand::List))
     }
@@ -120,7 +120,7 @@ fn print(context: &mut Context<'_>, entry: &Entry) -> Outcome<()> {
     context.out.line(format_args!("{name}  {}{repo}", escape::line(&from_here(&url))))
 }
 
-/// The url as it is kept: with a whole path, so that it means the same from every folder.
+/// Returns the URL to store, with an absolute path, so that it is valid in every folder.
 fn url_to_keep(url: &str) -> Outcome<String> {
     if let Some(path) = url.strip_prefix("bundle:") {
         return Ok(whole("bundle", Path::new(path), url));
@@ -143,14 +143,14 @@ fn whole(scheme: &str, path: &Path, url: &str) -> String {
     }
 }
 
-/// Whether a file begins as a bundle does.
+/// Returns whether a file starts like a bundle.
 pub(super) fn is_bundle(path: &Path) -> bool {
     let mut first = [0; 14];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
         && first == *br#"{"op":"bundle""#
 }
 
-/// The url as people read it here: a path within this folder is shown from it.
+/// Formats a URL for people. A path within the current folder is relative to it.
 fn from_here(url: &str) -> String {
     let here = std::env::current_dir().ok();
     let shown = || {

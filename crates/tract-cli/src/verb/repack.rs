@@ -14,9 +14,9 @@ use crate::style::{BOLD, Styled};
 /// Compress what is stored, to save space.
 ///
 /// Trains a dictionary on the contents of the repository and compresses each of them with it. Ids,
-/// branches and the log stay as they are. Large contents are compressed when they are written; `repack`
-/// also makes short ones smaller. Other commands can run meanwhile, except at the end, when the file is
-/// rewritten.
+/// branches and the log stay as they are. Large contents are compressed when they are written;
+/// `repack` also makes short ones smaller. Other commands can run meanwhile, except at the end,
+/// when the file is rewritten.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Only one repository is repacked; --repo selects it. Messages that are added later are stored as they

@@ -11,8 +11,8 @@ use crate::style::{BAD, Styled};
 /// Run a recorded conversation again and compare.
 ///
 /// Model replies and tool results come from the recording. Everything else runs again: calls are
-/// parsed, validated against the tools in force, dispatched and answered. Prints the first difference
-/// and exits with 1 if there is one. Writes nothing.
+/// parsed, validated against the tools in force, dispatched and answered. Prints the first
+/// difference and exits with 1 if there is one. Writes nothing.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -25,8 +25,8 @@ use crate::runtime;
 /// Let a model work on a task with tools; everything is recorded on the branch.
 ///
 /// The model gets tools for its plan, for a folder (--fs) and of MCP servers (--mcp). Answers are
-/// printed as they arrive. If interrupted, open calls are answered and recorded. `tract run` without a
-/// task continues after an interruption, a crash, or decided approvals.
+/// printed as they arrive. If interrupted, open calls are answered and recorded. `tract run`
+/// without a task continues after an interruption, a crash, or decided approvals.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,14 +47,14 @@ pub(crate) struct Run {
     /// Let the model read and write the files of this folder, and nothing outside of it.
     #[arg(long, value_name = "DIR")]
     fs: Option<PathBuf>,
-    /// Start this MCP server and let the model call its tools. LABEL is the label under which they were
-    /// approved (`tract tools pin --server LABEL`); may be given several times.
+    /// Start this MCP server and let the model call its tools. LABEL is the label under which they
+    /// were approved (`tract tools pin --server LABEL`); may be given several times.
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL=]CMD")]
     mcp: Vec<String>,
-    /// Environment variable for all servers, or for the one with this label: NAME passes the current
-    /// value on, NAME=VALUE sets it; may be given several times. Otherwise a server gets only PATH,
-    /// HOME and a few others.
+    /// Environment variable for all servers, or for the one with this label: NAME passes the
+    /// current value on, NAME=VALUE sets it; may be given several times. Otherwise a server gets
+    /// only PATH, HOME and a few others.
     #[cfg(feature = "mcp")]
     #[arg(long, value_name = "[LABEL:]NAME[=VALUE]", requires = "mcp")]
     mcp_env: Vec<String>,
@@ -178,7 +178,7 @@ pub(crate) async fn run(context: &mut Context<'_>, run: Run) -> Outcome<()> {
     }
 }
 
-/// Runs the agent; its events go to the printer.
+/// Runs the agent; its events are sent to the printer.
 async fn worked(
     tract: &Tract,
     run: Run,
@@ -205,7 +205,7 @@ async fn worked(
         })
         .on_progress(move |progress| {
             if let Some(event) = RunEvent::of(progress) {
-                // A printer that is gone has cancelled already.
+                // If the printer is gone, it has already canceled the run.
                 let _ = sender.send(event);
             }
         });

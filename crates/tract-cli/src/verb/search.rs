@@ -20,9 +20,9 @@ use crate::style::{BAD, DIM, Styled};
 /// Find the messages that fit some words best.
 ///
 /// Searches what the context of each revision shows and prints the best messages first: those that
-/// have more of the words, rarer ones, in a shorter text, and of two that fit equally well the newer
-/// one. A message needs one of the words at least. A text that several branches show is printed
-/// once, with all of them.
+/// have more of the words, rarer ones, in a shorter text, and of two that fit equally well the
+/// newer one. A message needs one of the words at least. A text that several branches show is
+/// printed once, with all of them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Words are compared in lower case; `parseJson` is found by parse, by json and by parsejson.
@@ -103,12 +103,12 @@ struct SnippetDocument<'a> {
     part: &'a str,
     line: usize,
     text: &'a str,
-    /// In bytes.
+    /// The byte range.
     matched: Vec<[usize; 2]>,
     matched_chars: Vec<[usize; 2]>,
 }
 
-/// A hit, where it was found.
+/// A hit with its repository.
 struct LocatedHit {
     repo: Option<String>,
     branches: Vec<String>,
@@ -145,7 +145,7 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     Ok(())
 }
 
-/// Searches one repository or all of them.
+/// Searches one or all repositories.
 async fn search_all(
     search: &Search,
     tract: &Tract,

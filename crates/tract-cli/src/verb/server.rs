@@ -34,7 +34,7 @@ pub(crate) struct ServerArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Gives a command a variable, which `NAME` passes on from our environment and `NAME=VALUE` sets.
+/// Sets a variable of a command: `NAME` passes on ours, and `NAME=VALUE` sets it.
 #[cfg(feature = "mcp")]
 pub(super) fn with_variable(command: ServerCommand, variable: &str) -> Outcome<ServerCommand> {
     match variable.split_once('=') {
@@ -49,7 +49,7 @@ pub(super) fn with_variable(command: ServerCommand, variable: &str) -> Outcome<S
 
 #[cfg(feature = "mcp")]
 impl ServerArgs {
-    /// Runs what asks a server, which ends with it.
+    /// Runs a function with a server, which is stopped afterwards.
     pub(crate) fn ask<T, F>(&self, label: &str, options: ServerOptions, asks: F) -> Outcome<T>
     where
         F: AsyncFnOnce(&McpServer) -> Outcome<T>,

@@ -146,7 +146,7 @@ fn ids(ids: &[CommitId]) -> String {
     first_of(ids, |id| short(*id).to_string())
 }
 
-/// Shows the first of many, and how many more there are.
+/// Formats the first items of many, and the number of the others.
 fn first_of<T>(all: &[T], show: impl Fn(&T) -> String) -> String {
     const SHOWN: usize = 8;
     let mut parts: Vec<String> = all.iter().take(SHOWN).map(show).collect();

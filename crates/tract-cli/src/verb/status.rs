@@ -12,7 +12,7 @@ use crate::failure::Outcome;
 use crate::render::{self, count, short};
 use crate::style::{DIM, REF, Styled, WARN};
 
-/// Counts the exchanges that the last recording lacks; `None` when it has all.
+/// Returns the number of exchanges missing in the last recording; `None` if it is complete.
 #[cfg(feature = "record")]
 async fn not_recorded(tract: &tract::Tract) -> Outcome<Option<u64>> {
     let report = tract::recording::last_report(tract.repo()).await?;
@@ -51,7 +51,7 @@ impl RemoteLine {
     }
 }
 
-/// Commits of a branch that is compiled to tell its tokens and open calls.
+/// Maximum number of commits of a branch for which tokens and open calls are counted.
 const COUNTED: u64 = 10_000;
 
 /// Show the branch, its head, messages, tools, open calls.

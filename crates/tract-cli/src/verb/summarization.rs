@@ -11,8 +11,8 @@ use crate::render;
 /// Set which tool results are summarized automatically.
 ///
 /// Results of a listed tool are summarized at any size, other results above the threshold. The
-/// program that --summarizer or TRACT_SUMMARIZER names writes the summaries; without one, `tract chat`
-/// and `tract run` use their model. Without either, results are recorded unchanged.
+/// program that --summarizer or TRACT_SUMMARIZER names writes the summaries; without one, `tract
+/// chat` and `tract run` use their model. Without either, results are recorded unchanged.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

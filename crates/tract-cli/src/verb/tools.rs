@@ -140,7 +140,7 @@ fn pin_policy(word: &str) -> Result<PinPolicy, String> {
 }
 
 impl Tools {
-    /// Whether it writes.
+    /// Returns whether the command writes.
     pub(crate) fn writes(&self) -> bool {
         matches!(
             self.verb,
@@ -195,7 +195,7 @@ pub(super) fn width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.map(|name| escape::width(&escape::line(name))).max().unwrap_or(0)
 }
 
-/// A row of a list of tools, whose names are so wide.
+/// Formats a row of a list of tools, with names padded to `width`.
 pub(super) fn row(id: ToolId, name: &str, width: usize, rest: impl std::fmt::Display) -> String {
     let name = escape::line(name);
     let pad = " ".repeat(width - escape::width(&name));
@@ -250,7 +250,7 @@ async fn show(context: &mut Context<'_>, tool: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The parameters as a tree, below the schema that is the authority.
+/// Formats the parameters as a tree. The schema, which is printed above it, is authoritative.
 fn parameters(out: &mut Output, text: &str) -> Outcome<()> {
     let schema =
         tract::schema::Definition::parse(text).ok().and_then(|found| found.arguments_schema());
@@ -262,7 +262,7 @@ fn parameters(out: &mut Output, text: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// A schema may have been given over several lines; a line of an answer is one.
+/// Puts a schema, which may have several lines, on one line.
 pub(super) fn one_line(text: &str) -> Outcome<String> {
     if text.contains('\n') {
         Ok(tract::JsonText::new(text)?.as_str().to_owned())

@@ -92,7 +92,7 @@ struct Document<'a> {
     branches: Option<Vec<RefLine>>,
 }
 
-/// Whether a number of a document is left out.
+/// Returns whether a number is omitted in JSON.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 pub(super) fn is_zero(number: &usize) -> bool {
     *number == 0
@@ -236,7 +236,7 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
     Err(Failure::reported_no())
 }
 
-/// Says why refs could not be brought.
+/// Reports why refs were not transferred.
 pub(super) fn refusals<'a>(
     context: &mut Context<'_>,
     refs: impl IntoIterator<Item = &'a TransferredRef>,
@@ -249,7 +249,7 @@ pub(super) fn refusals<'a>(
     }
 }
 
-/// Prints what became of refs; those that stayed where they were are counted.
+/// Prints the results of refs. Unchanged refs are only counted.
 pub(super) fn print<'a>(
     context: &mut Context<'_>,
     refs: impl IntoIterator<Item = &'a TransferredRef>,
@@ -275,7 +275,7 @@ pub(super) fn print<'a>(
     Ok(())
 }
 
-/// A ref as people name it: `branch main`, `tag v1`, `remotes/team/main`.
+/// Formats a ref for people: `branch main`, `tag v1`, `remotes/team/main`.
 pub(super) fn named(name: &RefName) -> String {
     let (kind, short) = match (name.branch_name(), name.tag_name()) {
         (Some(branch), _) => ("branch ", branch),

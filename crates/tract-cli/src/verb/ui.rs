@@ -39,7 +39,7 @@ pub(crate) struct Ui {
     branch: Option<String>,
 }
 
-/// How long after the last look the store is looked at again.
+/// Interval between reads of the store.
 const PAUSE: Duration = Duration::from_millis(400);
 
 pub(crate) async fn run(context: &mut Context<'_>, ui: Ui) -> Outcome<()> {
@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &mut Context<'_>, ui: Ui) -> Outcome<()> {
     drive(&mut app, &mut screen).await
 }
 
-/// Draws, waits for keys, and looks at the store in between.
+/// Draws, waits for keys, and checks the store for changes.
 async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
     let mut next_look = Instant::now() + PAUSE;
     while !app.is_done() && !screen.is_ended() {
@@ -66,7 +66,7 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
         if next.is_none() {
             let begun = Instant::now();
             app.look().await;
-            // A store that answers slowly is asked less often.
+            // A store that answers slowly is checked less often.
             next_look = Instant::now() + PAUSE.max(begun.elapsed() * 10);
         }
         // Keys pressed since then are handled before anything is loaded or drawn.
@@ -85,7 +85,7 @@ async fn drive(app: &mut App, screen: &mut Screen) -> Outcome<()> {
     Ok(())
 }
 
-/// Whether a key is Ctrl-Z, which a terminal whose keys are read one by one does not make a signal.
+/// Returns whether a key is Ctrl-Z. In raw mode the terminal does not turn it into a signal.
 fn is_stop(key: KeyEvent) -> bool {
     key.kind == KeyEventKind::Press
         && key.code == KeyCode::Char('z')

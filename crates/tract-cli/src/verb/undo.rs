@@ -31,13 +31,13 @@ pub(crate) struct Undo {
     branch: Option<String>,
 }
 
-/// How many refs are listed for people; `--json` lists all.
+/// Maximum number of refs listed for people; `--json` lists all.
 const SHOWN: usize = 10;
 
 pub(crate) async fn run(context: &mut Context<'_>, undo: Undo) -> Outcome<()> {
     let tract = context.open().await?;
     let branch = match undo.branch {
-        // Branches of older stores may have names that are refused now.
+        // Branches of older stores may have names that are invalid now.
         Some(name) => RefName::new(format!("heads/{name}")).map_err(tract::Error::from)?,
         None => tract.branch().clone(),
     };

@@ -88,7 +88,7 @@ struct Line<'a> {
     name: Option<&'a str>,
     answers: usize,
     tokens: TokenTotals,
-    /// Of answers whose model has a price.
+    /// The cost of answers whose model has a price.
     cost: f64,
     unpriced: usize,
 }
@@ -99,7 +99,7 @@ struct Total<'a> {
     currency: &'a str,
     prices_of: &'a str,
     unpriced_models: Vec<&'a str>,
-    /// The zone of the days, where the groups are days.
+    /// The time zone, if the groups are days.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_zone: Option<&'a str>,
 }
@@ -177,9 +177,9 @@ fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
     Line { name, answers: group.answers, tokens: group.tokens, cost, unpriced: group.unpriced }
 }
 
-/// Groups that are printed; what follows is summed up in a line.
+/// Maximum number of printed groups; the others are summed up in a line.
 const LISTED: usize = 40;
-/// Columns of the longest bar.
+/// Width of the longest bar in columns.
 const BAR: u64 = 20;
 
 fn table(
@@ -230,7 +230,7 @@ fn zone_name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("the local time zone")
 }
 
-/// The folder of each branch that an import knows it of.
+/// Returns the folder of each branch, if an import recorded it.
 async fn projects(tract: &Tract) -> Outcome<HashMap<String, String>> {
     #[derive(Deserialize)]
     struct Document {

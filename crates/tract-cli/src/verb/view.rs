@@ -68,17 +68,17 @@ pub(crate) async fn run(context: &mut Context<'_>, view: View) -> Outcome<()> {
         context.out.say("Ctrl-C ends it");
     }
     context.out.flush()?;
-    // It is removed when this function returns.
+    // The file is removed when this function returns.
     let _page = view.open.then(|| open(viewer.url()));
     let served = runtime.block_on(async { viewer.run(runtime::interrupted()).await });
     runtime.shutdown_background();
     Ok(served?)
 }
 
-/// Asks the desktop to open a url; the url was printed for where there is none.
+/// Opens a URL with the desktop. If there is none, the user has the printed URL.
 ///
-/// Every user of the machine can read the arguments of a program, and the url admits anyone who has
-/// it. So the browser is given a file that only this user can read, and that leads to the url.
+/// All users of the machine can read the arguments of a program, and the URL grants access. So the
+/// browser gets a file that only this user can read, and that redirects to the URL.
 fn open(url: &str) -> Option<NamedTempFile> {
     let page = match page_to(url) {
         Ok(page) => page,

@@ -1,5 +1,5 @@
-//! The pages of `tract view` in a real browser: their structure, keys, folding, colors, phones, and what is
-//! written meanwhile.
+//! The pages of `tract view` in a real browser: their structure, keys, folding, colors, phones, and
+//! what is written meanwhile.
 
 use std::fmt::Write as _;
 

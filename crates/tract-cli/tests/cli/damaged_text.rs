@@ -1,5 +1,5 @@
-//! Half an emoji and bytes that are not UTF-8 in databases and folders of other tools: the message is
-//! kept, and the damage is reported with its member.
+//! Half an emoji and bytes that are not UTF-8 in databases and folders of other tools: the message
+//! is kept, and the damage is reported with its member.
 
 use std::path::PathBuf;
 

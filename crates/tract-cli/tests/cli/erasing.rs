@@ -251,7 +251,8 @@ fn banned_bytes_are_refused_until_the_ban_is_lifted() {
     assert!(place.ok(&["verify"]).contains("clean"));
 }
 
-/// Two people with a store of their own and one of the team, in which one says what the other erases.
+/// Two people with a store of their own and one of the team, in which one says what the other
+/// erases.
 fn team(place: &Workspace) -> [Vec<String>; 3] {
     let stores = ["alice", "bob", "team"]
         .map(|name| vec!["--store".to_owned(), format!("sqlite:{name}.db")]);

@@ -1,4 +1,5 @@
-//! `tract import … --follow`: what is written while it runs is imported, and nothing is lost or doubled.
+//! `tract import … --follow`: what is written while it runs is imported, and nothing is lost or
+//! doubled.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -6,7 +6,8 @@ use crate::agents::{calls, mcp_server, says};
 use crate::chat::{KEY, Server, command};
 use crate::support::{RunOutput, Workspace};
 
-/// What a server does whose tool fails with an error that contains a password and steers a terminal.
+/// What a server does whose tool fails with an error that contains a password and steers a
+/// terminal.
 const FAILS: &str = r#"answer '"error":{"code":-32000,"message":"cannot open postgres://me:hunter2@db/agents \\u001b[2Jdisk"}'"#;
 
 /// Lets a model call the failing tool and returns what ran and what the model read of it.

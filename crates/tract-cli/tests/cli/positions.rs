@@ -14,8 +14,8 @@ const EDITED: &str = r#"
 {"op":"edit","target":":three","content":"THREE"}
 "#;
 
-/// A branch whose second message was merged in, before a third one; the merged message was edited on
-/// its own branch.
+/// A branch whose second message was merged in, before a third one; the merged message was edited
+/// on its own branch.
 const MERGED: &str = r#"
 {"op":"user","text":"first"}
 {"op":"branch","name":"side"}

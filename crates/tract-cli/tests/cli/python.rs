@@ -107,8 +107,8 @@ const MIGRATIONS: [(u32, &str); 6] = [
     (13, "CREATE TABLE behavioral_specs (id INTEGER NOT NULL PRIMARY KEY)"),
 ];
 
-/// There is no recorded file of versions 7 and 9 to 12: these are made of those before them, by what
-/// the original's migrations did. Rows are as they were, so the messages are too.
+/// There is no recorded file of versions 7 and 9 to 12: these are made of those before them, by
+/// what the original's migrations did. Rows are as they were, so the messages are too.
 #[test]
 fn versions_between_the_recorded_ones_read_like_those_before_them() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -169,8 +169,8 @@ fn processes_that_rebase_and_append_at_once_lose_nothing() {
     }
 }
 
-/// Reverts of changes that are made among the commits that the verbs repeat: of an edit, of a summary,
-/// of a priority, of tools, and reverts of those reverts.
+/// Reverts of changes that are made among the commits that the verbs repeat: of an edit, of a
+/// summary, of a priority, of tools, and reverts of those reverts.
 const REVERTED: &str = r##"
 {"op":"system","text":"s"}
 {"op":"user","text":"q0","mark":"q"}

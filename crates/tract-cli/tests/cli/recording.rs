@@ -116,7 +116,8 @@ fn a_wrong_command_line_is_refused_before_anything_runs() {
     check(&["--store", "sqlite:/dev/null/x.db", "record", "--", "true"], 3, "");
 }
 
-/// A real model behind the proxy, asked twice by `tract chat`, where one was started: see `docs/models.md`.
+/// A real model behind the proxy, asked twice by `tract chat`, where one was started: see
+/// `docs/models.md`.
 #[test]
 fn a_real_model_is_recorded_as_its_client_got_it() {
     let Some(url) = needs("TRACT_MODEL_URL", "a real model; see docs/models.md") else { return };

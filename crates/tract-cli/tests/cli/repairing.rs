@@ -6,8 +6,8 @@ use crate::support::{Workspace, bundled, export, list, stream, text, user_says};
 
 const HOW: [&str; 5] = ["verify", "bundle", "copy", "push", "apply"];
 
-/// A history with tools, an edit, a summary, a fork and documents, and its copies: a store, an export
-/// and a bundle.
+/// A history with tools, an edit, a summary, a fork and documents, and its copies: a store, an
+/// export and a bundle.
 fn worked() -> Workspace {
     let place = Workspace::new();
     place.write(

@@ -1,4 +1,5 @@
-//! Pages of `tract view` about a whole repository or branch: usage, pending approvals, search, window.
+//! Pages of `tract view` about a whole repository or branch: usage, pending approvals, search,
+//! window.
 
 use serde_json::{Value, json};
 

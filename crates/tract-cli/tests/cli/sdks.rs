@@ -9,7 +9,8 @@ use crate::support::{RunOutput, Workspace, each, needs};
 
 const FINAL: &str = "It is 3.2 m high.";
 
-/// A server that speaks the APIs: a call of a tool first, and streamed text once its result is there.
+/// A server that speaks the APIs: a call of a tool first, and streamed text once its result is
+/// there.
 fn server() -> Loopback {
     Loopback::start(answer).expect("a port")
 }

@@ -74,8 +74,8 @@ fn every_rewind_is_kept_where_hundreds_have_ids_that_begin_alike() {
     assert_eq!(texts.len(), COUNT.div_ceil(20), "each has its own message");
     let again = import(COUNT);
     assert_eq!((&again["new"], &again["branches"]), (&json!(0), &json!({"unchanged": COUNT})));
-    // More rewinds are more branches, and the others stay where they are. The name of the session moves
-    // to the newest one.
+    // More rewinds are more branches, and the others stay where they are. The name of the session
+    // moves to the newest one.
     let more = import(COUNT + 2);
     let expected = json!({"unchanged": COUNT - 1, "moved": 1, "created": 2});
     assert_eq!(more["branches"], expected, "{more}");

@@ -259,8 +259,8 @@ fn equal_streams_with_times_give_equal_ids() {
 }
 
 /// Lets programs that this process starts end at SIGINT, even when SIGINT is ignored here, as under
-/// `nohup`: what is ignored is inherited, but a signal that has a handler is reset for a new program.
-/// An interrupt still ends this process.
+/// `nohup`: what is ignored is inherited, but a signal that has a handler is reset for a new
+/// program. An interrupt still ends this process.
 #[cfg(unix)]
 fn programs_end_at_sigint() {
     use tokio::signal::unix::{SignalKind, signal};

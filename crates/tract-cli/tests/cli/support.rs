@@ -121,8 +121,8 @@ impl Workspace {
         (child, input, answers)
     }
 
-    /// Runs words of a shell on a terminal of their own, as `script` of util-linux makes one; returns
-    /// the exit code, and all that the terminal shows.
+    /// Runs words of a shell on a terminal of their own, as `script` of util-linux makes one;
+    /// returns the exit code, and all that the terminal shows.
     #[cfg(target_os = "linux")]
     pub(crate) fn on_a_terminal(
         &self,

@@ -1,5 +1,5 @@
-//! A terminal that a program runs on: `script` of util-linux makes it, and what it shows is read as a
-//! terminal reads it.
+//! A terminal that a program runs on: `script` of util-linux makes it, and what it shows is read as
+//! a terminal reads it.
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -124,7 +124,8 @@ impl Terminal {
         screen.callbacks().0.clone().map(|data| String::from_utf8(data).expect("base64"))
     }
 
-    /// Waits for the end of the program; returns its exit code, and whether the terminal is as before.
+    /// Waits for the end of the program; returns its exit code, and whether the terminal is as
+    /// before.
     pub(crate) fn end(mut self) -> (Option<i32>, bool) {
         let status = self.child.wait().expect("it ends");
         drop(self.keys.take());

@@ -1,5 +1,5 @@
-//! Files that did not change since they were imported: they are not read again, and everything is as
-//! if they were.
+//! Files that did not change since they were imported: they are not read again, and everything is
+//! as if they were.
 
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ fn unread(place: &Workspace, arguments: &[&str]) -> usize {
     digits.parse().expect("a number")
 }
 
-/// Two stores with the same commands: one with the cache, and one whose cache is deleted before each
-/// of them. Both must say and have the same.
+/// Two stores with the same commands: one with the cache, and one whose cache is deleted before
+/// each of them. Both must say and have the same.
 struct StorePair {
     cached: Workspace,
     plain: Workspace,

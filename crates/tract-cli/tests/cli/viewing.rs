@@ -28,8 +28,8 @@ impl Browser {
         Self::open_with(place, &[], &[])
     }
 
-    /// Starts a viewer that ends with this process, however that ends: the shell waits for the end of
-    /// its input, and then ends the viewer.
+    /// Starts a viewer that ends with this process, however that ends: the shell waits for the end
+    /// of its input, and then ends the viewer.
     pub(crate) fn open_with(
         place: &Workspace,
         flags: &[&str],

@@ -28,8 +28,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Starts Chromium where `TRACT_CHROMIUM` and `TRACT_CHROMEDRIVER` name it and its driver; `None`, and
-    /// a word about it, elsewhere.
+    /// Starts Chromium where `TRACT_CHROMIUM` and `TRACT_CHROMEDRIVER` name it and its driver;
+    /// `None`, and a word about it, elsewhere.
     pub(crate) fn start() -> Option<Self> {
         let [chromium, driver] = ["TRACT_CHROMIUM", "TRACT_CHROMEDRIVER"].map(std::env::var_os);
         let (Some(chromium), Some(driver)) = (chromium, driver) else {
@@ -78,8 +78,8 @@ impl Driver {
         panic!("it did not happen: {script}\n{}", self.run("return document.body.innerText"))
     }
 
-    /// Presses a key that means nothing until the page sees it: the first ones after a page was opened can be
-    /// lost.
+    /// Presses a key that means nothing until the page sees it: the first ones after a page was
+    /// opened can be lost.
     pub(crate) fn wait_for_keys(&self) {
         self.run("window.pressed = 0; addEventListener('keydown', function () { window.pressed += 1; });");
         for _ in 0..100 {
@@ -182,8 +182,8 @@ impl Driver {
     }
 }
 
-/// Starts the driver, which chooses its port on IPv6 and gives up when a connection of another test has the
-/// same one on IPv4 at that time. Then another port is found by starting it again.
+/// Starts the driver, which chooses its port on IPv6 and gives up when a connection of another test
+/// has the same one on IPv4 at that time. Then another port is found by starting it again.
 fn start(driver: &OsStr) -> (Child, u16) {
     const ATTEMPTS: usize = 20;
     let mut printed = Vec::new();

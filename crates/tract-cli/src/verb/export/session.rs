@@ -1,4 +1,4 @@
-//! `tract export --format`: a conversation as another tool keeps it.
+//! `tract export --format`: writes a conversation in the format of another tool.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::input;
 use crate::render::count;
 use crate::shell;
 
-/// Reads the word for a format.
+/// Parses the name of a format.
 pub(super) fn format() -> impl TypedValueParser<Value = SessionFormat> {
     let words = SessionFormat::ALL.iter().map(|format| format.as_str());
     PossibleValuesParser::new(words).try_map(|word| word.parse())
@@ -29,7 +29,7 @@ struct Document<'a> {
     /// The path of the written file.
     file: String,
     messages: usize,
-    /// Whether importing the file makes the same commits.
+    /// Whether importing the file gives the same commits.
     as_recorded: bool,
     left_out: Vec<LeftOut>,
 }
@@ -111,14 +111,14 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The name that the tool gives, as one that stays in the folder.
+/// Returns the tool's file name, changed so that it stays in the folder.
 fn file_name(session: &ExportedSession) -> PathBuf {
     let name = Path::new(&session.file_name).file_name();
     let is_plain = name.is_some_and(|name| name == session.file_name.as_str());
     PathBuf::from(if is_plain { session.file_name.as_str() } else { "session.jsonl" })
 }
 
-/// The branch that a revision names, where it names one.
+/// Returns the branch that a revision names, if it names one.
 async fn branch_of(tract: &Tract, revision: &str, head: CommitId) -> Outcome<Option<String>> {
     let name = if revision == "HEAD" { tract.branch_name() } else { revision };
     let Ok(at) = RefName::branch(name) else { return Ok(None) };

@@ -14,14 +14,14 @@ pub(super) struct CacheFile {
 }
 
 impl CacheFile {
-    /// Opens the cache of a repository; `None` for a store in memory, and where this build of the
-    /// command cannot tell itself from others.
+    /// Opens the cache of a repository; `None` for an in-memory store, and if the build of the
+    /// command cannot be identified.
     pub(super) fn open(url: &str, repo: &str) -> Option<Self> {
         let (path, reader) = (path_of(url, repo)?, reader()?);
         Some(Self { cache: ImportCache::open(&path, reader), path })
     }
 
-    /// Writes the cache. Where that fails, files are read again the next time.
+    /// Writes the cache. If that fails, the next import reads all files again.
     pub(super) fn save(&mut self) {
         if let Some(folder) = self.path.parent()
             && !folder.as_os_str().is_empty()
@@ -32,14 +32,14 @@ impl CacheFile {
     }
 }
 
-/// Deletes the cache of a repository, with the names and titles in it.
+/// Deletes the cache of a repository, which contains names and titles.
 pub(crate) fn forget(url: &str, repo: &str) {
     if let Some(path) = path_of(url, repo) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The file of a cache: next to a store that is a file, else in the user's folder for caches.
+/// Returns the file of a cache: next to the store's file, else in the user's cache folder.
 fn path_of(url: &str, repo: &str) -> Option<PathBuf> {
     let digits = |text: &str| Blob::seal(text.as_bytes().to_vec()).id().to_string();
     let short = |text: String| text.chars().take(16).collect::<String>();
@@ -54,12 +54,12 @@ fn path_of(url: &str, repo: &str) -> Option<PathBuf> {
     if url.starts_with("memory:") {
         return None;
     }
-    // The url without its password names the store.
+    // The URL without its password identifies the store.
     let name = short(digits(&format!("{}\n{repo}", tract::store::hide_passwords(url))));
     Some(crate::caches::folder()?.join("tract").join(format!("{name}.imports")))
 }
 
-/// Names this build: what is read by another one may be read differently.
+/// Identifies this build, because another one may read files differently.
 fn reader() -> Option<String> {
     let program = std::fs::metadata(std::env::current_exe().ok()?).ok()?;
     let built = program.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();

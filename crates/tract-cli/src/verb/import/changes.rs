@@ -12,16 +12,15 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tract::import::{self, SessionFile, SessionFilter, Source};
 
-/// How long nothing may happen before what happened is looked at.
+/// Quiet time after an event before changes are handled.
 const QUIET: Duration = Duration::from_millis(200);
-/// How long a stream of events may keep it from being looked at.
+/// Maximum delay of the handling during a stream of events.
 const PATIENCE: Duration = Duration::from_millis(600);
 /// Interval at which files are checked without an event: events may be lost, and some file systems
 /// do not send any.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A file that was written to within this time may change again without a trace: its size may be
-/// the same, and so may its time, which file systems keep in steps. It is read once more
-/// afterwards.
+/// A file that was written within this time may change again without a difference in size or time,
+/// as file systems round times. It is read once more later.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// An event that wakes the loop.
@@ -33,7 +32,7 @@ pub(super) enum Wakeup {
     Stop,
 }
 
-/// Watches files and folders. Without it they are only looked at from time to time.
+/// Watches files and folders. If that fails, they are only polled.
 pub(super) struct Watch {
     _watcher: Option<RecommendedWatcher>,
 }
@@ -45,14 +44,14 @@ impl Watch {
         wake: Sender<Wakeup>,
     ) -> (Self, Result<(), notify::Error>) {
         let handler = move |event: notify::Result<notify::Event>| {
-            // Reading a file, which the import does, is an event too.
+            // Reads cause events, too, and the import itself reads.
             let is_read = event.as_ref().is_ok_and(|event| match event.kind {
                 EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
                 EventKind::Access(_) => true,
                 _ => false,
             });
             if !is_read {
-                // One that is gone needs to hear of nothing.
+                // The receiver may have ended already.
                 let _ = wake.send(Wakeup::Changed);
             }
         };
@@ -77,10 +76,11 @@ impl Watch {
     }
 }
 
-/// Waits until something may have changed and a moment has passed, or until it is time to look.
+/// Waits until something may have changed and a quiet moment has passed, or until the next poll.
 /// Returns whether to continue.
 pub(super) fn wait(wakeups: &Receiver<Wakeup>, last_scan: Duration) -> bool {
-    // Looking at many files is not to be all that is done.
+    // Scanning many files takes long. The interval grows with it, so that scans take at most 5 % of
+    // the time.
     let interval = INTERVAL.max(last_scan.saturating_mul(20));
     match wakeups.recv_timeout(interval) {
         Ok(Wakeup::Changed) => {}
@@ -107,7 +107,7 @@ struct StampEntry {
     name: OsString,
     len: u64,
     modified: Option<SystemTime>,
-    /// The file itself and its last change of any kind, where the system has them.
+    /// The file id and the time of the last status change, if the system has them.
     identity: (u64, i64, i64),
 }
 
@@ -133,7 +133,7 @@ impl Stamp {
         let file = fs::metadata(path)?;
         let mut entries = vec![StampEntry::of(OsString::new(), &file)];
         if file.is_dir() {
-            // A conversation that has a file for each event.
+            // A conversation with a file per event.
             for folder in [path.to_owned(), path.join("events")] {
                 let Ok(listed) = fs::read_dir(folder) else { continue };
                 for entry in listed {
@@ -143,7 +143,7 @@ impl Stamp {
             }
             entries.sort_by(|a, b| a.name.cmp(&b.name));
         } else {
-            // A database has what was written last in a file next to it.
+            // A database has its latest writes in a separate file next to it.
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
             if let Ok(file) = fs::metadata(&log) {
@@ -153,7 +153,7 @@ impl Stamp {
         Ok(Self(entries))
     }
 
-    /// Whether nothing was written to it for some time, by its own times.
+    /// Returns whether the file was quiet for some time, by its own times.
     fn is_old(&self) -> bool {
         let now = SystemTime::now();
         let is_old = |entry: &StampEntry| {
@@ -164,28 +164,28 @@ impl Stamp {
     }
 }
 
-/// A file as it was when it was imported.
+/// The state of a file when it was imported.
 struct Known {
     stamp: Stamp,
     seen: Instant,
-    /// Whether it could not have changed since without another stamp.
+    /// Whether every later change gives another stamp.
     is_settled: bool,
 }
 
 /// A file to import.
 pub(super) struct ChangedFile {
     pub(super) file: SessionFile,
-    /// Whether nothing writes to it now, as far as can be seen: what is wrong with it stays wrong.
+    /// Whether the file seems to be complete, so that its errors are permanent.
     pub(super) is_settled: bool,
     stamp: Stamp,
 }
 
-/// The files of agent tools, as they were when they were imported.
+/// The files of agent tools, with their state when they were imported.
 pub(super) struct Files {
     roots: Vec<(Source, PathBuf)>,
     filter: SessionFilter,
     known: BTreeMap<PathBuf, Known>,
-    /// The session that each file is of, as far as that was asked.
+    /// The session of each file, as far as it was read.
     sessions: BTreeMap<PathBuf, Option<String>>,
 }
 
@@ -194,10 +194,10 @@ impl Files {
         Self { roots, filter, known: BTreeMap::new(), sessions: BTreeMap::new() }
     }
 
-    /// Finds the files that changed since they were imported.
+    /// Returns the files that changed since they were imported.
     ///
     /// # Errors
-    /// When a folder cannot be listed, with its path.
+    /// If a folder cannot be listed, with its path.
     pub(super) fn changed(&self) -> Result<Vec<ChangedFile>, (PathBuf, io::Error)> {
         let mut changed = Vec::new();
         for file in self.listed()? {
@@ -220,7 +220,7 @@ impl Files {
         self.known.get(path).is_none_or(|known| known.stamp != *stamp)
     }
 
-    /// Lists all files, each once.
+    /// Lists every file once.
     fn listed(&self) -> Result<Vec<SessionFile>, (PathBuf, io::Error)> {
         let mut paths = BTreeSet::new();
         let mut files = Vec::new();
@@ -231,7 +231,7 @@ impl Files {
                 Ok(found) => {
                     files.extend(found.into_iter().filter(|f| paths.insert(f.path().to_owned())));
                 }
-                // It is being replaced, or gone.
+                // The folder was removed, or is being replaced.
                 Err((_, error))
                     if error.kind() == io::ErrorKind::NotFound && !self.known.is_empty() => {}
                 Err(error) => return Err(error),
@@ -240,7 +240,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Keeps what is meant of changed files, and remembers the others as they are.
+    /// Returns the changed files that pass the filter, and remembers the others.
     pub(super) fn choose(&mut self, changed: Vec<ChangedFile>) -> Vec<ChangedFile> {
         let mut chosen = Vec::with_capacity(changed.len());
         for changed in changed {
@@ -252,14 +252,16 @@ impl Files {
         chosen
     }
 
-    /// Whether the filter takes a file. What cannot be read is reported by the import.
+    /// Returns whether a file passes the filter. An unreadable one does, so that the import reports
+    /// it.
     fn is_meant(&self, file: &SessionFile) -> bool {
         let path = [file.path().to_owned()];
         let found = import::session_files(file.source(), &path, &self.filter);
         found.map_or(true, |found| !found.is_empty())
     }
 
-    /// Remembers a file as it was before it was read.
+    /// Remembers a file with its stamp from before it was read. A write during the read changes the
+    /// stamp, so that the file is read again.
     pub(super) fn remember(&mut self, changed: &ChangedFile) {
         let known = Known {
             stamp: changed.stamp.clone(),
@@ -269,8 +271,8 @@ impl Files {
         self.known.insert(changed.file.path().to_owned(), known);
     }
 
-    /// Finds the sessions that started the subagents of changed files, where they did not change:
-    /// what is imported of a subagent names its call, which only its session has.
+    /// Returns the unchanged sessions that started the subagents of changed files. The import of a
+    /// subagent needs its call, which is only in its session.
     pub(super) fn callers(&mut self, changed: &[ChangedFile]) -> Vec<SessionFile> {
         let mut agents = Vec::new();
         for ChangedFile { file, .. } in changed {
@@ -297,7 +299,7 @@ impl Files {
         callers
     }
 
-    /// The session that a file is of. It is read once.
+    /// Returns the session of a file, which is read once.
     fn session_of(&mut self, file: &SessionFile) -> Option<String> {
         if let Some(known) = self.sessions.get(file.path()) {
             return known.clone();
@@ -347,7 +349,7 @@ mod tests {
         assert!(changed.len() == 1 && changed[0].is_settled);
         files.remember(&changed[0]);
         assert!(files.changed().expect("it is listed").is_empty());
-        // One that was written just before it was read is read again later.
+        // A file that was written just before it was read is read again later.
         if let Some(known) = files.known.get_mut(&path) {
             known.is_settled = false;
             known.seen = Instant::now().checked_sub(SETTLING).expect("a while ago");

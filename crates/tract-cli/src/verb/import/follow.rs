@@ -1,4 +1,4 @@
-//! `tract import … --follow`: imports what is there, and then what changes.
+//! `tract import … --follow`: imports files, and then their changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ struct Totals {
     new: usize,
     redacted: usize,
     unread: usize,
-    /// The secrets of each conversation: a report counts those of all of it.
+    /// The secrets of each conversation: a report counts those of the whole conversation.
     #[serde(skip)]
     secrets: BTreeMap<String, usize>,
     #[serde(skip)]
@@ -56,7 +56,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
     let roots = roots(import)?;
     let paths: Vec<PathBuf> = roots.iter().map(|(_, path)| path.clone()).collect();
     let files = Files::new(roots, sessions::filter(import));
-    // A path that is not there is a mistake that is reported before a store is made for it.
+    // A missing path is reported before a store is created for it.
     let first = files.changed().map_err(|(path, error)| Failure::file(&path, &error))?;
     let tract = context.open_or_create().await?;
     let (wake, wakeups) = mpsc::channel();
@@ -96,8 +96,8 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
         match done {
             Ok(()) => problem = None,
             Err(failure) if failure.is_of_store() => return Err(failure),
-            // A folder that is gone for a moment, branches that others move: it is tried again, and
-            // said once.
+            // Such as a folder that is missing for a moment, or a branch moved by another writer.
+            // The import is retried, and the failure is reported once.
             Err(failure) => {
                 let failure = failure.for_people();
                 if problem.as_ref() != Some(&failure) {
@@ -142,7 +142,7 @@ fn roots(import: &mut Import) -> Outcome<Vec<(Source, PathBuf)>> {
 fn stop_on_interrupt(wake: Sender<Wakeup>) -> Outcome<tokio::runtime::Runtime> {
     let runtime = runtime::threads(1)?;
     runtime.spawn(runtime::on_interrupt(move || {
-        // One that is gone has ended already.
+        // The receiver may have ended already.
         let _ = wake.send(Wakeup::Stop);
     }));
     Ok(runtime)
@@ -156,9 +156,9 @@ struct Follower<'a, 'b> {
     files: Files,
     options: RecordingOptions,
     lists: bool,
-    /// Subagents whose call no session had yet.
+    /// Subagents whose call was not found in any session yet.
     orphans: BTreeSet<PathBuf>,
-    /// The anomalies of each conversation that were reported.
+    /// The anomalies that were already reported, by conversation.
     damage: BTreeMap<(PathBuf, String), BTreeMap<AnomalyKind, usize>>,
     totals: Totals,
 }
@@ -179,7 +179,7 @@ impl Follower<'_, '_> {
         self.context.out.flush()
     }
 
-    /// Imports files that changed, through the same door as without following.
+    /// Imports changed files, with the same functions as without `--follow`.
     async fn import(&mut self, changed: Vec<ChangedFile>) -> Outcome<()> {
         let changed = self.files.choose(changed);
         if changed.is_empty() {
@@ -191,13 +191,14 @@ impl Follower<'_, '_> {
             files.iter().map(|file| file.path().to_owned()).collect();
         let orphans = self.orphans.iter().filter(|path| !is_listed.contains(*path));
         files.extend(orphans.map(|path| SessionFile::new(Source::ClaudeCode, path)));
-        // One that is still being written may be readable in a moment.
+        // Errors of files that are still being written may disappear, so only settled files report
+        // them.
         let settled: BTreeSet<PathBuf> = changed
             .iter()
             .filter(|changed| changed.is_settled)
             .map(|changed| changed.file.path().to_owned())
             .collect();
-        // Each import is an operation of its own, which one undo reverts.
+        // Each import is a separate operation, so that one undo reverts it.
         let tract = self.tract.one_operation()?;
         let mut done = Vec::new();
         let each = |path: &Path, report| done.push((path.to_owned(), report));
@@ -228,7 +229,7 @@ impl Follower<'_, '_> {
         self.context.out.flush()
     }
 
-    /// Reports a conversation that brought something.
+    /// Reports a conversation with new content.
     fn tell(&mut self, path: PathBuf, report: &SessionReport) -> Outcome<()> {
         self.totals.unread_files.remove(&path);
         match report.anomalies.counts.contains_key(&AnomalyKind::UnknownCaller) {
@@ -273,8 +274,8 @@ impl Follower<'_, '_> {
         self.tell_damage(&path, &damage)
     }
 
-    /// Returns the anomalies of a conversation that are more than when it was imported before.
-    /// Those that the next line may resolve do not count.
+    /// Returns the anomalies of a conversation that are new since its last import. Those that the
+    /// next line may resolve are left out.
     fn new_damage(&mut self, path: &Path, report: &SessionReport) -> BTreeMap<AnomalyKind, usize> {
         const PASSING: [AnomalyKind; 3] =
             [AnomalyKind::TornLine, AnomalyKind::Unanswered, AnomalyKind::UnknownCaller];

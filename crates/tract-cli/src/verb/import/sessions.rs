@@ -1,4 +1,4 @@
-//! `tract import TOOL`, and files of agent tools that show what they are.
+//! `tract import TOOL`, and recognition of agent tools' files by their content.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -78,7 +78,7 @@ pub(super) fn take(import: &mut Import) -> Outcome<Vec<SessionFile>> {
     Ok(found)
 }
 
-/// Takes out the databases on servers: the urls.
+/// Takes the databases on servers, which are URLs, out of the arguments.
 fn take_databases(import: &mut Import, source: Option<Source>) -> Outcome<Vec<SessionFile>> {
     let mut databases = Vec::new();
     for path in std::mem::take(&mut import.files) {
@@ -100,7 +100,7 @@ fn take_databases(import: &mut Import, source: Option<Source>) -> Outcome<Vec<Se
     Ok(databases)
 }
 
-/// Whether a word names a database on a server.
+/// Returns whether an argument names a database on a server.
 pub(super) fn is_database(text: &str) -> bool {
     ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme))
 }
@@ -134,7 +134,7 @@ fn found(
     Ok(files)
 }
 
-/// Takes out the files that show which tool wrote them, and those that no reader takes.
+/// Takes out the files that are recognized, and those that no reader accepts.
 fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionFile>> {
     let mut files = Vec::new();
     for path in std::mem::take(&mut import.files) {
@@ -152,7 +152,7 @@ fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionF
                 let what = format!("{} is not read: it is {what}", path.display());
                 import.unknown.push((path, Failure::no("unknown_format", what).notes(notes)));
             }
-            // A file that cannot be read is reported where it is opened.
+            // An unreadable file is reported when it is opened.
             Ok(_) | Err(_) => import.files.push(path),
         }
     }
@@ -256,12 +256,12 @@ struct Totals {
     skipped: BTreeMap<String, usize>,
     redacted: BTreeMap<&'static str, usize>,
     anomalies: BTreeMap<&'static str, usize>,
-    /// Whether a source may have system prompts or tools.
+    /// Whether a source can have system prompts or tools.
     #[serde(skip)]
     has_prompts: bool,
     #[serde(skip)]
     longest: Option<(usize, String)>,
-    /// Threads without messages, and the channels that they have.
+    /// Threads without messages, with their channels.
     #[serde(skip_serializing_if = "is_zero")]
     without_messages: usize,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -315,8 +315,8 @@ impl Totals {
 }
 
 impl Totals {
-    /// Counts the answers of the branches, as `tract usage` does: each once, however many of the
-    /// sessions have it.
+    /// Counts the answers of the branches as `tract usage` does: each once, even if it is in
+    /// several sessions.
     async fn count_answers(&mut self, tract: &Tract) -> Outcome<()> {
         let (mut tokens, mut models) = (TokenTotals::default(), BTreeMap::new());
         for answer in import::branch_usage(tract.repo(), &self.placed).await? {
@@ -325,7 +325,7 @@ impl Totals {
             let requests = usize::try_from(answer.requests).unwrap_or(usize::MAX);
             *models.entry(model).or_default() += requests;
         }
-        // The sessions also count answers without tokens, which the store does not tell apart.
+        // The sessions also count answers without tokens, which the store cannot distinguish.
         if tokens != self.tokens {
             (self.tokens, self.models) = (tokens, models);
         }
@@ -462,7 +462,7 @@ pub(super) fn tell_unread(
     Ok(())
 }
 
-/// The most frequent of counted names, and how many more there are.
+/// Formats the most frequent names, and the number of the others.
 fn most<'a>(counts: impl IntoIterator<Item = (&'a str, usize)>) -> String {
     const LISTED: usize = 5;
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();

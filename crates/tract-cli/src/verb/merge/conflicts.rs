@@ -1,4 +1,4 @@
-//! Conflicts of a merge, as they are printed.
+//! Printing of merge conflicts.
 
 use serde::Serialize;
 use tract::CommitId;
@@ -76,10 +76,10 @@ pub(super) async fn documents(tract: &Tract, kept: &KeptMerge) -> Result<Vec<Con
     Ok(decided.collect())
 }
 
-/// How many lines of a text are listed.
+/// Maximum number of printed lines of a text.
 const LINES: usize = 12;
 
-/// Lists a conflict with both texts.
+/// Prints a conflict with both texts.
 pub(super) fn list(out: &mut Output, described: &DescribedConflict) {
     let conflict = &described.conflict;
     let of = conflict.slot.map(|slot| format!(" of {}", slot.short())).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `tract merge show`, `merge resolve`, `merge abort`: merges whose conflicts wait to be decided.
+//! `tract merge show`, `merge resolve`, `merge abort`: merges with unresolved conflicts.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -60,7 +60,8 @@ pub(crate) struct Resolve {
     /// Resolve it with this text.
     #[arg(long, value_name = "TEXT", requires = "slot", conflicts_with_all = ["side", "resolve"])]
     text: Option<String>,
-    /// Which conflict, where a message has several: `version`, `mark`, `presence`, `answer`, `summary`
+    /// Which conflict, where a message has several: `version`, `mark`, `presence`, `answer`,
+    /// `summary`
     #[arg(long, value_name = "KIND", requires = "slot")]
     kind: Option<String>,
     /// Resolve conflicts as this JSON file says; `-` reads standard input.
@@ -128,7 +129,7 @@ pub(super) async fn run(context: &mut Context<'_>, verb: MergeVerb) -> Outcome<(
     }
 }
 
-/// Decides conflicts as the arguments say.
+/// Resolves conflicts as the arguments request.
 async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> Outcome<()> {
     let kept = tract.repo().kept_merge(&resolve.id).await?;
     let id = kept.pending.id.clone();
@@ -156,7 +157,7 @@ async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> O
             .collect();
         let shared = resolutions.clone();
         let answer = move |conflict: &MergeConflict| {
-            // A flag decides what is open, a file also what was decided.
+            // A flag resolves only open conflicts; a file also replaces earlier resolutions.
             let open = side.clone().filter(|_| !decided.contains(conflict));
             shared.answer(conflict).or(open)
         };
@@ -176,7 +177,7 @@ async fn decide(context: &mut Context<'_>, tract: &Tract, resolve: Resolve) -> O
     }
 }
 
-/// Finds the conflict that arguments name.
+/// Finds the conflict that the arguments select.
 fn conflict_of(
     kept: &KeptMerge,
     described: &[DescribedConflict],
@@ -215,7 +216,7 @@ fn conflict_of(
     }
 }
 
-/// Says where the branch is after the merge.
+/// Prints the new head of the branch after the merge.
 fn finished(context: &mut Context<'_>, kept: &KeptMerge, merged: &Merged) -> Outcome<()> {
     let pending = &kept.pending;
     let branch = pending.branch.branch_name().unwrap_or(pending.branch.as_str());
@@ -249,7 +250,7 @@ fn finished(context: &mut Context<'_>, kept: &KeptMerge, merged: &Merged) -> Out
     }
 }
 
-/// Prints what a kept merge waits for.
+/// Prints the open conflicts of a kept merge.
 pub(super) async fn print(
     context: &mut Context<'_>,
     tract: &Tract,

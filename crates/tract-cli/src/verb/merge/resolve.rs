@@ -1,4 +1,4 @@
-//! Resolutions of conflicts, as a file and flags state them.
+//! Resolutions of conflicts from a file and flags.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) struct Resolutions {
 }
 
 impl Resolutions {
-    /// Reads a file; `side` resolves what the file does not.
+    /// Reads a file; `side` resolves conflicts that the file does not contain.
     pub(super) fn read(path: Option<&Path>, side: Option<Resolution>) -> Outcome<Self> {
         let mut resolved = Vec::new();
         if let Some(path) = path {

@@ -1,4 +1,4 @@
-//! Plans of a rebase, as files have them.
+//! Plan files of a rebase.
 
 use std::fmt;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl fmt::Display for PlanLine {
     }
 }
 
-/// Describes steps, one line each.
+/// Formats steps, one line each.
 pub(super) async fn lines(tract: &Tract, steps: &[RebaseStep]) -> Outcome<Vec<PlanLine>> {
     let mut lines = Vec::with_capacity(steps.len());
     for step in steps {
@@ -60,7 +60,7 @@ async fn describe(tract: &Tract, id: CommitId) -> Outcome<String> {
     }))
 }
 
-/// Reads a plan.
+/// Parses a plan.
 pub(super) async fn read(tract: &Tract, path: &Path) -> Outcome<Vec<RebaseStep>> {
     let text = input::read_text(path)?;
     let mut steps = Vec::new();

@@ -1,4 +1,4 @@
-//! The command that is recorded: its variables, its signals, its exit code.
+//! Runs the recorded command: its variables, signals and exit code.
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -8,7 +8,7 @@ use tract::recording::{BASE_VARIABLES, Proxy};
 
 use crate::failure::{Failure, Outcome};
 
-/// Variables that send requests to a forward proxy, also those to this machine.
+/// Variables that send requests to a forward proxy, including those to this machine.
 const FORWARD_PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
@@ -44,8 +44,8 @@ pub(super) async fn run(proxy: Proxy, words: &[OsString]) -> Outcome<u8> {
     Ok(code_of(status))
 }
 
-/// Waits for the end of a command. The terminal sends Ctrl-C to it as well, and it decides what that
-/// means; a request to terminate is passed on.
+/// Waits for the end of a command. On Ctrl-C the terminal signals it as well, and it decides what
+/// to do. A termination request is passed on.
 #[cfg(unix)]
 async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     use rustix::process::{Pid, Signal, kill_process};
@@ -57,7 +57,7 @@ async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let send = |signal| {
         if let Some(pid) = pid {
-            // One that has ended needs no signal.
+            // A command that has ended needs no signal.
             let _ = kill_process(pid, signal);
         }
     };
@@ -81,7 +81,7 @@ async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// The exit code as a shell has it.
+/// Returns the exit code as a shell would.
 fn code_of(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     {

@@ -1,4 +1,4 @@
-//! The command that continues a run, as a person types it.
+//! The command line that continues a run.
 
 use clap::ValueEnum;
 use tract::Tract;
@@ -10,8 +10,8 @@ use super::super::ask::without_query;
 use super::{Approve, Plan, Resume, Run};
 use crate::args::Global;
 
-/// Returns the command that continues a run on its branch, with the same model and tools and
-/// without a task. It names the branch unless HEAD is on it.
+/// Returns the command that continues a run on its branch, with the same model and tools, and
+/// without a task. It names the branch unless it is checked out.
 pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> String {
     let mut words = vec!["tract".to_owned(), "run".to_owned()];
     let mut add = |flag: &str, value: &str| words.extend([flag.to_owned(), value.to_owned()]);
@@ -20,7 +20,7 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
     }
     let environment = std::env::var("TRACT_STORE").ok();
     if let Some(url) = global.store.as_ref().filter(|url| Some(*url) != environment.as_ref()) {
-        // A url may hold a password, which belongs on no terminal.
+        // A URL may contain a password, which must not be printed.
         add("--store", if url.contains('@') { "URL" } else { url });
     }
     if global.repo != "default" {
@@ -38,7 +38,8 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
             add("--mcp", shown.as_deref().unwrap_or(server));
         }
         for variable in &run.mcp_env {
-            // A value may be a secret: without it the variable is taken from the environment.
+            // A value may be a secret, so only the name is printed, which reads the variable from
+            // the environment.
             add("--mcp-env", variable.split_once('=').map_or(variable, |(name, _)| name));
         }
         words.extend(run.search.then(|| "--search".to_owned()));
@@ -56,13 +57,13 @@ pub(super) fn command(run: &Run, global: &Global, on: &Tract, head: &str) -> Str
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The value as the command line spells it; `None` for the default.
+/// Returns the value as the command line spells it; `None` for the default.
 fn unless_default<T: ValueEnum + PartialEq>(value: T, default: T) -> Option<String> {
     let spelled = value.to_possible_value().filter(|_| value != default)?;
     Some(spelled.get_name().to_owned())
 }
 
-/// Quotes a word as a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -105,7 +105,7 @@ impl Printer {
         match event {
             RunEvent::Asking { .. } => {}
             RunEvent::Text { text } => self.text.piece(out, text)?,
-            // Thinking is not part of the work.
+            // Thinking is not part of the output.
             RunEvent::Reasoning { text } => {
                 let _ = write!(std::io::stderr(), "{}", escape::block(text));
             }
@@ -146,7 +146,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Ends what is printed; `again` is the command that continues the run.
+    /// Ends the output; `again` is the command that continues the run.
     pub(super) fn end(
         &mut self,
         out: &mut Output,
@@ -197,7 +197,7 @@ impl Printer {
     }
 }
 
-/// Why a run stopped short, and the ways out.
+/// Returns why a run stopped early, with advice.
 fn stop_text(report: &Report, command: &str) -> (Option<String>, Vec<String>) {
     let again = || format!("continue with: {command}");
     match &report.stop {

@@ -1,4 +1,4 @@
-//! The tools that an agent of the command line may use, and its instructions.
+//! The tools and instructions of an agent on the command line.
 
 #[cfg(feature = "mcp")]
 use std::collections::BTreeMap;
@@ -105,13 +105,13 @@ impl Tools {
         })
     }
 
-    /// The tools that are of no section: those of servers.
+    /// Returns the tools without a section: those of servers.
     pub(super) fn registry(&self) -> Outcome<Registry> {
         registry(Registry::builder().registry(&self.of_servers))
     }
 
-    /// Lets the model look for the tools of servers. What is destructive is found as well: what a
-    /// model may do with it is decided when it calls it.
+    /// Makes the servers' tools searchable by the model. Destructive tools are found, too, because
+    /// policy is applied when a tool is called.
     #[cfg(feature = "mcp")]
     pub(super) fn searched(&self, agent: Agent) -> Outcome<Agent> {
         let entries = self
@@ -125,7 +125,7 @@ impl Tools {
         agent.search_tools(search).map_err(no("tools"))
     }
 
-    /// Lends everything to an agent.
+    /// Passes all tools to an agent.
     pub(super) fn equip(&self, agent: Agent) -> Outcome<Agent> {
         let mut agent = agent.prompt(self.prompt.clone(), Bindings::new()).map_err(no("tools"))?;
         if let Some(files) = &self.files {
@@ -138,7 +138,7 @@ impl Tools {
         Ok(agent)
     }
 
-    /// Ends the servers.
+    /// Stops the servers.
     pub(super) async fn close(self) {
         #[cfg(feature = "mcp")]
         for server in self.servers {
@@ -151,8 +151,8 @@ fn registry(builder: RegistryBuilder) -> Outcome<Registry> {
     builder.build().map_err(no("tools"))
 }
 
-/// Starts servers and takes their tools; names that several have, or that the prompt's own tools
-/// have, are made distinct.
+/// Starts servers and lists their tools. Duplicate names, also with the tools of the prompt, are
+/// made distinct.
 #[cfg(feature = "mcp")]
 async fn servers(
     Commands { commands, variables }: Commands<'_>,
@@ -169,7 +169,7 @@ async fn servers(
         let command = ServerCommand::new(program).args(arguments);
         let label = given.map_or_else(|| command.name(), str::to_owned);
         order.push((label.clone(), given.unwrap_or_default().to_owned()));
-        // Variables are given, and names made distinct, by label.
+        // Labels select the variables of a server, and make names distinct.
         if planned.insert(label.clone(), command).is_some() {
             let what = match given {
                 Some(_) => format!("two servers have the label {label:?}"),
@@ -206,7 +206,7 @@ async fn servers(
     Ok((servers, builder))
 }
 
-/// Gives a variable to all servers, or to the one whose label comes before it.
+/// Sets a variable for all servers, or for the one with the given label.
 #[cfg(feature = "mcp")]
 fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) -> Outcome<()> {
     let name_ends = variable.find('=').unwrap_or(variable.len());
@@ -227,7 +227,7 @@ fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) 
     Ok(())
 }
 
-/// Takes `LABEL=` off a command.
+/// Removes `LABEL=` from a command.
 #[cfg(feature = "mcp")]
 fn labeled(command: &str) -> (Option<&str>, &str) {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -237,7 +237,7 @@ fn labeled(command: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The words of a command, as a shell takes them apart: quotes and backslashes, nothing else.
+/// Splits a command into words like a shell, with quotes and backslashes only.
 #[cfg(feature = "mcp")]
 fn words(command: &str) -> Outcome<Vec<String>> {
     let mut words = Vec::new();

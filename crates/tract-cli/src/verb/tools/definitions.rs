@@ -19,7 +19,7 @@ struct TranslateLine<'a> {
     line: usize,
     name: &'a str,
     sent_name: &'a str,
-    /// In its own order: the bytes that would be sent.
+    /// With the original order of members: the bytes that would be sent.
     tool: Option<&'a RawValue>,
     losses: &'a [Loss],
 }

@@ -19,7 +19,7 @@ use crate::render::{bytes, count};
 use crate::summarize::CommandSummarizer;
 use crate::verb::edit;
 
-/// How to go back, after everything that changed something.
+/// The hint about undo after each change.
 const BACK: &str = "z undoes it";
 
 impl App {
@@ -31,7 +31,7 @@ impl App {
         Ok(format!("on {name}"))
     }
 
-    /// Makes a branch: at the message at the cursor, or at the head of the branch.
+    /// Creates a branch at the message at the cursor, or at the head of the branch.
     pub(super) async fn make_branch(&mut self, name: &str) -> Outcome<String> {
         let of_message = self.message().filter(|_| self.focus != Pane::Branches);
         let from = match of_message {
@@ -54,18 +54,18 @@ impl App {
         })
     }
 
-    /// The commit whose context is shown.
+    /// Returns the commit of the shown context.
     fn shown_head(&self) -> Outcome<CommitId> {
         self.conversation.head.map_or_else(|| self.head(), Ok)
     }
 
-    /// The commit of the message at the cursor.
+    /// Returns the commit of the message at the cursor.
     fn commit(&self) -> Outcome<CommitId> {
         let message = self.message().map(|message| message.commit);
         message.ok_or_else(|| Failure::no("no_message", "there is no message at the cursor"))
     }
 
-    /// The marked messages, by their versions.
+    /// Returns the versions of the marked messages.
     fn marked_commits(&self) -> Outcome<Vec<CommitId>> {
         self.commit()?;
         let slots = self.messages.items.get(self.marked()).unwrap_or_default();
@@ -73,7 +73,7 @@ impl App {
         Ok(messages.map(|message| message.commit).collect())
     }
 
-    /// Lets the person change the text of the message at the cursor.
+    /// Opens the text of the message at the cursor in the editor.
     pub(super) async fn edit(&mut self, screen: &mut Screen) -> Outcome<String> {
         let (target, branch) = (self.commit()?, self.shown()?);
         let commit = branch.repo().require_commit(target).await?;
@@ -89,7 +89,7 @@ impl App {
         Ok(format!("edited, {}; {BACK}", made.id().short()))
     }
 
-    /// Replaces the marked messages with a summary, by a program or by the person.
+    /// Replaces the marked messages by a summary, written by a program or by the user.
     pub(super) async fn summarize(&mut self, screen: &mut Screen) -> Outcome<String> {
         let targets = self.marked_commits()?;
         let branch = self.shown()?;
@@ -119,7 +119,7 @@ impl App {
         branch.record(request).await?;
         self.refresh().await?;
         self.load().await;
-        // The summary takes the place of at least one message.
+        // A summary replaces at least one message.
         let gone = (before + 1).saturating_sub(self.messages.items.len());
         Ok(format!("{} summarized; {BACK}", count(gone, "message")))
     }
@@ -134,7 +134,7 @@ impl App {
         messages.map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// Copies the marked messages onto the branch that is checked out.
+    /// Copies the marked messages to the branch that is checked out.
     pub(super) async fn cherry_pick(&mut self) -> Outcome<String> {
         self.commit()?;
         let head = self.shown_head()?;
@@ -152,7 +152,8 @@ impl App {
         Ok(format!("{made} copied onto {onto}; z undoes it when {onto} is shown"))
     }
 
-    /// Shows what a commit changed, or how a branch differs from the one that is checked out.
+    /// Shows the changes of a commit, or the difference between a branch and the one that is
+    /// checked out.
     pub(super) async fn diff(&mut self) -> Outcome<Option<String>> {
         let (before, after, title) = if self.focus == Pane::Branches {
             let (current, shown) = (self.tract.branch_name(), self.shown_branch());
@@ -168,7 +169,7 @@ impl App {
         Ok(None)
     }
 
-    /// Undoes or redoes the last operation on the branch that is shown.
+    /// Undoes or redoes the last operation on the shown branch.
     pub(super) async fn undo(&mut self, redo: bool) -> Outcome<String> {
         let branch = self.shown()?;
         let done = if redo { branch.redo().await? } else { branch.undo().await? };
@@ -178,7 +179,7 @@ impl App {
         Ok(format!("{}: {word}; {again}", done.what))
     }
 
-    /// Moves in the list of forms, or copies the request in the chosen one.
+    /// Moves in the list of forms, or copies the request in the selected form.
     pub(super) fn choose_form(
         &mut self,
         chosen: usize,

@@ -16,7 +16,7 @@ use crate::render::count;
 
 /// The state of the screen: the shown data and the cursors.
 pub(super) struct App {
-    /// The repository; its branch is the one that is checked out.
+    /// The repository, with the branch that is checked out.
     pub(super) tract: Tract,
     /// The program that writes summaries.
     pub(super) summarizer: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct App {
     pub(super) conversation: Conversation,
     /// The messages of the branch, by number.
     pub(super) messages: List<CommitId>,
-    /// The other end of the marked messages.
+    /// The other end of the marked range of messages.
     pub(super) mark: Option<usize>,
     pub(super) content: ContentPane,
     pub(super) focus: Pane,
@@ -43,29 +43,29 @@ pub(super) enum Overlay {
     Forms(usize),
 }
 
-/// The context of the branch that is shown.
+/// The context of the shown branch.
 #[derive(Default)]
 pub(super) struct Conversation {
     pub(super) branch: String,
     pub(super) head: Option<CommitId>,
     pub(super) compiled: Option<Compiled>,
-    /// The place of each message, by its slot.
+    /// The position of each message, by its slot.
     pub(super) places: HashMap<CommitId, usize>,
     pub(super) unreadable: usize,
 }
 
 impl Conversation {
-    /// Returns the message at a place.
+    /// Returns the message at a position.
     pub(super) fn message(&self, slot: CommitId) -> Option<&Message> {
         self.compiled.as_ref()?.message(slot)
     }
 }
 
 impl App {
-    /// Looks at a repository, and begins at a branch.
+    /// Opens a repository at a branch.
     ///
     /// # Errors
-    /// `unknown_branch` when there is no such branch; when the store cannot be read.
+    /// `unknown_branch` if the branch does not exist; if the store cannot be read.
     pub(super) async fn open(
         tract: Tract,
         branch: Option<&str>,
@@ -100,14 +100,14 @@ impl App {
         self.done
     }
 
-    /// Moves the cursor to a branch; whether there is one of that name.
+    /// Moves the cursor to a branch; returns whether it exists.
     pub(super) fn choose_branch(&mut self, name: &str) -> bool {
         let place = self.branches.items.iter().position(|branch| branch.name == name);
         self.branches.cursor = place.unwrap_or(self.branches.cursor);
         place.is_some()
     }
 
-    /// The name of the branch that is shown; the one that is checked out where there is none yet.
+    /// Returns the name of the shown branch; of the one that is checked out if none is shown yet.
     pub(super) fn shown_branch(&self) -> &str {
         match self.branches.chosen() {
             Some(branch) => &branch.name,
@@ -115,24 +115,24 @@ impl App {
         }
     }
 
-    /// A handle on the branch that is shown.
+    /// Returns a handle on the shown branch.
     pub(super) fn shown(&self) -> Outcome<Tract> {
         Ok(self.tract.on(self.shown_branch())?)
     }
 
-    /// The message at the cursor.
+    /// Returns the message at the cursor.
     pub(super) fn message(&self) -> Option<&Message> {
         self.conversation.message(*self.messages.chosen()?)
     }
 
-    /// The places of the marked messages; of the one at the cursor when none is marked.
+    /// Returns the positions of the marked messages; of the one at the cursor if none is marked.
     pub(super) fn marked(&self) -> std::ops::RangeInclusive<usize> {
         let cursor = self.messages.cursor;
         let mark = self.mark.unwrap_or(cursor);
         mark.min(cursor)..=mark.max(cursor)
     }
 
-    /// Reads the branch at the cursor where it is not what is shown; a failure is shown.
+    /// Reads the branch at the cursor, unless it is already shown. An error is shown.
     pub(super) async fn load(&mut self) {
         let chosen = self.branches.chosen();
         let (name, head) = (self.shown_branch(), chosen.map(|branch| branch.head));
@@ -141,7 +141,8 @@ impl App {
         }
         if let Err(failure) = self.read().await {
             self.status = Some(Err(failure));
-            // Only data of this branch is kept; messages of another one would be taken for its own.
+            // Data is kept only if it is of this branch; messages of another branch would look like
+            // its own.
             if self.conversation.branch != self.shown_branch() {
                 self.show(Conversation {
                     branch: self.shown_branch().to_owned(),
@@ -174,7 +175,7 @@ impl App {
         Ok(())
     }
 
-    /// Shows a conversation. The cursor stays with its message; one at the end stays at the end.
+    /// Shows a conversation. The cursor stays at its message, or at the end if it was there.
     fn show(&mut self, mut conversation: Conversation) {
         let is_another = conversation.branch != self.conversation.branch;
         let follows = self.messages.cursor + 1 >= self.messages.items.len();
@@ -192,14 +193,14 @@ impl App {
         self.content.forget();
     }
 
-    /// Checks for writes of others. A failure is shown, and the data read before stays.
+    /// Checks for changes by other writers. An error is shown, and the old data stays.
     pub(super) async fn look(&mut self) {
         if let Err(failure) = self.refresh().await {
             self.status = Some(Err(failure));
         }
     }
 
-    /// Reads the branches again; the cursor stays with its branch.
+    /// Reads the branches again; the cursor stays at its branch.
     pub(super) async fn refresh(&mut self) -> Outcome<()> {
         let name = self.shown_branch().to_owned();
         let listed = self.tract.branches().list().await?;
@@ -216,20 +217,20 @@ impl App {
         Ok(())
     }
 
-    /// Takes a text that was pasted.
+    /// Handles pasted text.
     pub(super) fn paste(&mut self, text: &str) {
         if let Some(Overlay::Prompt(prompt)) = &mut self.overlay {
             prompt.paste(text);
         }
     }
 
-    /// Does what a key asks for.
+    /// Handles a key.
     pub(super) async fn press(&mut self, key: KeyEvent, screen: &mut Screen) {
         self.status = None;
         let done = match self.overlay.take() {
             Some(Overlay::Prompt(prompt)) => self.type_into(prompt, key).await,
             Some(Overlay::Forms(chosen)) => self.choose_form(chosen, key, screen),
-            // Any key leaves the help.
+            // Any key closes the help.
             Some(Overlay::Help) => Ok(None),
             None => match keys::action(key) {
                 Some(action) => self.act(action, screen).await,
@@ -267,7 +268,7 @@ impl App {
                 "marked from here to the cursor; esc ends it".to_owned()
             }
             Action::Search => return self.ask(Question::Search),
-            // While a search is on, its key is that of the next hit.
+            // During a search, its key moves to the next hit.
             Action::NewBranch if self.search.is_some() => self.find(true, false)?,
             Action::NewBranch => return self.ask(Question::Branch),
             Action::PreviousHit => self.find(false, false)?,
@@ -322,7 +323,7 @@ impl App {
         Ok(None)
     }
 
-    /// Moves the cursor to the next line, or the one before, that has the words of the search.
+    /// Moves the cursor to the next or previous line that contains the searched words.
     fn find(&mut self, forward: bool, from_here: bool) -> Outcome<String> {
         let Some((pane, words)) = &self.search else {
             return Err(Failure::no("no_search", "nothing is searched").note("/ begins a search"));

@@ -19,19 +19,19 @@ const MOST_BYTES: usize = 256 << 10;
 /// A line on the screen, in one style.
 pub(super) type StyledLine = (Style, String);
 
-/// The text of a pane, and how far it is scrolled.
+/// The text of a pane, with its scroll position.
 #[derive(Default)]
 pub(super) struct ContentPane {
-    /// A diff, which takes the place of the message.
+    /// A diff, which is shown instead of the message.
     diff: Option<(String, Vec<StyledLine>)>,
-    /// The lines, wrapped at a width; made when they are drawn.
+    /// The lines, wrapped at a width. They are computed when they are drawn.
     wrapped: Option<(usize, Vec<StyledLine>)>,
     top: usize,
     height: usize,
 }
 
 impl ContentPane {
-    /// Shows the message at the cursor, from its beginning.
+    /// Shows the message at the cursor from its beginning.
     pub(super) fn forget(&mut self) {
         (self.diff, self.wrapped, self.top) = (None, None, 0);
     }
@@ -46,7 +46,7 @@ impl ContentPane {
         self.diff = Some((title, lines.collect()));
     }
 
-    /// The title of the diff that is shown.
+    /// Returns the title of the shown diff.
     pub(super) fn diff_title(&self) -> Option<&str> {
         self.diff.as_ref().map(|(title, _)| title.as_str())
     }
@@ -105,7 +105,7 @@ fn paragraphs(conversation: &Conversation, message: &Message) -> Vec<StyledLine>
     lines
 }
 
-/// The line above a message: its commit, whether it was edited, its size.
+/// Formats the line above a message: its commit, whether it was edited, its size.
 fn head(conversation: &Conversation, message: &Message) -> String {
     let mut head = format!("commit {}", message.commit.short());
     if message.commit != message.slot {

@@ -15,7 +15,7 @@ use crate::escape;
 use crate::render::{count, number};
 use crate::style::{self, BAD, BOLD, DIM, GOOD, REF};
 
-/// Panes are next to each other from this width on; below, one takes the whole screen.
+/// Minimum width for panes next to each other; below it, one pane fills the screen.
 const WIDE: u16 = 100;
 
 /// The styles of the screen.
@@ -25,7 +25,7 @@ pub(super) struct Theme {
 }
 
 impl Theme {
-    /// A style of the command line, as the terminal is told it here.
+    /// Converts a style of the command line to one of the terminal library.
     fn of(self, style: AnsiStyle) -> Style {
         let mut out = Style::new();
         if self.colors
@@ -96,8 +96,8 @@ fn pane(app: &App, theme: Theme, which: Pane, title: &str) -> Block<'static> {
     Block::bordered().border_style(style).title(format!(" {} ", escape::line(title)))
 }
 
-/// A name in `room` columns, without its middle where it is longer: names of imported branches
-/// begin alike.
+/// Cuts the middle of a name that is wider than `room` columns, because names of imported branches
+/// have the same beginning.
 fn shortened(name: &str, room: usize) -> String {
     let name = escape::line(name);
     if escape::width(&name) <= room {
@@ -107,7 +107,7 @@ fn shortened(name: &str, room: usize) -> String {
     escape::cut(&name, room.saturating_sub(escape::width(end))) + end
 }
 
-/// Marks the line at the cursor.
+/// Highlights the line at the cursor.
 fn chosen(line: Line<'static>, is_focused: bool) -> Line<'static> {
     let line = line.patch_style(Modifier::BOLD);
     if is_focused { line.patch_style(Modifier::REVERSED) } else { line }
@@ -257,11 +257,11 @@ fn status_line(app: &App, theme: Theme) -> Line<'static> {
     }
 }
 
-/// The keys for which there is room.
+/// Formats the keys that fit.
 fn hint_line(theme: Theme, width: u16) -> Line<'static> {
     let mut spans = Vec::new();
     let mut left = usize::from(width);
-    // The last ones say how to find the others, and how to leave.
+    // The last keys open the help and quit, so they are always shown.
     let hints = BINDINGS.iter().rev().filter_map(|binding| {
         let word = binding.hint?;
         Some((binding.label.split(',').next().unwrap_or_default(), word))
@@ -285,7 +285,7 @@ fn help(theme: Theme) -> Vec<Line<'static>> {
     shown().map(|binding| line(binding.label, binding.what)).collect()
 }
 
-/// Draws lines over everything else, in the middle.
+/// Draws lines in the middle, over everything else.
 fn popup(frame: &mut Frame<'_>, theme: Theme, title: &str, lines: &[Line<'static>]) {
     let area = frame.area();
     let width = lines.iter().map(Line::width).max().unwrap_or(0).max(title.len() + 2) + 2;

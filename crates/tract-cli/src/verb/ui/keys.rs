@@ -56,11 +56,11 @@ pub(super) enum Action {
 /// One line of the help.
 pub(super) struct Binding {
     pub(super) keys: &'static [KeyCode],
-    /// The keys, as the help has them; empty where another line has them.
+    /// The keys in the help; empty if another line lists them.
     pub(super) label: &'static str,
     pub(super) action: Action,
     pub(super) what: &'static str,
-    /// A word for the line at the bottom, where there is room for it.
+    /// A word for the bottom line, which is shown if it fits.
     pub(super) hint: Option<&'static str>,
 }
 
@@ -77,7 +77,7 @@ const fn binding(
 use Action as A;
 use KeyCode::Char;
 
-/// All keys, in the order of the help. Those without a text are told with the one before.
+/// All keys, in the order of the help. Keys without a text belong to the previous line.
 #[rustfmt::skip]
 pub(super) const BINDINGS: &[Binding] = &[
     binding(&[Char('j'), KeyCode::Down], "j k, down up", A::CursorMove(CursorMove::Lines(1)), "next and previous line", None),
@@ -110,7 +110,7 @@ pub(super) fn shown() -> impl Iterator<Item = &'static Binding> {
     BINDINGS.iter().filter(|binding| !binding.label.is_empty())
 }
 
-/// Returns what a key asks for.
+/// Returns the action of a key.
 pub(super) fn action(key: KeyEvent) -> Option<Action> {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
@@ -129,7 +129,7 @@ pub(super) fn action(key: KeyEvent) -> Option<Action> {
 mod tests {
     use super::*;
 
-    /// The page of the documentation has the same words.
+    /// Checks that the documentation has the same words.
     #[test]
     fn the_page_lists_every_key() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ui.md");

@@ -1,12 +1,12 @@
-//! Lines with a cursor, of which a part fits on the screen.
+//! A list with a cursor, of which a part fits on the screen.
 
 use super::keys::CursorMove;
 
-/// Lines, of which one is chosen.
+/// Lines, one of which is selected.
 pub(super) struct List<T> {
     pub(super) items: Vec<T>,
     pub(super) cursor: usize,
-    /// The first line that was drawn last, and how many fit.
+    /// The first line of the last drawing, and the number of lines that fit.
     pub(super) top: usize,
     pub(super) height: usize,
 }
@@ -27,7 +27,7 @@ impl<T> List<T> {
         self.cursor = moved(self.cursor, to, self.height, last);
     }
 
-    /// Scrolls as little as shows the cursor, and returns the places that fit.
+    /// Scrolls as little as possible to show the cursor, and returns the range that fits.
     pub(super) fn window(&mut self, height: usize) -> std::ops::Range<usize> {
         self.height = height.max(1);
         let first = self.cursor.saturating_sub(self.height - 1);
@@ -37,7 +37,7 @@ impl<T> List<T> {
     }
 }
 
-/// Returns where a move leads to from a line, where `height` lines make a page.
+/// Returns the target line of a movement; a page has `height` lines.
 pub(super) fn moved(from: usize, to: CursorMove, height: usize, last: usize) -> usize {
     let by = |lines: isize| from.saturating_add_signed(lines).min(last);
     match to {

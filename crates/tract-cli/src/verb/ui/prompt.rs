@@ -1,4 +1,4 @@
-//! One line that is typed at the bottom of the screen.
+//! A line of input at the bottom of the screen.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -12,7 +12,7 @@ pub(super) enum Question {
 }
 
 impl Question {
-    /// Returns the text before the line.
+    /// Returns the label before the input.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Branch => "name of the new branch: ",
@@ -21,7 +21,7 @@ impl Question {
     }
 }
 
-/// A line that is being typed.
+/// A line of input.
 pub(super) struct Prompt {
     pub(super) question: Question,
     pub(super) text: String,
@@ -39,7 +39,7 @@ impl Prompt {
         Self { question, text: String::new() }
     }
 
-    /// Adds a text that was pasted, on one line.
+    /// Adds pasted text, on one line.
     pub(super) fn paste(&mut self, text: &str) {
         self.text.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
     }

@@ -1,4 +1,4 @@
-//! The terminal: taken while the pages are shown, given back for an editor and at the end.
+//! The terminal: raw mode while the pages are shown, restored for an editor and at the end.
 
 use std::io::{self, Stdout, Write as _};
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use super::app::App;
 use super::draw::{self, Theme};
 use crate::failure::{Failure, Outcome};
 
-/// Bytes that terminals accept for the clipboard. Some accept less, without an error.
+/// Maximum bytes for the clipboard in most terminals. Some accept less, without an error.
 const MOST_COPIED: usize = 1 << 20;
 
-/// The terminal, which is as before once this is dropped.
+/// The terminal. Dropping it restores the previous state.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     theme: Theme,
-    /// Whether the process was told to end.
+    /// Whether a signal asked the process to end.
     ended: Arc<AtomicBool>,
-    /// Whether the process was told to stop until it is continued.
+    /// Whether a signal asked the process to stop until it is continued.
     stopped: Arc<AtomicBool>,
-    /// Whether another program has the terminal.
+    /// Whether another program uses the terminal.
     is_away: Arc<AtomicBool>,
 }
 
 impl Screen {
-    /// Takes the terminal.
+    /// Switches the terminal to raw mode.
     ///
     /// # Errors
-    /// `terminal` when it cannot be set.
+    /// `terminal` if that fails.
     pub(super) fn start(colors: bool) -> Outcome<Self> {
         let ended = Arc::new(AtomicBool::new(false));
-        // A window that is closed ends what was started in it too.
+        // Closing a window also ends the programs started in it.
         for signal in [
             SIGINT,
             SIGTERM,
@@ -60,7 +60,8 @@ impl Screen {
         #[cfg(unix)]
         {
             use signal_hook::flag::{register, register_conditional_default};
-            // An editor that is stopped stops its whole group, which the shell waits for.
+            // While an editor uses the terminal, Ctrl-Z must stop this process too, because the
+            // shell waits for the whole group.
             register_conditional_default(SIGTSTP, Arc::clone(&is_away)).map_err(failed)?;
             register(SIGTSTP, Arc::clone(&stopped)).map_err(failed)?;
         }
@@ -78,7 +79,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Whether the process was told to end.
+    /// Returns whether a signal asked the process to end.
     pub(super) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -86,7 +87,7 @@ impl Screen {
     /// Waits up to `wait` for a key or another event; `None` if none arrived.
     ///
     /// # Errors
-    /// `terminal` when it cannot be read, or is gone: a closed window, a lost connection.
+    /// `terminal` if it cannot be read, or is gone: a closed window, a lost connection.
     pub(super) fn next_event(&self, wait: Duration) -> Outcome<Option<Event>> {
         // Buffered events are available immediately.
         for wait in [Duration::ZERO, wait] {
@@ -98,10 +99,10 @@ impl Screen {
         Ok(None)
     }
 
-    /// Shows what there is now.
+    /// Draws the current state.
     ///
     /// # Errors
-    /// `terminal` when it takes no more.
+    /// `terminal` if it cannot be written.
     pub(super) fn draw(&mut self, app: &mut App) -> Outcome<()> {
         self.terminal.draw(|frame| draw::all(frame, app, self.theme)).map_err(failed)?;
         Ok(())
@@ -110,7 +111,7 @@ impl Screen {
     /// Gives the terminal to another program while `work` runs.
     ///
     /// # Errors
-    /// `terminal` when it cannot be given away or claimed again.
+    /// `terminal` if it cannot be released or claimed again.
     pub(super) fn leave_to<T>(&mut self, work: impl FnOnce() -> T) -> Outcome<T> {
         leave().map_err(failed)?;
         self.is_away.store(true, Ordering::Relaxed);
@@ -123,7 +124,7 @@ impl Screen {
         Ok(done)
     }
 
-    /// Stops the process as another one asked it to.
+    /// Stops the process if a signal asked for it.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -131,8 +132,8 @@ impl Screen {
         if self.stopped.swap(false, Ordering::Relaxed) { self.stop() } else { Ok(()) }
     }
 
-    /// Gives the terminal back to the shell and stops, as Ctrl-Z does elsewhere; returns when the
-    /// process is continued. Where no shell would continue it, nothing happens.
+    /// Returns the terminal to the shell and stops, as Ctrl-Z does elsewhere. Returns when the
+    /// process is continued. If no shell would continue it, nothing happens.
     ///
     /// # Errors
     /// As [`leave_to`](Self::leave_to).
@@ -150,10 +151,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Sends a text to the clipboard of the terminal (OSC 52), which works through SSH as well.
+    /// Sends a text to the terminal's clipboard (OSC 52), which also works over SSH.
     ///
     /// # Errors
-    /// `too_long` for more than terminals take.
+    /// `too_long` if the text exceeds the limit of terminals.
     pub(super) fn copy(&self, text: &str) -> Outcome<()> {
         let encoded = STANDARD.encode(text);
         if encoded.len() > MOST_COPIED {
@@ -187,8 +188,8 @@ fn leave() -> io::Result<()> {
     disable_raw_mode()
 }
 
-/// Returns whether the parent is a shell that continues what is stopped: one of the same session
-/// and of another group. The system does not stop other processes at Ctrl-Z either.
+/// Returns whether the parent is a shell that can continue a stopped process: one in the same
+/// session and in another group. The system does not stop other processes at Ctrl-Z, either.
 #[cfg(unix)]
 fn has_job_control() -> bool {
     use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid};
@@ -205,8 +206,8 @@ fn has_job_control() -> bool {
     parent != outside && session != outside && session == of_parent && group != getpgrp()
 }
 
-/// Waits until the terminal has something to read, or the process a signal. It is asked here
-/// because the reader of events would read the end of a terminal that is gone without end.
+/// Waits until the terminal has input, or a signal arrives. It is polled here because the event
+/// reader would read the end of input forever on a terminal that is gone.
 #[cfg(unix)]
 fn wait_for_input(wait: Duration) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -227,7 +228,7 @@ fn wait_for_input(wait: Duration) -> io::Result<()> {
     event::poll(wait).map(drop)
 }
 
-/// A terminal that fails.
+/// Makes the failure of a terminal.
 pub(super) fn failed(error: io::Error) -> Failure {
     Failure::no("terminal", format!("the terminal: {error}"))
 }

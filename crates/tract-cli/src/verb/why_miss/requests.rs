@@ -44,7 +44,7 @@ struct CauseLine<'a> {
     cause: &'static str,
     requests: usize,
     again: u64,
-    /// Of requests whose model has a price.
+    /// The cost of requests whose model has a price.
     cost: f64,
     unpriced: usize,
     largest: Option<Largest<'a>>,
@@ -68,7 +68,7 @@ struct TotalLine<'a> {
 #[derive(Default, Serialize)]
 struct Total {
     requests: usize,
-    /// Requests whose tokens were counted and not reported.
+    /// Requests whose tokens were counted instead of reported.
     counted: usize,
     misses: usize,
     again: u64,
@@ -175,7 +175,7 @@ pub(super) async fn ranked(
     end(context, &requests, prices)
 }
 
-/// Prints the sum, and how it came about.
+/// Prints the sum with its parts.
 fn end(context: &mut Context<'_>, requests: &[CacheUse], prices: &PriceTable) -> Outcome<()> {
     let total = total(requests, prices);
     let all = count(total.requests, "request");
