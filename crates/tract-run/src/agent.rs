@@ -27,12 +27,12 @@ pub enum OnResume {
     /// They are answered as not executed; the model decides whether to ask again.
     #[default]
     Answer,
-    /// They are run, and so are calls of idempotent tools that no person approved: to run those
-    /// again changes nothing. No other call that may have had an effect is among them.
+    /// They are run, and so are idempotent calls that no person approved, because running those
+    /// again changes nothing. No other call that may have had an effect is run.
     Run,
 }
 
-/// How long a run waits for another one.
+/// Default time that a run waits for another one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type ProgressCallback = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
@@ -92,7 +92,7 @@ pub struct Agent {
     pub(crate) gate: Arc<Mutex<Option<Arc<PinGate>>>>,
     /// The calls that succeeded, for policies.
     pub(crate) past: Arc<Mutex<PastCalls>>,
-    /// The head at which this agent left the branch, and the part of the session that is stored
+    /// The head at which this agent left the branch, with the part of the session that is stored
     /// there.
     pub(crate) known: Arc<Mutex<Option<(CommitId, Stored)>>>,
 }
@@ -108,8 +108,8 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// Makes an agent that works on a branch with the tools of a registry. Calls are checked
-    /// against what was approved in the repository, except with [`ignore_pins`](Self::ignore_pins).
+    /// Creates an agent that works on a branch with the tools of a registry. Calls are checked
+    /// against the approvals of the repository, unless [`ignore_pins`](Self::ignore_pins) is set.
     pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
         let hooks = repo.hooks().clone();
         Self {
@@ -142,7 +142,7 @@ impl Agent {
         }
     }
 
-    /// Sets what the tools remember between calls. It is kept on the branch:
+    /// Sets the session, the memory of tools between calls. It is stored on the branch;
     /// [`load_session`](crate::load_session) reads it again.
     #[must_use]
     pub fn session(mut self, session: &Session) -> Self {
@@ -150,7 +150,7 @@ impl Agent {
         self
     }
 
-    /// Sets what the context of each call starts from: a deadline, a clock, what is lent by type.
+    /// Sets the base of each call's context: a deadline, a clock, resources by type.
     #[must_use]
     pub fn context(mut self, context: ToolContext) -> Self {
         self.context = context;
@@ -168,7 +168,7 @@ impl Agent {
     /// run updates the instructions and tools on the branch to the prompt.
     ///
     /// # Errors
-    /// [`RegistryError`] when a tool of the prompt has the name of one in the registry.
+    /// [`RegistryError`] if a tool of the prompt has the same name as one in the registry.
     pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Result<Self, RegistryError> {
         let all = prompt.registry().registry(self.registry()).build()?;
         self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
@@ -183,28 +183,28 @@ impl Agent {
         self
     }
 
-    /// Adds a policy, asked right before a call runs.
+    /// Adds a policy, which is evaluated right before a call runs.
     #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
         self.dispatcher = self.dispatcher.policy(policy);
         self
     }
 
-    /// Sets how calls are run.
+    /// Sets the options for running calls.
     #[must_use]
     pub fn dispatch_options(mut self, options: DispatchOptions) -> Self {
         self.dispatcher = self.dispatcher.options(options);
         self
     }
 
-    /// Sets how many calls run at a time, over all agents that share these limits.
+    /// Sets the limits on concurrent calls, shared by all agents that have the same limits.
     #[must_use]
     pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
         self.dispatcher = self.dispatcher.limits(limits);
         self
     }
 
-    /// Sets how calls are read.
+    /// Sets the options for reading calls.
     #[must_use]
     pub fn hydration(mut self, options: HydrateOptions) -> Self {
         self.hydration = options;
@@ -212,41 +212,42 @@ impl Agent {
         self
     }
 
-    /// Sets who mends the arguments of a call that does not fit, once.
+    /// Sets the repair, which gets one chance to correct invalid arguments of a call.
     #[must_use]
     pub fn repair(mut self, repair: Arc<dyn Repair>) -> Self {
         self.repair = Some(repair);
         self
     }
 
-    /// Sets what is spent at most.
+    /// Sets the budget.
     #[must_use]
     pub fn budget(mut self, budget: Arc<BudgetTracker>) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// Sets how often the model is asked at most in one run; without end when nothing is said.
+    /// Sets the maximum number of requests to the model in one run; unlimited by default.
     #[must_use]
     pub fn max_steps(mut self, steps: u32) -> Self {
         self.max_steps = Some(steps);
         self
     }
 
-    /// Leaves the tools in force on the branch as they are; else they are set to those of the
-    /// registry and of the prompt's sections that are shown.
+    /// Leaves the tools in force on the branch unchanged. By default they are set to those of the
+    /// registry and of the visible sections of the prompt.
     #[must_use]
     pub fn keep_tools(mut self) -> Self {
         self.keeps_tools = true;
         self
     }
 
-    /// Lets the model look for tools: those of the registry that the search knows by name are kept
-    /// back until it has found them, and are in force from the next request on. What was found is
-    /// kept on the branch with the session ([`load_session`](crate::load_session)).
+    /// Lets the model search for tools. Tools of the registry whose names the search contains are
+    /// deferred until the model has found them, and are in force from the next request on. The
+    /// found tools are stored on the branch with the session
+    /// ([`load_session`](crate::load_session)).
     ///
     /// # Errors
-    /// [`RegistryError`] when a tool of the registry has the name of the search.
+    /// [`RegistryError`] if a tool of the registry has the same name as the search.
     pub fn search_tools(mut self, search: SearchTools) -> Result<Self, RegistryError> {
         let all = Registry::builder().registry(self.registry()).tool(search.clone()).build()?;
         self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
@@ -254,12 +255,12 @@ impl Agent {
         Ok(self)
     }
 
-    /// The names of the tools that the model has to look for first.
+    /// Returns the names of the tools that the model has to search for first.
     pub(crate) fn deferred_tools(&self) -> BTreeSet<String> {
         self.search.as_ref().map(|search| search.deferred(&self.session)).unwrap_or_default()
     }
 
-    /// Adds a condition that ends the run after a turn, by its reason.
+    /// Adds a condition that ends the run after a turn, with the returned reason.
     #[must_use]
     pub fn stop_if(
         mut self,
@@ -269,19 +270,19 @@ impl Agent {
         self
     }
 
-    /// Sets what becomes of calls that were not begun when an earlier process ended.
+    /// Sets the treatment of calls that had not started when an earlier process ended.
     #[must_use]
     pub fn on_resume(mut self, on_resume: OnResume) -> Self {
         self.on_resume = on_resume;
         self
     }
 
-    /// Sets how long it waits for another run that works on the calls of the same message, on this
-    /// branch or a fork, or on the same session; 60 seconds by default. Then it ends with
+    /// Sets how long it waits for another run that works on the same session, or on the calls of
+    /// the same message, on this branch or a fork; 60 seconds by default. Then it ends with
     /// [`RunError::Held`](crate::RunError::Held) or
-    /// [`SessionError::Held`](tract_tools::SessionError::Held), which say who. As long do its calls
-    /// wait for those of a turn that works on the same resources; then they are answered as not
-    /// executed, with who has them.
+    /// [`SessionError::Held`](tract_tools::SessionError::Held), which name the other run. Its calls
+    /// wait equally long for those of a turn that works on the same resources; then they are
+    /// answered as not executed, with the name of the holder.
     #[must_use]
     pub fn wait_for_others(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -296,7 +297,7 @@ impl Agent {
         self
     }
 
-    /// Sets whether the bytes of answers are kept with their commits; they are by default.
+    /// Sets whether the raw bytes of answers are stored with their commits; they are by default.
     #[must_use]
     pub fn keep_raw(mut self, keep: bool) -> Self {
         self.keep_raw = keep;
@@ -311,7 +312,7 @@ impl Agent {
         self
     }
 
-    /// Sets what is called with progress.
+    /// Sets the callback for progress.
     #[must_use]
     pub fn on_progress(mut self, tell: impl Fn(&Progress<'_>) + Send + Sync + 'static) -> Self {
         self.tell = Some(Arc::new(tell));
@@ -328,7 +329,7 @@ impl Agent {
         &self.branch
     }
 
-    /// Returns what the tools remember.
+    /// Returns the session.
     pub fn get_session(&self) -> &Session {
         &self.session
     }

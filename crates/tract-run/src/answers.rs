@@ -1,11 +1,11 @@
-//! Answers of dispatch as messages.
+//! Converts answers of dispatch to messages.
 
 use serde_json::{Value, json};
 use tract_core::{AuthorKind, Blob, Content, Draft, JsonText, Origin, Part, ToolAnswer, ToolCall};
 use tract_tools::dispatch::{CallAnswer, Recorded};
 
-/// Makes the message that answers a call. Its origin contains the outcome, the duration and the
-/// text for the operator; the origin of the arguments is in a blob that it keeps.
+/// Creates the message that answers a call. Its origin contains the outcome, the duration and the
+/// text for the operator; the provenance of the arguments is in a separate blob.
 pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     let Some(content) = answer.content() else { return Ok(None) };
     let invoked = &answer.invoked;
@@ -22,8 +22,8 @@ pub(crate) fn draft(answer: &CallAnswer) -> serde_json::Result<Option<Draft>> {
     Ok(Some(draft))
 }
 
-/// Makes the answer to a call that is not dispatched: it was answered earlier, on another branch or
-/// before an undo (`replayed`), or will never run.
+/// Creates the answer to a call that is not dispatched, because it was answered earlier, on another
+/// branch or before an undo (`replayed`), or will never run.
 pub(crate) fn undispatched(
     call: &ToolCall,
     answer: &Recorded,
@@ -51,8 +51,8 @@ fn origin(tool: &str, detail: &Value) -> serde_json::Result<Origin> {
     Ok(Origin { id: Some(tool.to_owned()), detail, ..AuthorKind::Tool.into() })
 }
 
-/// Names the value of an answer in the detail and returns it, where the text that the model reads
-/// does not say it.
+/// Records the value of an answer in the detail and returns its blob, unless the text for the model
+/// contains it.
 fn keep_value(detail: &mut Value, value: Option<&JsonText>, text: &str) -> Option<Blob> {
     let value = value.filter(|value| !text.contains(value.as_str()))?;
     let blob = Blob::seal(value.as_str().to_owned());

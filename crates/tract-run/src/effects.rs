@@ -30,13 +30,13 @@ use crate::error::{Result, RunError};
 /// Lease of a run whose process cannot be inspected. A run renews its lease three times within it.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// The shortest lease: a shorter one would write without pause.
+/// Minimum lease. A shorter one would write almost without pause.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 
-/// The answer to a call that had started when the process ended.
+/// The answer to a call that was running when the process ended.
 pub(crate) const INTERRUPTED: &str = "interrupted, outcome unknown: the tool may have run, and the \
     process ended before it answered. Find out what became of it before you ask for it again.";
-/// The text for the model in the place of an erased answer.
+/// The text for the model that replaces an erased answer.
 pub(crate) const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.";
 
 /// The state of the effect of a call.
@@ -44,8 +44,8 @@ pub(crate) const ERASED_ANSWER: &str = "The tool ran, and its answer was erased.
 pub(crate) enum EffectStatus {
     /// The tool answered.
     Answered(Recorded),
-    /// The tool was started, and no answer is known; on which branch, and whether a person had
-    /// approved it.
+    /// The tool was started and no answer is known: the branch, and whether a person had approved
+    /// it.
     Unknown { branch: String, approved: bool },
 }
 
@@ -63,22 +63,22 @@ struct Claimant {
 #[derive(Debug)]
 pub(crate) struct Effects {
     run: Claimant,
-    /// Kept for as long as the run is to be known to live.
+    /// Keeps the run registered as alive until this is dropped.
     _holder: Holder,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The last document by which this run said that it works on the calls, as far as known here:
-    /// the heartbeat writes others.
+    /// The last hold document that this run wrote, as far as known here: the heartbeat writes
+    /// others. `None` if the run does not hold the calls.
     last: Option<BlobId>,
     beat: Option<Heartbeat>,
-    /// Answers that are not written yet; absent for calls that are answered as interrupted.
+    /// Answers that are not written yet; `None` for calls that are answered as interrupted.
     outcomes: BTreeMap<u32, Option<Recorded>>,
-    /// Branches that record a call as interrupted although it has an answer now.
+    /// Branches that record a call as interrupted although it has been answered since.
     misled: BTreeMap<u32, BTreeSet<String>>,
-    /// Calls that were started before and may be started again.
+    /// Calls that may be started again although they were started before.
     again: BTreeSet<u32>,
 }
 
@@ -94,7 +94,7 @@ impl Claimant {
         }
     }
 
-    /// Whether a document of who works on the calls names this run.
+    /// Returns whether a hold document names this run.
     async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
         let doc: Option<TurnDoc> = self.read(name, target).await?;
         Ok(doc.is_some_and(|doc| doc.holder.id == self.name.id))
@@ -102,8 +102,8 @@ impl Claimant {
 }
 
 impl Effects {
-    /// Makes the claims of an agent's run that has claimed nothing yet. The run is known to live
-    /// until this is dropped.
+    /// Creates the claims of a run that has claimed nothing yet. The run counts as alive until this
+    /// is dropped.
     pub(crate) fn new(
         repo: Repo,
         branch: RefName,
@@ -115,13 +115,13 @@ impl Effects {
         Ok(Self { run, _holder: holder, inner: Mutex::default() })
     }
 
-    /// Says that this run works on the calls, in the write that records their message. Once that is
-    /// stored, the claims have [`begun`](Self::begun) with the document whose id is returned.
+    /// Adds the hold on the calls to the write that records their message. Once that is stored,
+    /// call [`begun`](Self::begun) with the returned id of the document.
     pub(crate) fn put_in(&self, txn: &mut Txn<'_>) -> Result<BlobId> {
         put(txn, &turn_ref(self.run.slot)?, None, &TurnDoc::of(&self.run))
     }
 
-    /// Says that the document is stored by which this run works on the calls.
+    /// Records that the hold document is stored, and starts the heartbeat.
     pub(crate) fn begun(&self, marker: BlobId) {
         let mut inner = self.inner();
         if inner.last.replace(marker).is_none() {
@@ -133,22 +133,22 @@ impl Effects {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets calls be started again that were started before: the same twice is the same once.
+    /// Allows an idempotent call that was started before to be started again.
     pub(crate) fn allow_again(&self, index: u32) {
         self.inner().again.insert(index);
     }
 
-    /// Returns whether a tool answered whose answer is not written yet.
+    /// Returns whether a tool's answer is not written yet.
     pub(crate) fn has_answers(&self) -> bool {
         self.inner().outcomes.values().any(Option::is_some)
     }
 
-    /// Keeps that a call is answered as interrupted; written with the answer.
+    /// Records that a call is answered as interrupted. It is written with the answer.
     pub(crate) fn give_up(&self, index: u32) {
         self.inner().outcomes.entry(index).or_default();
     }
 
-    /// Returns what is known of the calls' effects.
+    /// Returns the known states of the calls' effects, by index.
     pub(crate) async fn known(&self) -> Result<BTreeMap<u32, EffectStatus>> {
         let prefix = prefix(self.run.slot);
         let mut known = BTreeMap::new();
@@ -177,7 +177,7 @@ impl Effects {
         Ok(known)
     }
 
-    /// Whether a document of who works on the calls names this run.
+    /// Returns whether a hold document names this run.
     async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
         let is_last = target.blob().is_some() && target.blob() == self.inner().last;
         Ok(is_last || self.run.is_mine(name, target).await?)
@@ -219,6 +219,9 @@ impl Effects {
                     return Ok(Start::Interrupted(INTERRUPTED.to_owned()));
                 }
             }
+            // Start marker, hold and claim are one batch, conditional on both refs as read above.
+            // Written one by one, a crash could leave a marker without a claim, and another run
+            // could take the calls between the check and the claim.
             let mut txn = Txn::new(&self.run.repo)?;
             txn.add(&self.run.branch, note).await?;
             let marker = put(&mut txn, turn, at_turn, &TurnDoc::of(&self.run))?;
@@ -233,7 +236,7 @@ impl Effects {
         }
     }
 
-    /// Returns who else works on the calls, when a run does; this run has lost them then.
+    /// Returns the run that holds the calls, if it is another one. This run has lost them then.
     async fn keeps_from_starting(
         &self,
         turn: &RefName,
@@ -241,24 +244,26 @@ impl Effects {
     ) -> Result<Option<Start>> {
         let taken = self.inner().last.is_some();
         let Some(target) = at else {
-            // Another run took them over, and has released them since.
+            // Another run took the calls over, and has released them since.
             return Ok(taken.then(|| Start::Held("another run".to_owned())));
         };
         if self.is_mine(turn, target).await? {
             return Ok(None);
         }
         let Some(doc) = self.run.read::<TurnDoc>(turn, target).await? else { return Ok(None) };
+        // A run that held the calls and lost them must not take them back, because the other run
+        // may have started some. It may only take over from a run that is known to have ended.
         let free = !taken && doc.holder.is_alive() == Some(false);
         Ok((!free).then(|| Start::Held(doc.holder.describe())))
     }
 
-    /// Keeps the answer of a call that was started, until the turn is written.
+    /// Keeps the answer of a started call until the turn is written.
     pub(crate) fn finish(&self, index: u32, answer: &Recorded) {
         self.inner().outcomes.insert(index, Some(answer.clone()));
     }
 
-    /// Adds the answers to a write. They go with the state of the tools that they belong to: in the
-    /// batch of the turn, not with the next start.
+    /// Adds the answers to a write. They are stored in the batch of the turn, together with the
+    /// tools' state that they belong to, and not with the next start.
     async fn add_answers(&self, txn: &mut Txn<'_>) -> Result<()> {
         let outcomes = self.inner().outcomes.clone();
         for (index, outcome) in outcomes {
@@ -288,7 +293,7 @@ impl Effects {
         Ok(())
     }
 
-    /// Writes what is not written yet, and releases the calls, where nothing else is written.
+    /// Writes the remaining answers and releases the calls, if no other write does.
     pub(crate) async fn release(&self) -> Result<()> {
         let mut races = self.run.repo.races();
         loop {
@@ -342,8 +347,8 @@ impl BatchAttachment for Effects {
     }
 }
 
-/// Returns the placeholder for an answer that was erased; `None` for another error. The tool has
-/// run, so a fork does not run it again because its answer is gone.
+/// Returns the placeholder for an erased answer; `None` for another error. The tool has run, so a
+/// fork must not run it again because its answer is gone.
 pub(crate) fn erased_answer(error: &tract_engine::Error) -> Option<Recorded> {
     let tract_engine::Error::Erased(erasure) = error else { return None };
     let reason = &erasure.reason;

@@ -1,4 +1,4 @@
-//! Why a run cannot continue.
+//! Errors of runs.
 
 use tract_core::json::JsonError;
 use tract_core::{CommitId, ModelError};
@@ -13,28 +13,28 @@ pub type Result<T, E = RunError> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The store, a planner or a hook refuses.
+    /// An error of the store, a planner or a hook.
     #[error("{0}")]
     Engine(#[from] tract_engine::Error),
     /// The model did not answer.
     #[error("{error}")]
     Model {
-        /// Why.
+        /// The model's error.
         #[source]
         error: ModelError,
         /// The note that records the part that arrived.
         recorded: Option<CommitId>,
     },
-    /// The state of the tools cannot be kept.
+    /// The state of the tools cannot be stored.
     #[error("{0}")]
     Session(#[from] SessionError),
-    /// The tools do not go together.
+    /// The tools cannot be combined in one registry.
     #[error("{0}")]
     Registry(#[from] RegistryError),
     /// The instructions cannot be rendered.
     #[error("{0}")]
     Prompt(#[from] RenderError),
-    /// Something does not become JSON.
+    /// A value cannot be serialized as JSON.
     #[error("expected something that becomes JSON: {0}")]
     Json(#[from] serde_json::Error),
     /// A value cannot be written as canonical JSON.
@@ -43,16 +43,16 @@ pub enum RunError {
     /// The approvals cannot be read, so it is unknown which calls may run.
     #[error(transparent)]
     Pins(#[from] PinDocumentError),
-    /// There is nothing to answer on the branch.
+    /// The branch contains no message to answer.
     #[error("expected a message to answer on the branch, found none")]
     NothingToAnswer,
-    /// Calls wait for a decision, so nothing can be said after them.
+    /// Calls wait for a decision, so no message can follow them.
     #[error("calls wait for a decision: {}", .pending.join(", "))]
     CallsWait {
         /// The names of the pending approvals.
         pending: Vec<String>,
     },
-    /// Another run works on the calls, and did not end while this one waited for it.
+    /// Another run works on the calls, and did not finish while this one waited.
     #[error("{by} is running the calls of this message, on {branch}")]
     Held {
         /// The other run.
@@ -67,18 +67,18 @@ pub enum RunError {
         call_id: String,
         /// The tool's name.
         tool: String,
-        /// The server that it is of.
+        /// The tool's server, if it has one.
         server: Option<String>,
     },
-    /// The record of an effect cannot be read, so it is not known what may run.
+    /// The record of an effect cannot be read, so it is unknown which calls may run.
     #[error("{name}: expected the record of an effect: {why}")]
     Effect {
         /// The document.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A commit of the branch was not written by a run.
+    /// A commit of the branch does not have the form that runs write.
     #[error("expected {expected}, found something else in {commit}")]
     Unreadable {
         /// The content that was expected.
@@ -89,7 +89,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the stable word for the variant.
+    /// Returns the stable code of the variant.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Engine(_) => "engine",
@@ -109,7 +109,7 @@ impl RunError {
         }
     }
 
-    /// Returns what to do about it, where something helps.
+    /// Returns hints for fixing it.
     pub fn notes(&self) -> Vec<String> {
         let one = |note: &str| vec![note.to_owned()];
         match self {
@@ -141,7 +141,7 @@ impl RunError {
     }
 }
 
-/// Carries an error through the engine, which writes what a run adds to a batch.
+/// Wraps an error, to pass it through the engine's batch callbacks.
 pub(crate) fn into_engine(error: RunError) -> tract_engine::Error {
     match error {
         RunError::Engine(error) => error,

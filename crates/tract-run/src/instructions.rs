@@ -9,13 +9,13 @@ use crate::agent::Agent;
 use crate::error::Result;
 
 impl Agent {
-    /// Renders the prompt, with the sections that were asked for.
+    /// Renders the prompt, with the sections that the model has opened.
     pub(crate) fn rendered(&self) -> Result<Option<RenderedPrompt>> {
         let Some((prompt, bindings)) = &self.prompt else { return Ok(None) };
         Ok(Some(prompt.render(&bindings.clone().session(&self.session))?))
     }
 
-    /// Returns what has to be written so that the branch has the instructions and the tools.
+    /// Returns the requests that bring the branch's instructions and tools up to date.
     pub(crate) async fn instruct(&self, compiled: &Compiled) -> Result<Vec<Request>> {
         let mut requests = Vec::new();
         let rendered = self.rendered()?;
@@ -57,7 +57,7 @@ impl Agent {
         Ok(None)
     }
 
-    /// The tools to set, where others are in force.
+    /// Returns the tools to set, if they differ from those in force.
     fn tools_to_set(
         &self,
         compiled: &Compiled,

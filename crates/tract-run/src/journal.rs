@@ -1,4 +1,4 @@
-//! The notes that are written to the branch before calls take effect, and before a decision.
+//! The notes on a branch that mark calls as started or as waiting for a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) struct OtherBranches {
 }
 
 impl OtherBranches {
-    /// Looks at all other branches that have the message, also where it was compressed away since.
+    /// Reads all other branches that contain the message, including those that have compressed it.
     pub(crate) async fn of(repo: &Repo, branch: &RefName, message: CommitId) -> Result<Self> {
         let mut elsewhere = Self::default();
         for other in repo.branches().await? {
@@ -116,8 +116,8 @@ impl OtherBranches {
         Ok(())
     }
 
-    /// Reads the call that a commit answers, and the answer. A handler may have changed it, or
-    /// refused it: what the tool said is kept.
+    /// Reads the call that a commit answers, and the tool's own answer, before a handler changed or
+    /// refused it.
     async fn answer_of(
         &mut self,
         repo: &Repo,
@@ -125,7 +125,8 @@ impl OtherBranches {
         version: CommitId,
         commit: &Commit,
     ) -> Result<Option<(String, Recorded)>> {
-        // The bytes of a message that was erased stay where another message has the same.
+        // The bytes of an erased message remain stored if another message has the same content, so
+        // the edit that erased it is checked first.
         let edited = match version == slot {
             true => None,
             false => match repo.content_of(version).await {
@@ -164,7 +165,7 @@ impl OtherBranches {
         self.erased.get(call_id)
     }
 
-    /// Whether a call was started on another branch, and its outcome is unknown.
+    /// Returns whether a call was started on another branch and its outcome is unknown.
     pub(crate) fn is_unanswered(&self, call_id: &str) -> bool {
         self.started.contains(call_id) && !self.answered.contains_key(call_id)
     }
@@ -200,8 +201,8 @@ fn key_of(commit: &Commit) -> Option<CallKey> {
     detail.idempotency_key.filter(|_| happened)
 }
 
-/// Whether a commit answers a call whose tool was started and gave no answer itself. Stores of
-/// versions that did not record this have the way in which it ended.
+/// Returns whether a commit answers a call whose tool was started and gave no answer itself. Older
+/// versions did not record this, so the outcome is examined as well.
 fn may_have_run(commit: &Commit) -> bool {
     #[derive(Deserialize)]
     struct Detail {
@@ -222,13 +223,12 @@ fn may_have_run(commit: &Commit) -> bool {
     })
 }
 
-/// Claims the effects of calls, each with a note on the branch in the same durable write. Knows as
-/// well the answers that the calls of a message were given on other branches, as older stores have
-/// them and imports.
+/// Claims the effects of calls, each with a note on the branch in the same durable write. It also
+/// includes answers from other branches, which older stores and imports have without a claim.
 pub(crate) struct BranchJournal {
     pub(crate) effects: Arc<Effects>,
     pub(crate) elsewhere: OtherBranches,
-    /// The place in the message of each call that is dispatched.
+    /// For each dispatched call, its position in the message.
     pub(crate) indices: Vec<u32>,
 }
 
@@ -332,7 +332,7 @@ impl Marked {
         let content = repo.content_of(commit.id()).await?;
         let marks: Marks = crate::session::read(&content, "marks of calls", commit.id())?;
         for mark in marks.calls {
-            // Newest first: what was said last counts.
+            // Notes are read newest first, so the first entry is the current one.
             into.entry(mark.call_id).or_insert(mark.key);
         }
         Ok(())

@@ -5,7 +5,7 @@ use tract_core::Draft;
 /// The start of [`Agent::run`](crate::Agent::run): a text of the user, a [`Draft`], or `None` to
 /// continue from the head of the branch.
 pub trait IntoMessage {
-    /// Makes the message to record first, if there is one.
+    /// Returns the message to record first, if there is one.
     fn into_message(self) -> Option<Draft>;
 }
 

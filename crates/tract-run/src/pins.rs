@@ -1,4 +1,4 @@
-//! Approvals of tools in the repository, as the policy that calls must pass.
+//! Checks calls against the approvals of tools in the repository.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::agent::Agent;
 use crate::error::Result;
 
 impl Agent {
-    /// Lets tools run without regard to the repository's approvals.
+    /// Allows tools to run regardless of the repository's approvals.
     ///
     /// Without this, calls of an approved tool, and of any other tool of a server that has an
     /// approved one, must pass the repository's policy.
@@ -33,7 +33,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The policy that was read last.
+    /// Returns the policy that was read last.
     pub(crate) fn pin_gate(&self) -> Option<Arc<dyn Policy>> {
         let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         gate.as_ref().map(|gate| Arc::clone(gate) as Arc<dyn Policy>)

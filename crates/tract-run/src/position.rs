@@ -8,29 +8,29 @@ use tract_core::{CallRef, CommitId, Message, Role, ToolCall};
 /// The next step of a branch.
 #[derive(Debug)]
 pub(crate) enum Position {
-    /// A message to begin with.
+    /// A first message is needed.
     Nothing,
-    /// The model.
+    /// The model answers.
     Model,
-    /// Answers to calls.
+    /// Calls have to be answered.
     Calls(Open),
-    /// A person: the model has said all.
+    /// A person continues, because the model's answer is complete.
     Person,
 }
 
 /// Unanswered calls.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// The version of the message that asks for them.
+    /// The version of the message that requests them.
     pub(crate) commit: CommitId,
-    /// Its lasting name.
+    /// The slot of that message.
     pub(crate) slot: CommitId,
-    /// The calls, each with its place in the message, in order.
+    /// The calls with their positions in the message, in order.
     pub(crate) calls: Vec<(u32, ToolCall)>,
 }
 
 impl Position {
-    /// Finds out what comes next. Calls of earlier messages that were never answered are history.
+    /// Determines the next step. Unanswered calls of earlier messages are ignored.
     pub(crate) fn of(compiled: &Compiled) -> Self {
         let caller =
             compiled.messages().rev().find(|message| message.content.calls().next().is_some());

@@ -8,35 +8,35 @@ use crate::turn::AnsweredCall;
 /// The reason why a run stopped. The branch can always be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The model has said all.
+    /// The model's answer is complete.
     Answered,
     /// Calls wait for a decision; run again after it.
     Waiting,
-    /// The model was asked as often as it may be.
+    /// The maximum number of requests to the model is reached.
     Steps(u32),
-    /// More was spent than may be.
+    /// The budget is exceeded.
     Budget(BudgetExceeded),
     /// It was cancelled.
     Cancelled,
-    /// A condition of the caller's holds.
+    /// A condition set by the caller was met.
     Condition(String),
-    /// The model's last reply was cut off by the limit of tokens.
+    /// The model's last reply was truncated by the token limit.
     Truncated,
     /// The model, or a filter of its provider, refused.
     Refused,
     /// A call ended it.
     Ended {
-        /// The stable word.
+        /// The stable code.
         code: &'static str,
         /// The error.
         message: String,
-        /// Ways out.
+        /// Hints for continuing.
         notes: Vec<String>,
     },
 }
 
 impl Stop {
-    /// Returns the stable word.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -52,24 +52,24 @@ impl Stop {
     }
 }
 
-/// Something that happened. The callback must return soon: the run waits.
+/// An event of a run. The callback must return quickly, because the run waits for it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Progress<'a> {
-    /// The model is asked.
+    /// A request is sent to the model.
     Asking {
         /// The number of the request in this run, from 1.
         step: u32,
         /// The commit that it sees.
         head: CommitId,
     },
-    /// A piece of its answer has come.
+    /// A part of its answer has arrived.
     Piece(&'a ReplyDelta),
     /// Its answer is committed.
     Replied {
         /// The commit.
         commit: CommitId,
-        /// How many calls it asks for.
+        /// Number of calls that it requests.
         calls: usize,
     },
     /// A tool reported progress.
@@ -87,10 +87,10 @@ pub enum Progress<'a> {
         pending: &'a str,
         /// The call.
         call_id: &'a str,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
-    /// Another run works on the calls that are open: this one waits for it.
+    /// Another run works on the open calls, and this one waits for it.
     Held {
         /// The other run.
         by: &'a str,

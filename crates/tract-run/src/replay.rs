@@ -1,4 +1,4 @@
-//! A recorded conversation, run again against its own replies and results.
+//! Replays a recorded conversation with its recorded replies and results.
 
 mod compare;
 mod script;
@@ -26,7 +26,7 @@ pub struct ReplayReport {
     pub replies: usize,
     /// The number of dispatched calls.
     pub calls: usize,
-    /// The first place where what came is not what was recorded.
+    /// The first difference between the replay and the recording.
     pub difference: Option<Difference>,
 }
 
@@ -35,23 +35,23 @@ pub struct ReplayReport {
 pub struct Difference {
     /// The number of the message, from 1.
     pub message: usize,
-    /// Its commit in the recording; absent when there is none.
+    /// Its commit in the recording; `None` if there is none.
     pub commit: Option<CommitId>,
     /// The kind of difference: `message`, `role`, `text`, `calls`, `call`, `name`, `error`.
     pub what: &'static str,
     /// The recorded value.
     pub expected: String,
-    /// The content that was found.
+    /// The replayed value.
     pub found: String,
 }
 
-/// Runs the conversation at a head again: messages of persons and instructions as they are, the
-/// model's replies and the tools' results as recorded, all else by this program: calls are read,
-/// held against the tools that were in force, dispatched and answered in a store of their own. Says
-/// where the result first differs from the recording.
+/// Replays the conversation at a head in a store of its own. Messages of people, instructions,
+/// model replies and tool results are taken from the recording; this program parses the calls,
+/// validates them against the tools in force, dispatches them and answers them. Returns the first
+/// difference from the recording.
 ///
 /// # Errors
-/// When the recording cannot be read.
+/// If the recording cannot be read.
 pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
     let recorded = repo.compiler().compile(Some(head)).await.map_err(tract_engine::Error::from)?;
     let scratch = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
@@ -61,7 +61,7 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
         ReplayReport { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
     let mut stored = Stored::default();
     let messages: Vec<&Message> = recorded.messages().collect();
-    // Messages with calls that were not all answered: what was answered of them stays as it is.
+    // Messages whose calls were not all answered: the existing answers are copied unchanged.
     let mut unanswered = BTreeSet::new();
     for message in &messages {
         match &message.content {
@@ -69,8 +69,8 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
                 if message.answers.is_some_and(|call| !unanswered.contains(&call.slot)) => {}
             content if content.calls().next().is_some() => {
                 let Some(results) = results_of(&recorded, message) else {
-                    // A call that was never answered is not run: there is nothing to answer it
-                    // with.
+                    // A call without a recorded answer is not run, because there is nothing to
+                    // answer it with.
                     unanswered.insert(message.slot);
                     scratch.append(&branch, draft_of(message)).await?;
                     continue;
@@ -87,7 +87,7 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
                 replayed.calls += done.answers.len();
             }
             _ => {
-                // Results that answer nothing stay the orphans that they are.
+                // Results without a call remain orphans.
                 let request = match &message.content {
                     Content::ToolResult(_) if message.answers.is_none() => {
                         Request::Import(draft_of(message))
@@ -110,7 +110,7 @@ fn draft_of(message: &Message) -> Draft {
     draft
 }
 
-/// The result of each call, in call order, where all of them are shown.
+/// Returns the result of each call, in call order, if all of them are shown.
 fn results_of<'a>(recorded: &'a Compiled, message: &Message) -> Option<Vec<&'a Message>> {
     let answers = |index: usize| {
         let index = u32::try_from(index).ok()?;

@@ -1,4 +1,4 @@
-//! Calls that an earlier run left open: who may work on them, and the next step of each.
+//! Calls that an earlier run left open: claims them, and decides the next step of each.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::session::Stored;
 use crate::turn::{CallStep, Calls, TurnDone, TurnEnd};
 
 impl Agent {
-    /// Answers the calls that are open; nothing when there are none.
+    /// Answers the open calls; returns `None` if there are none.
     pub(crate) async fn settle_open(
         &self,
         stored: &mut Stored,
@@ -70,7 +70,7 @@ impl Agent {
         }
     }
 
-    /// Returns what waits of a call on this branch.
+    /// Returns the pending request for a call on this branch.
     fn waits<'a>(
         &self,
         waiting: &'a [Pending],
@@ -83,7 +83,7 @@ impl Agent {
         })
     }
 
-    /// Says what becomes of calls that were left open.
+    /// Decides the next step of each call that was left open.
     async fn left_open(&self, head: CommitId, open: &Open, effects: &Effects) -> Result<Calls> {
         let marked = Marked::since(&self.repo, head, open.slot).await?;
         let waiting = self.repo.pending().await?;
@@ -124,7 +124,7 @@ impl Agent {
         Ok(calls)
     }
 
-    /// Says what becomes of a call whose effect was claimed by a run that has ended.
+    /// Decides the next step of a call whose effect was claimed by a run that has ended.
     fn then_known(
         &self,
         index: u32,
@@ -150,8 +150,8 @@ impl Agent {
         }
     }
 
-    /// Says what becomes of a call that no run has claimed. Tools that are idempotent, or only
-    /// read, run without a claim.
+    /// Decides the next step of a call that no run has claimed. Idempotent and read-only tools run
+    /// without a claim.
     fn then_not_started(&self, call: &ToolCall) -> CallStep {
         let traits = self.traits(call);
         match self.on_resume {
@@ -169,8 +169,8 @@ impl Agent {
         }
     }
 
-    /// Makes the call that is run. Whether its tool was sent in strict mode is not known here, so
-    /// arguments that do not validate are tried again with null read as absent.
+    /// Returns the call to run. It is not known here whether its tool was sent in strict mode, so
+    /// invalid arguments are tried again with null read as absent.
     fn resumed(&self, call: &ToolCall) -> Call {
         let as_received = Call::from(call);
         if !call.arguments.contains("null") {
@@ -185,9 +185,9 @@ impl Agent {
         if !fits(&as_received) && fits(&strict) { strict } else { as_received }
     }
 
-    /// Makes the call that is run of those decisions that approve it, newest first: exactly what
-    /// was approved, where a tool here has that server and definition. Without an approval that
-    /// holds the call is judged like any other.
+    /// Returns the call to run if a decision approves it, newest first: exactly the approved call,
+    /// if a tool here has that server and definition. Without a valid approval the call is checked
+    /// like any other.
     fn approved(
         &self,
         call: &ToolCall,
@@ -205,7 +205,8 @@ impl Agent {
         for decided in decisions {
             let PendingRequest::Call { bound, .. } = &decided.request else { continue };
             let Some(bound) = bound else {
-                // An older document shows what the model wrote: that is what was approved.
+                // An older document contains only the model's own arguments, so these were
+                // approved.
                 let read = hydrate_with(resumed.clone(), self.registry(), &self.hydration);
                 let key = read.first().and_then(|read| {
                     let (tool, bound) = (read.definition()?, read.bound.as_ref()?);
@@ -236,7 +237,8 @@ impl Agent {
                 tool: bound.tool_name.clone(),
                 server: bound.server.clone(),
             }),
-            // Another server's tool, or one that changed since: it needs an approval of its own.
+            // The tool belongs to another server or has changed since, so it needs another
+            // approval.
             _ => Ok((resumed.approved((**bound).clone()), None)),
         }
     }
@@ -255,7 +257,7 @@ const NOT_EXECUTED: &str =
 const NOT_ANSWERED: &str = "not executed: the process ended before an answer was recorded. Ask for it again if it is \
     still needed.";
 
-/// Whether what waits, or waited, is this call, or its result.
+/// Returns whether a request, pending or decided, is about this call or its result.
 fn is_of(request: &PendingRequest, index: u32, call: &ToolCall, message: &CommitId) -> bool {
     match request {
         PendingRequest::Call { call: waits, commit, index: place, .. } => {

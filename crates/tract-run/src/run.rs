@@ -1,4 +1,4 @@
-//! The loop: turns until there is a reason to stop, from any state of the branch.
+//! The loop of a run: takes turns until there is a reason to stop, from any state of the branch.
 
 use std::sync::PoisonError;
 
@@ -21,7 +21,7 @@ use crate::turn::{TurnDone, TurnEnd};
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Why it stopped.
+    /// The reason why it stopped.
     pub stop: Stop,
     /// The last answer of the model.
     pub text: String,
@@ -31,37 +31,38 @@ pub struct Report {
     pub calls: u32,
     /// The token usage of the model's answers, as far as it was reported.
     pub usage: Usage,
-    /// Tokens that were estimated for the budget, because the provider does not report them. They
-    /// are not in [`usage`](Self::usage).
+    /// Tokens estimated for the budget, because the provider does not report them. They are not
+    /// included in [`usage`](Self::usage).
     pub estimated_tokens: u64,
     /// The head of the branch.
     pub head: Option<CommitId>,
     /// The pending approvals, by name.
     pub pending: Vec<String>,
-    /// The provider's word for why the last reply ended, where tract does not know it. Such a reply
-    /// counts as whole.
+    /// The provider's stop reason of the last reply, if tract does not know it. Such a reply counts
+    /// as complete.
     pub unknown_stop_reason: Option<String>,
 }
 
 impl Agent {
-    /// Takes turns until there is a reason to stop. The message is committed first: a text of the
-    /// user, or a [`Draft`]. With `None` the run continues from the head of the branch.
+    /// Takes turns until there is a reason to stop. The message, a text of the user or a [`Draft`],
+    /// is committed first. With `None` the run continues from the head of the branch.
     ///
     /// # Behavior
-    /// - Everything is on the branch: the message, the instructions and tools when they changed,
-    ///   each reply, and each turn's answers in one durable write with the state of the tools.
+    /// - Everything is committed to the branch: the message, the instructions and tools if they
+    ///   changed, each reply, and the answers of each turn, in one durable write with the state of
+    ///   the tools.
     /// - Calls that an earlier process left open are answered first: those that had started as
     ///   interrupted, those that were approved by running them, others according to
     ///   [`on_resume`](Self::on_resume).
     /// - All its writes are one operation. One undo reverts them, but not the effects of tools.
-    /// - One run at a time works on a [`Session`](tract_tools::Session). Another one, on this branch
-    ///   or another, waits up to [`wait_for_others`](Self::wait_for_others).
-    /// - Cancelled, it answers every call that was asked for, commits that, and stops.
+    /// - One run at a time works on a [`Session`](tract_tools::Session). Another run, on this
+    ///   branch or another, waits up to [`wait_for_others`](Self::wait_for_others).
+    /// - When it is cancelled, it answers every requested call, commits that, and stops.
     ///
     /// # Errors
-    /// [`RunError::Model`] when there is no answer, [`RunError::Session`] when another run keeps
-    /// the session, [`RunError::CallsWait`] when a message is to be recorded while calls before it
-    /// wait; what the store, a planner or a hook says. What was committed stays, and a further run
+    /// [`RunError::Model`] if the model does not answer, [`RunError::Session`] if another run holds
+    /// the session, [`RunError::CallsWait`] if a message is to be recorded while earlier calls
+    /// wait, and errors of the store, planners and hooks. Committed work stays, and another run
     /// continues from there.
     pub async fn run(&self, message: impl IntoMessage) -> Result<Report> {
         let message = message.into_message();
@@ -75,8 +76,8 @@ impl Agent {
         done
     }
 
-    /// Waits until no other run works on the session: both would write its state. Returns this
-    /// agent, writing one operation: a run or a turn is undone whole.
+    /// Waits until no other run works on the session, because both would write its state. Returns
+    /// this agent, bound to one operation, so that a run or a turn can be undone as a whole.
     async fn begin(&self) -> Result<(SessionHold, Self)> {
         let by = format!("a run on {}", self.branch.as_str());
         let hold = self.session.hold(by, Some(self.patience), &self.cancellation).await?;
@@ -111,11 +112,11 @@ impl Agent {
         Ok(report)
     }
 
-    /// Takes one turn from the branch as it is: answers calls that are open, else asks the
+    /// Takes one turn from the current state of the branch: answers open calls, or else asks the
     /// model.
     ///
     /// # Errors
-    /// As [`run`](Self::run); [`RunError::NothingToAnswer`] when it is a person's turn.
+    /// As [`run`](Self::run); [`RunError::NothingToAnswer`] if a person has to write next.
     pub async fn turn(&self) -> Result<TurnDone> {
         let (_hold, agent) = self.begin().await?;
         let span = agent_run(self.repo.name(), &self.branch);
@@ -143,18 +144,19 @@ impl Agent {
         done?.ok_or(RunError::NothingToAnswer)
     }
 
-    /// Remembers where the branch and the session are left.
+    /// Remembers the head and the stored state at which the agent leaves the branch and the
+    /// session.
     fn leave(&self, head: CommitId, stored: Stored) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((head, stored));
         self.session.set_position(head);
     }
 
-    /// Reads what the branch stores of the session, and sets the session to that.
+    /// Sets the session to the state that the branch stores, and returns that state.
     async fn load(&self) -> Result<Stored> {
         self.read_pins().await?;
         let head = self.repo.head_of(&self.branch).await?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // Another agent may have left the session with the state of its own branch.
+        // Another agent may have set the session to the state of its own branch.
         let left = self.session.position();
         let left_by_this = left.is_none() || left == known.as_ref().map(|(head, _)| *head);
         let is_foreign = !left_by_this && left != head;
@@ -192,7 +194,7 @@ impl Agent {
                     None => compiled = self.compile_head().await?,
                 }
             }
-            // A task whose request failed is recorded already.
+            // After a failed request, the task is recorded already.
             let message = unanswered(&compiled, &message).is_none().then_some(message);
             self.say(stored, &compiled, message).await?;
         }
@@ -260,19 +262,19 @@ impl Agent {
             }),
             TurnEnd::Called => None,
         };
-        // A condition never hides why the turn itself ended.
+        // The turn's own reason takes precedence over a condition.
         let condition = || self.stop_if.iter().find_map(|condition| condition(done));
         ended.or_else(|| condition().map(Stop::Condition))
     }
 
-    /// Compiles the branch as it is now.
+    /// Compiles the current head of the branch.
     pub(crate) async fn compile_head(&self) -> Result<Compiled> {
         let head = self.repo.head_of(&self.branch).await?;
         Ok(self.repo.compile(head).await?)
     }
 
-    /// Asks the model for a reply to the branch as it is, where no calls are open; nothing when it
-    /// is a person's turn.
+    /// Asks the model for a reply to the current branch, if no calls are open. Returns `None` if a
+    /// person has to write next.
     async fn step(
         &self,
         stored: &mut Stored,
@@ -306,8 +308,8 @@ impl Agent {
     }
 }
 
-/// Returns why a run stops after a reply without calls that ended for this reason; `None` if the
-/// model only paused, and continues when it is sent its reply.
+/// Returns the reason for stopping after a reply without calls; `None` if the model only paused and
+/// continues once its reply is sent back.
 fn stop_of(reason: Option<&str>) -> Option<Stop> {
     match reason {
         Some(PAUSED) => None,
@@ -317,8 +319,8 @@ fn stop_of(reason: Option<&str>) -> Option<Stop> {
     }
 }
 
-/// Returns a reason that tract does not know. Servers of other vendors use their own words for a
-/// complete reply, so such a reply is not refused.
+/// Returns a stop reason that tract does not know. Servers of other vendors use their own names for
+/// a complete reply, so such a reply is not refused.
 fn unknown(reason: Option<&str>) -> Option<String> {
     let known = [
         StopReason::EndTurn,
@@ -333,7 +335,8 @@ fn unknown(reason: Option<&str>) -> Option<String> {
     reason.filter(is_unknown).map(str::to_owned)
 }
 
-/// Anthropic's word for a reply that its own tools interrupted: it is to be sent back as it is.
+/// Anthropic's stop reason for a reply that its own tools interrupted. It has to be sent back
+/// unchanged.
 const PAUSED: &str = "pause_turn";
 
 /// The calls of a context that succeeded.

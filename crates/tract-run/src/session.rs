@@ -20,7 +20,7 @@ use crate::error::{Result, RunError};
 /// Prefix of the origin of a slice's notes, before its name.
 const SLICE: &str = "session/";
 
-/// The slice that is not kept: the answers of calls contain their outcome.
+/// A slice that is not stored, because the answers of calls already contain their outcomes.
 pub(crate) const ELSEWHERE: &str = "tool_invoked";
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ struct EventNote {
 pub(crate) struct Stored {
     /// State by name: its row and its JSON.
     state: BTreeMap<String, (CommitId, JsonText)>,
-    /// Logs, by name: how many events are written.
+    /// Number of stored events, by the name of the log.
     logs: BTreeMap<String, usize>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(
 }
 
 impl Stored {
-    /// Returns what has changed of a session since it was written.
+    /// Returns the changes of a session since it was last written.
     pub(crate) async fn unwritten(
         &self,
         repo: &Repo,
@@ -109,7 +109,8 @@ impl Stored {
                         continue;
                     }
                     let row = match known {
-                        // Compressed or reverted: it starts again with a new row.
+                        // The note was compressed or reverted, so the slice starts again with a new
+                        // row.
                         Some((row, _)) => {
                             let line = repo.line(repo.head_of(branch).await?).await?;
                             Some(*row).filter(|row| line.view().contains(*row))
@@ -151,7 +152,7 @@ impl Stored {
         self.logs.extend(unwritten.logs);
     }
 
-    /// Reads what is stored at a head.
+    /// Reads the state that is stored at a head.
     pub(crate) async fn at(
         repo: &Repo,
         head: Option<CommitId>,
@@ -180,7 +181,7 @@ impl Stored {
     }
 }
 
-/// The rows that hold slices of state.
+/// Returns the rows that contain slices of state.
 async fn slice_rows(repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
     let maybe: Vec<(CommitId, CommitId)> = line
         .view()
@@ -216,7 +217,7 @@ fn is_of_session(commit: &Commit) -> bool {
 struct History {
     /// Events of logs, newest first.
     events: Vec<CommitId>,
-    /// Slices of state, by the rows that they began as.
+    /// Slices of state, by their original rows.
     rows: BTreeSet<CommitId>,
     /// Summaries that were made after a slice began, newest first.
     summaries: Vec<Commit>,
@@ -232,7 +233,8 @@ impl History {
             for commit in page.steps.into_iter().map(|step| step.commit) {
                 match &commit.op {
                     Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
-                    // The answers of a tool name it, and it may be named like a slice.
+                    // A tool's answer also has the tool's name as its origin, which may equal that
+                    // of a slice.
                     Op::Append { .. }
                         if commit.kind == Some(Kind::Note) && is_of_session(&commit) =>
                     {
@@ -247,7 +249,7 @@ impl History {
         Ok(history)
     }
 
-    /// The events, oldest first.
+    /// Returns the events, oldest first.
     async fn events(&self, repo: &Repo) -> Result<Vec<EventNote>> {
         let mut events = Vec::with_capacity(self.events.len());
         for id in self.events.iter().rev() {
@@ -279,10 +281,10 @@ impl History {
     }
 }
 
-/// Reads what the tools remember at a head: from each slice's name to the list of its items.
+/// Reads the stored state of tools at a head: the items of each slice, by name.
 ///
 /// # Errors
-/// When the store fails, or a note is not what a run writes.
+/// If the store fails, or a note does not have the form that runs write.
 pub async fn stored_slices(
     repo: &Repo,
     head: Option<CommitId>,

@@ -9,7 +9,7 @@ use crate::error::Result;
 /// answered calls, and the tokens.
 pub(crate) type Figures = (Option<CommitId>, u32, u64, Usage);
 
-/// Says in a span how a run or a turn ended.
+/// Records the end of a run or a turn in its span.
 pub(crate) fn say_end<T>(span: &Span, done: &Result<T>, figures: impl Fn(&T) -> Figures) {
     if !span.is_recording() {
         return;
@@ -26,7 +26,7 @@ pub(crate) fn say_end<T>(span: &Span, done: &Result<T>, figures: impl Fn(&T) -> 
     let tokens =
         [(names::INPUT_TOKENS, usage.input_tokens), (names::OUTPUT_TOKENS, usage.output_tokens)];
     for (name, tokens) in tokens {
-        // A run's sum is zero where no answer told its tokens.
+        // The sum of a run is zero if no answer reported its tokens.
         if let Some(tokens) = tokens.filter(|tokens| *tokens > 0) {
             span.set(name, tokens);
         }

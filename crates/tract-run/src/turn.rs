@@ -1,4 +1,4 @@
-//! One turn: ask the model, run what it asks for, commit all of it.
+//! One turn: asks the model, runs the requested calls, and commits the results.
 
 mod answer;
 mod ask;
@@ -26,20 +26,20 @@ pub struct AnsweredCall {
     pub operator: Option<String>,
     /// The duration in microseconds.
     pub duration_us: u64,
-    /// The commit of the answer; absent while a hook has it wait.
+    /// The commit of the answer; `None` while it waits for a hook's decision.
     pub commit: Option<CommitId>,
 }
 
 /// The outcome of a turn.
 #[derive(Debug)]
 pub enum TurnEnd {
-    /// The model asked for nothing: it has said all.
+    /// The model requested no calls, so its answer is complete.
     Said,
-    /// All calls are answered: it is the model's turn.
+    /// All calls are answered, and the model continues.
     Called,
     /// Some calls wait for a decision.
     Waiting,
-    /// It was cancelled; all calls that were asked for are answered.
+    /// It was cancelled; all requested calls are answered.
     Cancelled,
     /// A call ended it; all calls are answered.
     Ended(TurnError),
@@ -48,7 +48,7 @@ pub enum TurnEnd {
 /// The outcome of a turn. All of it is committed.
 #[derive(Debug)]
 pub struct TurnDone {
-    /// The commit of the model's reply; absent when calls of an earlier one were answered.
+    /// The commit of the model's reply; `None` if the turn answered calls of an earlier one.
     pub reply: Option<CommitId>,
     /// The text of the reply.
     pub text: String,
@@ -84,7 +84,7 @@ impl TurnDone {
 /// Calls that are to be answered together.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// The view that the model saw, where telemetry asked for it.
+    /// The view that the model saw, if telemetry needs it.
     pub(crate) view: Option<ViewId>,
     /// The tools in force.
     pub(crate) toolset: Option<ToolsetId>,
@@ -101,8 +101,8 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Answers the calls of a reply that was cut off or refused as not executed: the model may have
-    /// wanted to say more, such as another argument. Returns whether there were any.
+    /// Answers the calls of a truncated or refused reply as not executed, because the model may not
+    /// have completed them. Returns whether there were any.
     pub(crate) fn give_up_if_cut(&mut self, stop_reason: Option<&StopReason>) -> bool {
         let why = match stop_reason {
             Some(StopReason::MaxTokens) => "the reply reached the limit of tokens",
@@ -119,27 +119,28 @@ impl Calls {
 
 /// The next step of a call.
 pub(crate) enum CallStep {
-    /// It is run.
+    /// Run it.
     Run(Call),
-    /// It is answered without being run: the answer, a word for how it ended, and whether that is
-    /// what its tool answered before.
+    /// Answer it without running it: the answer, the name of the outcome, and whether the tool gave
+    /// this answer before.
     Answer(Recorded, &'static str, bool),
 }
 
 impl CallStep {
-    /// A call whose tool gave this answer before, in another run or on another branch.
+    /// Returns the step of a call that its tool answered before, in another run or on another
+    /// branch.
     pub(crate) fn answered(answer: &Recorded) -> Self {
         let outcome = if answer.is_error { "failed" } else { "succeeded" };
         Self::Answer(answer.clone(), outcome, true)
     }
 
-    /// Answers a call that will never run with this text.
+    /// Returns the step of a call that never runs and is answered with this text.
     pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
         Self::Answer(Recorded::new(text).is_error(true), outcome, false)
     }
 }
 
-/// The evaluation that an agent's own requests are counted for.
+/// The name under which an agent's own requests are counted against the budget.
 const MAIN: &str = "main";
 
 impl AnsweredCall {
@@ -156,7 +157,7 @@ impl AnsweredCall {
         }
     }
 
-    /// Makes the answer of a call that was not run now.
+    /// Creates the answer to a call that was not run now.
     fn without_run(call: ToolCall, answer: Recorded, outcome: &str) -> Self {
         Self {
             call_id: call.id,

@@ -1,4 +1,4 @@
-//! Says now and then that a run lives, on a thread of its own: a tool may block the run's.
+//! Renews the lease of a run on a separate thread, because a tool may block the run's own thread.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,7 +21,8 @@ struct Stop {
 pub(super) struct Heartbeat(Arc<Stop>);
 
 impl Heartbeat {
-    /// Starts it. Without a thread the lease runs out, and other runs look at the process.
+    /// Starts the thread. If that fails, the lease expires, and other runs can only inspect the
+    /// process.
     pub(super) fn start(run: &Claimant) -> Option<Self> {
         let stop = Arc::new(Stop::default());
         let (ended, run) = (Arc::clone(&stop), run.clone());
@@ -48,7 +49,7 @@ impl Drop for Heartbeat {
 }
 
 impl Stop {
-    /// Waits until it is time; returns whether it was stopped.
+    /// Waits for the pause, or until it is stopped. Returns whether it was stopped.
     fn wait(&self, pause: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(stopped, pause, |stopped| !*stopped);
@@ -56,7 +57,7 @@ impl Stop {
     }
 }
 
-/// Writes that the run lives; returns whether it still has the calls.
+/// Renews the lease; returns whether the run still holds the calls.
 async fn renew(run: &Claimant) -> Result<bool> {
     let name = turn_ref(run.slot)?;
     let Some(target) = run.repo.ref_target(&name).await? else { return Ok(false) };
@@ -65,7 +66,8 @@ async fn renew(run: &Claimant) -> Result<bool> {
     }
     let mut txn = Txn::new(&run.repo)?;
     put(&mut txn, &name, Some(target), &TurnDoc::of(run))?;
-    // On a conflict the run itself has written; the next renewal shows the result.
+    // Moved by compare-and-swap, so a late renewal never overwrites a hold that another run has
+    // taken. On a conflict the next renewal shows the result.
     let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
     Ok(true)
 }

@@ -13,12 +13,12 @@ use crate::error::{Result, RunError};
 
 const VERSION: u8 = 1;
 
-/// Names the document of who works on the calls of a message.
+/// Returns the name of the hold document of a message's calls.
 pub(super) fn turn_ref(slot: CommitId) -> Result<RefName> {
     name(format!("{}turn", prefix(slot)))
 }
 
-/// Names the document of one call of a message.
+/// Returns the name of the claim on one call of a message.
 pub(super) fn call_ref(slot: CommitId, index: u32) -> Result<RefName> {
     name(format!("{}{index}", prefix(slot)))
 }
@@ -38,14 +38,13 @@ pub(super) struct TurnDoc {
     v: u8,
     pub(super) holder: HolderName,
     pub(super) branch: String,
-    /// When the holder last renewed its lease, and when the lease expires: microseconds since 1970,
-    /// UTC.
+    /// Times of the last renewal and of the end of the lease, in microseconds since 1970 UTC.
     pub(super) at_us: i64,
     pub(super) until_us: i64,
 }
 
 impl TurnDoc {
-    /// Says that a run works on the calls, now.
+    /// Creates the hold document of a run, with a lease from now on.
     pub(super) fn of(run: &Claimant) -> Self {
         let lease_us = i64::try_from(run.lease.as_micros()).unwrap_or(i64::MAX);
         let at_us = run.repo.now_us();
@@ -65,7 +64,7 @@ impl TurnDoc {
     }
 }
 
-/// The effect of one call: claimed before the tool runs, with the answer once there is one.
+/// The effect of one call: claimed before the tool runs, and completed with the answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CallDoc {
     v: u8,
@@ -78,7 +77,8 @@ pub(super) struct CallDoc {
     pub(super) started_at_us: i64,
     /// Whether a person approved it.
     pub(super) approved: bool,
-    // Tagged from outside: JSON texts inside keep every digit that way.
+    // Externally tagged: other representations buffer the value, and numbers in it would lose
+    // digits.
     pub(super) state: CallState,
 }
 
@@ -99,7 +99,7 @@ pub(super) enum CallState {
 }
 
 impl CallDoc {
-    /// Claims the effect of a call that a run starts now.
+    /// Creates the claim on the effect of a call that a run starts now.
     pub(super) fn started(call: &CallStart, run: &Claimant) -> Self {
         Self {
             v: VERSION,
@@ -130,7 +130,7 @@ impl CallState {
     }
 }
 
-/// Adds a document to a write, replacing the present one.
+/// Adds a document to a write, replacing the current one.
 pub(super) fn put(
     txn: &mut Txn<'_>,
     name: &RefName,
@@ -144,7 +144,8 @@ pub(super) fn put(
     Ok(id)
 }
 
-/// Reads a document; one that was written by something else is damage.
+/// Parses a document. One of an unknown form or version is an error, because ignoring it could
+/// repeat an effect.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(name: &RefName, blob: &Blob) -> Result<T> {
     #[derive(Deserialize)]
     struct Version {

@@ -8,25 +8,25 @@ use tract_core::OperationId;
 
 use crate::error::{Result, RunError};
 
-/// Names a run in a document: enough to tell later, on this machine or another, whether it lives.
+/// Identifies a run in a document, so that runs on this and other machines can check whether it is
+/// alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HolderName {
-    /// Random; no two runs share it.
+    /// Random and unique per run.
     pub(super) id: String,
-    /// Random; shared by the runs of one process.
+    /// Random, shared by the runs of one process.
     process: String,
-    /// The running system and its space of process numbers, where both are known.
+    /// The boot of the machine and the PID namespace, if both are known.
     machine: Option<String>,
     pid: u32,
-    /// When the process started, as the system counts it: a number is given to another process
-    /// one day.
+    /// Start time of the process in the system's ticks. Needed because process ids are reused.
     started: Option<u64>,
-    /// What a person reads.
+    /// The host's name, for people.
     host: Option<String>,
 }
 
 impl HolderName {
-    /// Returns what a person reads.
+    /// Returns a description for people.
     pub(super) fn describe(&self) -> String {
         match &self.host {
             Some(host) => format!("process {} on {host}", self.pid),
@@ -34,12 +34,13 @@ impl HolderName {
         }
     }
 
-    /// Returns whether the run is alive, if it can be determined: always for runs of this process,
-    /// and for other processes of this machine once they have ended. Whether a run of a live
-    /// process is alive shows only in its lease.
+    /// Returns whether the run is alive, if that can be determined: always for runs of this
+    /// process, and for other processes of this machine once they have ended. For a run of another
+    /// live process only the lease shows it.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let here = here();
-        // A forked process has the memory of its parent, and another number.
+        // A forked process shares the memory of its parent, including the random id, but not its
+        // pid.
         let is_own = !here.process.is_empty() && here.process == self.process;
         if is_own && self.pid == std::process::id() {
             return Some(live().contains(&self.id));
@@ -53,7 +54,7 @@ impl HolderName {
     }
 }
 
-/// A run that works on calls. It is known to live until this is dropped, or its process ends.
+/// A run that works on calls. It counts as alive until this is dropped or its process ends.
 #[derive(Debug)]
 pub(super) struct Holder(HolderName);
 
@@ -76,7 +77,7 @@ impl Drop for Holder {
     }
 }
 
-/// The runs of this process that live.
+/// Returns the ids of the live runs of this process.
 fn live() -> std::sync::MutexGuard<'static, BTreeSet<String>> {
     static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,9 +106,8 @@ fn read(path: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Names this boot of this system, and the space that its process numbers are of: containers have
-/// their own. `None` where `/proc` does not tell which processes there are: it hides those of other
-/// users, or is that of another space.
+/// Identifies the boot of this machine and its PID namespace, because containers have their own.
+/// `None` if `/proc` hides the processes of other users, or belongs to another namespace.
 fn machine() -> Option<String> {
     let own = std::fs::read_link("/proc/self").ok()?;
     if own.to_str()? != std::process::id().to_string() || read("/proc/1/stat").is_none() {
@@ -118,15 +118,14 @@ fn machine() -> Option<String> {
     Some(format!("{boot} {}", space.display()))
 }
 
-/// Returns when a process started; `None` when there is none, or it has ended and waits to be
-/// reaped.
+/// Returns the start time of a process; `None` if it does not exist, or is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
-    // The name before it, in parentheses, may hold anything.
+    // The process name, in parentheses, may itself contain parentheses and spaces.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?;
-    // The third field is the state, the 22nd the time.
+    // The third field is the state, the 22nd the start time.
     let started = fields.nth(18)?.parse().ok()?;
     (!matches!(state, "Z" | "X" | "x")).then_some(started)
 }

@@ -1,4 +1,4 @@
-//! Taking the calls of a message up, and waiting for a run that works on them.
+//! Takes hold of the calls of a message, after waiting for the run that holds them.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use super::Effects;
 use super::doc::{TurnDoc, put, turn_ref};
 use crate::error::{Result, RunError};
 
-/// Added to the end of a lease before it counts as expired. Clocks of two machines may differ by
-/// that much, and a lease that is still held must not be taken.
+/// Added to the end of a lease before it counts as expired. The clocks of two machines may differ
+/// by that much, and a lease that is still held must not be taken.
 const SKEW_US: i64 = 300_000_000;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -69,8 +69,10 @@ impl Effects {
         }
     }
 
-    /// Whether the run that a document names may still work on the calls.
+    /// Returns whether the run that a document names may still work on the calls.
     fn lives(&self, doc: &TurnDoc, target: &RefTarget, seen: &mut SeenLease) -> bool {
+        // In order of certainty: the process table; the end of the lease with a margin for clock
+        // skew; and no renewal for a whole lease, measured with this machine's clock alone.
         if let Some(known) = doc.holder.is_alive() {
             return known;
         }

@@ -5,7 +5,7 @@ use tract_core::{Content, JsonText, Message, ToolCall};
 
 use super::Difference;
 
-/// Returns the first message with other content. Ids of commits, and the division of a text into
+/// Returns the first message with different content. Commit ids, and the division of a text into
 /// parts, are ignored.
 pub(super) fn first_difference(recorded: &[&Message], again: &Compiled) -> Option<Difference> {
     let again: Vec<&Message> = again.messages().collect();
@@ -38,7 +38,7 @@ fn differ(recorded: &Message, found: &Message) -> Option<Comparer> {
         .or_else(|| match (&recorded.content, &found.content) {
             (Content::ToolResult(old), Content::ToolResult(new)) => {
                 unlike("call", old.call_id.clone(), new.call_id.clone())
-                    // A recording need not name the tool.
+                    // A recording may omit the name of the tool.
                     .or_else(|| {
                         let name = old.name.clone()?;
                         unlike("name", name, new.name.clone().unwrap_or_default())

@@ -17,7 +17,7 @@ use crate::error::Result;
 /// One recorded reply and the results of its calls.
 pub(super) struct Script {
     reply: Content,
-    /// By the id of the call; ids may be used again.
+    /// Results by the id of the call. An id may occur several times.
     results: Mutex<HashMap<String, VecDeque<ToolResult<()>>>>,
 }
 
@@ -52,15 +52,15 @@ impl ChatModel for Script {
     }
 }
 
-/// The tools that were in force, each giving what was recorded. Where none were recorded there is
-/// one for each name that is called, and it takes everything.
+/// Returns the tools that were in force, each of which returns recorded results. If none are
+/// recorded, creates one for each called name, which accepts all arguments.
 pub(super) fn registry_of(
     tools: &[ActiveTool],
     reply: &Content,
     script: &Arc<Script>,
 ) -> Result<Registry> {
     let recorded = |name: &str| -> Arc<dyn DynTool> {
-        // Giving a recorded result changes nothing, so nothing has to be marked.
+        // Returning a recorded result has no effect, so no start has to be recorded.
         let spec = ToolSpec::new(name, "", "{}").traits(ToolTraits::new().read_only());
         let script = Arc::clone(script);
         let run = move |_, context: ToolContext| ready(script.take(context.call_id()));

@@ -1,4 +1,4 @@
-//! Answering calls: they are run, given up or known already, and recorded together.
+//! Answers calls: runs them or uses known answers, and records all answers together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,7 +101,7 @@ impl Agent {
             Ok(false) => effects.release().await?,
             Err(error) => {
                 // The branch rejected the answers, but the results of the tools are known. After an
-                // error of the store they are not, and neither is the state of the tools.
+                // error of the store it is unknown what was written.
                 if matches!(error, RunError::Engine(tract_engine::Error::Refused(_))) {
                     effects.release().await?;
                 }
@@ -118,7 +118,7 @@ impl Agent {
         Ok(done)
     }
 
-    /// Returns the part of a dispatch that the calls of a turn share.
+    /// Returns the settings that the calls of a turn share.
     fn dispatch_turn(
         &self,
         calls: &Calls,
@@ -152,7 +152,7 @@ impl Agent {
         let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {
             // Tools of a prompt can be called while their section is shown, tools of a search once
-            // they were found, and all others always.
+            // they have been found, and all others always.
             let hidden = |name: &str| {
                 let closed = rendered.is_some_and(|rendered| {
                     (name == OPEN_SECTIONS && rendered.collapsed().is_empty())
@@ -175,7 +175,7 @@ impl Agent {
         turn
     }
 
-    /// Converts the end of dispatch to the end of the turn, and shows requested sections.
+    /// Converts the end of a dispatch to the end of the turn, and opens requested sections.
     fn ended(&self, error: TurnError) -> Result<TurnEnd> {
         match error {
             TurnError::VisibilityExpansion { ref sections, .. } if self.prompt.is_some() => {
@@ -221,8 +221,8 @@ impl Agent {
         Ok(true)
     }
 
-    /// Gives other branches the answers of calls that they record as interrupted: this run had been
-    /// taken for ended.
+    /// Writes the answers of calls to other branches that record them as interrupted, because they
+    /// considered this run to have ended.
     async fn correct(&self, effects: &Effects, answers: &BTreeMap<u32, Draft>) -> Result<()> {
         for (index, branches) in effects.misled_branches() {
             let Some(draft) = answers.get(&index) else { continue };

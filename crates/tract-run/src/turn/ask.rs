@@ -1,4 +1,4 @@
-//! Asking the model: what is committed before, and its reply.
+//! Asks the model: commits the message before the request, and the reply.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::progress::Progress;
 use crate::session::Stored;
 
 impl Agent {
-    /// Commits a message to the model, after instructions, tools and state where they have changed.
-    /// Returns whether anything was written.
+    /// Commits a message to the model, preceded by instructions, tools and state if they have
+    /// changed. Returns whether anything was written.
     pub(crate) async fn say(
         &self,
         stored: &mut Stored,
@@ -43,7 +43,7 @@ impl Agent {
         Ok(true)
     }
 
-    /// Asks the model at the head, and answers the calls that it asks for.
+    /// Asks the model at the head, and answers the calls that it requests.
     pub(crate) async fn ask(
         &self,
         stored: &mut Stored,
@@ -105,7 +105,7 @@ impl Agent {
     }
 
     /// Commits a reply. If it contains calls that may have an effect, the same write stores the
-    /// hold of this run, so that no other run takes them for left open.
+    /// hold of this run, so that no other run considers them left open.
     async fn reply(
         &self,
         head: CommitId,
@@ -144,7 +144,7 @@ impl Agent {
         Ok((commit, Arc::new(effects)))
     }
 
-    /// The calls of a reply; those of the message in its place when a hook changed it.
+    /// Returns the calls of a reply, or of the message by which a hook replaced it.
     async fn calls_of(&self, reply: &Reply, commit: &Commit) -> Result<Calls> {
         let (calls, tool_calls): (Vec<Call>, Vec<ToolCall>) = match commit.origin.by {
             AuthorKind::Hook => {
@@ -176,11 +176,12 @@ impl Agent {
     }
 }
 
-/// Bytes of a reply that count as a token where the provider does not report how many there are.
+/// Estimated number of bytes per token, used if the provider does not report tokens.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Returns the usage of a reply with an estimate in the place of each count that the provider does
-/// not report, and how many tokens are estimated. Without it a budget would never be spent.
+/// Returns the usage of a reply, with an estimate for each count that the provider does not report,
+/// and the number of estimated tokens. Without an estimate such a reply would not count against the
+/// budget.
 fn counted_usage(reply: &Reply, compiled: &Compiled) -> (Usage, u64) {
     let reported = reply.usage.unwrap_or_default();
     let is_reported = |tokens: &u64| *tokens > 0;
