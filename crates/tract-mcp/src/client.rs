@@ -1,4 +1,4 @@
-//! Our side of a connection: handles notifications and requests of the server.
+//! The client's side of a connection: handles notifications and requests of the server.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -22,18 +22,18 @@ pub(crate) struct ProgressBoard(Mutex<Sinks>);
 #[derive(Debug, Default)]
 struct Sinks {
     by_token: HashMap<NumberOrString, mpsc::Sender<String>>,
-    /// Progress that came before the call's sink was registered: a server may be faster than we
-    /// are.
+    /// Progress that arrived before its call was registered. A fast server sends some before the
+    /// request's token is known here.
     early: VecDeque<(NumberOrString, String)>,
 }
 
-/// How many early lines are kept, and how many lines of one call may wait.
+/// Maximum number of early lines, and of unread lines per call.
 const KEPT: usize = 64;
 
-/// How many bytes of a line of progress are kept.
+/// Maximum size of a line of progress in bytes. The rest is cut off.
 const KEPT_BYTES: usize = 1 << 10;
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn beginning(text: &str) -> Cow<'_, str> {
     if text.len() <= KEPT_BYTES {
         return Cow::Borrowed(text);
@@ -44,17 +44,18 @@ fn beginning(text: &str) -> Cow<'_, str> {
 
 impl ProgressBoard {
     fn lock(&self) -> MutexGuard<'_, Sinks> {
-        // Each change is complete at each step, so a panic leaves the board usable.
+        // The maps are consistent after each operation, so the board is usable after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to listen for a call.
+    /// Registers a call. Returns its progress, including early lines.
     pub(crate) fn listen(&self, token: NumberOrString) -> mpsc::Receiver<String> {
         let (sender, receiver) = mpsc::channel(KEPT);
         let mut sinks = self.lock();
         for (of, line) in std::mem::take(&mut sinks.early) {
             match of == token {
-                // A full channel drops the line: progress is news, not history.
+                // If the channel is full, the line is dropped: only recent progress is of interest,
+                // and a slow reader must not block the connection.
                 true => drop(sender.try_send(line)),
                 false => sinks.early.push_back((of, line)),
             }
@@ -63,7 +64,7 @@ impl ProgressBoard {
         receiver
     }
 
-    /// Stops to listen.
+    /// Unregisters a call.
     pub(crate) fn forget(&self, token: &NumberOrString) {
         self.lock().by_token.remove(token);
     }
@@ -85,7 +86,7 @@ impl ProgressBoard {
 pub(crate) struct Client {
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) listener: Listener,
-    /// How often the server said that its tools changed, or was started again.
+    /// Number of times that the server reported a change of its tools or was restarted.
     pub(crate) changes: Arc<AtomicU64>,
 }
 

@@ -1,4 +1,4 @@
-//! One life of a server: from its start to its end.
+//! A connection to a server, from its start to its end.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ use crate::program::{Program, Streams};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stderr(Arc<Mutex<VecDeque<u8>>>);
 
-/// How much of an error stream is kept.
+/// Number of bytes of stderr that are kept.
 const KEPT_BYTES: usize = 4096;
 
 impl Stderr {
@@ -49,19 +49,20 @@ impl Stderr {
     }
 }
 
-/// A running server.
+/// A connection to a running server.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, Client>,
     program: Option<Program>,
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
-    /// The requests that are under way: each holds a sender, and nothing is sent.
+    /// Tracks the requests in progress: each holds a clone of the sender, and the receiver sees the
+    /// channel close after the last one. Nothing is sent.
     uses: (mpsc::Sender<Infallible>, mpsc::Receiver<Infallible>),
 }
 
 impl Connection {
-    /// Starts a program and shakes hands with it.
+    /// Starts a program and performs the handshake.
     pub(crate) async fn start(
         label: &str,
         command: &ServerCommand,
@@ -74,7 +75,7 @@ impl Connection {
         let kept = stderr.clone();
         tokio::spawn(async move {
             let mut bytes = vec![0; 1024];
-            // A stream that fails has ended, too.
+            // An error ends the stream as well.
             while let Ok(read @ 1..) = errors.read(&mut bytes).await {
                 kept.push(bytes.get(..read).unwrap_or_default());
             }
@@ -82,7 +83,7 @@ impl Connection {
         Self::over(label, stdout, stdin, Some(program), stderr, options, changes).await
     }
 
-    /// Shakes hands over two streams.
+    /// Performs the handshake over two streams.
     pub(crate) async fn over<R, W>(
         label: &str,
         reader: R,
@@ -110,7 +111,7 @@ impl Connection {
         let service = match hello.await {
             Ok(Ok(service)) => service,
             Ok(Err(error)) => {
-                // Its last words may still be on their way.
+                // The program's last output may not have been read yet.
                 tokio::time::sleep(LAST_WORDS).await;
                 return Err(failed(error.to_string()));
             }
@@ -122,8 +123,8 @@ impl Connection {
         Ok(Self { service, program, answers, board, stderr, uses: mpsc::channel(1) })
     }
 
-    /// Shakes hands with a server behind a URL: with sessions first, and if it rejects them, with
-    /// the stateless version of the protocol.
+    /// Performs the handshake with a server behind a URL: with sessions first, and if the server
+    /// rejects them, with the stateless version of the protocol.
     #[cfg(feature = "http")]
     pub(crate) async fn at(
         label: &str,
@@ -137,7 +138,7 @@ impl Connection {
                 let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
                 let lifecycle = ClientLifecycleMode::Discover { preferred_versions };
                 let second = Self::greet(label, server, options, changes, lifecycle).await;
-                // For a server that rejects both, the first error is the more useful one.
+                // If the server rejects both, the first error is more useful.
                 second.map_err(|_| error)
             }
             first => first,
@@ -176,21 +177,22 @@ impl Connection {
         self.service.is_closed() || self.service.peer().is_transport_closed()
     }
 
-    /// Returns what a request holds while it is under way.
+    /// Returns a guard, which a request holds while it is in progress.
     pub(crate) fn in_use(&self) -> mpsc::Sender<Infallible> {
         self.uses.0.clone()
     }
 
-    /// Drops the connection once the requests that are under way have their answers: each learns
-    /// for itself what became of it, and all of them end in time.
+    /// Drops the connection once all requests in progress have ended. Each gets its own answer or
+    /// error, and all of them have a time limit.
     pub(crate) async fn end_after_use(self) {
         let (sender, mut receiver) = self.uses;
+        // Without this, `recv` would wait for our own sender forever.
         drop(sender);
         receiver.recv().await;
     }
 
-    /// Closes the streams and waits for the program to leave; one that stays is killed, with all
-    /// that it has started.
+    /// Closes the streams and waits for the program to exit. If it does not, it is killed with all
+    /// of its child processes.
     pub(crate) async fn close(self) {
         // The outcome of the service is irrelevant here.
         let _ = self.service.cancel().await;
@@ -210,7 +212,7 @@ fn client(options: &ServerOptions, changes: &Arc<AtomicU64>) -> (Client, Arc<Pro
     (client, board)
 }
 
-/// The error that our own transport gave to `rmcp`.
+/// Returns the error that our own transport passed through `rmcp`.
 pub(crate) fn own(error: Box<dyn std::error::Error + Send + Sync>, label: &str) -> McpError {
     match error.downcast::<McpError>() {
         Ok(error) => *error,
@@ -238,5 +240,5 @@ fn is_of_stateless(error: &McpError) -> bool {
     )
 }
 
-/// How long is waited for the last words of a program that failed.
+/// Time to wait for the last output of a program that failed.
 const LAST_WORDS: Duration = Duration::from_millis(50);

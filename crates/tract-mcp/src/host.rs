@@ -1,4 +1,4 @@
-//! Tools and documents of ours as an MCP server, over a pair of streams.
+//! Serves tools and documents as an MCP server, over a pair of streams.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,7 +34,7 @@ pub struct HostDocument {
 }
 
 impl HostDocument {
-    /// Names a document.
+    /// Creates the entry of a document.
     pub fn new(
         uri: impl Into<String>,
         name: impl Into<String>,
@@ -44,7 +44,7 @@ impl HostDocument {
     }
 }
 
-/// Some of the documents of a host.
+/// A page of the documents of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPage {
     /// The documents.
@@ -54,12 +54,12 @@ pub struct HostPage {
 }
 
 impl HostPage {
-    /// Makes the last page.
+    /// Creates the last page.
     pub fn last(documents: Vec<HostDocument>) -> Self {
         Self { documents, next: None }
     }
 
-    /// Names what the next page is asked for with.
+    /// Sets the cursor of the next page.
     #[must_use]
     pub fn next(mut self, cursor: Option<String>) -> Self {
         self.next = cursor;
@@ -67,7 +67,7 @@ impl HostPage {
     }
 }
 
-/// The documents that a host lets clients read, as texts.
+/// The text documents that clients of a host may read.
 #[async_trait]
 pub trait HostDocuments: Send + Sync + 'static {
     /// Lists documents, from the beginning or from the `next` of the page before.
@@ -76,7 +76,7 @@ pub trait HostDocuments: Send + Sync + 'static {
     /// The error is sent to the client.
     async fn list(&self, cursor: Option<&str>) -> Result<HostPage, ToolError>;
 
-    /// Lists the forms of further URIs that can be read, as URI templates (RFC 6570).
+    /// Lists further URIs that can be read, as URI templates (RFC 6570).
     fn templates(&self) -> Vec<HostDocument> {
         Vec::new()
     }
@@ -116,11 +116,11 @@ impl fmt::Debug for McpHost {
     }
 }
 
-/// Calls that run at the same time; the others wait for their turn.
+/// Maximum number of concurrent calls. Further calls wait.
 const AT_ONCE: usize = 8;
 
 impl McpHost {
-    /// Makes a host without tools. Calls take 60 seconds, and requests are 4 MiB, at most.
+    /// Creates a host without tools. Calls are limited to 60 seconds, requests to 4 MiB.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -135,19 +135,19 @@ impl McpHost {
         }
     }
 
-    /// Sets what clients show their models about the server.
+    /// Sets the instructions, which clients show to their models.
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = text.into();
         self
     }
 
-    /// Adds a tool. Of two tools with one name the first is called.
+    /// Adds a tool. Of two tools with the same name, the first is called.
     pub fn tool(mut self, tool: Arc<dyn DynTool>) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// Sets what tools may reach; each call gets an id and a cancellation token of its own.
+    /// Sets the base context of calls. Each call gets its own id and cancellation token.
     pub fn context(mut self, context: ToolContext) -> Self {
         self.context = context;
         self
@@ -159,13 +159,13 @@ impl McpHost {
         self
     }
 
-    /// Sets how long one call may take.
+    /// Sets the time limit of a call, including the wait for other calls.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how long one request may be, in bytes. A longer one is answered with an error.
+    /// Sets the maximum size of a request in bytes. A longer one is answered with an error.
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
         self.max_line_bytes = bytes;
         self
@@ -182,9 +182,9 @@ impl McpHost {
     /// Serves one client over two streams until it closes its end.
     ///
     /// # Behavior
-    /// - A request that is too long, nested too deep, or not JSON is answered with an error, under its
-    ///   id where it has one.
-    /// - Eight calls run at the same time; a call that panics is answered with an error.
+    /// - A request that is too long, nested too deeply, or not JSON is answered with an error,
+    ///   under its id if that can be read.
+    /// - At most eight calls run concurrently; a call that panics is answered with an error.
     /// - When the client cancels a call, the tool is cancelled too.
     /// - A client that disconnects before `initialize` is ignored.
     ///
@@ -212,7 +212,7 @@ impl McpHost {
         self.tools.iter().find(|tool| tool.spec().name == name)
     }
 
-    /// Runs a tool in a task of its own, so that a panic ends the call and not the server.
+    /// Runs a tool in a separate task, so that a panic ends the call but not the server.
     async fn run(
         &self,
         tool: &Arc<dyn DynTool>,
@@ -228,6 +228,9 @@ impl McpHost {
             let text = spec.traits.unanswered(&spec.name, reason, hint);
             ToolError::other(text).outcome_unknown()
         };
+        // The permit is acquired in the task, so that a waiting call can be cancelled and times
+        // out. On both, the token lets the tool clean up what it has started, and the abort drops
+        // it at its next await.
         let mut task = tokio::spawn(async move {
             let _turn = at_once.acquire_owned().await;
             tool.run(&arguments, &context).await
@@ -350,7 +353,7 @@ impl ServerHandler for McpHost {
     }
 }
 
-/// Lists a tool as it is advertised: schema and promises as its type has them.
+/// Returns the listing of a tool: its schema, and its traits as annotations.
 fn listed(tool: &Arc<dyn DynTool>) -> Result<ListedTool, ErrorData> {
     let spec = tool.spec();
     let object = |text: &str| {
@@ -367,7 +370,7 @@ fn listed(tool: &Arc<dyn DynTool>) -> Result<ListedTool, ErrorData> {
         Some(spec.traits.idempotent),
         Some(false),
     ));
-    // The protocol has structured answers as objects alone.
+    // The protocol allows only objects as structured results.
     if let Some(result) = tool.result_schema() {
         let result = object(&result)?;
         let is_object = result.get("type").and_then(|kind| kind.as_str()) == Some("object");
@@ -376,7 +379,7 @@ fn listed(tool: &Arc<dyn DynTool>) -> Result<ListedTool, ErrorData> {
     Ok(listed)
 }
 
-/// The answer to a call: what a model reads, and the value for programs when it is an object.
+/// Converts a result: the text for the model, and the value for programs if it is an object.
 fn answer(result: &ToolResult<RenderedValue>) -> CallToolResult {
     let text = vec![ContentBlock::text(result.model_text())];
     let mut answer = match result.success {
@@ -394,8 +397,8 @@ fn refused(what: &str, error: &ToolError) -> ErrorData {
     ErrorData::invalid_params(error.model_text(), None)
 }
 
-/// Logs what the operator reads of a failure, which the client is not shown. What a client can mend
-/// itself is of less interest.
+/// Logs the operator's text of a failure, which is not sent to the client. Invalid arguments, which
+/// the client can correct, are logged at a lower level.
 fn log(what: &str, error: &ToolError) {
     let operator = error.operator_text();
     match error {

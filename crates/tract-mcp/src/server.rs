@@ -1,4 +1,4 @@
-//! A server and its tools: list them, call them, start it again when it has ended.
+//! A server and its tools: lists and calls them, and restarts the server if it has ended.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -26,17 +26,16 @@ use crate::result::CallResult;
 #[cfg(doc)]
 use crate::tool::McpTool;
 
-/// A server of tools. Clones are the same server.
+/// A server of tools. Clones share one server.
 ///
 /// # Behavior
-/// - Needs a tokio runtime with time and I/O, in which it was connected.
-/// - A server that has ended is started again by the next request. A call that was under way when
-///   it ended failed and is not repeated: it is unknown how far it came.
-/// - A [`McpTool`] is called only while the server lists it with the definition that it was made
-///   of: after every start, and after the server reported a change of its tools, they are listed and
-///   compared first.
+/// - It needs the tokio runtime in which it was connected, with time and I/O enabled.
+/// - A server that has ended is restarted by the next request. A call in progress at that time
+///   fails and is not repeated, because it is unknown how far it came.
+/// - A [`McpTool`] is called only while the server lists it with the same definition. After every
+///   start, and after the server reports a change of its tools, they are listed and compared first.
 /// - Dropping the last clone ends the program and its child processes; [`McpServer::close`] waits
-///   for it.
+///   for that.
 #[derive(Clone)]
 pub struct McpServer(Arc<Inner>);
 
@@ -47,17 +46,17 @@ struct Inner {
     options: ServerOptions,
     way: Endpoint,
     life: Mutex<ConnectionState>,
-    /// How often the tools may have become others: the server said so, or was started again.
+    /// Number of times that the tools may have changed: the server reported it, or was restarted.
     changes: Arc<AtomicU64>,
     listed: std::sync::Mutex<CachedListing>,
-    /// Held by a listing that calls wait for, so that they wait for the same one.
+    /// Held during a listing that calls need, so that concurrent calls share one listing.
     listing: Mutex<()>,
 }
 
 /// The last listing of the server.
 #[derive(Default)]
 struct CachedListing {
-    /// The number of changes it includes; `None` before the first listing.
+    /// The value of `changes` that it includes; `None` before the first listing.
     changes: Option<u64>,
     definitions: HashMap<String, ToolSchema>,
 }
@@ -67,15 +66,15 @@ enum Endpoint {
     Program(ServerCommand),
     #[cfg(feature = "http")]
     Url(ServerUrl),
-    /// Over streams that cannot be opened again.
+    /// Streams, which cannot be reopened.
     Streams,
 }
 
 struct ConnectionState {
     connection: Option<Connection>,
-    /// How many connections came before this one.
+    /// Number of connections before this one.
     number: u64,
-    /// How often it was started without an answer since.
+    /// Number of restarts since the server last answered.
     restarts: u32,
 }
 
@@ -85,19 +84,19 @@ pub(crate) struct RequestConnection {
     pub(crate) answers: Arc<Answers>,
     pub(crate) board: Arc<ProgressBoard>,
     pub(crate) stderr: Stderr,
-    /// The number of the server's start that it belongs to.
+    /// The number of the connection that it belongs to.
     pub(crate) life: u64,
-    /// How many changes of the tools there were.
+    /// The value of `changes` when the request began.
     changes: u64,
-    /// Held while the request is under way.
+    /// Held while the request is in progress.
     _in_use: mpsc::Sender<Infallible>,
 }
 
 impl McpServer {
     /// Starts a program that speaks the protocol on its standard streams. The label names the
-    /// server in errors, in approvals and before names that several servers have. With an empty one
-    /// it is named after the program, and approvals are bound to its whole command line
-    /// ([`ServerCommand::identity`]).
+    /// server in errors and approvals, and prefixes names that several servers have. If the label
+    /// is empty, the server is named after the program, and approvals are bound to the whole
+    /// command line ([`ServerCommand::identity`]).
     ///
     /// # Errors
     /// [`McpError::Start`], [`McpError::Handshake`].
@@ -112,19 +111,19 @@ impl McpServer {
         Ok(Self::of([label, identity], options, Endpoint::Program(command), connection, changes))
     }
 
-    /// Connects to a server behind a url (streamable HTTP). With an empty label it is named after
-    /// the url, and approvals are bound to that ([`ServerUrl::identity`]).
+    /// Connects to a server behind a URL (streamable HTTP). If the label is empty, the server is
+    /// named after the URL, and approvals are bound to it ([`ServerUrl::identity`]).
     ///
     /// # Behavior
-    /// - A session that the server has dropped is replaced by a new one, and the request that was
-    ///   rejected is sent again: the server did not process it.
-    /// - An interrupted stream is resumed if the server supports it; otherwise the call fails and is not
-    ///   repeated.
+    /// - A session that the server has dropped is replaced by a new one, and the rejected request
+    ///   is sent again, because the server did not process it.
+    /// - An interrupted stream is resumed if the server supports it; otherwise the call fails and
+    ///   is not repeated.
     /// - Redirects are not followed.
     ///
     /// # Errors
     /// [`McpError::Url`], [`McpError::Unreachable`], [`McpError::Unauthorized`],
-    /// [`McpError::Status`], and what else the handshake meets.
+    /// [`McpError::Status`], and other errors of the handshake.
     #[cfg(feature = "http")]
     pub async fn connect(
         label: impl Into<String>,
@@ -137,7 +136,7 @@ impl McpServer {
         Ok(Self::of([label, identity], options, Endpoint::Url(url), connection, changes))
     }
 
-    /// Speaks with a server over two streams: one of this process, or over a socket.
+    /// Connects to a server over two streams, such as those of a socket or within this process.
     ///
     /// # Errors
     /// [`McpError::Handshake`].
@@ -172,8 +171,8 @@ impl McpServer {
         Self(Arc::new(Inner { label, identity, options, way, life, changes, listed, listing }))
     }
 
-    /// Returns what approvals are bound to: the label that it was given, else its command line or
-    /// its url.
+    /// Returns the identity that approvals are bound to: the given label, else the command line or
+    /// the URL.
     pub fn identity(&self) -> &str {
         &self.0.identity
     }
@@ -183,14 +182,14 @@ impl McpServer {
         &self.0.label
     }
 
-    /// Returns whether the server said that its tools changed since they were listed last, or was
-    /// started again.
+    /// Returns whether the server has reported a change of its tools or was restarted since the
+    /// last listing.
     pub fn tools_changed(&self) -> bool {
         self.listed().changes.unwrap_or(0) != self.0.changes.load(Ordering::Acquire)
     }
 
     fn listed(&self) -> std::sync::MutexGuard<'_, CachedListing> {
-        // It is replaced as a whole, so a panic leaves it usable.
+        // The value is replaced as a whole, so it stays consistent after a panic.
         self.0.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +197,7 @@ impl McpServer {
         &self.0.options
     }
 
-    /// Ends the server and waits until it is gone. The next request starts it again.
+    /// Ends the server and waits until it is gone. The next request restarts it.
     pub async fn close(&self) {
         let connection = self.0.life.lock().await.connection.take();
         if let Some(connection) = connection {
@@ -206,9 +205,10 @@ impl McpServer {
         }
     }
 
-    /// Returns what a request needs, starting the server again when it has ended.
+    /// Returns the connection for a request, restarting the server if it has ended.
     pub(crate) async fn connection(&self) -> Result<RequestConnection> {
         let Inner { label, options, way, changes, .. } = &*self.0;
+        // Held while the server starts, so that concurrent requests wait for one restart.
         let mut life = self.0.life.lock().await;
         let ended = life.connection.as_ref().is_none_or(Connection::has_ended);
         if ended {
@@ -220,10 +220,12 @@ impl McpServer {
             }
             let started = match way {
                 Endpoint::Program(command) => {
+                    // Counted before the start: a program that fails to start must not be tried
+                    // forever.
                     life.restarts += 1;
                     Connection::start(label, command, options, changes).await?
                 }
-                // A server that cannot be reached has not begun to live.
+                // Counted only once it is reached: an unreachable server may come back at any time.
                 #[cfg(feature = "http")]
                 Endpoint::Url(url) => {
                     let connection = Connection::at(label, url, options, changes).await?;
@@ -234,7 +236,7 @@ impl McpServer {
             };
             life.connection = Some(started);
             life.number += 1;
-            // Another life may have other tools.
+            // The restarted server may have other tools.
             changes.fetch_add(1, Ordering::AcqRel);
             options.listener.tell(McpEvent::Restarted);
         }
@@ -251,8 +253,8 @@ impl McpServer {
         })
     }
 
-    /// Gives a connection up after a failure that ends it, unless another took its place already.
-    /// Of a program, that it has ended may not have been noticed yet where the next call looks.
+    /// Gives a connection up after an error that ends it, unless it has been replaced already. For
+    /// a program, the check of the next request may not see its end yet.
     pub(crate) async fn abandon_after(&self, error: &McpError, number: u64) {
         let is_lost = matches!(error, McpError::SessionLost { .. });
         let is_program = matches!(self.0.way, Endpoint::Program(_));
@@ -265,19 +267,19 @@ impl McpServer {
             && let Some(connection) = life.connection.take()
             && is_lost
         {
-            // Another request may be under way, which the server has done or is about to refuse.
+            // Other requests may be in progress, which the server still answers or rejects.
             tokio::spawn(connection.end_after_use());
         }
     }
 
-    /// Lists the tools, page by page, each definition as the server wrote it.
+    /// Lists the tools, page by page, with each definition as the server wrote it.
     ///
     /// # Behavior
-    /// - A definition that is not a tool does not hide the others: see [`Listing::refused`].
-    /// - All pages together may take as long as one request, and have as many bytes as one message.
+    /// - An invalid definition does not hide the others: see [`Listing::refused`].
+    /// - The time limit of a request and the size limit of a message apply to all pages together.
     ///
     /// # Errors
-    /// [`McpError`] when the server ends, is late, refuses, repeats a page, or lists too much.
+    /// [`McpError`] if the server ends, exceeds a limit, or refuses the request.
     pub async fn tools(&self) -> Result<Listing> {
         let context = ToolContext::new("tools/list");
         let list = async || self.list(&self.connection().await?, &context).await;
@@ -289,7 +291,7 @@ impl McpServer {
         Ok(listing)
     }
 
-    /// Lists the tools of one life of the server, and keeps their definitions to compare with.
+    /// Lists the tools over one connection, and caches their definitions for comparison.
     async fn list(&self, reach: &RequestConnection, context: &ToolContext) -> Result<Listing> {
         let deadline = self.deadline(context)?;
         let limit_bytes = self.0.options.max_line_bytes;
@@ -333,7 +335,7 @@ impl McpServer {
             (definition.name().to_owned(), definition)
         });
         let mut listed = self.listed();
-        // A listing that took longer may be the older one.
+        // A slower listing may be older than the cached one.
         if listed.changes.is_none_or(|changes| changes <= reach.changes) {
             *listed =
                 CachedListing { changes: Some(reach.changes), definitions: definitions.collect() };
@@ -342,8 +344,8 @@ impl McpServer {
         Ok(listing)
     }
 
-    /// As [`connection`](Self::connection), for a tool that must be listed there with this
-    /// definition.
+    /// Returns the [`connection`](Self::connection) for a call of a tool that the server has to
+    /// list there with this definition.
     pub(crate) async fn reach_bound(
         &self,
         bound: &ToolSchema,
@@ -380,9 +382,9 @@ impl McpServer {
         }
     }
 
-    /// Calls a tool by the server's own name, with arguments as JSON text, which are sent
-    /// unchanged. The call goes to the tool that has the name now, even if another definition was
-    /// listed before. To call the tool that was listed, see [`McpTool::call`].
+    /// Calls a tool by the server's own name. The arguments are JSON text and are sent unchanged.
+    /// The call goes to the tool that has the name now, even if another definition was listed
+    /// before. To call the tool that was listed, use [`McpTool::call`].
     ///
     /// # Errors
     /// [`McpError`]. A failure of the tool is not an error: see [`CallResult::is_error`].
@@ -395,18 +397,18 @@ impl McpServer {
         self.call_as(name, None, arguments, context).await
     }
 
-    /// Ends the row of restarts without an answer.
+    /// Resets the count of restarts without an answer.
     pub(crate) async fn has_answered(&self) {
         self.0.life.lock().await.restarts = 0;
     }
 }
 
-/// The label and the identity of a server: the label where one was given.
+/// Returns the label and the identity of a server; both are the given label if it is not empty.
 fn named(label: String, unlabeled: impl FnOnce() -> (String, String)) -> (String, String) {
     if label.is_empty() { unlabeled() } else { (label.clone(), label) }
 }
 
-/// How many pages of tools a server may have.
+/// Maximum number of pages in a listing.
 const MAX_PAGES: usize = 10_000;
 /// Maximum listings for one call, if the server reports a change each time.
 const MOST_LISTINGS: u32 = 3;
