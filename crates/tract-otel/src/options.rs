@@ -189,16 +189,16 @@ impl TelemetryOptions {
         self
     }
 
-    /// Sets a folder in which a collector that did not answer the flush in time is remembered for a minute.
-    /// Programs that end within this minute do not wait for it, and report nothing.
+    /// Sets a folder in which a collector that did not answer the flush in time is remembered for a
+    /// minute. Programs that end within this minute do not wait for it, and report nothing.
     #[must_use]
     pub fn remember_in(mut self, folder: impl Into<PathBuf>) -> Self {
         self.remembered_in = Some(folder.into());
         self
     }
 
-    /// Sets the parent of spans without one: the value of a `traceparent` header. An invalid value is
-    /// ignored.
+    /// Sets the parent of spans without one: the value of a `traceparent` header. An invalid value
+    /// is ignored.
     #[must_use]
     pub fn parent(mut self, traceparent: impl Into<String>) -> Self {
         self.parent = Some((traceparent.into(), String::new()));
@@ -236,8 +236,8 @@ fn endpoint(
     Ok(Some(endpoint))
 }
 
-/// Refuses a value that is not supported, with the name of its variable: that of a signal, which wins,
-/// or that of all signals.
+/// Refuses a value that is not supported, with the name of its variable: that of a signal, which
+/// wins, or that of all signals.
 fn supported(
     read: &impl Fn(&str) -> Option<String>,
     upper: &str,

@@ -46,8 +46,8 @@ pub enum TelemetryError {
 
 /// Running telemetry: a layer for `tracing`, the threads that export, and the flush at the end.
 ///
-/// Dropped without [`finish`](Self::finish), it exports what is left too, but waits for up to 5 seconds
-/// and reports no failure.
+/// Dropped without [`finish`](Self::finish), it exports what is left too, but waits for up to 5
+/// seconds and reports no failure.
 #[derive(Debug)]
 #[must_use = "`finish` exports what is left"]
 pub struct Telemetry {
@@ -64,8 +64,8 @@ impl Telemetry {
     /// Starts the exporting threads. No connection is made before the first export.
     ///
     /// # Errors
-    /// [`TelemetryError::Exporter`] when a variable that the exporter reads makes no sense, such as an
-    /// unknown compression.
+    /// [`TelemetryError::Exporter`] when a variable that the exporter reads makes no sense, such as
+    /// an unknown compression.
     pub fn start(options: &TelemetryOptions) -> Result<Self, TelemetryError> {
         capture_content(options.content);
         let failure = FirstFailure::default();
@@ -137,8 +137,8 @@ impl Telemetry {
         SpanLayer { shared: Arc::clone(&self.shared) }.with_filter(own)
     }
 
-    /// Begins the span of a command, the parent of all spans without one. A process has one such span;
-    /// a second one gets no children.
+    /// Begins the span of a command, the parent of all spans without one. A process has one such
+    /// span; a second one gets no children.
     pub fn command(&self, verb: &str) -> CommandSpan {
         let tracer = &self.shared.tracer;
         let builder = tracer
@@ -157,9 +157,10 @@ impl Telemetry {
     }
 
     /// Exports what is left and ends the threads, within the bound of
-    /// [`flush_within`](TelemetryOptions::flush_within). Returns why something could not be exported,
-    /// the first reason since the start. For a collector that is remembered as not answering
-    /// ([`remember_in`](TelemetryOptions::remember_in)) it does not wait, and returns nothing.
+    /// [`flush_within`](TelemetryOptions::flush_within). Returns why something could not be
+    /// exported, the first reason since the start. For a collector that is remembered as not
+    /// answering ([`remember_in`](TelemetryOptions::remember_in)) it does not wait, and returns
+    /// nothing.
     pub fn finish(self) -> Option<String> {
         let Self { traces, metrics, failure, collector, flush_within, unresponsive, .. } = self;
         let is_waited_for = unresponsive.as_ref().is_none_or(Unresponsive::is_waited_for);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a collector is remembered. One that is started within this time misses the spans of short
-/// programs.
+/// How long a collector is remembered. One that is started within this time misses the spans of
+/// short programs.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The file with the time at which a collector did not answer.

@@ -1,6 +1,6 @@
-//! Why a page cannot be shown.
+//! The error type of this crate.
 
-/// Why a page cannot be shown.
+/// The error type of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,10 +15,10 @@ pub enum Error {
     Listen {
         /// The address.
         address: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The server, or the file that is written, failed.
+    /// The server, or the file that is being written, failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The operating system cannot provide randomness.

@@ -13,25 +13,25 @@ use crate::load;
 use crate::pages::{self, SCRIPT, STYLE, TranscriptOptions};
 use crate::text::visible;
 
-/// Characters of each text in the file.
+/// Maximum characters of each text in the file.
 const MOST: usize = 1_000_000;
 
-/// Conversations as one page.
+/// An exported page.
 #[derive(Clone, Debug)]
 pub struct HtmlExport {
-    /// The page.
+    /// The HTML of the page.
     pub page: String,
-    /// How many keys and passwords were replaced.
+    /// The number of redacted keys and passwords.
     pub redacted: usize,
 }
 
-/// Writes conversations into one file: every message of each revision, with style and script, and
-/// nothing that a browser would load from elsewhere.
+/// Writes conversations to one HTML page: every message of each revision, with style and script. A
+/// browser loads nothing else.
 ///
-/// Keys and passwords are replaced with marks unless `redact` is false.
+/// Keys and passwords are redacted unless `redact` is false.
 ///
 /// # Errors
-/// When a revision is unknown, something is damaged, or the store fails.
+/// If a revision is unknown, data is damaged, or the store fails.
 pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<HtmlExport> {
     let mut bodies: Vec<Markup> = Vec::with_capacity(revisions.len());
     let mut redacted = 0;
@@ -64,8 +64,8 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
     Ok(HtmlExport { page, redacted })
 }
 
-/// The content security policy of the file: its own script and style, by their hashes, and the pictures
-/// in it.
+/// The content security policy of the file. It allows the file's own script and style, by their
+/// hashes, and its images.
 fn policy() -> String {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     format!(

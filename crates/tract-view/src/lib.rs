@@ -1,9 +1,9 @@
-//! Recorded conversations as pages.
+//! Web pages of recorded conversations.
 //!
-//! [`Viewer::bind`] serves them on loopback to the one who has the url, read-only; [`export`] writes the
-//! same pages into one HTML file. Recorded text stays text on them: it is escaped, characters
-//! that steer a terminal or the direction of text are written out, and nothing is loaded from
-//! elsewhere.
+//! [`Viewer::bind`] serves them on loopback, read-only, to the user who has the URL; [`export`]
+//! writes the same pages to one HTML file. Recorded text cannot affect the pages: HTML is escaped,
+//! characters that steer a terminal or the direction of text are written out, and nothing is loaded
+//! from elsewhere.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -34,9 +34,9 @@ pub(crate) enum BranchOrder {
     /// The newest first.
     Time,
     Name,
-    /// Those with most tokens first.
+    /// The branches with the most tokens first.
     Tokens,
-    /// The dearest first.
+    /// The most expensive first.
     Cost,
 }
 
@@ -52,18 +52,18 @@ impl BranchOrder {
         }
     }
 
-    /// Reads a name; any other is the default.
+    /// Parses a name; an unknown one is the default.
     pub(crate) fn of(name: &str) -> Self {
         Self::ALL.into_iter().find(|order| order.name() == name).unwrap_or(Self::Time)
     }
 
-    /// Whether what the answers cost has to be read, which is linear in all commits.
+    /// Returns whether the costs of answers must be read, which is linear in all commits.
     fn needs_usage(self) -> bool {
         matches!(self, Self::Tokens | Self::Cost)
     }
 }
 
-/// Reads the branches that contain a text in their name, in an order.
+/// Reads the branches whose names contain a text, in an order.
 pub(crate) async fn branches(
     repo: &Repo,
     name: &str,
@@ -96,15 +96,15 @@ pub(crate) async fn branches(
     Ok(dated)
 }
 
-/// A context, and where it was read.
+/// A context with its revision.
 pub(crate) struct LoadedContext {
-    /// As it was asked for.
+    /// The revision as given.
     pub(crate) revision: String,
     pub(crate) head: CommitId,
     pub(crate) compiled: Compiled,
     /// The messages that cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
-    /// Whether the revision is a branch, which may grow.
+    /// Whether the revision is a branch, which can grow.
     pub(crate) is_branch: bool,
 }
 
@@ -129,7 +129,7 @@ async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {
     })
 }
 
-/// The same, but one object that is damaged or erased hides no other.
+/// As [`context`], but a damaged or erased object does not hide the others.
 pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
     let head = repo.resolve_position(revision).await?;
     // The compiled context is cached. Only a context with damage is read object by object.
@@ -141,24 +141,24 @@ pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<Load
     Ok(LoadedContext { revision: revision.to_owned(), head, compiled, unreadable, is_branch })
 }
 
-/// A message with its number, author and history, as pages show it.
+/// A message with its number, author and history, for a page.
 pub(crate) struct ShownMessage<'a> {
-    /// Its place in the context, from 1.
+    /// Its number in the context, from 1.
     pub(crate) number: usize,
     pub(crate) message: &'a Message,
-    /// The commit whose content it is; absent when it cannot be read.
+    /// The commit of its content; absent if it cannot be read.
     pub(crate) commit: Option<Commit>,
     /// The results of its calls, in the order of the calls, each with its number.
     pub(crate) results: Vec<Option<(usize, &'a Message)>>,
 }
 
 impl ShownMessage<'_> {
-    /// Whether the message once said something else.
+    /// Whether the content of the message was changed.
     pub(crate) fn is_edited(&self) -> bool {
         matches!(self.commit.as_ref().map(|commit| &commit.op), Some(Op::Edit { .. }))
     }
 
-    /// The revision at which what a summary replaced is still shown.
+    /// A revision in which the messages under the summary are still shown.
     pub(crate) fn before_summary(&self) -> Option<CommitId> {
         let commit = self.commit.as_ref()?;
         match commit.op {
@@ -168,8 +168,8 @@ impl ShownMessage<'_> {
     }
 }
 
-/// Collects a page of messages: the results of calls on it are next to their calls, and left out
-/// as messages of their own when their call is on the same page.
+/// Collects a page of messages. Results are shown next to their calls, and not as messages of their
+/// own if their call is on the same page.
 pub(crate) async fn messages<'a>(
     repo: &Repo,
     messages: impl Iterator<Item = &'a Message> + Clone,
@@ -206,7 +206,7 @@ pub(crate) async fn messages<'a>(
     Ok(shown.collect())
 }
 
-/// Reads the whole text of a message: its original where it was changed and that is asked for.
+/// Reads the whole text of a message, or its original if that is requested.
 pub(crate) async fn whole_text(repo: &Repo, revision: &str, original: bool) -> Result<String> {
     let id = repo.resolve(revision).await?;
     let changed = if original { repo.original_of(id).await? } else { None };

@@ -36,7 +36,7 @@ pub(crate) enum Access {
     Decisions,
 }
 
-/// A page of the server. `live` is where it asks whether it is up to date.
+/// Builds a page of the server. `live` is the URL at which the page checks for changes.
 pub(crate) fn page(
     title: &str,
     live: Option<&str>,
@@ -72,7 +72,7 @@ pub(crate) fn page(
     }
 }
 
-/// A page that needs no server.
+/// Builds a page that works without a server.
 pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -92,7 +92,7 @@ pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
     }
 }
 
-/// A time, to the minute.
+/// Formats a time, to the minute.
 pub(crate) fn minute(at_us: i64) -> Option<String> {
     let at = time::format_rfc3339(at_us)?;
     Some(at.get(..16)?.replace('T', " "))
@@ -100,7 +100,7 @@ pub(crate) fn minute(at_us: i64) -> Option<String> {
 
 /// Writes a part as text, followed by a line break.
 pub(crate) fn part_text(part: &Part, out: &mut String) {
-    // A `String` takes every write.
+    // Writing to a `String` cannot fail.
     let _ = match part {
         Part::Text { text } | Part::Reasoning { text, .. } => writeln!(out, "{text}"),
         Part::ToolCall(call) => writeln!(out, "{}({})", call.name, call.arguments),

@@ -1,4 +1,5 @@
-//! The server: loopback alone, for the one who has the url, and reading alone unless decisions are allowed.
+//! The server. It listens only on loopback, admits only requests with the token of its URL, and is
+//! read-only unless decisions are allowed.
 
 mod reports;
 
@@ -23,15 +24,15 @@ use crate::load::{self, BranchOrder};
 use crate::pages::{self, Access, SCRIPT, STYLE, TranscriptOptions};
 use crate::text::query;
 
-/// Characters of each text on a page.
+/// Maximum characters of each text on a page.
 const MOST: usize = 20_000;
 
-/// The content security policy of a page: its own style and script, recorded pictures, and events of
-/// this server.
+/// The content security policy of a page. It allows its own style and script, recorded images, and
+/// requests to this server.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A viewer that listens.
+/// A listening viewer.
 #[derive(Debug)]
 pub struct Viewer {
     listener: TcpListener,
@@ -43,7 +44,7 @@ pub struct Viewer {
 struct Shared {
     repo: Repo,
     token: String,
-    /// The host names under which a browser may reach the server.
+    /// The allowed values of the `Host` header.
     hosts: [String; 2],
     /// Whether pending approvals may be decided here.
     decides: bool,
@@ -60,10 +61,10 @@ type Served = State<Arc<Shared>>;
 type Page = Result<Html<String>>;
 
 impl Viewer {
-    /// Listens on loopback; port 0 takes a free one.
+    /// Listens on loopback; port 0 selects a free port.
     ///
     /// # Errors
-    /// [`Error::Listen`] when the port is in use.
+    /// [`Error::Listen`] if the port is in use.
     pub async fn bind(repo: Repo, port: u16) -> Result<Self> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let failed = |source| Error::Listen { address: address.to_string(), source };
@@ -77,23 +78,23 @@ impl Viewer {
         Ok(Self { listener, shared: Shared { repo, token, hosts, decides: false }, url })
     }
 
-    /// Sets whether pending approvals can be approved and rejected on their page. Otherwise nothing can be
-    /// changed through the viewer.
+    /// Sets whether pending approvals can be decided on their page. Nothing else can be changed
+    /// through the viewer.
     #[must_use]
     pub fn allow_decisions(mut self, allow: bool) -> Self {
         self.shared.decides = allow;
         self
     }
 
-    /// Returns the url that opens the viewer: anyone who has it can read the recordings.
+    /// Returns the URL that opens the viewer. Anyone who has it can read the recordings.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Serves until `stop` ends.
+    /// Serves until `stop` completes.
     ///
     /// # Errors
-    /// When the listener fails.
+    /// If the listener fails.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let shared = Arc::new(self.shared);
         let mut router = Router::new()
@@ -126,8 +127,8 @@ impl Viewer {
     }
 }
 
-/// Admits only requests of the browser that was given the token, made to the name that we have
-/// (another name that leads here is an attack by DNS), and by pages of our own.
+/// Admits only requests that have the token, were made to one of our host names (another name that
+/// resolves here is a DNS rebinding attack), and come from our own pages.
 async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
@@ -140,7 +141,7 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     {
         return refuse(StatusCode::FORBIDDEN, "only pages of the viewer may ask");
     }
-    // A form of another site cannot name our origin, and only forms change something.
+    // A form on another site cannot send our origin, and only forms change something.
     if request.method() == Method::POST && text(header::ORIGIN).is_none() {
         return refuse(StatusCode::FORBIDDEN, "only pages of the viewer may decide");
     }
@@ -165,12 +166,13 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     guarded(next.run(request).await)
 }
 
-/// Cookies do not know ports: viewers on two ports must not take each other's.
+/// Cookies are shared by all ports, so the port is in the name: viewers on two ports must not
+/// replace each other's cookie.
 fn cookie_name(host: &str) -> String {
     format!("tract-view-{}", host.rsplit(':').next().unwrap_or_default())
 }
 
-/// Compares in time that does not depend on where texts differ.
+/// Compares texts in time that does not depend on the position of the first difference.
 fn equal(left: &str, right: &str) -> bool {
     left.len() == right.len()
         && left.bytes().zip(right.bytes()).fold(0, |differ, (l, r)| differ | (l ^ r)) == 0
@@ -181,7 +183,7 @@ fn guarded(mut response: Response) -> Response {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Without any, browsers send no origin with a form.
+        // Without a referrer policy that allows it, browsers send no origin with a form.
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
@@ -301,7 +303,7 @@ async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Pa
     Ok(shared.page("tools", None, &main))
 }
 
-/// The whole text of a message, as plain text: a browser runs nothing of it.
+/// Returns the whole text of a message as plain text, in which a browser runs nothing.
 async fn text(
     State(shared): State<Arc<Shared>>,
     Query(params): Query<RevisionQuery>,
@@ -310,7 +312,7 @@ async fn text(
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text))
 }
 
-/// The request that a provider would get, to be copied.
+/// Returns the request that a provider would get, for copying.
 async fn request(
     State(shared): State<Arc<Shared>>,
     Query(params): Query<RevisionQuery>,
@@ -326,7 +328,7 @@ struct LiveQuery {
     rev: String,
 }
 
-/// Returns the head of a branch, for open pages that ask whether they are up to date.
+/// Returns the head of a branch. Open pages poll it to find out whether they are outdated.
 async fn live(State(shared): Served, Query(params): Query<LiveQuery>) -> Result<String> {
     let name = RefName::branch(&params.rev).map_err(tract_engine::Error::from)?;
     let head = shared.repo.head_of(&name).await?;

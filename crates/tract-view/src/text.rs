@@ -1,12 +1,12 @@
-//! Recorded text as a page may show it.
+//! Makes recorded text safe for a page.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use tract_core::text::{is_format_control, percent_encoded};
 
-/// Writes out characters that a reader does not see and that change what is seen: controls, and
-/// what steers the direction of text. Escaping for HTML is the templates' part.
+/// Writes out invisible characters that affect the display: controls, and marks for the direction
+/// of text. The templates escape HTML.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let is_hidden = |c: char| !matches!(c, '\n' | '\t') && (c.is_control() || is_format_control(c));
     if !text.contains(is_hidden) {
@@ -18,7 +18,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
             continue;
         }
         if is_hidden(c) {
-            // A `String` takes every write.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         } else {
             out.push(c);
@@ -27,7 +27,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Writes a text as a value in the query of a url.
+/// Encodes a text as a value in the query of a URL.
 pub(crate) fn query(text: &str) -> String {
     percent_encoded(text, "-._~")
 }

@@ -3,9 +3,9 @@
 //!
 //! `cargo run -p tract --example custom_store --features run`
 //!
-//! An engine of ordered keys is all that it takes; `KvStore` does the rest. `docs/writing-a-store.md` walks
-//! through a store that is more careful (`tests/example-store`: one file, a lock, damage at every
-//! byte), and names the test that every store has to pass.
+//! An engine of ordered keys is all that it takes; `KvStore` does the rest.
+//! `docs/writing-a-store.md` walks through a store that is more careful (`tests/example-store`: one
+//! file, a lock, damage at every byte), and names the test that every store has to pass.
 
 use std::error::Error;
 use std::fs::{self, File};

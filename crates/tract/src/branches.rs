@@ -8,7 +8,7 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Returns the branches of the repository: to list, make, rename and delete.
+    /// Returns the branches of the repository.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -24,51 +24,51 @@ impl Tract {
         Branches { tract: self }
     }
 
-    /// Returns the tags of the repository: to list, make and delete.
+    /// Returns the tags of the repository.
     pub fn tags(&self) -> Tags<'_> {
         Tags { tract: self }
     }
 
-    /// Returns a handle on another branch; it need not exist yet: the first commit makes it.
+    /// Returns a handle on another branch. It need not exist yet: the first commit creates it.
     ///
     /// # Errors
-    /// [`Error::BadName`](crate::Error::BadName) when the name breaks a rule.
+    /// [`Error::BadName`](crate::Error::BadName) if the name is invalid.
     pub fn on(&self, branch: &str) -> Result<Self> {
         Ok(self.at(RefName::branch(branch)?))
     }
 
-    /// Makes a branch that begins at a revision, and returns a handle on it: one ref write,
-    /// nothing is copied. This handle keeps its branch.
+    /// Creates a branch that begins at a revision, and returns a handle on it. This is one ref
+    /// write; nothing is copied. This handle keeps its branch.
     ///
     /// # Errors
-    /// `exists` when there is one of this name; as [`resolve`](Self::resolve).
+    /// `exists` if there is a branch of this name; errors of [`resolve`](Self::resolve).
     pub async fn fork(&self, name: &str, from: impl Into<Revision>) -> Result<Self> {
         self.branches().create(name, from).await?;
         self.on(name)
     }
 
-    /// Points the stored `HEAD` to a branch, and returns a handle on it. Other handles keep
-    /// theirs.
+    /// Points the stored `HEAD` to a branch, and returns a handle on it. Other handles keep their
+    /// branch.
     ///
     /// # Errors
-    /// `unknown_branch` with the name that is like it.
+    /// `unknown_branch` with a similar name.
     pub async fn checkout(&self, name: &str) -> Result<Self> {
         let branch = self.repo().checkout(name).await?;
         Ok(self.at(branch))
     }
 
-    /// Merges a revision into this handle's branch.
-    /// [`Repo::merge`](tract_engine::Repo::merge) takes options.
+    /// Merges a revision into this handle's branch. [`Repo::merge`](tract_engine::Repo::merge)
+    /// accepts options.
     ///
     /// # Errors
-    /// `merge_conflicts` naming what both sides changed; nothing is written then.
+    /// `merge_conflicts` with the changes on both sides; nothing is written then.
     pub async fn merge(&self, from: impl Into<Revision>) -> Result<Merged> {
         let source = self.resolve_position(from).await?;
         Ok(self.repo().merge(self.branch(), source, &MergeOptions::new()).await?)
     }
 }
 
-/// The branches of a repository: what [`Tract::branches`] returns.
+/// The branches of a repository, returned by [`Tract::branches`].
 #[derive(Clone, Copy, Debug)]
 pub struct Branches<'a> {
     tract: &'a Tract,
@@ -83,7 +83,7 @@ impl Branches<'_> {
         Ok(self.tract.repo().branches().await?)
     }
 
-    /// Makes a branch that begins at a revision; returns the commit.
+    /// Creates a branch that begins at a revision; returns the commit.
     ///
     /// # Errors
     /// As [`Tract::fork`].
@@ -96,12 +96,12 @@ impl Branches<'_> {
     /// Renames a branch; returns its head.
     ///
     /// # Errors
-    /// `unknown_branch`, or `exists` when there is one of the new name.
+    /// `unknown_branch`, or `exists` if there is a branch of the new name.
     pub async fn rename(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
         Ok(self.tract.repo().rename_branch(name, to).await?)
     }
 
-    /// Deletes a branch; its commits stay. Returns its last head.
+    /// Deletes a branch; its commits are kept. Returns its last head.
     ///
     /// # Errors
     /// `unknown_branch`, or `checked_out` when `HEAD` points to it.
@@ -110,7 +110,7 @@ impl Branches<'_> {
     }
 }
 
-/// The tags of a repository: what [`Tract::tags`] returns.
+/// The tags of a repository, returned by [`Tract::tags`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tags<'a> {
     tract: &'a Tract,
@@ -125,20 +125,20 @@ impl Tags<'_> {
         Ok(self.tract.repo().tags().await?)
     }
 
-    /// Names a commit for good; returns it.
+    /// Creates a tag, which never moves; returns its commit.
     ///
     /// # Errors
-    /// `exists` when there is a tag of this name; as [`Tract::resolve`].
+    /// `exists` if there is a tag of this name; errors of [`Tract::resolve`].
     pub async fn create(&self, name: &str, revision: impl Into<Revision>) -> Result<CommitId> {
         let id = self.tract.resolve_position(revision).await?;
         self.tract.repo().create_tag(name, id).await?;
         Ok(id)
     }
 
-    /// Deletes tags: all, or none. Returns the commits that they named.
+    /// Deletes all of these tags, or none. Returns their commits.
     ///
     /// # Errors
-    /// `unknown_tag` naming the one that is missing.
+    /// `unknown_tag` with the missing tag.
     pub async fn delete(&self, names: &[impl AsRef<str>]) -> Result<Vec<CommitId>> {
         Ok(self.tract.repo().delete_tags(names).await?)
     }

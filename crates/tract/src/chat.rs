@@ -11,18 +11,18 @@ impl Tract {
     /// Records a question, asks the model, and records its answer.
     ///
     /// # Behavior
-    /// - The question is durable before the request is sent. When there is no answer it stays;
-    ///   [`generate`](Self::generate) asks again, and so does the same question, which is not
+    /// - The question is durable before the request is sent. If there is no answer, the question
+    ///   stays. [`generate`](Self::generate) asks again, and so does the same question: it is not
     ///   recorded twice while it is the last message of the branch.
-    /// - The commit of the answer has the tools that were sent, model and parameters as
+    /// - The commit of the answer contains the sent tools, model and parameters as
     ///   `generation_config`, usage and stop reason as metadata, the provider's id as origin, and
-    ///   the bytes that were received.
+    ///   the received bytes.
     /// - An answer that breaks off is recorded as a note, which no model sees.
     ///
     /// # Errors
-    /// [`Error::Model`](crate::Error::Model) when there is no answer,
-    /// [`Error::BrokenOff`](crate::Error::BrokenOff) when only a part of it arrived,
-    /// [`Error::Late`](crate::Error::Late) if the branch moved during the request; else as
+    /// [`Error::Model`](crate::Error::Model) if there is no answer,
+    /// [`Error::BrokenOff`](crate::Error::BrokenOff) if only a part of it arrived,
+    /// [`Error::Late`](crate::Error::Late) if the branch moved during the request; errors of
     /// [`commit`](Self::commit).
     pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<ChatReply> {
         self.chat_with(model, Draft::user(text), &ChatOptions::new()).await
@@ -45,8 +45,7 @@ impl Tract {
     /// Asks the model to continue this handle's branch, and records its answer.
     ///
     /// # Errors
-    /// As [`chat`](Self::chat); [`Error::Invalid`](crate::Error::Invalid) when the context is
-    /// empty.
+    /// As [`chat`](Self::chat); [`Error::Invalid`](crate::Error::Invalid) if the context is empty.
     pub async fn generate(&self, model: &dyn ChatModel) -> Result<ChatReply> {
         self.generate_with(model, &ChatOptions::new()).await
     }

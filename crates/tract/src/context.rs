@@ -1,4 +1,4 @@
-//! Compiling, and comparing two revisions.
+//! Compiling contexts, and comparing them.
 
 use tract_compile::Compiled;
 use tract_engine::Diff;
@@ -8,23 +8,24 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Compiles this handle's branch: messages, tools, token count. The result depends on the head
-    /// only.
+    /// Compiles this handle's branch: messages, tools, token count. The result depends only on the
+    /// head.
     ///
     /// # Errors
-    /// Store errors, and damage that is found while reading.
+    /// Errors of the store, and damage that is found while reading.
     pub async fn compile(&self) -> Result<Compiled> {
         Ok(self.repo().compile(self.head().await?).await?)
     }
 
-    /// Compiles any revision: messages, priorities and tools as they were. As it was at a time,
-    /// [`Repo::compile_at_time`](tract_engine::Repo::compile_at_time) compiles it.
+    /// Compiles any revision: messages, priorities and tools as of that commit.
+    /// [`Repo::compile_at_time`](tract_engine::Repo::compile_at_time) compiles a revision as of a
+    /// time.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve) and [`compile`](Self::compile).
     pub async fn compile_at(&self, revision: impl Into<Revision>) -> Result<Compiled> {
         let revision = revision.into();
-        // A branch without commits compiles to nothing; it is not an unknown revision.
+        // A branch without commits compiles to an empty context instead of an error.
         if revision.to_string() == "HEAD" && self.head().await?.is_none() {
             return self.compile().await;
         }
@@ -32,7 +33,7 @@ impl Tract {
         Ok(self.repo().compile(Some(head)).await?)
     }
 
-    /// Compares what two revisions compile to: messages, tools, tokens, configuration.
+    /// Compares the contexts of two revisions: messages, tools, tokens, configuration.
     ///
     /// # Errors
     /// As [`compile_at`](Self::compile_at).

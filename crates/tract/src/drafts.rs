@@ -4,13 +4,13 @@ use tract_core::{CommitId, Content, Draft, Reply};
 
 use crate::error::Result;
 
-/// A value that can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`], which
-/// is accepted only on the head that was compiled for it.
+/// A value that can be recorded as a message: a [`Draft`], a [`Content`], or a model's [`Reply`],
+/// which is accepted only on the head that was compiled for it.
 pub trait IntoDraft {
     /// Makes the draft.
     ///
     /// # Errors
-    /// When something in it does not become JSON.
+    /// If a part of it cannot be serialized to JSON.
     fn into_draft(self) -> Result<Draft>;
 
     /// Returns the head that it answers, if it is a reply.

@@ -8,8 +8,8 @@ use tract_core::{BadName, Expect, RefName, RefTarget, StoreError, StoreErrorKind
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error type of this crate. `Display` is one line; `Debug` adds the notes and the causes, so that
-/// `fn main() -> tract::Result<()>` prints a useful report.
+/// The error type of this crate. `Display` is one line; `Debug` adds the notes and the causes, so
+/// that `fn main() -> tract::Result<()>` prints a useful report.
 ///
 /// ```
 /// let error = tract::block_on(tract::store::open("mysql:agent")).unwrap_err();
@@ -23,7 +23,7 @@ pub enum Error {
     /// This build lacks the store engine of a URL.
     #[error("this build cannot open {url:?}")]
     NoSuchStore {
-        /// The url.
+        /// The URL.
         url: String,
         /// The engines of this build, and how to add others.
         note: String,
@@ -39,17 +39,17 @@ pub enum Error {
     Conflict {
         /// The ref.
         name: RefName,
-        /// The target that was expected.
+        /// The expected target.
         expected: Expect,
-        /// The target it has.
+        /// The actual target.
         found: Option<RefTarget>,
     },
-    /// A revision names nothing.
+    /// A revision does not name a commit.
     #[error("unknown revision {text:?}")]
     UnknownRevision {
-        /// The revision as it was given.
+        /// The revision as given.
         text: String,
-        /// Names that are like it.
+        /// Similar names.
         nearest: Vec<String>,
     },
     /// Stored data is damaged.
@@ -58,10 +58,10 @@ pub enum Error {
     /// The store cannot be used, permanently or at the moment.
     #[error(transparent)]
     Unavailable(StoreError),
-    /// The store refuses the call.
+    /// The store rejects the call.
     #[error(transparent)]
     Store(StoreError),
-    /// The engine refuses the request.
+    /// The engine rejects the request.
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Engine(Box<tract_engine::Error>),
@@ -77,18 +77,18 @@ pub enum Error {
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Reply(#[from] tract_providers::ReplyError),
-    /// The model gave no answer.
+    /// The model did not answer.
     #[cfg(feature = "engine")]
     #[error(transparent)]
     Model(Box<tract_core::ModelError>),
-    /// An answer broke off; the part that arrived is in the log and in no context.
+    /// An answer broke off. The part that arrived is in the log, but not in the context.
     #[cfg(feature = "engine")]
     #[error("{error}")]
     BrokenOff {
-        /// The cause, and the part that arrived.
+        /// The cause, with the part that arrived.
         #[source]
         error: Box<tract_core::ModelError>,
-        /// The note that records the part; `None` when it could not be written.
+        /// The note with the part; `None` if it could not be written.
         recorded: Option<tract_core::CommitId>,
     },
     /// The branch moved while the model answered. The answer is not recorded.
@@ -112,13 +112,13 @@ pub enum Error {
     #[cfg(feature = "import")]
     #[error(transparent)]
     Recording(tract_import::Error),
-    /// A line of a stream is refused.
+    /// A line of a stream is rejected.
     #[cfg(feature = "engine")]
     #[error("line {line}: {error}")]
     Line {
         /// Its number, from 1.
         line: usize,
-        /// Why.
+        /// The reason.
         #[source]
         error: Box<tract_engine::LineError>,
     },
@@ -128,13 +128,13 @@ pub enum Error {
     /// A text is not JSON, or JSON without a canonical form.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// A value does not become JSON.
+    /// A value cannot be serialized to JSON.
     #[error(transparent)]
     Serialize(#[from] serde_json::Error),
     /// The content of a commit does not match its kind.
     #[error(transparent)]
     Content(#[from] tract_core::ContentError),
-    /// A name breaks the rules.
+    /// A name is invalid.
     #[error(transparent)]
     BadName(#[from] BadName),
     /// Something exceeds a limit; nothing of it was stored.
@@ -145,12 +145,12 @@ pub enum Error {
     Invalid {
         /// The expectation and the value that contradicts it.
         message: String,
-        /// The way out.
+        /// The advice.
         note: Option<String>,
     },
 }
 
-/// Branches and tags go by their own name, as people write them.
+/// Formats branches and tags by their short names.
 fn plain(name: &RefName) -> &str {
     name.branch_name().or_else(|| name.tag_name()).unwrap_or(name.as_str())
 }

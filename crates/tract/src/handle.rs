@@ -10,14 +10,14 @@ use crate::revision::{NamedRevision, Revision};
 
 /// A handle on a repository and one of its branches; [`open`](crate::open) returns one.
 ///
-/// The verbs are methods of the handle. What belongs to the repository is reached through
+/// The verbs are methods of the handle. The repository's own data is reached through
 /// [`branches`](Self::branches), [`tags`](Self::tags), [`tools`](Self::tools),
-/// [`turns`](Self::turns) and [`pending`](Self::pending), with the feature `tools` also `pins`;
-/// everything else through [`repo`](Self::repo) and the functions of
+/// [`turns`](Self::turns) and [`pending`](Self::pending), and with the feature `tools` also through
+/// `pins`; everything else through [`repo`](Self::repo) and the functions of
 /// [`engine`](crate::engine).
 ///
-/// A handle keeps its branch as long as it lives; [`fork`](Self::fork) and [`on`](Self::on) return
-/// another handle. Cheap to clone; every verb takes `&self`, so a handle can be shared between tasks.
+/// The branch of a handle never changes; [`fork`](Self::fork) and [`on`](Self::on) return another
+/// handle. Handles are cheap to clone, and every verb takes `&self`, so that tasks can share one.
 #[derive(Clone, Debug)]
 pub struct Tract {
     repo: Repo,
@@ -33,7 +33,7 @@ impl Tract {
         Self { repo: self.repo.clone(), branch }
     }
 
-    /// Returns the repository: what the engine's functions work on.
+    /// Returns the repository, for functions of the engine.
     pub fn repo(&self) -> &Repo {
         &self.repo
     }
@@ -43,7 +43,7 @@ impl Tract {
         self.repo.store()
     }
 
-    /// Returns the ref of this handle's branch, which functions of the engine take.
+    /// Returns the ref of this handle's branch, for functions of the engine.
     pub fn branch(&self) -> &RefName {
         &self.branch
     }
@@ -53,7 +53,7 @@ impl Tract {
         self.branch.branch_name().unwrap_or(self.branch.as_str())
     }
 
-    /// Reads the commit that this handle's branch points to; `None` before the first.
+    /// Returns the head of this handle's branch; `None` before the first commit.
     ///
     /// # Errors
     /// Errors of the store.
@@ -61,11 +61,11 @@ impl Tract {
         Ok(self.repo.head_of(&self.branch).await?)
     }
 
-    /// Finds the commit that a revision names. In text, `HEAD` is this handle's branch.
+    /// Finds the commit of a revision. In text, `HEAD` is this handle's branch.
     ///
     /// # Errors
-    /// [`Error::UnknownRevision`](crate::Error::UnknownRevision) with names that are like it; an
-    /// ambiguous prefix lists what it could be.
+    /// [`Error::UnknownRevision`](crate::Error::UnknownRevision) with similar names, or with the
+    /// matches of an ambiguous prefix.
     pub async fn resolve(&self, revision: impl Into<Revision>) -> Result<CommitId> {
         match revision.into().0 {
             NamedRevision::Id(id) => Ok(id),
@@ -73,8 +73,8 @@ impl Tract {
         }
     }
 
-    /// Finds the place in a history that a revision names: as [`resolve`](Self::resolve), but `#20`
-    /// is the commit that added the 20th message, or merged it, regardless of later edits.
+    /// Finds the position in a history of a revision. As [`resolve`](Self::resolve), but `#20` is
+    /// the commit that added or merged the 20th message, regardless of later edits.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -87,7 +87,7 @@ impl Tract {
         }
     }
 
-    /// Finds the message that a text ending in `#20` names; `None` for any other revision.
+    /// Finds the message of a revision that ends in `#20`; `None` for any other revision.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -103,7 +103,7 @@ impl Tract {
         }
     }
 
-    /// Replaces `HEAD` with this handle's branch: the stored `HEAD` may name another one.
+    /// Replaces `HEAD` by this handle's branch, because the stored `HEAD` may be another one.
     fn own_head(&self, text: String) -> String {
         match text.strip_prefix("HEAD") {
             Some(rest) if rest.is_empty() || rest.starts_with(['~', '#', '@']) => {
@@ -116,7 +116,7 @@ impl Tract {
     /// Reads a commit.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve), and when the commit is not stored.
+    /// As [`resolve`](Self::resolve), and if the commit is not stored.
     pub async fn show(&self, revision: impl Into<Revision>) -> Result<Commit> {
         let id = self.resolve(revision).await?;
         Ok(self.repo.require_commit(id).await?)

@@ -16,14 +16,14 @@ use crate::hooks::Hooks;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Reverts the last operation on this handle's branch, with all else that it moved: refs move
-    /// back, commits stay. The next undo continues from there. A `chat`, a run of an agent, an
-    /// import and a stream are one operation each; [`one_operation`](Self::one_operation) makes
-    /// one of any writes. Effects of tools and decisions about pending approvals are not undone.
+    /// Reverts the last operation on this handle's branch, including all other refs that it moved:
+    /// refs move back, commits are kept. The next undo continues from there. A `chat`, a run of an
+    /// agent, an import and a stream are one operation each; [`one_operation`](Self::one_operation)
+    /// combines any writes. Effects of tools and decisions about pending approvals are not undone.
     ///
     /// # Errors
-    /// `nothing_to_undo`; `conflict` when another operation moved one of the refs since, and the
-    /// message names it. Nothing moves then.
+    /// `nothing_to_undo`; `conflict` with the ref that another operation has moved since. Nothing
+    /// moves then.
     pub async fn undo(&self) -> Result<UndoReport> {
         Ok(self.repo().undo(self.branch()).await?)
     }
@@ -31,13 +31,13 @@ impl Tract {
     /// Reverts the last undo.
     ///
     /// # Errors
-    /// As [`undo`](Self::undo); there is nothing to redo once something else was done.
+    /// As [`undo`](Self::undo). After another operation there is nothing to redo.
     pub async fn redo(&self) -> Result<UndoReport> {
         Ok(self.repo().redo(self.branch()).await?)
     }
 
-    /// Returns a handle whose writes are one operation: one [`undo`](Self::undo) reverts all of
-    /// them. This handle stays as it is.
+    /// Returns a handle whose writes are one operation, so that one [`undo`](Self::undo) reverts
+    /// all of them. This handle is unchanged.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -59,7 +59,7 @@ impl Tract {
     }
 
     /// Reads the history of a commit, newest first. [`engine::LogPages`](crate::engine::LogPages)
-    /// reads page by page, also over all parents.
+    /// reads page by page, and can follow all parents.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve), and errors of the store.
@@ -68,11 +68,10 @@ impl Tract {
         Ok(tract_engine::log(self.repo(), head, limit).await?.commits)
     }
 
-    /// Hashes everything again and checks that it fits together.
-    /// [`engine::verify`](crate::engine::verify) takes options.
+    /// Verifies all hashes and links. [`engine::verify`](crate::engine::verify) accepts options.
     ///
     /// # Errors
-    /// When the store fails in a way that is not damage of one object.
+    /// If the store fails, except for damage of a single object.
     pub async fn verify(&self) -> Result<VerifyReport> {
         Ok(tract_engine::verify(self.repo(), &VerifyOptions::new()).await?)
     }
@@ -95,23 +94,22 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// `unsupported` when the store cannot collect garbage; `corrupt` when something that is needed
-    /// is damaged; then nothing is deleted.
+    /// `unsupported` if the store cannot collect garbage; `corrupt` if a needed object is damaged.
+    /// Nothing is deleted then.
     pub async fn gc(&self, options: &GcOptions) -> Result<GcReport> {
         Ok(tract_engine::gc(self.repo(), options).await?)
     }
 
-    /// Writes the contents of the repository again, so that they take less room: see
-    /// [`repack`](tract_engine::repack).
+    /// Rewrites the objects of the repository in less space: see [`repack`](tract_engine::repack).
     ///
     /// # Errors
-    /// `unsupported` when the store does not compress what it keeps.
+    /// `unsupported` if the store does not compress its objects.
     pub async fn repack(&self, progress: Option<&OnRepack>) -> Result<RepackReport> {
         Ok(tract_engine::repack(self.repo(), progress).await?)
     }
 
-    /// Deletes branches whose head was made long ago, in one write that undo reverts: see
-    /// [`prune`](tract_engine::prune). Their commits stay until [`gc`](Self::gc).
+    /// Deletes branches with an old head, in one write that undo reverts: see
+    /// [`prune`](tract_engine::prune). Their commits are kept until [`gc`](Self::gc).
     ///
     /// ```
     /// # tract::block_on(async {
@@ -126,13 +124,13 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// `conflict` when refs keep moving; then nothing is deleted.
+    /// `conflict` if refs keep moving; nothing is deleted then.
     pub async fn prune(&self, options: &PruneOptions) -> Result<PruneReport> {
         Ok(tract_engine::prune(self.repo(), options).await?)
     }
 
-    /// Erases or redacts: deletes the bytes of messages for good, and edits the messages
-    /// that show them.
+    /// Erases or redacts: permanently deletes the bytes of messages, and edits the messages that
+    /// contain them.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -152,33 +150,32 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// `unsupported` when the store cannot erase; `bad_erase` when something was asked for that cannot
-    /// be erased.
+    /// `unsupported` if the store cannot erase; `bad_erase` if a target cannot be erased.
     pub async fn erase(&self, request: &EraseRequest) -> Result<EraseReport> {
         Ok(tract_engine::erase(self.repo(), request).await?)
     }
 
-    /// Lists what was erased, by blob.
+    /// Lists erased blobs.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// If the store cannot be read.
     pub async fn erasures(&self) -> Result<BTreeMap<BlobId, Erasure>> {
         Ok(tract_engine::erasures(self.repo()).await?)
     }
 
-    /// Lists erasures that arrived from other stores and wait for confirmation, by blob.
+    /// Lists erasures received from other stores that wait for confirmation, by blob.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn pending_erasures(&self) -> Result<BTreeMap<BlobId, Erasure>> {
         Ok(tract_engine::pending_erasures(self.repo()).await?)
     }
 
-    /// Lets banned bytes be stored again, or discards a pending erasure; returns whether there was
-    /// either.
+    /// Allows banned bytes to be stored again, or discards a pending erasure. Returns whether there
+    /// was either.
     ///
     /// # Errors
-    /// When the store fails.
+    /// If the store fails.
     pub async fn lift_erasure(&self, blob: BlobId) -> Result<bool> {
         Ok(tract_engine::lift_erasure(self.repo(), blob).await?)
     }
@@ -186,14 +183,14 @@ impl Tract {
     /// Wipes the files of the store once more, as after a crash during an erasure.
     ///
     /// # Errors
-    /// `unsupported` when the store cannot erase; `busy` when others use it; `read_only` when this user
-    /// may not wipe it, with a message that explains what its owner can do.
+    /// `unsupported` if the store cannot erase; `busy` if others use it; `read_only` if this user
+    /// may not wipe it, with a message for its owner.
     pub async fn finish_erasures(&self) -> Result<WipeReport> {
         Ok(tract_engine::finish_erasures(self.repo()).await?)
     }
 
-    /// Runs a stream: all steps in one durable write, or none. Revisions in it may be marks of
-    /// earlier steps.
+    /// Applies a stream atomically, in one durable write. Revisions in it may be marks of earlier
+    /// operations.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -208,13 +205,13 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// Why the first refused step is refused; nothing is written then.
+    /// The error of the first rejected operation; nothing is written then.
     pub async fn apply(&self, steps: &[StreamOp]) -> Result<Vec<Option<CommitId>>> {
         let applied = tract_engine::apply_all(self.repo(), self.branch(), steps).await?;
         applied.map_err(|(line, error)| Error::Line { line, error: Box::new(error) })
     }
 
-    /// Returns a handle whose writes ask these handlers first; this one stays as it is.
+    /// Returns a handle whose writes are checked by these handlers first. This handle is unchanged.
     #[must_use]
     pub fn with_hooks(&self, hooks: Hooks) -> Self {
         Self::new(self.repo().with_hooks(hooks), self.branch().clone())

@@ -1,5 +1,5 @@
-//! Import of recorded conversations, from a provider's text to commits, and export in the formats of
-//! other tools.
+//! Import of recorded conversations and export: from a provider's text to commits, and to the
+//! formats of other tools.
 
 use serde::{Deserialize, Serialize};
 use tract_core::{JsonText, RefName, RefTarget};
@@ -23,18 +23,18 @@ pub use tract_providers::{
     Anomaly, ConversationReader, Dialect, HarExchanges, ImportError, detect, har_exchanges,
 };
 
-/// A conversation that was read and is not yet stored.
+/// A conversation that was read but not stored yet.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// The content of the engine.
+    /// The conversation, for the engine's importer.
     pub conversation: ImportConversation,
-    /// The dialect that it is in.
+    /// Its dialect.
     pub dialect: Dialect,
     /// Anomalies, kept as recorded.
     pub anomalies: Vec<Anomaly>,
 }
 
-/// Makes what is kept with a conversation, under `imports/<id>`.
+/// Makes the document that is stored with a conversation, under `imports/<id>`.
 fn sidecar(
     dialect: Dialect,
     line: &JsonText,
@@ -56,20 +56,20 @@ fn sidecar(
 /// The parameters of an imported request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedParameters {
-    /// The provider that they are for.
+    /// The provider.
     pub dialect: Dialect,
     /// The members of the request that are neither messages nor tools: an object.
     pub parameters: JsonText,
 }
 
-/// Returns the parameters of the request that a branch was imported from, where `commit` is the last
-/// message of that request: its context and these parameters are the request as it was recorded.
+/// Returns the parameters of the request from which a branch was imported. `commit` is the last
+/// message of that request: its context with these parameters is the recorded request.
 ///
-/// They are kept next to the branch and not in its commits, so that a longer version of the
-/// conversation continues the branch.
+/// Parameters are stored next to the branch instead of in its commits, so that a longer version of
+/// the conversation can extend the branch.
 ///
 /// # Errors
-/// When the store fails.
+/// If the store fails.
 pub async fn recorded_parameters(
     repo: &tract_engine::Repo,
     branch: &str,
@@ -90,7 +90,7 @@ pub async fn recorded_parameters(
     let Ok(name) = RefName::new(format!("imports/{branch}")) else { return Ok(None) };
     let Some(RefTarget::Blob(blob)) = repo.ref_target(&name).await? else { return Ok(None) };
     let blob = repo.require_blob(blob).await?;
-    // The recordings of agent tools have other documents.
+    // Recordings of agent tools have other documents.
     let Ok(Document { head, meta }) = serde_json::from_slice(blob.bytes()) else {
         return Ok(None);
     };
@@ -103,12 +103,12 @@ pub async fn recorded_parameters(
 }
 
 /// Reads one conversation: a provider's request, an object with `messages` and `tools`, a list of
-/// messages, or a recording that holds such a request. Its name is its own `id`, else
+/// messages, or a recording that contains such a request. Its name is its own `id`, else
 /// `fallback_id`.
 ///
-/// Model and parameters of the request are kept next to the history, not in it, so that equal
-/// beginnings of two conversations are equal commits ([`recorded_parameters`]); an answer next to
-/// the request has them as its generation config.
+/// Model and parameters of the request are stored next to the history ([`recorded_parameters`]), so
+/// that equal prefixes of two conversations are equal commits. An answer next to the request has
+/// them as its generation config.
 ///
 /// ```
 /// let line = r#"{"id":"chat-7","messages":[{"role":"user","content":"Hi"}]}"#;
@@ -119,7 +119,7 @@ pub async fn recorded_parameters(
 /// ```
 ///
 /// # Errors
-/// [`Error::Import`](crate::Error::Import) naming the place in the text.
+/// [`Error::Import`](crate::Error::Import) with the path in the text.
 pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
     let found = tract_providers::ProviderConversation::read(text, dialect)?;
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
@@ -129,22 +129,22 @@ pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<R
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
 }
 
-/// A conversation that is read while it is stored: [`LargeConversation::open`].
+/// A conversation that is read while it is stored; see [`LargeConversation::open`].
 #[derive(Debug)]
 pub struct LargeConversation<'a> {
     /// Its name: its own `id`, else the fallback.
     pub id: String,
-    /// The tools in force from the start.
+    /// The tools active from the start.
     pub tools: Vec<tract_core::ToolSchema>,
-    /// The document next to it: its dialect, parameters and remaining members.
+    /// The document stored next to it: its dialect, parameters and other members.
     pub meta: JsonText,
-    /// Its messages, one after the other.
+    /// Its messages, read one by one.
     pub messages: ConversationReader<'a>,
 }
 
 impl<'a> LargeConversation<'a> {
-    /// Begins with a text that [`read`] takes. For [`Importer::add_large`]: memory holds the text
-    /// and one message at a time, however many there are.
+    /// Starts to read a text that [`read`] accepts, for [`Importer::add_large`]. Only the text and
+    /// one message at a time are in memory.
     ///
     /// # Errors
     /// As [`read`], except for errors in messages.

@@ -1,8 +1,8 @@
 //! Version control for the context of LLM agents.
 //!
-//! Every message, tool definition, call and result is an immutable commit, named by its hash.
-//! Branch it, edit it, summarize it, revert that, verify it, and compile it into the exact request that a
-//! provider accepts, with the tools that were active at that point.
+//! Every message, tool definition, call and result is an immutable commit, identified by its hash.
+//! Branch the history, edit, summarize, revert and verify it, and compile it into the exact request
+//! that a provider accepts, with the tools active at that point.
 //!
 #![cfg_attr(feature = "engine", doc = include_str!("docs.md"))]
 //!
@@ -11,10 +11,12 @@
 //!   `memory:` is always there. [`store::open`] takes a URL.
 //! - Layers: `compile` (the `compile` module), `hooks` (the `hooks` module), `engine` (default;
 //!   needs both: `Tract`, `OpenOptions`, imports and the forms of the providers), `tools` (the
-//!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator, selection),
-//!   `import` (readers for recordings of other tools, in the `import` module), `run` (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `serve` (the `serve` module: recorded
-//!   conversations as an MCP server), `view` (the `view` module: recorded conversations as pages), `record` (the `recording` module: a
-//!   recording proxy), `http` (the `models` module: clients for models; both need a tokio runtime).
+//!   `tools` module: `#[tool]` and `#[tool_type]`, registries, hydration with a validator,
+//!   selection), `import` (readers for recordings of other tools, in the `import` module), `run`
+//!   (the `run` module: agents), `mcp` (the `mcp` module: tools of MCP servers), `serve` (the
+//!   `serve` module: recorded conversations as an MCP server), `view` (the `view` module: recorded
+//!   conversations as pages), `record` (the `recording` module: a recording proxy), `http` (the
+//!   `models` module: clients for models; both need a tokio runtime).
 //! - `full`: all of them.
 //!
 //! A method of [`Tract`] whose feature is off does not compile, and the error names the feature.
@@ -86,8 +88,8 @@ pub use tract_core::{
     Store, ToolAnswer, ToolCall, ToolId, ToolSchema, block_on, time,
 };
 
-/// Everything of `tract-core` (objects, the border for stores, ports), and stores over engines of
-/// ordered keys, the one in memory among them (`tract-kv`).
+/// Everything in `tract-core` (objects, the store interfaces, ports), and stores over key-value
+/// engines, including the in-memory one (`tract-kv`).
 pub mod core {
     pub use tract_core::*;
     pub use tract_kv as kv;
@@ -101,7 +103,7 @@ pub use tract_compile::Compiled;
 #[cfg(feature = "hooks")]
 pub use tract_hooks as hooks;
 
-/// The engine that handles are made of: functions over a [`Repo`](tract_engine::Repo).
+/// The engine behind the handles: functions over a [`Repo`](tract_engine::Repo).
 #[cfg(feature = "engine")]
 pub mod engine {
     pub use tract_engine::plan::{
@@ -111,7 +113,7 @@ pub mod engine {
     pub use tract_engine::*;
 }
 
-/// The forms of the providers: from a compiled context to a request, and back from a reply.
+/// The forms of providers: compiles a context to a request, and reads a reply.
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
@@ -151,7 +153,7 @@ pub use tract_engine::{ChatOptions, ChatReply};
 #[cfg(feature = "engine")]
 pub use tract_providers::{Params, RequestForms};
 
-/// The turn and the loop: agents that run on a branch, stop, continue, and can be replayed.
+/// Agents that run on a branch, stop, continue, and can be replayed.
 #[cfg(feature = "run")]
 pub use tract_run as run;
 

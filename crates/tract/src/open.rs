@@ -1,4 +1,4 @@
-//! From a url to a handle.
+//! Opens a handle from a URL.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::handle::Tract;
 use crate::hooks::Hooks;
 use crate::store::{self, StoreOptions, WriteMode};
 
-/// Opens the store that a url names, making it when it is missing, and works on the branch that its
+/// Opens the store of a URL, and creates it if it is missing. The handle is on the branch that
 /// `HEAD` names.
 ///
-/// Urls are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`, and
+/// URLs are `memory:`, and with the feature of that name `sqlite:PATH` or `sqlite://PATH`, and
 /// `postgres://USER@HOST/DATABASE`.
 ///
 /// ```
@@ -61,27 +61,27 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Starts from the defaults: the repository `default`, made when it is missing.
+    /// Starts from the defaults: the repository `default`, which is created if it is missing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the repository; one store holds many.
+    /// Sets the repository; a store can contain many.
     #[must_use]
     pub fn repo(mut self, name: impl Into<String>) -> Self {
         self.repo = name.into();
         self
     }
 
-    /// Sets the branch to work on; the one that `HEAD` names when absent. It need not exist: the
-    /// first commit makes it.
+    /// Sets the branch of the handle. Default: the one that `HEAD` names. It need not exist: the
+    /// first commit creates it.
     #[must_use]
     pub fn branch(mut self, name: impl Into<String>) -> Self {
         self.branch = Some(name.into());
         self
     }
 
-    /// Sets whether a missing store or repository is made; it is by default.
+    /// Sets whether a missing store or repository is created. Default: true.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.store = self.store.create(create);
@@ -95,14 +95,14 @@ impl OpenOptions {
         self
     }
 
-    /// Sets who the ref log names.
+    /// Sets the author in the ref log.
     #[must_use]
     pub fn who(mut self, who: impl Into<String>) -> Self {
         self.options = self.options.who(who);
         self
     }
 
-    /// Sets what writing checks.
+    /// Sets the checks of writes.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.options = self.options.limits(limits);
@@ -116,25 +116,25 @@ impl OpenOptions {
         self
     }
 
-    /// Sets what counts tokens: an estimate by length when nothing is said. Its name is kept with
-    /// counts that are stored, which are counted again by another.
+    /// Sets the token counter. Default: an estimate by length. Stored counts contain the counter's
+    /// name, and are not used with another counter.
     #[must_use]
     pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
         self.options = self.options.counter(counter);
         self
     }
 
-    /// Sets the handlers that are asked before something is written.
+    /// Sets the handlers that check writes.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
         self.options = self.options.hooks(hooks);
         self
     }
 
-    /// Opens the store that a url names.
+    /// Opens the store of a URL.
     ///
     /// # Errors
-    /// As [`open`]; with `create(false)` also when there is no store, or no such repository.
+    /// As [`open`]; with `create(false)` also if the store or repository is missing.
     pub async fn open(&self, url: &str) -> Result<Tract> {
         self.open_shared(store::open_with(url, &self.store).await?).await
     }
@@ -142,8 +142,8 @@ impl OpenOptions {
     /// Opens a repository in any store.
     ///
     /// # Errors
-    /// [`Error::BadName`] for a bad name; [`Error::NoRepo`] with `create(false)` when there is no
-    /// such repository; errors of the store.
+    /// [`Error::BadName`] for an invalid name; [`Error::NoRepo`] with `create(false)` if the
+    /// repository is missing; errors of the store.
     pub async fn open_store(&self, store: impl Store) -> Result<Tract> {
         self.open_shared(Arc::new(store)).await
     }

@@ -1,17 +1,17 @@
-//! Passwords in urls, which no message repeats.
+//! Redaction of passwords in URLs, for messages.
 
 /// The text that is shown instead of a password.
 const HIDDEN: &str = "…";
 
-/// Whether a character ends a url in a text.
+/// Returns whether a character ends a URL in a text.
 fn ends_url(character: char) -> bool {
     character.is_whitespace() || character.is_control() || matches!(character, '\'' | '"' | '`')
 }
 
-/// Replaces the passwords of urls in a text by `…`.
+/// Replaces the passwords of URLs in a text by `…`.
 ///
-/// A password is all between the first colon of a url's authority and the last `@`, however it is
-/// written there, and the value of a parameter whose name ends in `password`.
+/// The password is everything between the first colon of a URL's authority and the last `@`, even
+/// if it is not encoded, and the value of a parameter whose name ends in `password`.
 ///
 /// ```
 /// use tract::store::hide_passwords;
@@ -23,8 +23,8 @@ pub fn hide_passwords(text: &str) -> String {
     hide(text, is_url)
 }
 
-/// Replaces passwords like [`hide_passwords`], in a text in which everything with a colon and an `@`
-/// may be a url, such as a command line.
+/// As [`hide_passwords`], for a text such as a command line, in which everything with a colon and
+/// an `@` may be a URL.
 pub fn hide_anywhere(text: &str) -> String {
     hide(text, |_| true)
 }
@@ -54,12 +54,13 @@ fn hide_userinfo(word: &str) -> String {
     }
 }
 
-/// Hides what follows `password=`: to the closing quote of a quoted value, else to its end.
+/// Replaces the values after `password=`: up to the closing quote of a quoted value, else to its
+/// end.
 fn hide_parameters(text: &str) -> String {
     const NAME: &str = "password=";
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Names are ASCII, so the places are the same in lower case.
+    // Names are ASCII, so lowercasing does not change positions.
     while let Some(at) = rest.to_ascii_lowercase().find(NAME) {
         let (before, value) = rest.split_at(at + NAME.len());
         out.push_str(before);

@@ -12,7 +12,7 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Returns the operations of the repository that wait for a decision.
+    /// Returns the pending approvals of the repository.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -36,8 +36,8 @@ impl Tract {
         PendingApprovals { tract: self }
     }
 
-    /// Reads why a commit reads as it does: the decision that a handler, a rule or a person took
-    /// on it; `None` when there was none.
+    /// Returns the decision that a handler, a rule or a person made about a commit's content;
+    /// `None` if there was none.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -49,8 +49,8 @@ impl Tract {
         Ok(commit.origin.detail.as_ref().and_then(DecisionRecord::from_json))
     }
 
-    /// Reads the original of a message that was changed: what a handler replaced, else what an
-    /// edit replaced; `None` when it reads as it came.
+    /// Returns the original of a changed message: before a handler replaced it, else before an
+    /// edit. `None` if it was not changed.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -59,8 +59,8 @@ impl Tract {
         Ok(self.repo().original_of(id).await?)
     }
 
-    /// Makes the results of tool turns shorter, by the port of this handle's hooks: each summary
-    /// is an edit of its result.
+    /// Summarizes the results of tool turns with the summarizer of this handle's hooks. Each
+    /// summary is an edit of its result.
     ///
     /// # Errors
     /// `no_summarizer`, `bad_summary`, `no_tool_result`; nothing is written then.
@@ -71,24 +71,24 @@ impl Tract {
         Ok(self.repo().compress_tool_calls(self.branch(), options).await?)
     }
 
-    /// Replaces messages by a summary that the port of this handle's hooks writes; by default all
-    /// that are not pinned.
+    /// Replaces messages by a summary, written by the summarizer of this handle's hooks. Default:
+    /// all messages that are not pinned.
     ///
     /// # Errors
-    /// `no_summarizer`, `bad_summary`; `nothing_left` when every message has to stay.
+    /// `no_summarizer`, `bad_summary`; `nothing_left` if no message may be replaced.
     pub async fn summarize(&self, options: &SummarizeRange) -> Result<SummarizedRange> {
         Ok(self.repo().summarize_range(self.branch(), options).await?)
     }
 }
 
-/// The operations that wait for a decision: what [`Tract::pending`] returns.
+/// The pending approvals of a repository, returned by [`Tract::pending`].
 #[derive(Clone, Copy, Debug)]
 pub struct PendingApprovals<'a> {
     tract: &'a Tract,
 }
 
 impl PendingApprovals<'_> {
-    /// Lists them, of all branches, oldest first.
+    /// Lists the pending approvals of all branches, oldest first.
     ///
     /// # Errors
     /// Errors of the store.
@@ -96,15 +96,16 @@ impl PendingApprovals<'_> {
         Ok(self.tract.repo().pending().await?)
     }
 
-    /// Carries one out, on its branch as that is now.
+    /// Carries out a pending operation on the current head of its branch.
     ///
     /// # Errors
-    /// `unknown_pending`, `already_decided`; a refusal when it can no longer be done.
+    /// `unknown_pending`, `already_decided`; the error of the operation if it is no longer
+    /// possible.
     pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
         Ok(self.tract.repo().approve(id).await?)
     }
 
-    /// Drops one; an open call is answered by an error with the reason.
+    /// Rejects a pending operation. An open call is answered by an error with the reason.
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
@@ -112,7 +113,7 @@ impl PendingApprovals<'_> {
         Ok(self.tract.repo().reject(id, reason).await?)
     }
 
-    /// Carries one out with another text; the original is kept.
+    /// Carries out a pending operation with another text; the original is kept.
     ///
     /// # Errors
     /// As [`approve`](Self::approve).
@@ -120,11 +121,11 @@ impl PendingApprovals<'_> {
         Ok(self.tract.repo().edit_pending(id, text).await?)
     }
 
-    /// Carries one out with a summary of its text, by the port of the handle's hooks; the
-    /// original is kept.
+    /// Carries out a pending operation with a summary of its text, written by the summarizer of the
+    /// handle's hooks; the original is kept.
     ///
     /// # Errors
-    /// As [`approve`](Self::approve), and when no summary passes the checks.
+    /// As [`approve`](Self::approve), and if no summary passes the checks.
     pub async fn summarize(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
         Ok(self.tract.repo().summarize_pending(id, how).await?)
     }

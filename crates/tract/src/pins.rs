@@ -1,4 +1,4 @@
-//! Approvals of tools that a repository stores.
+//! Approvals of tools, which a repository stores.
 
 use tract_core::ToolSchema;
 use tract_tools::pin::{Pin, PinGate, PinPolicy, Pins};
@@ -13,14 +13,14 @@ impl Tract {
     }
 }
 
-/// The approvals of tools of a repository: what [`Tract::pins`] returns.
+/// The approvals of tools of a repository, returned by [`Tract::pins`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolPins<'a> {
     tract: &'a Tract,
 }
 
 impl ToolPins<'_> {
-    /// Reads the tools that were approved in this repository.
+    /// Returns the approved tools of this repository.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a document that is not a pin; store errors.
@@ -29,8 +29,8 @@ impl ToolPins<'_> {
         Ok(Pins::from_documents(&stored)?)
     }
 
-    /// Approves tools: from here on each is bound to this definition. A tool that was approved
-    /// before gets the new definition. All are written, or none.
+    /// Approves tools: each name is bound to this definition. A tool that was approved before is
+    /// bound to the new definition. The write is atomic.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -45,14 +45,14 @@ impl ToolPins<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) if another writer approved one concurrently; store
-    /// errors.
+    /// [`Error::Conflict`](crate::Error::Conflict) if another writer approved one concurrently;
+    /// store errors.
     pub async fn approve(&self, pins: impl IntoIterator<Item = Pin>) -> Result<()> {
         let documents = pins.into_iter().map(|pin| pin.to_document()).collect::<Result<_, _>>()?;
         Ok(self.tract.repo().set_documents("pin", documents).await?)
     }
 
-    /// Reads the policy of this repository for servers' tools; `None` when none was set.
+    /// Returns the policy of this repository for servers' tools; `None` if none was set.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a document that is not a policy; store errors.
@@ -64,15 +64,16 @@ impl ToolPins<'_> {
     /// Sets which tools of servers may run, for everyone who opens the repository.
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) if another writer set it concurrently; store errors.
+    /// [`Error::Conflict`](crate::Error::Conflict) if another writer set it concurrently; store
+    /// errors.
     pub async fn set_policy(&self, policy: PinPolicy) -> Result<()> {
         Ok(self.tract.repo().set_documents("pin policy", vec![policy.to_document()?]).await?)
     }
 
-    /// Makes a policy for registries that refuses calls of tools which were not approved here.
+    /// Makes a policy for registries that rejects calls of tools that were not approved here.
     ///
-    /// Without a policy of the repository, only approved tools may run. Agents check
-    /// approvals by themselves and need no gate.
+    /// Without a policy of the repository, only approved tools may run. Agents check approvals
+    /// themselves and do not need this policy.
     ///
     /// ```
     /// # tract::block_on(async {

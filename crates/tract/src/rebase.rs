@@ -1,4 +1,4 @@
-//! Commits repeated elsewhere, and branches that are moved.
+//! Cherry-picks, rebases, and other moves of branches.
 
 use tract_core::{CommitId, Draft};
 use tract_engine::{NamedMessage, PickTarget, Rebase, Rebased};
@@ -8,9 +8,9 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Repeats commits of other branches on this handle's branch. A message with calls brings its
-    /// results and its reasoning, a result its call. What was picked and is merged later shows once.
-    /// A message that is named by its number, as in `side#4`, is copied with its edits.
+    /// Copies commits of other branches to this handle's branch. A message with calls includes its
+    /// results and its reasoning, and a result its call. A picked message that is merged later
+    /// appears only once. A message named by its number, as in `side#4`, is copied with its edits.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -26,7 +26,7 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// `replay_conflicts` when a commit cannot be repeated here, with the reason; `nothing_to_pick`.
+    /// `replay_conflicts` if a commit cannot be applied here, with the reason; `nothing_to_pick`.
     /// Nothing is written then.
     pub async fn cherry_pick<R: Into<Revision>>(
         &self,
@@ -39,21 +39,21 @@ impl Tract {
         Ok(self.repo().rebase(self.branch(), &Rebase::Pick { targets, from: None }).await?)
     }
 
-    /// Repeats the commits of this handle's branch that another revision has not on top of that
-    /// revision. Only the branch moves.
+    /// Rebases this handle's branch onto another revision: commits that the revision lacks are
+    /// applied on top of it. Only the branch moves.
     ///
     /// # Errors
-    /// `replay_conflicts` when a commit cannot be repeated there; nothing is written then.
+    /// `replay_conflicts` if a commit cannot be applied there; nothing is written then.
     pub async fn rebase(&self, onto: impl Into<Revision>) -> Result<Rebased> {
         let onto = self.resolve_position(onto).await?;
         Ok(self.repo().rebase(self.branch(), &Rebase::Onto { onto, plan: None }).await?)
     }
 
-    /// Leaves commits of this handle's branch out. A message with calls goes with its results and
-    /// its reasoning, and an edit of a message with that message.
+    /// Drops commits from this handle's branch. A message with calls is dropped with its results
+    /// and its reasoning, and a message with its edits.
     ///
     /// # Errors
-    /// `not_in_range` when a commit is not on the branch; `replay_conflicts`; `empty_branch`.
+    /// `not_in_range` if a commit is not on the branch; `replay_conflicts`; `empty_branch`.
     pub async fn drop_commits<R: Into<Revision>>(
         &self,
         commits: impl IntoIterator<Item = R>,
@@ -66,10 +66,10 @@ impl Tract {
         Ok(self.repo().rebase(self.branch(), &Rebase::Drop { commits }).await?)
     }
 
-    /// Adds a message behind a commit of this handle's branch.
+    /// Inserts a message after a commit of this handle's branch.
     ///
     /// # Errors
-    /// `not_in_range` when the commit is not on the branch; `inside_turn` between a call and its
+    /// `not_in_range` if the commit is not on the branch; `inside_turn` between a call and its
     /// result.
     pub async fn insert_after(&self, after: impl Into<Revision>, draft: Draft) -> Result<Rebased> {
         let after = self.resolve_position(after).await?;
@@ -77,8 +77,8 @@ impl Tract {
         Ok(self.repo().rebase(self.branch(), &insert).await?)
     }
 
-    /// Moves this handle's branch to any commit; [`undo`](Self::undo) moves it back. Returns where
-    /// it was.
+    /// Moves this handle's branch to any commit; [`undo`](Self::undo) reverts it. Returns the old
+    /// head.
     ///
     /// # Errors
     /// `unknown_revision`; errors of the store.
@@ -87,8 +87,8 @@ impl Tract {
         Ok(self.repo().reset(self.branch(), to).await?)
     }
 
-    /// Returns what a revision means to [`cherry_pick`](Self::cherry_pick): a message where it ends
-    /// in `#20`, else a commit.
+    /// Returns the source that a revision means for [`cherry_pick`](Self::cherry_pick): a message
+    /// if it ends in `#20`, else a commit.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -100,9 +100,9 @@ impl Tract {
         })
     }
 
-    /// Returns the commit that a revision means to [`drop_commits`](Self::drop_commits): of a message
-    /// the commit that added it. A message that a merge brought keeps its own commit, which is not on
-    /// the branch, since dropping the merge would drop others too.
+    /// Returns the commit that a revision means for [`drop_commits`](Self::drop_commits): for a
+    /// message, the commit that added it. For a message of a merged branch this is its own commit,
+    /// which is not on the branch, because dropping the merge would drop other messages, too.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).

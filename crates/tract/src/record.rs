@@ -38,7 +38,7 @@ impl Tract {
     /// Records the answer to the nearest open call with this id.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit); `no_open_call` when there is none.
+    /// As [`commit`](Self::commit); `no_open_call` if there is no such call.
     pub async fn tool_result(
         &self,
         call_id: impl Into<String>,
@@ -60,10 +60,10 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Engine`](crate::Error::Engine) when the message does not fit,
-    /// [`Error::TooLarge`](crate::Error::TooLarge) when it exceeds a limit, and store errors.
-    /// [`Error::Conflict`](crate::Error::Conflict) when it is a reply and the branch has moved since
-    /// the head that it answers.
+    /// [`Error::Engine`](crate::Error::Engine) if the message does not fit,
+    /// [`Error::TooLarge`](crate::Error::TooLarge) if it exceeds a limit,
+    /// [`Error::Conflict`](crate::Error::Conflict) if it is a reply and the branch has moved since
+    /// the head that it answers, and errors of the store.
     pub fn commit(&self, draft: impl IntoDraft) -> impl Future<Output = Result<Commit>> {
         let mut options = WriteOptions::new();
         options.expect = draft.answers_head().map(Some);
@@ -75,7 +75,7 @@ impl Tract {
         draft: impl IntoDraft,
         options: WriteOptions,
     ) -> impl Future<Output = Result<Commit>> {
-        // A draft is large, and a future that contains it would be moved with it.
+        // Boxed to keep the future small: a draft is large.
         let requests = draft.into_draft().map(|draft| vec![Request::Append(draft)]);
         async move {
             let made = self.repo().write(self.branch(), requests?, &options).await?;
@@ -83,11 +83,11 @@ impl Tract {
         }
     }
 
-    /// Records a message if the branch is still at `head`. `None` is the head of a branch without
-    /// commits.
+    /// Records a message only if the branch is still at `head`, which is `None` for a branch
+    /// without commits.
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) when the branch is not at `head`; else as
+    /// [`Error::Conflict`](crate::Error::Conflict) if the branch is not at `head`; errors of
     /// [`commit`](Self::commit).
     pub fn commit_on(
         &self,
@@ -97,7 +97,7 @@ impl Tract {
         self.commit_with(draft, WriteOptions::new().expect(head))
     }
 
-    /// Records messages: all in one durable write, or none.
+    /// Records messages atomically, in one durable write.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -110,11 +110,11 @@ impl Tract {
         Ok(self.repo().append_all(self.branch(), drafts).await?)
     }
 
-    /// Replaces the text of a message, which any of its versions can name. Role, calls and everything
-    /// else stay; the original stays readable by its own id.
+    /// Replaces the text of a message, which may be named by any of its versions. Everything else,
+    /// such as its role and calls, is unchanged. The original can be read by its own id.
     ///
     /// # Errors
-    /// `not_visible` when the message is not in the view, `other_kind`, `other_calls`.
+    /// `not_visible` if the message is not in the view, `other_kind`, `other_calls`.
     pub async fn edit(
         &self,
         message: impl Into<Revision>,
@@ -127,7 +127,7 @@ impl Tract {
     /// Sets the priority of a message.
     ///
     /// # Errors
-    /// `not_visible` when the message is not in the view.
+    /// `not_visible` if the message is not in the view.
     pub async fn annotate(
         &self,
         message: impl Into<Revision>,
@@ -137,11 +137,11 @@ impl Tract {
         Ok(self.repo().annotate(self.branch(), &[target], priority).await?)
     }
 
-    /// Replaces all messages from one to another, both included, with one summary. Calls are summarized
-    /// with their results; pinned messages and open calls stay.
+    /// Replaces an inclusive range of messages by one summary. Calls are summarized with their
+    /// results; pinned messages and open calls are kept.
     ///
     /// # Errors
-    /// `not_visible`; `nothing_left` when every message of the range has to stay.
+    /// `not_visible`; `nothing_left` if no message of the range may be replaced.
     pub async fn compress(
         &self,
         from: impl Into<Revision>,
@@ -154,16 +154,16 @@ impl Tract {
         Ok(self.repo().compress(self.branch(), select, summary).await?)
     }
 
-    /// Reverts what a commit changed, with a new commit.
+    /// Reverts a commit with a new commit.
     ///
     /// # Errors
-    /// `superseded` naming the commits that have to be reverted first.
+    /// `superseded` with the commits that have to be reverted first.
     pub async fn revert(&self, commit: impl Into<Revision>) -> Result<Commit> {
         let target = self.resolve(commit).await?;
         Ok(self.repo().revert(self.branch(), &[target]).await?)
     }
 
-    /// Sets the tools in force from here on, in any provider's shape. An empty list means no tools.
+    /// Sets the active tools from here on, in any provider's format. An empty list means no tools.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -175,8 +175,8 @@ impl Tract {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Json`](crate::Error::Json) if one is not a JSON object,
-    /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large ones, `no_name` and
+    /// [`Error::Json`](crate::Error::Json) if a tool is not a JSON object,
+    /// [`Error::TooLarge`](crate::Error::TooLarge) for too many or too large tools, `no_name` and
     /// `duplicate_name` for tools that a model could not name.
     pub async fn set_tools<T: IntoSchema>(
         &self,
@@ -188,7 +188,7 @@ impl Tract {
     /// Carries out any request on this handle's branch.
     ///
     /// # Errors
-    /// A refusal of the planner, and store errors.
+    /// Errors of the planner and of the store.
     pub async fn record(&self, request: Request) -> Result<Commit> {
         Ok(self.repo().write_one(self.branch(), request).await?)
     }

@@ -1,4 +1,4 @@
-//! Remotes: other stores by name, and transfers between them and this one.
+//! Remotes: other stores by name, with fetch and push.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub struct Remotes<'a> {
 }
 
 impl Remotes<'_> {
-    /// Lists them, sorted by name. Their urls may hold passwords; [`store::hide_passwords`] takes
-    /// these out.
+    /// Lists the remotes, sorted by name. Their URLs may contain passwords;
+    /// [`store::hide_passwords`] redacts them.
     ///
     /// # Errors
     /// Errors of the store.
@@ -54,11 +54,12 @@ impl Remotes<'_> {
         Ok(self.tract.repo().remotes().await?)
     }
 
-    /// Adds one: the url of a store, or `bundle:PATH`. The url is kept in this store, as it is; a
-    /// password that is not in it is taken from `PGPASSWORD` when it is used.
+    /// Adds a remote: the URL of a store, or `bundle:PATH`. The URL is stored unchanged. A missing
+    /// password is read from `PGPASSWORD` when the remote is used.
     ///
     /// # Errors
-    /// [`Error::NoSuchStore`] if this build lacks the engine of the URL; `remote_exists`; a bad name.
+    /// [`Error::NoSuchStore`] if this build lacks the engine of the URL; `remote_exists`; an
+    /// invalid name.
     pub async fn add(&self, remote: Remote) -> Result<()> {
         if remote.bundle().is_none() {
             store::file_of(&remote.url)?;
@@ -66,7 +67,7 @@ impl Remotes<'_> {
         Ok(self.tract.repo().add_remote(remote).await?)
     }
 
-    /// Removes one, with the remote-tracking refs of its branches.
+    /// Removes a remote, with the remote-tracking refs of its branches.
     ///
     /// # Errors
     /// `unknown_remote`.
@@ -74,12 +75,12 @@ impl Remotes<'_> {
         Ok(self.tract.repo().remove_remote(name).await?)
     }
 
-    /// Brings the branches of a remote here, to `remotes/NAME/BRANCH`, and its tags; with
-    /// [`FetchOptions::pull`] also moves branches of this repository forward.
+    /// Fetches the branches of a remote to `remotes/NAME/BRANCH`, and its tags. With
+    /// [`FetchOptions::pull`] it also fast-forwards branches of this repository.
     ///
     /// # Errors
-    /// `unknown_remote`; as [`tract_engine::fetch`] or [`tract_engine::fetch_bundle`]; errors of opening
-    /// the remote.
+    /// `unknown_remote`; errors of [`tract_engine::fetch`] or [`tract_engine::fetch_bundle`], and
+    /// of opening the remote.
     pub async fn fetch(&self, name: &str, options: &FetchOptions) -> Result<FetchReport> {
         let repo = self.tract.repo();
         let remote = repo.remote(Some(name)).await?;
@@ -97,12 +98,11 @@ impl Remotes<'_> {
         Ok(report?)
     }
 
-    /// Brings branches of this repository to a remote. The store and its repository are made when
-    /// they are missing.
+    /// Pushes branches of this repository to a remote. A missing store or repository is created.
     ///
     /// # Errors
-    /// `unknown_remote`; [`Error::Invalid`] when it is a bundle; as [`tract_engine::push`];
-    /// errors of opening the remote.
+    /// `unknown_remote`; [`Error::Invalid`] if it is a bundle; errors of [`tract_engine::push`],
+    /// and of opening the remote.
     pub async fn push(&self, name: &str, options: &PushOptions) -> Result<PushReport> {
         let repo = self.tract.repo();
         let remote = repo.remote(Some(name)).await?;

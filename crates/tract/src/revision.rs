@@ -4,9 +4,9 @@ use tract_core::{Commit, CommitId};
 
 /// A name for a commit: an id, a commit, or text as on the command line.
 ///
-/// Text is a branch, a tag, `HEAD`, or 4 or more digits of an id, and then any of `~3` (three
-/// commits back), `#20` (the 20th message shown), `@{1}` (where the branch was a move ago) and
-/// `@{2026-01-31T09:30:00Z}` (where it was at that time).
+/// Text is a branch, a tag, `HEAD`, or at least 4 digits of an id, followed by any of `~3` (three
+/// commits back), `#20` (the 20th message shown), `@{1}` (the branch before its last move) and
+/// `@{2026-01-31T09:30:00Z}` (the branch at that time).
 ///
 /// ```
 /// use tract::{CommitId, Revision};

@@ -45,11 +45,11 @@ impl Tract {
         Agent::new(self.repo().clone(), self.branch().clone(), model, tools)
     }
 
-    /// Runs the conversation at a revision again, against its own replies and results. Returns
-    /// the first difference from the recording.
+    /// Replays the conversation at a revision against its recorded replies and results. Returns the
+    /// first difference from the recording.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve), and when the recording cannot be read.
+    /// As [`resolve`](Self::resolve), and if the recording cannot be read.
     pub async fn replay(&self, revision: impl Into<Revision>) -> Result<ReplayReport> {
         let head = self.resolve_position(revision).await?;
         Ok(tract_run::replay(self.repo(), head).await?)

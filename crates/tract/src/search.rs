@@ -1,4 +1,4 @@
-//! Reading histories: search, who made what, what summaries lost.
+//! Search in histories, authors of messages, and details lost in summaries.
 
 use tract_core::{Commit, CommitId};
 use tract_engine::{
@@ -9,9 +9,8 @@ use crate::error::Result;
 use crate::handle::Tract;
 
 impl Tract {
-    /// Searches the messages and tool definitions that commits lead to, line by line. Hits come
-    /// while the search is under way, each content once; [`Grep::into_stream`] makes a `Stream` of
-    /// it.
+    /// Searches the messages and tool definitions reachable from commits, line by line. Hits arrive
+    /// during the search, each content once; [`Grep::into_stream`] converts it to a `Stream`.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -38,8 +37,8 @@ impl Tract {
         Ok(tract_engine::grep(self.repo(), heads, pattern, options).await?)
     }
 
-    /// Finds the messages of contexts that fit some words best. An index of the words is kept in
-    /// the store and brought up to date on the way; it can be dropped at any time.
+    /// Finds the messages of contexts that best match some words. An index of the words is stored
+    /// and updated on the way; it can be dropped at any time.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -66,7 +65,7 @@ impl Tract {
         Ok(tract_engine::search(self.repo(), heads, query, options).await?)
     }
 
-    /// Finds the commits that made each message of a context what it is.
+    /// Finds the commits that added and changed each message of a context.
     ///
     /// # Errors
     /// As [`tract_engine::blame`].
@@ -74,23 +73,23 @@ impl Tract {
         Ok(tract_engine::blame(self.repo(), head).await?)
     }
 
-    /// Returns the lasting name of the message that a commit added, edited or wrote as a summary.
+    /// Returns the permanent name of the message that a commit added, edited or wrote as a summary.
     ///
     /// # Errors
-    /// `no_message` when it did none of these.
+    /// `no_message` if it did none of these.
     pub async fn slot_of(&self, version: CommitId) -> Result<CommitId> {
         Ok(tract_engine::slot_of(self.repo(), version).await?)
     }
 
-    /// Returns whether a commit changes something about a message, named by its slot.
+    /// Returns whether a commit changes a message, given by its slot.
     ///
     /// # Errors
-    /// When its list of changes cannot be read.
+    /// If the commit's list of changes cannot be read.
     pub async fn concerns(&self, commit: &Commit, slot: CommitId) -> Result<bool> {
         Ok(tract_engine::concerns(self.repo(), commit, slot).await?)
     }
 
-    /// Finds details that the summaries of a context hid and that appear nowhere else in it.
+    /// Finds details that the summaries of a context hide and that occur nowhere else in it.
     ///
     /// # Errors
     /// As [`tract_engine::lost`].

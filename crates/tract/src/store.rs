@@ -1,6 +1,6 @@
-//! From a url to a store.
+//! Opens stores by URL.
 //!
-//! `memory:` is always there; every other scheme comes with the feature that names its engine.
+//! `memory:` is always available. Each other scheme requires the feature of its engine.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub use tract_core::store::*;
 struct Engine {
     /// The schemes of its URLs. The first one is its name.
     schemes: &'static [&'static str],
-    /// The feature that brings it; empty for the one that is always there.
+    /// The required feature; empty for the engine that is always available.
     feature: &'static str,
     location: Location,
     /// Opens the store of a URL; `None` if this build lacks the engine.
@@ -106,7 +106,7 @@ const ENGINES: &[Engine] = &[
 ];
 
 impl Engine {
-    /// Returns the engine of a scheme, whether this build has it or not.
+    /// Returns the engine of a scheme, even if this build lacks it.
     fn of(scheme: &str) -> Option<&'static Self> {
         ENGINES.iter().find(|engine| engine.schemes.contains(&scheme))
     }
@@ -116,7 +116,7 @@ impl Engine {
     }
 }
 
-/// Opens a store on a thread of its own, since opening may wait for another process.
+/// Opens a store on a separate thread, because opening may wait for another process.
 #[cfg(any(feature = "redb", feature = "sled", feature = "sqlite"))]
 fn open_off_thread<S: Store + 'static>(
     name: &'static str,
@@ -145,20 +145,20 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// Makes the defaults: the store is made when it is missing, and writes go through the
-    /// store's own thread.
+    /// Makes the defaults: a missing store is created, and writes go through the store's own
+    /// thread.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets whether a missing store is made.
+    /// Sets whether a missing store is created.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
     }
 
-    /// Returns whether a missing store is made.
+    /// Returns whether a missing store is created.
     pub fn creates(&self) -> bool {
         self.create
     }
@@ -171,9 +171,9 @@ impl StoreOptions {
     }
 }
 
-/// Opens the store that a url names, making it when it is missing.
+/// Opens the store of a URL, and creates it if it is missing.
 ///
-/// Urls are `memory:`, and with the feature of that name `sqlite:PATH`, `redb:PATH` or `sled:PATH`,
+/// URLs are `memory:`, and with the feature of that name `sqlite:PATH`, `redb:PATH` or `sled:PATH`,
 /// also with two slashes before the path (`sqlite://PATH`), and `postgres://USER@HOST/DATABASE`.
 ///
 /// ```
@@ -190,17 +190,17 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_with(url, &StoreOptions::new()).await
 }
 
-/// Opens the store that a url names. Engines whose opening blocks, for instance while another
-/// process keeps the file locked, are opened on a thread of their own.
+/// Opens the store of a URL. If opening may block, for instance while another process locks the
+/// file, it runs on a separate thread.
 ///
 /// # Errors
-/// As [`open`]; with `create(false)` also when there is no store.
+/// As [`open`]; with `create(false)` also if the store is missing.
 pub async fn open_with(url: &str, options: &StoreOptions) -> Result<Arc<dyn Store>> {
     let (open, path) = locate(url)?;
     open(url, path, options).await
 }
 
-/// Returns the file or folder that a url names; `None` when its store is neither.
+/// Returns the file or folder of a URL; `None` if its store is neither.
 ///
 /// # Errors
 /// [`Error::NoSuchStore`] if this build lacks the engine of the URL.
@@ -209,8 +209,8 @@ pub fn file_of(url: &str) -> Result<Option<PathBuf>> {
     Ok(Some(path).filter(|path| !path.as_os_str().is_empty()))
 }
 
-/// Returns the function that opens a URL, and the path in the URL; the path is empty if the store is
-/// neither a file nor a folder.
+/// Returns the function that opens a URL, and the path in the URL; the path is empty if the store
+/// is neither a file nor a folder.
 fn locate(url: &str) -> Result<(OpenStore, PathBuf)> {
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
     let path = rest.strip_prefix("//").unwrap_or(rest);
@@ -226,7 +226,7 @@ fn locate(url: &str) -> Result<(OpenStore, PathBuf)> {
 }
 
 fn no_such_store(url: &str, scheme: &str) -> Error {
-    // A url may hold a password, and errors end up in logs.
+    // A URL may contain a password, and errors end up in logs.
     let url = hide_anywhere(url);
     let built = ENGINES.iter().filter(|engine| engine.open.is_some());
     let built: Vec<&str> = built.map(Engine::name).collect();

@@ -1,4 +1,4 @@
-//! The tools that a repository knows, and which are in force where.
+//! The tools of a repository, and the active ones at each commit.
 
 use tract_core::{ActiveTool, ToolDefinition, ToolSchema};
 use tract_engine::ToolDiff;
@@ -8,8 +8,8 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Returns the tools of the repository: those in force, those of a commit, all versions.
-    /// [`set_tools`](Self::set_tools) sets them.
+    /// Returns the tools of the repository: the active ones, those of a commit, all versions.
+    /// [`set_tools`](Self::set_tools) sets the active ones.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -27,14 +27,14 @@ impl Tract {
     }
 }
 
-/// The tools of a repository: what [`Tract::tools`] returns.
+/// The tools of a repository, returned by [`Tract::tools`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolsOf<'a> {
     tract: &'a Tract,
 }
 
 impl ToolsOf<'_> {
-    /// Reads the tools in force on the handle's branch, as they were given.
+    /// Returns the active tools of the handle's branch, as given.
     ///
     /// # Errors
     /// Errors of the store.
@@ -45,7 +45,7 @@ impl ToolsOf<'_> {
         }
     }
 
-    /// Reads the tools in force at a revision, as they were given to it or to an earlier commit.
+    /// Returns the active tools at a revision, as given to it or to an earlier commit.
     ///
     /// # Errors
     /// As [`Tract::resolve`], and errors of the store.
@@ -54,11 +54,11 @@ impl ToolsOf<'_> {
         Ok(self.tract.repo().tools_of(id).await?)
     }
 
-    /// Reads the tools that a commit reports as its own: those that it was given, by itself or by
-    /// [`Tract::set_tools`] before it. What is compiled at it are the tools in force,
-    /// [`at`](Self::at): where `set_tools` was never called, these may be those of an earlier
-    /// commit, which only that one reports. A commit that was given the very same set again
-    /// reports none there: see [`Repo::get_commit_tools`](tract_engine::Repo::get_commit_tools).
+    /// Returns the tools that a commit reports as its own: those given with the commit, or with
+    /// [`Tract::set_tools`] before it. The context contains the active tools, [`at`](Self::at),
+    /// instead: without a `set_tools` these may be tools of an earlier commit, which only that
+    /// commit reports. A commit that was given an equal set again reports none: see
+    /// [`Repo::get_commit_tools`](tract_engine::Repo::get_commit_tools).
     ///
     /// # Errors
     /// As [`at`](Self::at).
@@ -67,7 +67,7 @@ impl ToolsOf<'_> {
         Ok(self.tract.repo().get_commit_tools(id).await?)
     }
 
-    /// Reads all versions of a tool, in order of first sight.
+    /// Returns all versions of a tool, in the order of their first use.
     ///
     /// # Errors
     /// Errors of the store.
@@ -83,7 +83,7 @@ impl ToolsOf<'_> {
         Ok(self.tract.repo().tools_by_prefix(digits).await?)
     }
 
-    /// Compares the tools in force at two revisions, schemas by their structure.
+    /// Compares the active tools at two revisions, and their schemas by structure.
     ///
     /// # Errors
     /// As [`at`](Self::at).
@@ -97,7 +97,7 @@ impl ToolsOf<'_> {
         Ok(tract_engine::tool_diff(&before, &after, &tract_schema::diff_lines))
     }
 
-    /// Sets no tools: [`Tract::set_tools`] with none.
+    /// Removes all active tools: [`Tract::set_tools`] with an empty list.
     ///
     /// # Errors
     /// Errors of the store.

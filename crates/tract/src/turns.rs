@@ -9,8 +9,8 @@ use crate::handle::Tract;
 use crate::revision::Revision;
 
 impl Tract {
-    /// Returns the tool turns of this handle's branch: each message with calls, with the results
-    /// that answer it.
+    /// Returns the tool turns of this handle's branch: messages with calls, each with the results
+    /// of these calls.
     ///
     /// ```
     /// # tract::block_on(async {
@@ -34,8 +34,9 @@ impl Tract {
     }
 }
 
-/// The tool turns of a branch: what [`Tract::turns`] returns. At another revision,
-/// [`Repo::find_tool_turns`](tract_engine::Repo::find_tool_turns) and its siblings find them.
+/// The tool turns of a branch, returned by [`Tract::turns`].
+/// [`Repo::find_tool_turns`](tract_engine::Repo::find_tool_turns) and its siblings find those of
+/// another revision.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolTurns<'a> {
     tract: &'a Tract,
@@ -45,7 +46,7 @@ impl ToolTurns<'_> {
     /// Finds tool turns, oldest first.
     ///
     /// # Errors
-    /// `not_on_line` when [`ToolQuery::after`] is not among the commits of the branch.
+    /// `not_on_line` if [`ToolQuery::after`] is not a commit of the branch.
     pub async fn find(&self, query: &ToolQuery) -> Result<Pages<ToolTurn>> {
         Ok(self.tract.repo().find_tool_turns(self.tract.head().await?, query).await?)
     }
@@ -66,7 +67,7 @@ impl ToolTurns<'_> {
         Ok(self.tract.repo().find_tool_calls(self.tract.head().await?, query).await?)
     }
 
-    /// Returns the calls that nothing has answered yet.
+    /// Returns the unanswered calls.
     ///
     /// # Errors
     /// As [`Tract::compile`].
@@ -74,8 +75,9 @@ impl ToolTurns<'_> {
         Ok(tract_engine::open_calls(&self.tract.compile().await?))
     }
 
-    /// Records the results of a turn: all in one durable write. A result that a handler rejects is
-    /// answered by an error with the reason, so that no call stays open; one that it defers waits.
+    /// Records the results of a turn in one durable write. If a handler rejects a result, its call
+    /// is answered by an error with the reason, so that no call stays open. A deferred result waits
+    /// for a decision.
     ///
     /// # Errors
     /// As [`Tract::commit`].
@@ -87,12 +89,12 @@ impl ToolTurns<'_> {
         Ok(self.tract.repo().answer_turn(self.tract.branch(), results).await?)
     }
 
-    /// Replaces the text of a tool result that is in the view, named by any of its versions. Which
-    /// call it answers, the tool's name and whether it failed stay; the original stays readable
-    /// under its own id. No handler for received results is asked, for nothing was received.
+    /// Replaces the text of a tool result in the view, which may be named by any of its versions.
+    /// Its call, its tool name and its error flag are unchanged, and the original can be read by
+    /// its own id. Handlers for received results are not called.
     ///
     /// # Errors
-    /// As [`Tract::edit`]; `other_kind` when the message is not a result.
+    /// As [`Tract::edit`]; `other_kind` if the message is not a result.
     pub async fn edit_result(
         &self,
         result: impl Into<Revision>,
@@ -102,7 +104,7 @@ impl ToolTurns<'_> {
         self.tract.record(Request::edit(target, &Draft::tool_result("", text))).await
     }
 
-    /// Skips the turns in which a tool failed, with one commit. A second call finds nothing more.
+    /// Skips the turns in which a tool failed, with one commit. A second call skips nothing.
     ///
     /// # Errors
     /// As [`find`](Self::find), and errors of the store.

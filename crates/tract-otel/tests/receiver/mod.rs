@@ -37,7 +37,8 @@ pub(crate) struct ReceivedSpan {
     pub(crate) attributes: Attributes,
 }
 
-/// A metric that arrived, with each of its points: attributes and value (of a histogram, its count).
+/// A metric that arrived, with each of its points: attributes and value (of a histogram, its
+/// count).
 #[derive(Debug)]
 pub(crate) struct ReceivedMetric {
     pub(crate) name: String,

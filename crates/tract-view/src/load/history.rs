@@ -1,4 +1,4 @@
-//! The commits behind a branch, or behind all of them, as a graph.
+//! The commits behind one or all branches, as a graph.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tract_engine::{LogLine, Repo, describe, log_all};
 use super::BranchOrder;
 use crate::error::Result;
 
-/// Branches that are drawn together: those that were written to last.
+/// Maximum number of branches that are drawn: the ones written last.
 const BRANCHES: usize = 40;
 
 /// A page of a history, newest first.
@@ -17,17 +17,17 @@ pub(crate) struct History {
     pub(crate) entries: Vec<HistoryEntry>,
     /// Whether there are older commits.
     pub(crate) has_more: bool,
-    /// Branches that were left out, as there are too many to draw.
+    /// The number of branches that are left out, because there are too many to draw.
     pub(crate) left_out: usize,
 }
 
-/// A commit, and how it is drawn.
+/// A commit with its drawing.
 pub(crate) struct HistoryEntry {
     pub(crate) commit: Commit,
     pub(crate) line: LogLine,
-    /// The branches whose head it is.
+    /// The branches that point to it.
     pub(crate) branches: Vec<String>,
-    /// The rows of the graph: those that lead to the commit, its own, those that lead away from it.
+    /// The rows of the graph: those above the commit, its own, and those below.
     pub(crate) rows: Vec<GraphRow>,
 }
 

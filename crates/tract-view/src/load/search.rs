@@ -1,20 +1,20 @@
-//! Messages that fit some words.
+//! Search for messages.
 
 use tract_core::CommitId;
 use tract_engine::{Repo, SearchHit, SearchOptions};
 
 use crate::error::Result;
 
-/// A message that was found, and the place that shows it.
+/// A found message, with its position.
 pub(crate) struct FoundMessage {
     pub(crate) hit: SearchHit,
-    /// A branch that shows it; of several, the first by name.
+    /// A branch that contains it: the first by name.
     pub(crate) branch: String,
     /// Its number in the context of that branch.
     pub(crate) number: usize,
 }
 
-/// Finds the messages that fit best, over the contexts of all branches.
+/// Finds the best matches in the contexts of all branches.
 pub(crate) async fn search(repo: &Repo, words: &str, limit: usize) -> Result<Vec<FoundMessage>> {
     let branches = repo.branches().await?;
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();

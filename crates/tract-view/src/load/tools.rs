@@ -10,38 +10,38 @@ use tract_tools::pin::{Pin, Pins};
 
 use crate::error::Result;
 
-/// Changes that are listed, the newest.
+/// Maximum number of listed changes, the newest.
 pub(crate) const CHANGES: usize = 100;
 
-/// A commit after which other tools are in force than before it.
+/// A commit that changed the active tools.
 pub(crate) struct ToolsChange {
     pub(crate) commit: Commit,
     pub(crate) added: Vec<String>,
     pub(crate) removed: Vec<String>,
-    /// Tools of the same name with another definition.
+    /// Tools with the same name and another definition.
     pub(crate) changed: Vec<String>,
 }
 
 /// The losses and the approval of one active tool.
 pub(crate) struct ToolFacts {
-    /// The losses of the copy for each provider; providers without a loss are left out.
+    /// The losses per provider. Providers without a loss are left out.
     pub(crate) losses: Vec<(Dialect, Vec<Loss>)>,
     pub(crate) approval: Approval,
 }
 
-/// Whether a definition was approved for this repository.
+/// The approval of a definition in this repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Approval {
-    /// No tool of this name was.
+    /// No tool of this name was approved.
     None,
-    /// This definition was.
+    /// This definition was approved.
     Approved,
-    /// Another definition of this name was.
+    /// Another definition of this name was approved.
     Other,
 }
 
-/// Reads the changes of the tools in force on the way to a head, the newest first; and whether there are more
-/// than are listed.
+/// Reads the changes of the active tools in the history of a head, newest first. Also returns
+/// whether there are more than are listed.
 pub(crate) async fn tool_changes(repo: &Repo, head: CommitId) -> Result<(Vec<ToolsChange>, bool)> {
     let (mut found, mut next) = (Vec::new(), Some(head));
     // The current commit. Only its parent shows whether it changed the tools.
@@ -95,13 +95,13 @@ async fn names(repo: &Repo, toolset: Option<ToolsetId>) -> Result<BTreeMap<Strin
     Ok(names)
 }
 
-/// Reads what is known of some definitions, each with its id and name.
+/// Reads the losses and approvals of definitions, each given with its id and name.
 pub(crate) async fn tool_facts(
     repo: &Repo,
     tools: impl Iterator<Item = (ToolId, &str, &str)>,
 ) -> Result<Vec<ToolFacts>> {
     let documents = repo.documents(Pins::DOCUMENTS).await?;
-    // A damaged approval approves nothing; `tract tools pins` names it.
+    // A damaged approval approves nothing; `tract tools pins` reports it.
     let mut approved: HashMap<String, Vec<ToolId>> = HashMap::new();
     let pins = documents.iter().filter_map(|(_, blob)| Pin::parse(blob.text()?).ok());
     pins.for_each(|pin| {

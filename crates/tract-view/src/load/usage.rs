@@ -9,12 +9,12 @@ use tract_providers::{PriceTable, TokenAmounts};
 
 use crate::error::Result;
 
-/// Answers that are summed up.
+/// A sum of answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UsageSum {
     pub(crate) answers: usize,
     pub(crate) tokens: TokenAmounts,
-    /// Of the answers with a price.
+    /// The cost of the answers with a price.
     pub(crate) cost: f64,
     /// Answers of models without a price.
     pub(crate) unpriced: usize,
@@ -26,7 +26,7 @@ pub(crate) struct UsageReport {
     pub(crate) models: Vec<(Option<String>, UsageSum)>,
     /// By day in UTC and model, the newest first.
     pub(crate) days: Vec<(Option<String>, Option<String>, UsageSum)>,
-    /// By branch; what several branches share counts on the first of them by name.
+    /// By branch. Commits shared by several branches count for the first one by name.
     pub(crate) branches: BTreeMap<String, UsageSum>,
     pub(crate) total: UsageSum,
     pub(crate) unpriced_models: BTreeSet<String>,
@@ -58,7 +58,7 @@ impl UsageSum {
     }
 }
 
-/// Sums up what the commits say that answers cost, as `tract usage` does.
+/// Sums up the usage recorded in commits, as `tract usage` does.
 pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
     let prices = PriceTable::builtin();
     let mut models: BTreeMap<Option<String>, UsageSum> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! How many tokens a context had over time.
+//! The size of a context over time, in tokens.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use tract_engine::{AnswerFacts, Repo};
 
 use crate::error::Result;
 
-/// Points of one chart.
+/// Maximum number of points of a chart.
 const POINTS: usize = 160;
 
 /// The parts of a context, from the bottom of the chart to its top.
@@ -17,13 +17,13 @@ pub(crate) const PARTS: [&str; 6] = ["tools", "system", "user", "assistant", "re
 
 /// The window of a branch over its commits.
 pub(crate) struct Window {
-    /// Commits of the whole history.
+    /// The number of commits of the whole history.
     pub(crate) commits: usize,
     pub(crate) points: Vec<WindowPoint>,
     pub(crate) marks: Vec<WindowMark>,
-    /// The prompt-cache figures of the answers, summed up between the points of the chart.
+    /// The prompt-cache counts of the answers, summed up between the points of the chart.
     pub(crate) cache: Vec<CacheUse>,
-    /// The times of the oldest and of the newest commit that have one.
+    /// The times of the oldest and the newest commit with a time.
     pub(crate) times: Option<(i64, i64)>,
 }
 
@@ -35,20 +35,20 @@ pub(crate) struct WindowPoint {
     pub(crate) tokens: [u64; PARTS.len()],
 }
 
-/// Tokens of requests, as the provider reported them.
+/// Token counts of requests, as the provider reported them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CacheUse {
     /// The number of commits up to the last of these answers.
     pub(crate) place: usize,
-    /// Read from the cache.
+    /// Tokens read from the cache.
     pub(crate) read: u64,
-    /// Written to it.
+    /// Tokens written to the cache.
     pub(crate) written: u64,
-    /// Sent without it.
+    /// Other input tokens.
     pub(crate) uncached: u64,
 }
 
-/// A commit that changed what was there before.
+/// A commit that changed earlier messages.
 pub(crate) struct WindowMark {
     pub(crate) place: usize,
     pub(crate) commit: CommitId,
@@ -87,8 +87,8 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
         }
         if is_shown(place) && is_whole {
             cache.push(CacheUse { place, ..std::mem::take(&mut sum) });
-            // The chart ends at the first message that cannot be read: each point after it would be read
-            // again, as nothing of it can be kept.
+            // The chart ends at the first unreadable message: every point after it would read it
+            // again, because a failed read is not cached.
             match repo.compile(Some(commit.id())).await {
                 Ok(context) => points.push(WindowPoint { place, tokens: tokens(&context) }),
                 Err(tract_engine::Error::Compile(_) | tract_engine::Error::Erased(_)) => {

@@ -7,10 +7,10 @@ use tract_providers::Miss;
 
 use crate::text::visible;
 
-/// Characters of one line.
+/// Maximum characters of a line.
 const LINE: usize = 2_000;
 
-/// Lines of one page.
+/// Maximum number of lines on the page.
 const LINES: usize = 5_000;
 
 /// Compares two revisions.

@@ -9,10 +9,10 @@ use super::{minute, search_form};
 use crate::load::{BranchOrder, DatedBranch};
 use crate::text::{query, visible};
 
-/// Branches on one page.
+/// Number of branches per page.
 pub(crate) const PAGE: usize = 100;
 
-/// Lists branches with a line about their newest commits.
+/// Lists branches, each with a line about its newest commit.
 pub(crate) fn conversations(
     repo: &str,
     filter: &str,

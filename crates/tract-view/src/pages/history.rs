@@ -1,4 +1,4 @@
-//! The graph of a history: what each commit did, with forks and merges.
+//! The graph of a history: each commit with its operation, forks and merges.
 
 use maud::{Markup, html};
 use tract_core::Op;
@@ -8,15 +8,15 @@ use super::minute;
 use crate::load::{History, HistoryEntry};
 use crate::text::{query, visible};
 
-/// Commits on one page.
+/// Number of commits per page.
 pub(crate) const PAGE: usize = 200;
-/// Characters of a row that are drawn: two for each line.
+/// Maximum characters of a graph row that are drawn, two per line of the graph.
 const MOST_COLUMNS: usize = 80;
-/// The size of a character, in pixels.
+/// The width of a character in pixels.
 const CELL: usize = 8;
-/// The height of a row of the graph.
+/// The height of a row of the graph in pixels.
 const ROW: usize = 16;
-/// Colors of lines; they repeat.
+/// Number of line colors, which repeat.
 const COLORS: usize = 6;
 
 /// Shows the commits of a history, newest first.

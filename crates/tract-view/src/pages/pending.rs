@@ -7,10 +7,10 @@ use tract_engine::{Pending, PendingRequest};
 use super::minute;
 use crate::text::{query, visible};
 
-/// Characters of each text.
+/// Maximum characters of each text.
 const MOST: usize = 20_000;
 
-/// Lists pending approvals, the oldest first, with forms that decide them where that is allowed.
+/// Lists pending approvals, oldest first. If decisions are allowed, each has a form.
 pub(crate) fn pending(pending: &[Pending], decides: bool) -> Markup {
     html! {
         h1 { "Pending approvals" }

@@ -1,4 +1,4 @@
-//! Messages that fit some words.
+//! The search page.
 
 use maud::{Markup, html};
 
@@ -6,12 +6,12 @@ use super::minute;
 use crate::load::FoundMessage;
 use crate::text::{query, visible};
 
-/// Hits on the page.
+/// Maximum number of hits on the page.
 pub(crate) const HITS: usize = 50;
-/// Messages that are shown before a hit.
+/// Number of messages shown before a hit.
 const BEFORE: usize = 2;
 
-/// The form that leads to the hits.
+/// Writes the search form.
 pub(crate) fn search_form(words: &str) -> Markup {
     html! {
         form method="get" action="/search" {
@@ -21,7 +21,7 @@ pub(crate) fn search_form(words: &str) -> Markup {
     }
 }
 
-/// Lists hits, the best first; each leads to its message.
+/// Lists hits, best first, each with a link to its message.
 pub(crate) fn search(words: &str, found: &[FoundMessage]) -> Markup {
     html! {
         h1 { "Search" }
@@ -52,7 +52,7 @@ fn hit(found: &FoundMessage) -> Markup {
     }
 }
 
-/// Writes a line with its words marked.
+/// Writes a line with the searched words highlighted.
 fn snippet(text: &str, matched: &[std::ops::Range<usize>]) -> Markup {
     let mut parts: Vec<(&str, bool)> = Vec::new();
     let mut end = 0;

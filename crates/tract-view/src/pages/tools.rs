@@ -1,4 +1,4 @@
-//! The definitions of the tools in force, and how they came to be.
+//! The definitions and the history of the active tools.
 
 use maud::{Markup, html};
 use tract_core::text::{beginning, count};
@@ -8,12 +8,12 @@ use super::minute;
 use crate::load::{Approval, LoadedContext, ToolFacts, ToolsChange};
 use crate::text::{query, visible};
 
-/// Characters of one definition.
+/// Maximum characters of a definition.
 const MOST: usize = 50_000;
-/// Losses that are listed for one provider.
+/// Maximum number of losses listed per provider.
 const LOSSES: usize = 20;
 
-/// Shows the tools in force at a revision, as they were given, and the commits that changed them.
+/// Shows the active tools at a revision, as given, and the commits that changed them.
 pub(crate) fn tools(
     context: &LoadedContext,
     facts: &[ToolFacts],

@@ -1,4 +1,4 @@
-//! A conversation as its model sees it.
+//! A conversation as the model sees it.
 
 use maud::{Markup, html};
 use tract_core::text::beginning;
@@ -9,20 +9,20 @@ use super::minute;
 use crate::load::{LoadedContext, ShownMessage};
 use crate::text::{query, visible};
 
-/// Messages on one page.
+/// Number of messages per page.
 pub(crate) const PAGE: usize = 200;
 
-/// Objects that are listed when they cannot be read.
+/// Maximum number of listed unreadable objects.
 const LISTED: usize = 20;
 
 /// Options of a transcript.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TranscriptOptions {
-    /// Characters of each text.
+    /// Maximum characters of each text.
     pub(crate) most: usize,
-    /// Whether there is a server that links lead to.
+    /// Whether there is a server for links.
     pub(crate) linked: bool,
-    /// Its place among the transcripts of the page, from 0: their anchors differ by it.
+    /// Its number among the transcripts of the page, from 0, which makes the anchors distinct.
     pub(crate) part: usize,
 }
 
@@ -35,10 +35,10 @@ impl TranscriptOptions {
     }
 }
 
-/// Media types of pictures that run nothing.
+/// Media types of images that cannot contain scripts.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Shows a page of messages, from the `from`-th.
+/// Shows a page of messages, starting at number `from`.
 pub(crate) fn transcript(
     context: &LoadedContext,
     from: usize,
@@ -82,7 +82,7 @@ pub(crate) fn transcript(
     }
 }
 
-/// Says what of a context cannot be read.
+/// Lists the unreadable objects of a context.
 pub(crate) fn unreadable(context: &LoadedContext) -> Markup {
     let count = context.unreadable.len();
     html! {
@@ -141,7 +141,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     }
 }
 
-/// Only the roles that the style knows become a class.
+/// Only roles with a style become a CSS class.
 fn class(role: &str) -> &'static str {
     match role {
         "user" => "user",
@@ -234,7 +234,7 @@ fn text(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
     }
 }
 
-/// A picture that was recorded is shown when it can run nothing; nothing is loaded from elsewhere.
+/// Shows a recorded image if it cannot contain scripts. Nothing is loaded from elsewhere.
 fn image(media_type: Option<&str>, source: &ImageSource) -> Markup {
     match (media_type, source) {
         (Some(media_type), ImageSource::Base64(data))

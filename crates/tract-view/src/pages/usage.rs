@@ -6,7 +6,7 @@ use tract_core::text::number;
 use crate::load::{UsageReport, UsageSum};
 use crate::text::visible;
 
-/// Rows of the list of days.
+/// Maximum number of listed days.
 const MOST: usize = 400;
 
 /// Shows the tokens and the cost of all answers, by model and by day.
@@ -58,7 +58,7 @@ fn name(name: Option<&str>) -> Markup {
     html! { (visible(name.unwrap_or("unknown"))) }
 }
 
-/// Returns the cost as a text. It is a lower bound if some answers have no price.
+/// Formats a cost. It is a lower bound if some answers do not have a price.
 pub(super) fn cost(sum: &UsageSum) -> String {
     match sum.unpriced {
         n if n == sum.answers => "–".to_owned(),

@@ -9,11 +9,11 @@ use super::minute;
 use crate::load::{CacheUse, LoadedContext, PARTS, Window};
 use crate::text::{query, visible};
 
-/// The size of the chart, in its own units.
+/// The size of the chart in SVG units.
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 240.0;
 const CACHE_HEIGHT: f64 = 120.0;
-/// Changes that are listed.
+/// Maximum number of listed changes.
 const LISTED: usize = 200;
 
 /// Shows how many tokens the context had after each commit, by kind, and where it was changed.
@@ -78,8 +78,8 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
     }
 }
 
-/// Shows what requests read from the prompt cache, wrote to it, and sent without it; nothing if no answer
-/// reports it.
+/// Shows the tokens that requests read from the prompt cache, wrote to it, and sent without it;
+/// nothing if no answer reports them.
 fn cache(window: &Window, x: impl Fn(usize) -> f64) -> Markup {
     let sum = |of: fn(&CacheUse) -> u64| window.cache.iter().map(of).sum::<u64>();
     let (read, written) = (sum(|one| one.read), sum(|one| one.written));
@@ -120,13 +120,13 @@ fn cache(window: &Window, x: impl Fn(usize) -> f64) -> Markup {
     }
 }
 
-/// Draws one part on top of those below it.
+/// Draws one part on top of the parts below it.
 fn area(window: &Window, part: usize, most: u64, x: impl Fn(usize) -> f64) -> String {
     let y = |tokens: u64| HEIGHT - HEIGHT * tokens as f64 / most as f64;
     let mut out = String::new();
     let mut draw = |place: usize, tokens: u64| {
         let command = if out.is_empty() { 'M' } else { 'L' };
-        // A `String` takes every write.
+        // Writing to a `String` cannot fail.
         let _ = write!(out, "{command}{:.1} {:.1}", x(place), y(tokens));
     };
     for point in &window.points {

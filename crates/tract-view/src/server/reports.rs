@@ -1,4 +1,4 @@
-//! Pages about a whole repository, or a whole branch.
+//! Pages about a whole repository or branch.
 
 use axum::extract::{Form, Query, State};
 use axum::response::Redirect;
@@ -8,13 +8,13 @@ use super::{Page, RevisionQuery, Served};
 use crate::error::{Error, Result};
 use crate::{load, pages};
 
-/// Tokens and cost, by model and day.
+/// Shows tokens and cost, by model and day.
 pub(super) async fn usage(State(shared): Served) -> Page {
     let report = load::usage(&shared.repo).await?;
     Ok(shared.page("usage", None, &pages::usage(&report)))
 }
 
-/// The page of pending approvals.
+/// Shows the pending approvals.
 pub(super) async fn pending(State(shared): Served) -> Page {
     let pending = shared.repo.pending().await?;
     Ok(shared.page("pending", None, &pages::pending(&pending, shared.decides)))
@@ -28,7 +28,7 @@ pub(super) struct DecisionForm {
     reason: String,
 }
 
-/// Decides what waits, as `tract pending approve` and `tract pending reject` do.
+/// Decides a pending approval, as `tract pending approve` and `tract pending reject` do.
 pub(super) async fn decide(
     State(shared): Served,
     Form(form): Form<DecisionForm>,
@@ -54,20 +54,20 @@ pub(super) struct SearchQuery {
     words: String,
 }
 
-/// Messages that fit some words.
+/// Shows the messages that match some words.
 pub(super) async fn search(State(shared): Served, Query(params): Query<SearchQuery>) -> Page {
     let found = load::search(&shared.repo, &params.words, pages::HITS).await?;
     Ok(shared.page("search", None, &pages::search(&params.words, &found)))
 }
 
-/// The tokens of a context over time.
+/// Shows the tokens of a context over time.
 pub(super) async fn window(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
     let context = load::readable_context(&shared.repo, &params.rev).await?;
     let window = load::window(&shared.repo, context.head).await?;
     Ok(shared.page("window", None, &pages::window(&context, &window)))
 }
 
-/// The graph of the commits behind a revision.
+/// Shows the graph of the commits behind a revision.
 pub(super) async fn history(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
     let (head, all) = (shared.repo.resolve_position(&params.rev).await?, params.all == 1);
     let history = load::history(&shared.repo, head, all, params.from, pages::HISTORY).await?;
