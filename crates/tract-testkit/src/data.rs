@@ -23,13 +23,19 @@ pub fn conversations() -> Vec<RecordedConversation> {
 }
 
 /// Returns a file or folder of the full recordings, in the folder `TRACT_DATA`, by default
-/// `../shared/data` next to the repository. If it is missing, prints that and returns `None`.
+/// `../shared/data` next to the repository. If it is missing, prints that and returns `None`; the
+/// value `none` leaves the recordings out although they are there.
 ///
 /// # Panics
-/// If it is missing and the variable `CI` is set.
+/// If it is missing, the variable `CI` is set, and `TRACT_DATA` is not `none`.
 pub fn full(name: &str) -> Option<PathBuf> {
+    let chosen = std::env::var_os("TRACT_DATA");
+    if chosen.as_deref().is_some_and(|folder| folder == "none") {
+        println!("left out: {name} of the full recordings, since TRACT_DATA is `none`");
+        return None;
+    }
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("TRACT_DATA").map_or_else(default, PathBuf::from);
+    let folder = chosen.map_or_else(default, PathBuf::from);
     let path = folder.join(name);
     if path.exists() {
         return Some(path);
