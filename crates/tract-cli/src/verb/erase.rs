@@ -17,7 +17,7 @@ use crate::render::{bytes, count};
 use crate::style::{BOLD, ID, REF, Styled};
 use crate::verb::import::forget_cache;
 
-/// Delete what a message says for good, on every branch.
+/// Delete the text of a message for good, on every branch.
 ///
 /// Lists every message of every branch that has the same content, and asks. Then each branch that
 /// shows the message gets an edit to `[erased: REASON]`, all versions of it are deleted, and an
@@ -29,9 +29,9 @@ use crate::verb::import::forget_cache;
 /// message that has or quotes it. The same bytes can be stored again later, unless --ban is given.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Commits stay, with their ids. What a commit's own record says (its log line, its metadata) or the ref
-log says cannot be taken out and is listed; drop the branch and run `tract gc`, or copy the rest.
-Copies, exports and backups that were made before still have the bytes.
+Commits stay, with their ids. Text in a commit's own record (its log line, its metadata) or in the
+ref log cannot be removed and is listed: delete the branch and run `tract gc`, or copy the other
+branches to a new store. Copies, exports and backups that were made before still have the bytes.
 On PostgreSQL the role must own the tables, and the server's write-ahead log keeps the bytes for a
 while; a note says so.
 Examples:
@@ -39,7 +39,7 @@ Examples:
   tract erase main~2 --reason 'leaked key' --yes
   tract erase main~2 --reason 'leaked key' --everywhere also where other messages have the text
   tract erase 3f2a9c --reason 'asked for by a user'     a blob, by the digits of its id
-  tract erase --list                                    what was erased, and what waits to be
+  tract erase --list                                    past erasures, and pending ones
   tract erase --lift 3f2a9c                             allows banned bytes again
   tract erase --finish                                  wipes the files again, as after a crash")]
 pub(crate) struct Erase {
@@ -92,7 +92,7 @@ impl Erase {
 /// are.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A key that was leaked has to be revoked where it was issued; redacting comes after that.
+Revoke a leaked key where it was issued first; then redact it.
 Examples:
   tract redact --dry-run                     lists what it found, by kind and place
   tract redact --yes

@@ -32,8 +32,8 @@ const MIN_SECRET: usize = 16;
 /// in `status`. Headers with keys are never stored, and secrets in messages are replaced by marks.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Variables that are set: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL, and,
-where they are set already, GOOGLE_VERTEX_BASE_URL, ANTHROPIC_VERTEX_BASE_URL and
+Sets these variables: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL, and
+if they are already set, GOOGLE_VERTEX_BASE_URL, ANTHROPIC_VERTEX_BASE_URL and
 ANTHROPIC_BEDROCK_BASE_URL. The exit code is that of the command.
 Examples:
   tract record -- claude

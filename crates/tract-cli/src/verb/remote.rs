@@ -17,7 +17,7 @@ use crate::style::{REF, Styled};
 /// Name other stores, to fetch from and push to.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A remote is any store that --store takes, or a bundle file. Relative paths are from here.
+A remote is any store that --store accepts, or a bundle file. Relative paths start in this folder.
 The url is kept in this store. Leave the password out of it: PGPASSWORD is used then.
 Examples:
   tract remote add team postgres://me@db/agents

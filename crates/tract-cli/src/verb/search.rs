@@ -17,17 +17,16 @@ use crate::render;
 use crate::revisions;
 use crate::style::{BAD, DIM, Styled};
 
-/// Find the messages that fit some words best.
+/// Find messages by words, the best matches first.
 ///
-/// Searches what the context of each revision shows and prints the best messages first: those that
-/// have more of the words, rarer ones, in a shorter text, and of two that fit equally well the
-/// newer one. A message needs one of the words at least. A text that several branches show is
-/// printed once, with all of them.
+/// Searches the context of each revision. Messages rank higher that contain more of the words, rarer
+/// words, or are shorter; of two with the same rank, the newer one is first. A message must contain
+/// at least one of the words. A text that several branches contain is printed once, with all of them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Words are compared in lower case; `parseJson` is found by parse, by json and by parsejson.
 The first search reads every message and keeps an index in the store; later ones read what is new.
-Exit code 1 when nothing fits. `tract grep` finds exact text, patterns, and tool definitions.
+Exits with 1 when nothing matches. `tract grep` finds exact text, patterns, and tool definitions.
 Examples:
   tract search login timeout                 this branch
   tract search login timeout --all           every branch

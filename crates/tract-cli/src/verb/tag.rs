@@ -16,8 +16,8 @@ use crate::style::{ID, REF, Styled};
 /// List, create, sign or delete tags; a tag never moves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A signature is of the tag's name and commit, and so of all that the commit leads to. It is made by
-ssh-keygen, and goes where the tag goes; `tract verify --signatures` checks it.
+A signature covers the tag's name and commit, and so the whole history of the commit. ssh-keygen
+makes it, and it moves with the tag; `tract verify --signatures` checks it.
 Examples:
   tract tag                                  all tags
   tract tag before-summary                   names the commit that HEAD points to

@@ -62,7 +62,7 @@ pub(crate) struct Pull {
 /// of the new head. A push that is cut short continues when it is run again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is made when it is missing. Approvals, policies, decisions, effects and pins stay here;
+The store is created if it does not exist. Approvals, policies, decisions, effects and pins stay here;
 `tract copy` brings a whole repository.
 Examples:
   tract push                                 the current branch, to origin or the only remote

@@ -19,13 +19,12 @@ use crate::{escape, prices};
 
 /// Count the tokens of all answers, and what they cost.
 ///
-/// Reads what commits say of their answers, those that were imported and those that `chat`,
-/// `generate` and `run` made. An answer counts once, on however many branches it is and however
-/// many commits it has.
+/// Counts the answers that commits record: imported ones, and those of `chat`, `generate` and `run`.
+/// An answer counts once, regardless of the number of branches and commits that contain it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prices are the list prices of the time of each answer, as they were known on the day that the last
-line names; those for a long context apply to requests that are as long. A model without a price is
+Prices are the list prices at the time of each answer, from the table of the day that the last line
+names; the prices of a long context apply to requests of that length. A model without a price is
 named and left out of the sum. --prices reads a table of your own:
   {\"date\":\"2026-01-31\",\"models\":{\"NAME\":{\"input\":3,\"output\":15,\"cache_read\":0.3,\"cache_write\":3.75,
   \"cache_write_1h\":6}}}, or LiteLLM's model_prices_and_context_window.json.
