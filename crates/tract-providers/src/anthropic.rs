@@ -1,5 +1,6 @@
 //! Anthropic Messages.
 
+mod answer;
 mod import;
 mod lower;
 mod parameters;
@@ -11,9 +12,10 @@ use tract_compile::Rules;
 use tract_core::Draft;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 use crate::error::ImportError;
+use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::Fields;
+use crate::reader::Reader;
 use crate::turns;
 
 /// The adapter.
@@ -24,14 +26,10 @@ const MAX_TOKENS: u64 = 4096;
 
 pub(crate) static PROFILE: Profile = Profile {
     adapter: &Anthropic,
-    title: "Anthropic",
+    title: parameters::TITLE,
     params: "anthropic-params",
     has_conversation: true,
-    form: "anthropic-1",
-    system_form: Some("anthropic-system-1"),
-    opaque: "anthropic",
-    list: "messages",
-    system: Some("system"),
+    format: &lower::FORMAT,
     names_model: true,
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
@@ -43,7 +41,6 @@ pub(crate) static PROFILE: Profile = Profile {
     reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
-    longest_id: Some(64),
     refuses_same_names: true,
     foreign: Foreign {
         members: &["tool_calls", "function_call", "tool_call_id"],

@@ -2,7 +2,7 @@
 
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
+use crate::profile_of;
 use crate::raw::{Fields, Node};
 
 /// Recognizes the dialect of a text: a request body, a list of messages, or a line with one
@@ -63,7 +63,7 @@ pub(crate) fn of_path(path: &str) -> Option<Dialect> {
 }
 
 fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
-    let recognized = |dialect: &Dialect| dialect.adapter().recognizes(fields);
+    let recognized = |dialect: &Dialect| profile_of(*dialect).adapter.recognizes(fields);
     if let Some(dialect) = Dialect::ALL.into_iter().find(recognized) {
         return Some(dialect);
     }

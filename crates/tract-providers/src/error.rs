@@ -1,6 +1,5 @@
 //! Errors of reading and writing provider requests.
 
-use tract_compile::{Repair, Unpaired};
 use tract_core::json::JsonError;
 use tract_schema::Dialect;
 
@@ -80,43 +79,6 @@ impl ImportError {
                 vec![format!("--format {shown} reads it; without --format it is detected")]
             }
             Self::Json { .. } | Self::Expected { .. } | Self::Missing { .. } => Vec::new(),
-        }
-    }
-}
-
-/// A context that cannot be written in a form.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FormError {
-    /// No form has this name.
-    #[error("unknown form {name:?}")]
-    UnknownForm {
-        /// The name.
-        name: String,
-    },
-    /// Calls and results do not pair, and pairing is strict.
-    #[error(transparent)]
-    Unpaired(#[from] Unpaired),
-    /// A stored text has changed since it was stored.
-    #[error("{what} is damaged: {source}")]
-    Damaged {
-        /// The owner of the text.
-        what: String,
-        /// The error of the reader.
-        source: JsonError,
-    },
-}
-
-impl FormError {
-    /// Returns what to do about it.
-    pub fn notes(&self) -> Vec<String> {
-        match self {
-            Self::UnknownForm { .. } => vec![format!("known are {}", crate::form::names())],
-            Self::Unpaired(unpaired) => {
-                let steps = unpaired.repairs.iter().map(Repair::to_string);
-                steps.chain(["pairing \"repair\" makes these changes".to_owned()]).collect()
-            }
-            Self::Damaged { .. } => vec!["verify the store".to_owned()],
         }
     }
 }

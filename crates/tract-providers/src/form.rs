@@ -2,41 +2,30 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-
 use std::fmt;
 use std::str::FromStr;
 
-use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, pair};
-use tract_core::{JsonText, RequestMap, RequestTool, json};
+use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, Unpaired, pair};
+use tract_core::json::{self, JsonError};
+use tract_core::{JsonText, RequestMap, RequestTool};
 use tract_schema::{Aliases, Dialect, LossKind, Lowered, StrictAllowance};
 
-use crate::adapter::{DialectAdapter as _, Members};
-use crate::error::FormError;
 use crate::ids::Ids;
 use crate::images;
-use crate::params::{Body, Params};
+use crate::params::{Body, Members, Params};
 use crate::prefix::{Blocks, PrefixSource};
+use crate::profile_of;
 use crate::raw::{self, Object};
 use crate::sheet::RequestWriter;
 
-/// The forms that a context can be compiled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Form {
-    /// `openai`, the list of messages, never repaired; `anthropic`, which is `{system, messages}`.
-    Conversation(Dialect),
-    /// `openai-params` and so on: a request.
-    Params(Dialect),
-    /// `messages`: the recorded messages, with the ids of their commits.
-    Messages,
-}
+pub use crate::params::Form;
 
 impl Form {
     /// Returns all forms.
     pub fn all() -> impl Iterator<Item = Self> {
         let of = |dialect: Dialect| {
             let conversation = Self::Conversation(dialect);
-            let has_it = dialect.profile().has_conversation;
+            let has_it = profile_of(dialect).has_conversation;
             has_it.then_some(conversation).into_iter().chain([Self::Params(dialect)])
         };
         Dialect::ALL.into_iter().flat_map(of).chain([Self::Messages])
@@ -46,7 +35,7 @@ impl Form {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Conversation(dialect) => dialect.as_str(),
-            Self::Params(dialect) => dialect.profile().params,
+            Self::Params(dialect) => profile_of(dialect).params,
             Self::Messages => "messages",
         }
     }
@@ -86,6 +75,43 @@ impl FromStr for Form {
 
 pub(crate) fn names() -> String {
     Form::all().map(Form::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// A context that cannot be written in a form.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormError {
+    /// No form has this name.
+    #[error("unknown form {name:?}")]
+    UnknownForm {
+        /// The name.
+        name: String,
+    },
+    /// Calls and results do not pair, and pairing is strict.
+    #[error(transparent)]
+    Unpaired(#[from] Unpaired),
+    /// A stored text has changed since it was stored.
+    #[error("{what} is damaged: {source}")]
+    Damaged {
+        /// The owner of the text.
+        what: String,
+        /// The error of the reader.
+        source: JsonError,
+    },
+}
+
+impl FormError {
+    /// Returns what to do about it.
+    pub fn notes(&self) -> Vec<String> {
+        match self {
+            Self::UnknownForm { .. } => vec![format!("known are {}", names())],
+            Self::Unpaired(unpaired) => {
+                let steps = unpaired.repairs.iter().map(Repair::to_string);
+                steps.chain(["pairing \"repair\" makes these changes".to_owned()]).collect()
+            }
+            Self::Damaged { .. } => vec!["verify the store".to_owned()],
+        }
+    }
 }
 
 /// Options of compiling a context to a form.
@@ -199,6 +225,7 @@ pub fn compile_form(
         (false, pairing) => pairing.unwrap_or_default(),
     };
     let dialect = form.dialect();
+    let profile = profile_of(dialect);
     let repairing = pairing != Pairing::Keep;
     let mut replaced = Vec::new();
     let valid = match repairing {
@@ -206,14 +233,14 @@ pub fn compile_form(
         false => Cow::Borrowed(compiled),
     };
     let compiled = valid.as_ref();
-    let paired = pair(compiled, pairing, &dialect.rules())?;
+    let paired = pair(compiled, pairing, &profile.pairing_rules())?;
     let mut repairs = paired.repairs;
     repairs.extend(replaced);
     let aliases = form.is_request().then(|| aliases(compiled, dialect));
-    let ids = Ids::settle(&paired.items, dialect, repairing, aliases.as_ref(), &mut repairs);
+    let ids = Ids::settle(&paired.items, profile.format, repairing, aliases.as_ref(), &mut repairs);
     let mut sheet = RequestWriter {
         compiled,
-        dialect,
+        format: profile.format,
         repairing,
         closing: repairing && form.is_request(),
         separate: false,
@@ -223,13 +250,13 @@ pub fn compile_form(
         blocks: Blocks::default(),
     };
     let (tools, sent) = match &aliases {
-        Some(aliases) => tools(&mut sheet, aliases, options.strict_tools)?,
+        Some(aliases) => tools(&mut sheet, dialect, aliases, options.strict_tools)?,
         None => (Vec::new(), RequestMap::default()),
     };
     let body = match form {
         Form::Messages => Body::Object(neutral(&mut sheet)?),
         Form::Params(_) | Form::Conversation(_) => {
-            let mut members = (dialect.profile().conversation)(&mut sheet);
+            let mut members = (profile.conversation)(&mut sheet);
             if form.is_plain() {
                 Body::Array(members.pop().map(|(_, list)| list).unwrap_or_default())
             } else {
@@ -245,6 +272,7 @@ pub fn compile_form(
         blocks,
         aliases,
         sent,
+        names_model: profile.names_model || !form.is_request(),
         model: None,
         head: compiled.head(),
         repairs,
@@ -255,11 +283,11 @@ pub fn compile_form(
             parameters(compiled, dialect, &mut params);
         }
         if !tools.is_empty() {
-            params.set("tools", dialect.adapter().tools(&tools));
+            params.set("tools", profile.adapter.tools(&tools));
         }
         match recorded {
             Some(config) => params = params.with_recorded(config),
-            None => dialect.adapter().settle(&mut params),
+            None => profile.adapter.settle(&mut params),
         }
     }
     Ok(params)
@@ -277,11 +305,11 @@ fn aliases(compiled: &Compiled, dialect: Dialect) -> Aliases {
 
 fn tools(
     sheet: &mut RequestWriter<'_>,
+    dialect: Dialect,
     aliases: &Aliases,
     strict: bool,
 ) -> Result<(Vec<String>, RequestMap), FormError> {
     let mut lowered_tools = Vec::new();
-    let dialect = sheet.dialect;
     let mut allowance = StrictAllowance::new(dialect);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
         let name = aliases.sent(&tool.name);
@@ -325,7 +353,7 @@ fn tools(
     }
     // Of several tools with one name, only the newest is sent if the provider rejects duplicates.
     let mut newest: HashMap<String, usize> = HashMap::new();
-    if dialect.profile().refuses_same_names {
+    if profile_of(dialect).refuses_same_names {
         for (index, _, lowered) in &lowered_tools {
             if let Ok((_, sent)) = lowered {
                 newest.insert(sent.sent_name.to_string(), *index);
@@ -365,7 +393,7 @@ fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
     let config = last.generation_config.as_ref()?;
     let members = json::split_object(config.as_str()).ok()?;
     let states_more = members.iter().any(|(name, _)| name != "model");
-    (states_more && dialect.owns(last.form.as_deref())).then_some(config)
+    (states_more && profile_of(dialect).format.owns(last.form.as_deref())).then_some(config)
 }
 
 /// Puts `model` and the token limit, from the last generation configs that have them, before the
@@ -400,7 +428,7 @@ fn neutral(sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {
             what: format!("commit {}", message.commit.short()),
             source: match error {
                 tract_core::ContentError::Json(source) => source,
-                _ => json::JsonError::Syntax { offset: 0, expected: "content", found: None },
+                _ => JsonError::Syntax { offset: 0, expected: "content", found: None },
             },
         })?;
         let mut out = Object::new();

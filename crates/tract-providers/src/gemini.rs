@@ -12,10 +12,11 @@ use tract_compile::Rules;
 use tract_core::Draft;
 use tract_core::text::percent_encoded;
 
-use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 use crate::error::ImportError;
 use crate::params::Params;
+use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::{self, Fields, Node, Object};
+use crate::reader::Reader;
 use crate::turns;
 
 pub(crate) use import::is_content;
@@ -28,11 +29,7 @@ pub(crate) static PROFILE: Profile = Profile {
     title: "Gemini",
     params: "gemini-params",
     has_conversation: false,
-    form: "gemini-1",
-    system_form: Some("gemini-system-1"),
-    opaque: "gemini",
-    list: "contents",
-    system: Some("systemInstruction"),
+    format: &lower::FORMAT,
     names_model: false,
     limit: &["generationConfig", "maxOutputTokens"],
     parameters: parameters::PARAMETERS,
@@ -44,7 +41,6 @@ pub(crate) static PROFILE: Profile = Profile {
     reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
-    longest_id: None,
     refuses_same_names: true,
     foreign: Foreign {
         members: &["content", "tool_calls", "function_call", "tool_call_id"],
@@ -91,7 +87,7 @@ impl Adapter for Gemini {
     }
 
     fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {
-        names::parameters(request, &[profile.list, "tools", "systemInstruction"])
+        names::parameters(request, &[profile.format.list, "tools", "systemInstruction"])
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {

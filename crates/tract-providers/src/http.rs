@@ -35,9 +35,9 @@ use tract_core::telemetry::ModelDescription;
 use tract_core::{CancellationToken, ChatModel, ModelError, ModelRequest, Reply, ReplyDelta};
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
 use crate::form::FormOptions;
 use crate::params::Params;
+use crate::profile_of;
 use crate::request::params_of;
 
 pub use builder::{ApiKey, HttpModelBuilder};
@@ -127,8 +127,8 @@ impl HttpModel {
         if !named {
             params = params.with("model", model);
         }
-        dialect.adapter().settle(&mut params);
-        Ok(match dialect.profile().server.demanded {
+        profile_of(*dialect).adapter.settle(&mut params);
+        Ok(match profile_of(*dialect).server.demanded {
             Some((key, value)) if params.get(key).is_none() => params.with(key, value),
             _ => params,
         })

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{CallRef, CommitId, Message};
-use tract_schema::{Aliases, Dialect};
+use tract_schema::Aliases;
 
-use crate::adapter::DialectAdapter as _;
+use crate::format::MessageFormat;
 
 /// A call as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +51,12 @@ impl Ids {
     /// already uses is replaced, in calls and results alike.
     pub(crate) fn settle(
         items: &[Item<'_>],
-        dialect: Dialect,
+        format: &MessageFormat,
         repairing: bool,
         aliases: Option<&Aliases>,
         repairs: &mut Vec<Repair>,
     ) -> Self {
-        let longest = dialect.profile().longest_id;
+        let longest = format.longest_id;
         let (mut ids, mut used) = (Self::default(), HashSet::new());
         let stood_in: HashSet<CallRef> = items
             .iter()
@@ -70,7 +70,7 @@ impl Ids {
                 Item::Message(message) if speaker(message) == Speaker::Assistant => message,
                 Item::Message(_) | Item::StandIn(_) => continue,
             };
-            let own = dialect.owns(message.form.as_deref());
+            let own = format.owns(message.form.as_deref());
             for (index, call) in (0u32..).zip(message.content.calls()) {
                 let mut id = call.id.clone();
                 if repairing {

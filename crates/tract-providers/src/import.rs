@@ -4,34 +4,19 @@ mod answer;
 mod foreign;
 mod har;
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
-use tract_core::{AuthorKind, Blob, Body, Content, Draft, JsonText, Part, Role, ToolSchema, json};
+use tract_core::{Draft, JsonText, ToolSchema, json};
 use tract_schema::Dialect;
 
 use self::answer::RecordedAnswer;
 pub use self::har::{HarExchanges, har_exchanges};
-use crate::adapter::{DialectAdapter as _, Reader};
 use crate::detect::detect;
+use crate::drafts::{Anomaly, Watch};
 use crate::error::ImportError;
-use crate::neutral::OutgoingMessage;
+use crate::profile_of;
 use crate::raw::{self, Fields, Node};
-
-/// Something in a recording that a strict reader would reject. Nothing is repaired.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Anomaly {
-    /// The path, such as `messages[3].tool_calls[0]`.
-    pub at: String,
-    /// The description of the anomaly.
-    pub what: String,
-}
-
-impl fmt::Display for Anomaly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.what)
-    }
-}
+use crate::reader::Reader;
 
 /// The content of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,9 +158,10 @@ impl<'a> ConversationReader<'a> {
         }
         // If the line contains an answer, only known parameters of the provider belong to the
         // request.
-        let profile = dialect.profile();
+        let profile = profile_of(dialect);
         let is_own = |key: &str| {
-            let own = [Some(profile.list), profile.system, Some("tools"), Some("model")];
+            let (list, system) = (profile.format.list, profile.format.system);
+            let own = [Some(list), system, Some("tools"), Some("model")];
             own.contains(&Some(key)) || profile.parameters.contains(&key)
         };
         if answer.is_some() {
@@ -267,21 +253,6 @@ pub fn read_request(text: &str, dialect: Dialect) -> Result<Imported, ImportErro
     Ok(Imported { drafts, tools, parameters, anomalies: messages.watch.end() })
 }
 
-/// Reads the parts of a content: one for a text, one per element for a list.
-pub(crate) fn parts_of<'a>(
-    content: &Node<'a>,
-    expected: &'static str,
-    part: impl FnMut(&Node<'a>) -> Result<Part, ImportError>,
-) -> Result<Vec<Part>, ImportError> {
-    if content.is_string() {
-        return Ok(vec![Part::text(content.string()?)]);
-    }
-    if !content.is_array() {
-        return Err(content.expected(expected));
-    }
-    content.array()?.iter().map(part).collect()
-}
-
 /// Returns whether a list of tools is empty.
 fn is_empty(list: &str) -> bool {
     list == "null" || json::split_array(list).is_ok_and(|tools| tools.is_empty())
@@ -313,7 +284,7 @@ fn repeated(request: &Node<'_>) -> Vec<Anomaly> {
     found
 }
 
-pub(crate) fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
+fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
     JsonText::new(text).map_err(|source| ImportError::Json { path: path.to_owned(), source })
 }
 
@@ -325,7 +296,7 @@ fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>
     let mut tools = Vec::new();
     for element in list.array()? {
         element.object()?;
-        for tool in dialect.adapter().tools_of(element)? {
+        for tool in profile_of(dialect).adapter.tools_of(element)? {
             let schema = ToolSchema::parse(tool.raw);
             tools.push(schema.map_err(|source| ImportError::Json { path: tool.path, source })?);
         }
@@ -349,7 +320,8 @@ impl<'a> Messages<'a> {
         dialect: Dialect,
         others: &[&str],
     ) -> Result<(Option<Vec<ToolSchema>>, JsonText, Self), ImportError> {
-        let (adapter, profile) = (dialect.adapter(), dialect.profile());
+        let profile = profile_of(dialect);
+        let (adapter, list) = (profile.adapter, profile.format.list);
         let mut messages = Self {
             reader: adapter.reader(),
             elements: None,
@@ -357,13 +329,13 @@ impl<'a> Messages<'a> {
             request: request.clone(),
         };
         if request.is_array() {
-            messages.elements = Some(Box::new(Node::at(request.raw, profile.list).each()?));
+            messages.elements = Some(Box::new(Node::at(request.raw, list).each()?));
             return Ok((None, object("{}", "")?, messages));
         }
         let mut fields = request.object()?;
         fields.members.retain(|(key, _)| !others.contains(&key.as_str()));
         if !adapter.begin(&fields, &mut messages.watch)? {
-            let list = fields.require(profile.list)?;
+            let list = fields.require(list)?;
             messages.elements = Some(Box::new(list.each()?));
         }
         let mut parameters = adapter.parameters(profile, &fields);
@@ -409,168 +381,5 @@ impl<'a> Messages<'a> {
 impl fmt::Debug for Messages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Messages").field("read", &self.watch.place).finish_non_exhaustive()
-    }
-}
-
-/// Makes a draft of an imported message, without a creation time or other added facts.
-pub(crate) fn draft(content: Content, role: Option<Role>, form: &str) -> Draft {
-    let kind = content.kind();
-    let mut draft = Draft::new(content).origin(AuthorKind::Import);
-    draft.role = role.filter(|role| *role != kind.default_role());
-    draft.form = Some(form.to_owned());
-    draft
-}
-
-/// Makes a draft of a whole message. It keeps the bytes if lowering would write other JSON.
-pub(crate) fn whole_message(
-    message: &Node<'_>,
-    content: Content,
-    role: Role,
-    dialect: Dialect,
-    lower: impl FnOnce(&mut OutgoingMessage<'_>) -> Option<String>,
-) -> Draft {
-    draft_of(message, content, role, dialect.form(), |out| {
-        lower(out).is_some_and(|lowered| raw::same(&lowered, message.raw))
-    })
-}
-
-/// Makes a draft of a received message. It keeps the bytes if lowering would write other JSON.
-pub(crate) fn draft_of(
-    received: &Node<'_>,
-    content: Content,
-    role: Role,
-    form: &str,
-    is_same: impl FnOnce(&mut OutgoingMessage<'_>) -> bool,
-) -> Draft {
-    let mut draft = draft(content, Some(role.clone()), form);
-    if !is_same(&mut OutgoingMessage::recorded(&draft.content, &role)) {
-        draft.verbatim = Some(Blob::seal(received.raw.as_bytes().to_vec()));
-    }
-    draft
-}
-
-/// The calls without results, oldest first.
-#[derive(Default)]
-pub(crate) struct OpenCalls(Vec<OpenCall>);
-
-struct OpenCall {
-    /// The place of the call's message.
-    message: usize,
-    id: String,
-    name: String,
-}
-
-impl OpenCalls {
-    pub(crate) fn push(&mut self, message: usize, id: &str, name: &str) {
-        self.0.push(OpenCall { message, id: id.to_owned(), name: name.to_owned() });
-    }
-
-    /// Removes the call that a result answers, and returns its id: the first call of the nearest
-    /// message with a match. A match has the result's id, or the tool's name if there is no id;
-    /// without either, any call matches.
-    pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
-        let is_match = |call: &OpenCall| match (&id, name) {
-            (Some(id), _) => call.id == *id,
-            (None, Some(name)) => call.name == name,
-            (None, None) => true,
-        };
-        let nearest = self.0.iter().rev().find(|call| is_match(call)).map(|call| call.message);
-        let is_first = |call: &OpenCall| Some(call.message) == nearest && is_match(call);
-        match self.0.iter().position(is_first) {
-            Some(at) => self.0.remove(at).id,
-            None => id.unwrap_or_default(),
-        }
-    }
-}
-
-/// The unanswered calls of one message with the same id, in order: number and path.
-#[derive(Debug)]
-struct OpenMessage {
-    message: usize,
-    calls: VecDeque<(usize, String)>,
-}
-
-/// The state of reading messages: the current place, the drafts, the open calls, and the anomalies.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    /// The place of the current message.
-    pub(crate) place: usize,
-    /// Drafts that were not returned yet.
-    pub(crate) drafts: VecDeque<Draft>,
-    /// The open calls of each id, oldest first. An id stays after all its calls are answered.
-    open: HashMap<String, Vec<OpenMessage>>,
-    calls: usize,
-    pub(crate) anomalies: Vec<Anomaly>,
-}
-
-impl Watch {
-    pub(crate) fn note(&mut self, at: &str, what: impl Into<String>) {
-        self.anomalies.push(Anomaly { at: at.to_owned(), what: what.into() });
-    }
-
-    /// Returns the arguments of a call. They are JSON within a JSON string, so damaged characters
-    /// in them are replaced and noted here.
-    pub(crate) fn arguments(&mut self, at: &str, text: String) -> String {
-        let decoded = json::decode(text.as_bytes());
-        if decoded.count == 0 {
-            return text;
-        }
-        for place in &decoded.replaced {
-            self.note(at, place.to_string());
-        }
-        decoded.text.into_owned()
-    }
-
-    /// Makes the content of a message that is not a result. An unknown role is an anomaly.
-    pub(crate) fn content_of(&mut self, role: &Role, body: Body, at: &str) -> Content {
-        match role {
-            Role::System | Role::Developer => Content::System(body),
-            Role::User => Content::User(body),
-            Role::Assistant => Content::Assistant(body),
-            Role::Tool | Role::Other(_) => {
-                self.note(at, format!("unknown role {:?}", role.as_str()));
-                Content::Custom { kind: format!("role:{}", role.as_str()), body }
-            }
-        }
-    }
-
-    pub(crate) fn call(&mut self, id: &str, at: &str) {
-        if self.open.contains_key(id) {
-            self.note(at, format!("tool call id {id:?} reused"));
-        }
-        self.calls += 1;
-        let (message, call) = (self.place, (self.calls, at.to_owned()));
-        let open = self.open.entry(id.to_owned()).or_default();
-        match open.last_mut().filter(|last| last.message == message) {
-            Some(last) => last.calls.push_back(call),
-            None => open.push(OpenMessage { message, calls: [call].into() }),
-        }
-    }
-
-    pub(crate) fn result(&mut self, id: &str, at: &str) {
-        // The first call of the nearest message, the same rule by which commits bind results.
-        let Some(open) = self.open.get_mut(id) else {
-            return self.note(at, format!("result for {id:?} answers no call"));
-        };
-        let answered = open.last_mut().and_then(|last| last.calls.pop_front());
-        open.pop_if(|last| last.calls.is_empty());
-        if answered.is_none() {
-            self.note(at, format!("tool call {id:?} is answered again"));
-        }
-    }
-
-    pub(crate) fn end(mut self) -> Vec<Anomaly> {
-        let open = std::mem::take(&mut self.open).into_iter();
-        let mut open: Vec<(usize, String, String)> = open
-            .flat_map(|(id, messages)| {
-                let calls = messages.into_iter().flat_map(|message| message.calls);
-                calls.map(move |(number, at)| (number, at, id.clone()))
-            })
-            .collect();
-        open.sort_unstable();
-        for (_, at, id) in open {
-            self.note(&at, format!("tool call {id:?} unanswered"));
-        }
-        self.anomalies
     }
 }

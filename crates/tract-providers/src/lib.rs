@@ -7,41 +7,49 @@
 //! are sent back to it as they were recorded.
 #![forbid(unsafe_code)]
 
-mod adapter;
 mod answers;
 mod detect;
+mod drafts;
 mod error;
 mod form;
+mod format;
 mod ids;
 mod images;
 mod import;
+mod members;
 mod neutral;
 mod parameters;
 mod params;
 mod prefix;
 mod prices;
+mod profile;
 mod raw;
+mod reader;
 mod reply;
 mod request;
 mod separate;
 mod sheet;
 mod turns;
 
-mod anthropic;
-mod gemini;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod stream;
+
+// The providers: each has its own folder, and a row in `profile_of`.
+mod anthropic;
+mod gemini;
 mod ollama;
 mod openai;
 mod responses;
-pub mod stream;
+
+use crate::profile::Profile;
 
 pub use crate::detect::detect;
-pub use crate::error::{FormError, ImportError, ReplyError};
-pub use crate::form::{Form, FormOptions, RequestForms, compile_form};
+pub use crate::drafts::Anomaly;
+pub use crate::error::{ImportError, ReplyError};
+pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form};
 pub use crate::import::{
-    Anomaly, ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
-    read_request,
+    ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges, read_request,
 };
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
@@ -51,3 +59,14 @@ pub use crate::request::params_of;
 pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};
 pub use tract_compile::{Item, Pairing, PlaceholderResult, Repair, RepairKind};
 pub use tract_schema::Dialect;
+
+/// The one list of providers.
+fn profile_of(dialect: Dialect) -> &'static Profile {
+    match dialect {
+        Dialect::OpenAi => &openai::PROFILE,
+        Dialect::Responses => &responses::PROFILE,
+        Dialect::Anthropic => &anthropic::PROFILE,
+        Dialect::Ollama => &ollama::PROFILE,
+        Dialect::Gemini => &gemini::PROFILE,
+    }
+}

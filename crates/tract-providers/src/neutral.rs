@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use tract_compile::{RepairKind, Speaker};
 use tract_core::{Artifact, Content, ImageSource, Message, Part, Role, ToolCall};
-use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
+use crate::format::MessageFormat;
 use crate::ids::Ids;
 
 /// A message to be written in a dialect.
@@ -31,14 +30,14 @@ impl<'a> OutgoingMessage<'a> {
     /// A message of a compiled context.
     pub(crate) fn compiled(
         message: &'a Message,
-        dialect: Dialect,
+        format: &MessageFormat,
         ids: &'a Ids,
         repairing: bool,
     ) -> Self {
         Self {
             content: &message.content,
             role: &message.role,
-            own: dialect.owns(message.form.as_deref()),
+            own: format.owns(message.form.as_deref()),
             repairing,
             message: Some((message, ids)),
             notes: Vec::new(),
@@ -111,9 +110,14 @@ impl<'a> OutgoingMessage<'a> {
         }
     }
 
-    /// Returns the JSON of a part that only one dialect understands, if that is `dialect`.
-    pub(crate) fn opaque(&mut self, dialect: Dialect, of: &str, json: &str) -> Option<String> {
-        if of != dialect.profile().opaque {
+    /// Returns the JSON of a part that only one dialect understands, if the part belongs to `format`.
+    pub(crate) fn opaque(
+        &mut self,
+        format: &MessageFormat,
+        of: &str,
+        json: &str,
+    ) -> Option<String> {
+        if of != format.opaque {
             self.left_out(format!("a part that only {of} knows"));
             return None;
         }

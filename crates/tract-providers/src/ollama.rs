@@ -8,7 +8,8 @@ mod stream;
 
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
+use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::reader::Reader;
 
 /// The adapter.
 struct Ollama;
@@ -18,11 +19,7 @@ pub(crate) static PROFILE: Profile = Profile {
     title: "Ollama",
     params: "ollama-params",
     has_conversation: false,
-    form: "ollama-1",
-    system_form: None,
-    opaque: "ollama",
-    list: "messages",
-    system: None,
+    format: &lower::FORMAT,
     names_model: true,
     limit: &["options", "num_predict"],
     parameters: parameters::PARAMETERS,
@@ -34,7 +31,6 @@ pub(crate) static PROFILE: Profile = Profile {
     reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
-    longest_id: None,
     refuses_same_names: false,
     // Ollama's calls are written like OpenAI's, except for legacy ones.
     foreign: Foreign {

@@ -1,5 +1,6 @@
 //! OpenAI Chat Completions, and APIs compatible with it.
 
+mod answer;
 mod import;
 mod lower;
 mod parameters;
@@ -8,8 +9,9 @@ mod stream;
 
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Profile, Reader, Server};
 use crate::params::Params;
+use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::reader::Reader;
 
 pub(crate) use import::{SAYING, image_at, note_missing};
 pub(crate) use lower::image_url;
@@ -23,11 +25,7 @@ pub(crate) static PROFILE: Profile = Profile {
     title: "Chat Completions",
     params: "openai-params",
     has_conversation: true,
-    form: "openai-chat-1",
-    system_form: None,
-    opaque: "openai",
-    list: "messages",
-    system: None,
+    format: &lower::FORMAT,
     names_model: true,
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
@@ -39,7 +37,6 @@ pub(crate) static PROFILE: Profile = Profile {
     reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: true,
-    longest_id: Some(40),
     refuses_same_names: false,
     foreign: Foreign {
         members: &["tool_name"],

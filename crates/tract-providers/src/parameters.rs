@@ -3,13 +3,11 @@
 //! Callers use the names of Chat Completions for common parameters. Checked against the vendors'
 //! published types: `openai` 3.54, `anthropic` 2.12, `ollama` 0.6.3, `google-genai` 3.4.
 
-use tract_compile::{Repair, RepairKind};
-use tract_core::json;
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
+use crate::members::{member, not_set};
 use crate::params::Params;
-use crate::raw::{self, Object};
+use crate::profile_of;
 
 /// Sets a parameter if the dialect has it, else adds a repair. `null` counts as absent.
 pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str) {
@@ -19,7 +17,7 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
     if key == "model" {
         return params.set(key, value.to_owned());
     }
-    let profile = dialect.profile();
+    let profile = profile_of(dialect);
     let is_limit = matches!(key, "max_tokens" | "max_completion_tokens" | "max_output_tokens");
     match (is_limit, profile.limit) {
         (true, [outer, inner]) => return member(params, outer, inner, value),
@@ -33,7 +31,7 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
         return;
     }
     if is_foreign(dialect, key) {
-        return not_set(params, key, dialect);
+        return not_set(params, key, profile.title);
     }
     params.set(key, value.to_owned());
 }
@@ -41,93 +39,17 @@ pub(crate) fn set(params: &mut Params, dialect: Dialect, key: &str, value: &str)
 /// Returns whether a parameter belongs to other providers only. An unknown parameter is sent, as it
 /// may be newer than the lists. Servers compatible with OpenAI accept more parameters than OpenAI.
 fn is_foreign(dialect: Dialect, key: &str) -> bool {
-    let own = dialect.profile();
+    let own = profile_of(dialect);
     let knows = |dialect: Dialect| {
-        let profile = dialect.profile();
+        let profile = profile_of(dialect);
         profile.parameters.contains(&key) || profile.options.contains(&key)
     };
     !own.is_shared && !own.parameters.contains(&key) && Dialect::ALL.into_iter().any(knows)
 }
 
-pub(crate) fn not_set(params: &mut Params, key: &str, dialect: Dialect) {
-    let text = format!("{key:?} is not set: {} has no such parameter", dialect.profile().title);
-    params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
-}
-
-/// The tool choice of Chat Completions.
-pub(crate) enum Choice<'a> {
-    Word(&'a str),
-    /// The sent name of the tool, as a JSON string.
-    Tool(String),
-    Other,
-}
-
-pub(crate) fn tool_choice<'a>(params: &Params, value: &'a str) -> Choice<'a> {
-    if let Some(word) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        return Choice::Word(word);
-    }
-    if get(value, "type") != Some("\"function\"") {
-        return Choice::Other;
-    }
-    let named = get(value, "function").and_then(|function| get(function, "name"));
-    let Some(name) = named.and_then(raw::string) else { return Choice::Other };
-    let sent = params.aliases.as_ref().map(|aliases| aliases.sent(&name).to_string());
-    Choice::Tool(raw::literal(&sent.unwrap_or(name)))
-}
-
-/// Returns the schema of a response format of Chat Completions.
-pub(crate) fn schema_of(format: &str) -> Option<&str> {
-    get(format, "json_schema").and_then(|of| get(of, "schema"))
-}
-
-pub(crate) fn get<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    let members = json::split_object(object).ok()?;
-    members.into_iter().rev().find(|(name, _)| name == key).map(|(_, raw)| raw)
-}
-
-/// Moves the members of the object under `key` to the object around it.
-pub(crate) fn flat(text: &str, key: &str) -> String {
-    let Some(inner) = get(text, key) else { return text.to_owned() };
-    let mut out = Object::new();
-    copy(&mut out, text, &[key]);
-    copy(&mut out, inner, &[]);
-    out.end()
-}
-
-/// Copies the members of an object, except for some.
-pub(crate) fn copy(out: &mut Object, object: &str, but: &[&str]) {
-    for (name, raw) in json::split_object(object).unwrap_or_default() {
-        if !but.contains(&name.as_str()) {
-            out.raw(&name, raw);
-        }
-    }
-}
-
-pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
-    let mut out = Object::new();
-    for (name, raw) in members {
-        out.raw(name.as_ref(), raw.as_ref());
-    }
-    out.end()
-}
-
-/// Wraps a single value in a list.
-pub(crate) fn list(value: &str) -> String {
-    if value.starts_with('[') { value.to_owned() } else { raw::array([value]) }
-}
-
-/// Sets one member of an object in the body. Its other members are unchanged.
-pub(crate) fn member(params: &mut Params, outer: &str, key: &str, value: &str) {
-    let found = params.get(outer).unwrap_or("{}").to_owned();
-    let mut out = Object::new();
-    copy(&mut out, &found, &[key]);
-    out.raw(key, value);
-    params.set(outer, out.end());
-}
-
 #[cfg(test)]
 mod tests {
-    use tract_core::{JsonText, ModelRequest};
+    use tract_core::{JsonText, ModelRequest, json};
 
     use super::*;
     use crate::FormOptions;
@@ -199,17 +121,17 @@ mod tests {
 
     #[test]
     fn unsupported_parameters_are_left_out_and_reported() {
-        let all = Dialect::ALL.map(Dialect::profile);
+        let all = Dialect::ALL.map(profile_of);
         let lists = all.iter().flat_map(|profile| {
-            let conversation = [Some(profile.list), profile.system];
+            let conversation = [Some(profile.format.list), profile.format.system];
             let names = profile.parameters.iter().chain(profile.options);
             names.copied().filter(move |name| !conversation.contains(&Some(*name)))
         });
         let every: std::collections::BTreeSet<&str> = lists.collect();
         let every: Vec<String> = every.into_iter().map(|name| format!("{name:?}:\"1\"")).collect();
         let every = format!("{{{}}}", every.join(","));
-        for dialect in Dialect::ALL.into_iter().filter(|dialect| !dialect.profile().is_shared) {
-            let own = dialect.profile().parameters;
+        for dialect in Dialect::ALL.into_iter().filter(|dialect| !profile_of(*dialect).is_shared) {
+            let own = profile_of(dialect).parameters;
             let params = made(dialect, &every);
             let body = params.to_json();
             for (key, _) in json::split_object(&body).expect("an object") {

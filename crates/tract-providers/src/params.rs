@@ -5,16 +5,26 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tract_compile::{Repair, RepairKind};
-use tract_core::{CommitId, JsonText, Reply, RequestMap, json};
+use tract_core::{CommitId, JsonText, RequestMap, json};
 use tract_schema::{Aliases, Dialect};
 
-use crate::adapter::{DialectAdapter as _, Members};
-use crate::error::ReplyError;
-use crate::form::Form;
-use crate::parameters;
 use crate::prefix::{Blocks, PrefixHash, PrefixSource};
 use crate::raw;
-use crate::stream::Assembler;
+
+/// The forms that a context can be compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Form {
+    /// `openai`, the list of messages, never repaired; `anthropic`, which is `{system, messages}`.
+    Conversation(Dialect),
+    /// `openai-params` and so on: a request.
+    Params(Dialect),
+    /// `messages`: the recorded messages, with the ids of their commits.
+    Messages,
+}
+
+/// Members of a request's body in order: name and JSON text.
+pub(crate) type Members = Vec<(String, String)>;
 
 /// A body: members in order, or a list.
 #[derive(Clone, Debug)]
@@ -33,6 +43,8 @@ pub struct Params {
     pub(crate) aliases: Option<Aliases>,
     pub(crate) head: Option<CommitId>,
     pub(crate) sent: RequestMap,
+    /// Whether the body names the model; otherwise the URL does.
+    pub(crate) names_model: bool,
     /// The model, if the URL names it instead of the body.
     pub(crate) model: Option<String>,
     /// The differences between the sent and the recorded content.
@@ -76,7 +88,7 @@ impl Params {
     }
 
     pub(crate) fn set(&mut self, key: &str, raw: String) {
-        if key == "model" && self.dialect().is_ok_and(|dialect| !dialect.profile().names_model) {
+        if key == "model" && !self.names_model {
             self.model = Some(raw);
             return;
         }
@@ -139,7 +151,7 @@ impl Params {
     pub fn to_json(&self) -> String {
         match &self.body {
             Body::Array(text) => text.clone(),
-            Body::Object(members) => parameters::object(members),
+            Body::Object(members) => raw::object(members),
         }
     }
 
@@ -149,38 +161,6 @@ impl Params {
     /// If the body does not match the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.to_json())
-    }
-
-    /// Reads the provider's answer to this request: text, calls under their original names, usage.
-    /// The answer belongs after the compiled head.
-    ///
-    /// # Errors
-    /// [`ReplyError`] if the provider answered with an error, or the text is not a reply.
-    pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
-        let mut reply = crate::reply::read(self.dialect()?, text, self.aliases.as_ref(), None)?;
-        reply.head = self.head;
-        reply.sent = self.sent.clone();
-        Ok(reply)
-    }
-
-    /// Makes an assembler for a streamed answer to this request. Its tools have their original
-    /// names.
-    ///
-    /// # Errors
-    /// [`ReplyError::NoRequest`] if the form is not a request.
-    pub fn assembler(&self) -> Result<Assembler, ReplyError> {
-        let mut assembler = Assembler::new(self.dialect()?);
-        assembler.aliases.clone_from(&self.aliases);
-        Ok(assembler)
-    }
-
-    fn dialect(&self) -> Result<Dialect, ReplyError> {
-        match self.form {
-            Form::Params(dialect) => Ok(dialect),
-            Form::Conversation(_) | Form::Messages => {
-                Err(ReplyError::NoRequest { form: self.form.as_str() })
-            }
-        }
     }
 }
 

@@ -265,3 +265,12 @@ pub(crate) fn array<'a, S: Into<Cow<'a, str>>>(elements: impl IntoIterator<Item 
     out.push(']');
     out
 }
+
+/// Writes an object of members in order: name and JSON text.
+pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
+    let mut out = Object::new();
+    for (name, raw) in members {
+        out.raw(name.as_ref(), raw.as_ref());
+    }
+    out.end()
+}

@@ -1,14 +1,14 @@
 //! Reads replies of every provider.
 
-use std::collections::VecDeque;
-
-use tract_core::{Body, Content, Draft, Part, Reply, Usage};
+use tract_core::{Body, Content, Part, Reply};
 use tract_schema::{Aliases, Dialect};
 
-use crate::adapter::{DialectAdapter as _, Reader};
-use crate::error::{ImportError, ReplyError};
-use crate::import::Watch;
-use crate::raw::{Fields, Node};
+use crate::answers::message_of;
+use crate::error::ReplyError;
+use crate::form::Form;
+use crate::params::Params;
+use crate::profile_of;
+use crate::raw::Node;
 
 /// Reads a complete answer without its request: tool names stay as they were sent.
 ///
@@ -49,8 +49,9 @@ pub(crate) fn read(
     if let Some(error) = fields.some("error") {
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
-    let mut reply = (dialect.profile().reply)(&fields, place)?;
-    reply.form = Some(dialect.form().to_owned());
+    let profile = profile_of(dialect);
+    let mut reply = (profile.reply)(&fields, place)?;
+    reply.form = Some(profile.format.form.to_owned());
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {
             if let Part::ToolCall(call) = part {
@@ -61,75 +62,26 @@ pub(crate) fn read(
     Ok(reply)
 }
 
-pub(crate) fn message_of(error: &Node<'_>) -> String {
-    let inner = error.object().ok().and_then(|fields| fields.text("message"));
-    inner.or_else(|| error.string().ok()).unwrap_or_else(|| error.raw.to_owned())
-}
-
-/// Reads an answer as the messages that are sent back with the next request.
-pub(crate) fn drafts_of<'a>(
-    mut reader: impl Reader<'a>,
-    messages: &[Node<'a>],
-    place: usize,
-) -> Result<VecDeque<Draft>, ImportError> {
-    let mut watch = Watch::default();
-    watch.place = place;
-    for message in messages {
-        reader.message(message, &mut watch)?;
+impl Params {
+    /// Reads the provider's answer to this request: text, calls under their original names, usage.
+    /// The answer belongs after the compiled head.
+    ///
+    /// # Errors
+    /// [`ReplyError`] if the provider answered with an error, or the text is not a reply.
+    pub fn reply(&self, text: &str) -> Result<Reply, ReplyError> {
+        let mut reply = read(self.request_dialect()?, text, self.aliases.as_ref(), None)?;
+        reply.head = self.head;
+        reply.sent = self.sent.clone();
+        Ok(reply)
     }
-    watch.drafts.extend(reader.end());
-    Ok(watch.drafts)
-}
 
-/// Makes the reply of an answer that is one message.
-pub(crate) fn reply_of<'a>(
-    reader: impl Reader<'a>,
-    message: Node<'a>,
-    place: usize,
-    answer: &Fields<'_>,
-) -> Result<Reply, ImportError> {
-    let draft = drafts_of(reader, &[message], place)?
-        .pop_back()
-        .ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
-    let mut reply = Reply::new(draft.content);
-    reply.verbatim = draft.verbatim;
-    reply.model = answer.text("model");
-    Ok(reply)
-}
-
-/// Derives a place from the id of an answer. Call ids made from it are unique in the conversation
-/// if the answer's id is.
-pub(crate) fn place_of(text: &str) -> Option<usize> {
-    let [a, b, c, d, ..] = *tract_core::hash::blob(text.as_bytes()).as_bytes();
-    usize::try_from(u32::from_be_bytes([a, b, c, d])).ok()
-}
-
-/// Reads token counts named `{input}_tokens` and `{output}_tokens`.
-pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
-    let mut read = Usage::default();
-    let [input, output] = [input, output].map(|side| format!("{side}_tokens"));
-    read.input_tokens = count(counts, &input);
-    read.output_tokens = count(counts, &output);
-    let details = |side: &str| counts.some(&format!("{side}_details"))?.object().ok();
-    let detail = |side: &str, key: &str| count(&details(side)?, key);
-    read.cached_tokens = detail(&input, "cached_tokens");
-    let requests = details(&input);
-    // OpenAI's name, LiteLLM's, and Anthropic's, which proxies pass on.
-    let written = requests.as_ref().and_then(|details| {
-        count(details, "cache_write_tokens").or_else(|| count(details, "cache_creation_tokens"))
-    });
-    let written = written.or_else(|| count(counts, "cache_creation_input_tokens"));
-    read.cache_write_tokens = written.filter(|tokens| *tokens > 0);
-    let lifetimes = requests
-        .and_then(|details| details.some_object("cache_creation_token_details").ok().flatten())
-        .or_else(|| counts.some_object("cache_creation").ok().flatten());
-    let hour = lifetimes.and_then(|split| count(&split, "ephemeral_1h_input_tokens"));
-    read.cache_write_1h_tokens = hour.filter(|tokens| *tokens > 0);
-    read.reasoning_tokens = detail(&output, "reasoning_tokens");
-    read
-}
-
-/// Reads a token count, if it is a number.
-pub(crate) fn count(fields: &Fields<'_>, key: &str) -> Option<u64> {
-    fields.raw(key)?.parse().ok()
+    /// Returns the dialect, if the form is a request.
+    pub(crate) fn request_dialect(&self) -> Result<Dialect, ReplyError> {
+        match self.form {
+            Form::Params(dialect) => Ok(dialect),
+            Form::Conversation(_) | Form::Messages => {
+                Err(ReplyError::NoRequest { form: self.form.as_str() })
+            }
+        }
+    }
 }

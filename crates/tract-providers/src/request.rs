@@ -7,11 +7,10 @@ use tract_core::json::{self, JsonError};
 use tract_core::{CommitId, JsonText, Message, ModelRequest};
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
-use crate::error::FormError;
-use crate::form::{Form, FormOptions, compile_form};
+use crate::form::{Form, FormError, FormOptions, compile_form};
 use crate::parameters;
 use crate::params::Params;
+use crate::profile_of;
 
 /// Compiles a neutral request to a provider's request.
 ///
@@ -47,7 +46,7 @@ pub fn params_of(
             parameters::set(&mut params, dialect, &key, value);
         }
     }
-    dialect.adapter().settle(&mut params);
+    profile_of(dialect).adapter.settle(&mut params);
     Ok(params)
 }
 
@@ -113,7 +112,7 @@ mod tests {
         let paused = |blocks: &str| {
             let mut message = Message::unrecorded(Content::assistant("Searching."));
             let bytes = format!(r#"{{"role":"assistant","content":[{blocks}]}}"#);
-            message.form = Some(Dialect::Anthropic.form().to_owned());
+            message.form = Some("anthropic-1".to_owned());
             message.verbatim = Some(Blob::seal(bytes));
             message
         };

@@ -10,10 +10,11 @@ mod stream;
 use tract_compile::Rules;
 use tract_schema::Dialect;
 
-use crate::adapter::{Adapter, Foreign, Profile, Reader};
+use crate::drafts::Watch;
 use crate::error::ImportError;
-use crate::import::Watch;
+use crate::profile::{Adapter, Foreign, Profile};
 use crate::raw::Fields;
+use crate::reader::Reader;
 
 /// The adapter.
 struct Responses;
@@ -23,11 +24,7 @@ pub(crate) static PROFILE: Profile = Profile {
     title: "Responses",
     params: "responses-params",
     has_conversation: false,
-    form: "openai-responses-1",
-    system_form: Some("openai-instructions-1"),
-    opaque: "openai-responses",
-    list: "input",
-    system: Some("instructions"),
+    format: &lower::FORMAT,
     names_model: true,
     limit: &["max_output_tokens"],
     parameters: parameters::PARAMETERS,
@@ -39,7 +36,6 @@ pub(crate) static PROFILE: Profile = Profile {
     reply: reply::reply,
     stream: || Box::<stream::Stream>::default(),
     is_shared: false,
-    longest_id: Some(64),
     refuses_same_names: false,
     foreign: Foreign {
         members: &["tool_calls", "function_call", "tool_call_id"],

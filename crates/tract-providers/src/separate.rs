@@ -5,10 +5,11 @@ use std::slice;
 use tract_compile::{Compiled, Item, Pairing, Repair, pair};
 use tract_schema::Dialect;
 
-use crate::adapter::{DialectAdapter as _, Members};
-use crate::error::FormError;
+use crate::form::FormError;
 use crate::ids::Ids;
+use crate::params::Members;
 use crate::prefix::Blocks;
+use crate::profile_of;
 use crate::sheet::RequestWriter;
 
 /// A message of a context, without its neighbors.
@@ -47,15 +48,16 @@ pub fn compile_separately(
     dialect: Dialect,
     pairing: Pairing,
 ) -> Result<SeparateMessages<'_>, FormError> {
-    let paired = pair(compiled, pairing, &dialect.rules())?;
+    let profile = profile_of(dialect);
+    let paired = pair(compiled, pairing, &profile.pairing_rules())?;
     let mut repairs = paired.repairs;
     let repairing = pairing != Pairing::Keep;
-    let ids = Ids::settle(&paired.items, dialect, repairing, None, &mut repairs);
+    let ids = Ids::settle(&paired.items, profile.format, repairing, None, &mut repairs);
     let mut messages = Vec::with_capacity(paired.items.len());
     for item in &paired.items {
         let mut sheet = RequestWriter {
             compiled,
-            dialect,
+            format: profile.format,
             repairing,
             closing: false,
             separate: true,
@@ -64,7 +66,7 @@ pub fn compile_separately(
             repairs: std::mem::take(&mut repairs),
             blocks: Blocks::default(),
         };
-        let members = (dialect.profile().conversation)(&mut sheet);
+        let members = (profile.conversation)(&mut sheet);
         repairs = sheet.repairs;
         messages.push(SeparateMessage { item: item.clone(), members });
     }

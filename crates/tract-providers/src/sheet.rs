@@ -1,20 +1,19 @@
 //! A request that is being written, with the ids and names chosen for it.
 
 use tract_compile::{Compiled, Item, PlaceholderResult, Repair};
-use tract_core::{Message, json};
-use tract_schema::Dialect;
+use tract_core::{Content, Message, json};
 
-use crate::adapter::{DialectAdapter as _, Members};
-use crate::answers;
+use crate::format::MessageFormat;
 use crate::ids::Ids;
 use crate::neutral::OutgoingMessage;
+use crate::params::Members;
 use crate::prefix::{Blocks, PrefixSource};
 use crate::raw;
 
 /// A request that is being written.
 pub(crate) struct RequestWriter<'a> {
     pub(crate) compiled: &'a Compiled,
-    pub(crate) dialect: Dialect,
+    pub(crate) format: &'static MessageFormat,
     pub(crate) repairing: bool,
     /// Whether a turn is added after a conversation that ends with the assistant.
     pub(crate) closing: bool,
@@ -31,7 +30,7 @@ impl<'a> RequestWriter<'a> {
     /// Returns the message's own bytes, if they can be sent: it was recorded in this dialect, and
     /// no repair applies to it.
     pub(crate) fn verbatim(&self, message: &'a Message) -> Option<&'a str> {
-        let own = self.dialect.owns(message.form.as_deref());
+        let own = self.format.owns(message.form.as_deref());
         let bytes = message.verbatim.as_ref().filter(|_| own && !self.ids.touches(message))?;
         // Bytes from a caller may not be JSON, and must not break the body.
         bytes.text().filter(|text| json::check(text).is_ok())
@@ -43,7 +42,7 @@ impl<'a> RequestWriter<'a> {
         message: &'a Message,
         write: impl FnOnce(&mut OutgoingMessage<'a>) -> T,
     ) -> T {
-        let mut out = OutgoingMessage::compiled(message, self.dialect, self.ids, self.repairing);
+        let mut out = OutgoingMessage::compiled(message, self.format, self.ids, self.repairing);
         let written = write(&mut out);
         let repair = |(kind, text)| Repair::new(kind, Some(message.slot), text);
         self.repairs.extend(out.notes.into_iter().map(repair));
@@ -62,8 +61,8 @@ impl<'a> RequestWriter<'a> {
                 Item::Message(message) => {
                     let own = self.verbatim(message).filter(|text| text.starts_with('{'));
                     let text = match own {
-                        Some(text) if answers::is_answer(message) => {
-                            let sent = answers::message(self.dialect, text);
+                        Some(text) if is_answer(message) => {
+                            let sent = (self.format.sent_answer)(text);
                             Some(sent.unwrap_or_else(|| text.to_owned()))
                         }
                         Some(text) => Some(text.to_owned()),
@@ -84,4 +83,10 @@ impl<'a> RequestWriter<'a> {
         }
         vec![("messages".to_owned(), raw::array(messages))]
     }
+}
+
+/// Returns whether a message was received as an answer. A message of a recorded request lacks a
+/// generation config; it is sent as its client sent it.
+pub(crate) fn is_answer(message: &Message) -> bool {
+    matches!(message.content, Content::Assistant(_)) && message.generation_config.is_some()
 }

@@ -2,15 +2,14 @@
 
 use tract_compile::{Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{Blob, CommitId, Content, Draft, Message, Part, Role};
-use tract_schema::Dialect;
 
-use crate::adapter::{DialectAdapter as _, Members};
-use crate::answers;
-use crate::import::draft;
+use crate::drafts::draft;
+use crate::format::MessageFormat;
 use crate::neutral::{OutgoingMessage, arguments_object};
+use crate::params::Members;
 use crate::prefix::PrefixSource;
 use crate::raw::{self, Fields, Node, Object};
-use crate::sheet::RequestWriter;
+use crate::sheet::{RequestWriter, is_answer};
 
 /// The kind of a block, which determines its place in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +77,7 @@ pub(crate) fn blocks(
 
 /// The names of members in a provider's turns, and the functions that write them.
 pub(crate) struct Wording {
-    pub(crate) dialect: Dialect,
+    pub(crate) format: &'static MessageFormat,
     /// The role of the assistant.
     pub(crate) assistant: &'static str,
     /// The member of a message that holds its blocks.
@@ -128,7 +127,7 @@ impl Wording {
                 Content::ToolResult(_) => Role::Tool,
                 _ => role.clone(),
             };
-            let mut draft = draft(content, Some(speaks.clone()), self.dialect.form());
+            let mut draft = draft(content, Some(speaks.clone()), self.format.form);
             draft.joins_previous = place > 0;
             let blocks = || (self.lower)(&mut OutgoingMessage::recorded(&draft.content, &speaks));
             let says_more = place == 0 && !self.says_only_role(fields, word);
@@ -179,10 +178,10 @@ impl<'a> Turn<'a> {
 
 /// Writes the members with the instructions, if there are any, and with the messages.
 pub(crate) fn members(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Members {
-    let profile = wording.dialect.profile();
+    let format = wording.format;
     let system = instructions(sheet, wording);
-    let system = profile.system.zip(system).map(|(key, text)| (key.to_owned(), text));
-    let list = (profile.list.to_owned(), messages(sheet, wording));
+    let system = format.system.zip(system).map(|(key, text)| (key.to_owned(), text));
+    let list = (format.list.to_owned(), messages(sheet, wording));
     system.into_iter().chain([list]).collect()
 }
 
@@ -238,7 +237,7 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
 /// Returns whether instructions are written separately. Those that the provider itself had within
 /// the conversation are not.
 fn is_separate(message: &Message, wording: &Wording) -> bool {
-    speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.dialect.form())
+    speaker(message) == Speaker::System && message.form.as_deref() != Some(wording.format.form)
 }
 
 /// Writes the instructions, as received if they are one message; `None` if there are none.
@@ -289,7 +288,7 @@ fn add<'a>(
         Speaker::User | Speaker::Tool => "user",
         Speaker::System => "system",
     };
-    let own = sheet.dialect.owns(message.form.as_deref());
+    let own = sheet.format.owns(message.form.as_deref());
     let row =
         Row { slot: message.slot, key: sheet.compiled.row(message.slot).map(|row| row.key), own };
     let received = sheet.verbatim(message);
@@ -308,9 +307,9 @@ fn add<'a>(
         return;
     }
     let (mut blocks, mut received) = (blocks, received);
-    if own && answers::is_answer(message) {
+    if own && is_answer(message) {
         for block in &mut blocks {
-            if let Some(text) = answers::block(sheet.dialect, &block.text) {
+            if let Some(text) = (sheet.format.sent_answer)(&block.text) {
                 block.text = text;
                 // The message is written around its blocks.
                 received = None;

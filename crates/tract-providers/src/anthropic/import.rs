@@ -1,22 +1,21 @@
 //! Reads requests: instructions, results and the rest of each message as drafts.
 
 use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
-use tract_schema::Dialect;
 
 use super::lower;
 use super::request::WORDING;
-use crate::adapter::{DialectAdapter as _, Reader};
+use crate::drafts::{Watch, draft_of, parts_of};
 use crate::error::ImportError;
-use crate::import::{Watch, draft_of, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{Fields, Node};
+use crate::reader::Reader;
 use crate::turns::is_same;
 
 /// Reads the `system` of a request: a text or blocks.
 pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
     let parts = parts(system, &mut Watch::default())?;
     let content = Content::System(Body { parts, name: None });
-    let form = super::PROFILE.system_form.unwrap_or_default();
+    let form = lower::FORMAT.system_form.unwrap_or_default();
     Ok(draft_of(system, content, Role::System, form, |out| is_list_of(system, out)))
 }
 
@@ -54,7 +53,7 @@ impl<'a> Reader<'a> for Messages {
         if groups.is_empty() {
             let body = Body { parts: parts(&received, watch)?, name: None };
             let content = watch.content_of(&role, body, &fields.path);
-            let form = Dialect::Anthropic.form();
+            let form = lower::FORMAT.form;
             watch.drafts.push_back(draft_of(message, content, role, form, |out| {
                 WORDING.says_only_role(&fields, out.role.as_str()) && is_list_of(&received, out)
             }));
@@ -80,7 +79,7 @@ fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError
 }
 
 fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
-    let opaque = || super::PROFILE.opaque_part(block);
+    let opaque = || lower::FORMAT.opaque_part(block);
     let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
     Ok(match fields.require("type")?.string()?.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),

@@ -4,11 +4,22 @@
 
 use tract_compile::{PlaceholderResult, Speaker};
 use tract_core::{Content, ImageSource, Part};
-use tract_schema::Dialect;
 
+use crate::format::MessageFormat;
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 use crate::turns::{self, Block, BlockKind};
+
+/// The format of messages.
+pub(crate) static FORMAT: MessageFormat = MessageFormat {
+    form: "anthropic-1",
+    system_form: Some("anthropic-system-1"),
+    opaque: "anthropic",
+    list: "messages",
+    system: Some("system"),
+    longest_id: Some(64),
+    sent_answer: super::answer::sent,
+};
 
 /// Uses a block as received.
 pub(crate) fn received(raw: &str) -> Block {
@@ -99,7 +110,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
             }
         },
         Part::Opaque { dialect, json } => {
-            return out.opaque(Dialect::Anthropic, dialect, json);
+            return out.opaque(&FORMAT, dialect, json);
         }
         Part::ToolCall(_) => return None,
     }

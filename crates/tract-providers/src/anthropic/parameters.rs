@@ -2,11 +2,13 @@
 
 use tract_compile::{Repair, RepairKind};
 use tract_core::json;
-use tract_schema::Dialect;
 
-use crate::parameters::{Choice, list, member, not_set, object, schema_of, tool_choice};
+use crate::members::{Choice, list, member, not_set, schema_of, tool_choice};
 use crate::params::Params;
 use crate::raw;
+
+/// The name in reports.
+pub(crate) const TITLE: &str = "Anthropic";
 
 /// The members of an Anthropic request. The last three are no longer in the published types, but
 /// older models accept them.
@@ -46,7 +48,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
             let Some(schema) = schema_of(value) else { return false };
             let closed = tract_schema::closed(schema);
             let schema = closed.as_deref().unwrap_or(schema);
-            let format = object(&[("type", "\"json_schema\""), ("schema", schema)]);
+            let format = raw::object(&[("type", "\"json_schema\""), ("schema", schema)]);
             member(params, "output_config", "format", &format);
             if closed.is_some() {
                 let text = "response_format: every object gets \"additionalProperties\":false, which Anthropic requires";
@@ -60,7 +62,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
                 if name == "user_id" {
                     member(params, "metadata", "user_id", raw);
                 } else {
-                    not_set(params, &format!("metadata.{name}"), Dialect::Anthropic);
+                    not_set(params, &format!("metadata.{name}"), TITLE);
                 }
             }
         }

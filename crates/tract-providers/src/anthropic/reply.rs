@@ -4,9 +4,9 @@ use tract_core::{Reply, StopReason, Usage};
 
 use super::import::Messages;
 use super::lower;
+use crate::answers::{count, reply_of};
 use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
-use crate::reply::{count, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     // Only role and content go back as a message.

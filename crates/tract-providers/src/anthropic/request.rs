@@ -1,7 +1,5 @@
 //! Writes requests: separate instructions, then turns.
 
-use tract_schema::Dialect;
-
 use super::lower;
 use crate::prefix::PrefixSource;
 use crate::raw::Node;
@@ -9,7 +7,7 @@ use crate::turns::{Block, BlockKind, Wording};
 
 /// The member names of turns.
 pub(super) const WORDING: Wording = Wording {
-    dialect: Dialect::Anthropic,
+    format: &lower::FORMAT,
     assistant: "assistant",
     blocks_member: "content",
     lower: lower::blocks,

@@ -6,8 +6,8 @@ use super::reply::usage;
 use crate::error::ImportError;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node, is_received_object};
+use crate::stream::event::{Accumulate, OnPiece, StreamError};
 use crate::stream::tree::{Members, Tree, in_order};
-use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A partially received message.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use tract_core::{Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
 use super::lower::{self, UNNAMED};
 use super::names::member;
 use super::request::WORDING;
-use crate::adapter::Reader;
+use crate::drafts::{OpenCalls, Watch, draft_of};
 use crate::error::ImportError;
-use crate::import::{OpenCalls, Watch, draft_of};
 use crate::raw::{self, Fields, Node};
+use crate::reader::Reader;
 use crate::turns::{around, is_same};
 
 /// Members of a part, of which each part has exactly one.
@@ -42,7 +42,7 @@ pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
         raws.push(node.raw);
     }
     let content = Content::System(Body { parts, name: None });
-    let form = super::PROFILE.system_form.unwrap_or_default();
+    let form = lower::FORMAT.system_form.unwrap_or_default();
     Ok(draft_of(system, content, Role::System, form, |out| {
         raw::same(r#"{"parts":[]}"#, &around(&fields, "parts", "[]".to_owned()))
             && is_same(&lower::parts(out), &raws)
@@ -141,7 +141,7 @@ impl Contents {
 }
 
 fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
-    let opaque = || super::PROFILE.opaque_part(node);
+    let opaque = || lower::FORMAT.opaque_part(node);
     if let Some(text) = fields.some("text") {
         let text = text.string()?;
         if fields.raw("thought") == Some("true") {

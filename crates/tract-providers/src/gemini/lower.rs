@@ -5,12 +5,23 @@ use std::borrow::Cow;
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part, ToolAnswer};
-use tract_schema::Dialect;
 
 use super::names::member;
+use crate::format::MessageFormat;
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
 use crate::turns::{self, Block, BlockKind};
+
+/// The format of messages.
+pub(crate) static FORMAT: MessageFormat = MessageFormat {
+    form: "gemini-1",
+    system_form: Some("gemini-system-1"),
+    opaque: "gemini",
+    list: "contents",
+    system: Some("systemInstruction"),
+    longest_id: None,
+    sent_answer: |_| None,
+};
 
 /// Prefix of the ids of calls that were recorded without one. Such an id is not sent.
 pub(crate) const UNNAMED: &str = "unnamed_";
@@ -135,7 +146,7 @@ fn simple(out: &mut OutgoingMessage<'_>, part: &Part, speaker: Speaker) -> Optio
                 written.text("thoughtSignature", signature);
             }
         }
-        Part::Opaque { dialect, json } => return out.opaque(Dialect::Gemini, dialect, json),
+        Part::Opaque { dialect, json } => return out.opaque(&FORMAT, dialect, json),
         Part::ToolCall(_) => return None,
     }
     Some(written.end())

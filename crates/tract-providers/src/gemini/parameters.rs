@@ -1,6 +1,6 @@
 //! The parameters of a request; most of them are members of `generationConfig`.
 
-use crate::parameters::{Choice, copy, get, list, member, object, schema_of, tool_choice};
+use crate::members::{Choice, copy, get, list, member, schema_of, tool_choice};
 use crate::params::Params;
 use crate::raw;
 
@@ -105,12 +105,12 @@ fn format(params: &mut Params, format: &str) -> bool {
 
 fn choice(params: &mut Params, choice: &str) -> bool {
     let chosen = match tool_choice(params, choice) {
-        Choice::Word("auto") => object(&[("mode", "\"AUTO\"")]),
-        Choice::Word("required") => object(&[("mode", "\"ANY\"")]),
-        Choice::Word("none") => object(&[("mode", "\"NONE\"")]),
+        Choice::Word("auto") => raw::object(&[("mode", "\"AUTO\"")]),
+        Choice::Word("required") => raw::object(&[("mode", "\"ANY\"")]),
+        Choice::Word("none") => raw::object(&[("mode", "\"NONE\"")]),
         Choice::Tool(name) => {
             let names = raw::array([name]);
-            object(&[("mode", "\"ANY\""), ("allowedFunctionNames", &names)])
+            raw::object(&[("mode", "\"ANY\""), ("allowedFunctionNames", &names)])
         }
         Choice::Word(_) | Choice::Other => return false,
     };

@@ -3,9 +3,9 @@
 use tract_core::{Body, Content, Reply, StopReason, Usage};
 
 use super::import::Contents;
+use crate::answers::{count, drafts_of, place_of};
 use crate::error::{ImportError, ReplyError};
 use crate::raw::Fields;
-use crate::reply::{count, drafts_of, place_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;

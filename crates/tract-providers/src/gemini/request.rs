@@ -1,7 +1,5 @@
 //! Writes requests: separate instructions, neighbors of one role as one content, responses first.
 
-use tract_schema::Dialect;
-
 use super::lower;
 use super::names::member;
 use crate::raw::{Node, Object};
@@ -9,7 +7,7 @@ use crate::turns::{Block, Wording};
 
 /// The member names of turns.
 pub(super) const WORDING: Wording = Wording {
-    dialect: Dialect::Gemini,
+    format: &lower::FORMAT,
     assistant: "model",
     blocks_member: "parts",
     lower: lower::parts,

@@ -7,8 +7,8 @@ use super::lower::UNNAMED;
 use super::reply::usage;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
+use crate::stream::event::{Accumulate, OnPiece, StreamError};
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A partially received response.
 #[derive(Debug, Default)]

@@ -7,9 +7,9 @@ use tract_core::{KnownSecrets, ModelError, PartialReply, Reply};
 
 use super::Inner;
 use super::builder::ApiKey;
+use crate::answers::message_of;
 use crate::error::ReplyError;
 use crate::raw::Node;
-use crate::reply::message_of;
 
 /// Maximum length of an error's message in characters.
 const LONGEST_MESSAGE: usize = 600;

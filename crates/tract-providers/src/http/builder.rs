@@ -12,7 +12,8 @@ use tract_schema::Dialect;
 
 use super::retry::{Retry, RetryPolicy};
 use super::{HttpModel, Inner, OnRetry};
-use crate::adapter::{DialectAdapter as _, Server};
+use crate::profile::Server;
+use crate::profile_of;
 
 /// A key. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -109,7 +110,7 @@ impl HttpModelBuilder {
     pub fn from_env(mut self) -> Self {
         let variable =
             |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let server = &self.dialect.profile().server;
+        let server = &profile_of(self.dialect).server;
         self.key = self.key.or_else(|| variable(server.key_variable).map(ApiKey::new));
         self.base_url = self.base_url.or_else(|| variable(server.base_variable));
         self
@@ -202,7 +203,7 @@ impl HttpModelBuilder {
     /// [`ModelError::Unauthorized`] if the provider's own server is used without a key; other
     /// errors if the URL, the key or a header is invalid.
     pub fn build(self) -> Result<HttpModel, ModelError> {
-        let server = &self.dialect.profile().server;
+        let server = &profile_of(self.dialect).server;
         if self.key.is_none() && self.base_url.is_none() && !server.is_open {
             let message = format!("no key: set {}", server.key_variable);
             return Err(ModelError::Unauthorized { message });
@@ -333,11 +334,11 @@ mod tests {
 
     #[track_caller]
     fn check(dialect: Dialect, base: &str, expected: &str) {
-        let url = base_of(&dialect.profile().server, base).and_then(|base| {
+        let url = base_of(&profile_of(dialect).server, base).and_then(|base| {
             let request = tract_core::ModelRequest::default();
             let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
                 .map_err(|error| ModelError::other(error.to_string()))?;
-            let (path, _) = (dialect.profile().wire)(params.with("model", "m"), false, true);
+            let (path, _) = (profile_of(dialect).wire)(params.with("model", "m"), false, true);
             Ok(crate::http::send::url_of(&base, &path))
         });
         let found = url.map(|url| url.to_string());

@@ -13,8 +13,8 @@ use super::Inner;
 use super::answer::{Failed, check_calls, repeats_key};
 use super::guard::PieceGuard;
 use super::retry::{Retry, retry_after};
-use crate::adapter::DialectAdapter as _;
 use crate::params::Params;
+use crate::profile_of;
 use crate::stream::Assembler;
 
 /// Maximum number of bytes of an error's body that are read.
@@ -48,7 +48,7 @@ impl Inner {
         cancellation: &CancellationToken,
         mut on_piece: Option<&mut (dyn FnMut(ReplyDelta) + Send)>,
     ) -> Result<Reply, ModelError> {
-        let wire = self.settings.dialect.profile().wire;
+        let wire = profile_of(self.settings.dialect).wire;
         let (path, body) = wire(params.clone(), on_piece.is_some(), self.settings.stream_usage);
         let sent = Wire { url: url_of(&self.base, &path), body: body.to_json() };
         let mut attempt = 0;

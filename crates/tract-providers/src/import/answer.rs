@@ -4,7 +4,7 @@ use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
-use super::Anomaly;
+use crate::drafts::Anomaly;
 use crate::raw::{Fields, Node};
 use crate::reply;
 use crate::stream::Assembler;

@@ -3,13 +3,13 @@
 
 use tract_schema::Dialect;
 
-use crate::adapter::DialectAdapter as _;
 use crate::error::ImportError;
+use crate::profile_of;
 use crate::raw::{Fields, Node};
 
 /// Rejects a request whose messages have content of another dialect than the reader's.
 pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportError> {
-    let list = dialect.profile().list;
+    let list = profile_of(dialect).format.list;
     let messages = if request.is_array() {
         Some(Node::at(request.raw, list))
     } else {
@@ -29,7 +29,7 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
 
 /// Finds a member or role of a message that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
-    let foreign = &dialect.profile().foreign;
+    let foreign = &profile_of(dialect).foreign;
     if dialect != Dialect::Gemini && crate::gemini::is_content(fields) {
         return fields.get("parts").map(|parts| (parts.path, Dialect::Gemini));
     }
@@ -59,7 +59,7 @@ fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
 
 /// Finds a block of content that only another dialect has.
 fn block(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
-    let foreign = dialect.profile().foreign.blocks;
+    let foreign = profile_of(dialect).foreign.blocks;
     let blocks = fields.get("content").filter(Node::is_array)?.array().ok()?;
     blocks.iter().find_map(|block| {
         let kind = block.object().ok()?.text("type")?;

@@ -1,12 +1,12 @@
 //! Reads requests: messages as drafts.
 
 use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer};
-use tract_schema::Dialect;
 
-use crate::adapter::Reader;
+use super::lower;
+use crate::drafts::{OpenCalls, Watch, whole_message};
 use crate::error::ImportError;
-use crate::import::{OpenCalls, Watch, whole_message};
 use crate::raw::{Fields, Node};
+use crate::reader::Reader;
 
 /// Reads messages one by one, and remembers the calls.
 #[derive(Default)]
@@ -17,7 +17,7 @@ impl<'a> Reader<'a> for Messages {
         let fields = message.object()?;
         let role = Role::parse(&fields.require("role")?.string()?);
         let content = content(&fields, &role, &mut self.0, watch)?;
-        let draft = whole_message(message, content, role, Dialect::Ollama, super::lower::message);
+        let draft = whole_message(message, content, role, &lower::FORMAT, lower::message);
         watch.drafts.push_back(draft);
         Ok(())
     }

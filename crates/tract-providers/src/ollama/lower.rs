@@ -4,8 +4,20 @@
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{ImageSource, Part};
 
+use crate::format::MessageFormat;
 use crate::neutral::{OutgoingMessage, arguments_object};
 use crate::raw::{self, Object};
+
+/// The format of messages.
+pub(crate) static FORMAT: MessageFormat = MessageFormat {
+    form: "ollama-1",
+    system_form: None,
+    opaque: "ollama",
+    list: "messages",
+    system: None,
+    longest_id: None,
+    sent_answer: |_| None,
+};
 
 /// Writes a message; `None` if it would be empty.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The parameters of a request.
 
-use crate::parameters::{get, list, member, schema_of};
+use crate::members::{get, list, member, schema_of};
 use crate::params::Params;
 
 /// The members of an Ollama request.

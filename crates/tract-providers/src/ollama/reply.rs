@@ -3,9 +3,9 @@
 use tract_core::{Reply, StopReason, Usage};
 
 use super::import::Messages;
+use crate::answers::{count, place_of, reply_of};
 use crate::error::ReplyError;
 use crate::raw::Fields;
-use crate::reply::{count, place_of, reply_of};
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;

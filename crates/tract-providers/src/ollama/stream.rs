@@ -5,8 +5,8 @@ use tract_core::{PartialReply, ReplyDelta, ToolCall};
 use super::reply::usage;
 use crate::openai::provider_error;
 use crate::raw::Node;
+use crate::stream::event::{Accumulate, OnPiece, StreamError};
 use crate::stream::tree::{Members, Tree};
-use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A partially received chat answer.
 #[derive(Debug, Default)]

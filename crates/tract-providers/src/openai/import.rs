@@ -1,12 +1,12 @@
 //! Reads requests: messages as drafts.
 
 use tract_core::{Body, Content, ImageSource, Part, Role, ToolAnswer, ToolCall};
-use tract_schema::Dialect;
 
-use crate::adapter::Reader;
+use super::lower;
+use crate::drafts::{Watch, parts_of, whole_message};
 use crate::error::ImportError;
-use crate::import::{Watch, parts_of, whole_message};
 use crate::raw::{self, Fields, Node};
+use crate::reader::Reader;
 
 /// Reads messages one by one.
 pub(crate) struct Messages;
@@ -16,7 +16,7 @@ impl<'a> Reader<'a> for Messages {
         let fields = message.object()?;
         let role = Role::parse(&fields.require("role")?.string()?);
         let content = content(&fields, &role, watch)?;
-        let draft = whole_message(message, content, role, Dialect::OpenAi, super::lower::message);
+        let draft = whole_message(message, content, role, &lower::FORMAT, lower::message);
         watch.drafts.push_back(draft);
         Ok(())
     }
@@ -97,7 +97,7 @@ fn part(node: &Node<'_>) -> Result<Part, ImportError> {
             };
             image_at(url)
         }
-        _ => super::PROFILE.opaque_part(node),
+        _ => lower::FORMAT.opaque_part(node),
     })
 }
 

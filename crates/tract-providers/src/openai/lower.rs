@@ -8,8 +8,20 @@ use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part};
 use tract_schema::Dialect;
 
+use crate::format::MessageFormat;
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Object};
+
+/// The format of messages.
+pub(crate) static FORMAT: MessageFormat = MessageFormat {
+    form: "openai-chat-1",
+    system_form: None,
+    opaque: "openai",
+    list: "messages",
+    system: None,
+    longest_id: Some(40),
+    sent_answer: super::answer::sent,
+};
 
 /// Writes a message; `None` if nothing in it would be accepted by the provider.
 pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
@@ -64,7 +76,7 @@ pub(crate) fn message(out: &mut OutgoingMessage<'_>) -> Option<String> {
                 }
             }
             Part::Opaque { dialect, json } => {
-                if let Some(element) = out.opaque(Dialect::OpenAi, dialect, json) {
+                if let Some(element) = out.opaque(&FORMAT, dialect, json) {
                     elements.extend(first_text.take().map(text_element));
                     elements.push(element);
                 }

@@ -3,9 +3,9 @@
 use tract_core::{Reply, StopReason};
 
 use super::import::Messages;
+use crate::answers::{reply_of, usage};
 use crate::error::ReplyError;
 use crate::raw::Fields;
-use crate::reply::{reply_of, usage};
 
 pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;

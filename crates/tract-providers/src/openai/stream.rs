@@ -3,10 +3,10 @@
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
+use crate::answers::usage;
 use crate::raw::{Fields, Node, is_received_object};
-use crate::reply::usage;
+use crate::stream::event::{Accumulate, OnPiece, StreamError};
 use crate::stream::tree::{Members, Tree, in_order, merge};
-use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// Members of chunks that a complete answer does not have.
 const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
@@ -240,6 +240,6 @@ pub(crate) fn provider_error(error: &Node<'_>) -> StreamError {
     let word = |key: &str| fields.as_ref().and_then(|fields| fields.text(key));
     StreamError::Provider {
         kind: word("type").or_else(|| word("code")).or_else(|| word("status")),
-        message: crate::reply::message_of(error),
+        message: crate::answers::message_of(error),
     }
 }

@@ -1,15 +1,14 @@
 //! Reads requests: items as drafts.
 
 use tract_core::{Blob, Body, Content, Draft, ImageSource, Part, Role, ToolAnswer};
-use tract_schema::Dialect;
 
 use super::lower;
-use crate::adapter::{DialectAdapter as _, Reader};
+use crate::drafts::{Watch, draft, parts_of};
 use crate::error::ImportError;
-use crate::import::{Watch, draft, parts_of};
 use crate::neutral::OutgoingMessage;
 use crate::openai;
 use crate::raw::{self, Fields, Node};
+use crate::reader::Reader;
 
 /// Reads the part of a request before its items, and an input that is a single text.
 pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
@@ -20,16 +19,12 @@ pub(super) fn begin(fields: &Fields<'_>, watch: &mut Watch) -> Result<bool, Impo
     }
     if let Some(text) = fields.some("instructions") {
         let content = Content::System(Body::text(text.string()?));
-        watch.drafts.push_back(draft(
-            content,
-            None,
-            super::PROFILE.system_form.unwrap_or_default(),
-        ));
+        watch.drafts.push_back(draft(content, None, lower::FORMAT.system_form.unwrap_or_default()));
     }
     match fields.get("input") {
         Some(input) if input.is_string() => {
             let content = Content::User(Body::text(input.string()?));
-            let mut draft = draft(content, None, Dialect::Responses.form());
+            let mut draft = draft(content, None, lower::FORMAT.form);
             draft.verbatim = Some(Blob::seal(input.raw.as_bytes().to_vec()));
             watch.drafts.push_back(draft);
             Ok(true)
@@ -80,7 +75,7 @@ fn sealed(
     items: &[&str],
     received: impl FnOnce() -> String,
 ) -> Draft {
-    let mut draft = draft(content, Some(role.clone()), Dialect::Responses.form());
+    let mut draft = draft(content, Some(role.clone()), lower::FORMAT.form);
     let lowered = lower::items(&mut OutgoingMessage::recorded(&draft.content, &role));
     // Compared one by one, without building the list, which may be large.
     let mut pairs = lowered.iter().zip(items);
@@ -139,7 +134,7 @@ fn parse_item(
         }
         kind if kind.ends_with("_output") || kind == "mcp_approval_response" => return Ok(None),
         _ if fields.has("role") => return Ok(None),
-        _ => vec![super::PROFILE.opaque_part(item)],
+        _ => vec![lower::FORMAT.opaque_part(item)],
     }))
 }
 
@@ -148,7 +143,7 @@ fn other(
     fields: &Fields<'_>,
     watch: &mut Watch,
 ) -> Result<(Content, Role), ImportError> {
-    let opaque = || Body { parts: vec![super::PROFILE.opaque_part(item)], name: None };
+    let opaque = || Body { parts: vec![lower::FORMAT.opaque_part(item)], name: None };
     match kind(fields)?.as_str() {
         "message" => {
             let role = Role::parse(&fields.require("role")?.string()?);
@@ -182,7 +177,7 @@ fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
 
 fn part(node: &Node<'_>) -> Result<Part, ImportError> {
     let fields = node.object()?;
-    let opaque = || super::PROFILE.opaque_part(node);
+    let opaque = || lower::FORMAT.opaque_part(node);
     Ok(match fields.require("type")?.string()?.as_str() {
         "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
         "refusal" => Part::text(fields.require("refusal")?.string()?),

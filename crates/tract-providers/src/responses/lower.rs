@@ -3,11 +3,22 @@
 
 use tract_compile::{PlaceholderResult, RepairKind, Speaker};
 use tract_core::{Content, ImageSource, Part};
-use tract_schema::Dialect;
 
+use crate::format::MessageFormat;
 use crate::neutral::OutgoingMessage;
 use crate::openai::image_url;
 use crate::raw::{self, Object};
+
+/// The format of messages.
+pub(crate) static FORMAT: MessageFormat = MessageFormat {
+    form: "openai-responses-1",
+    system_form: Some("openai-instructions-1"),
+    opaque: "openai-responses",
+    list: "input",
+    system: Some("instructions"),
+    longest_id: Some(64),
+    sent_answer: |_| None,
+};
 
 /// Writes the items of a message; none if nothing in it would be accepted by the provider.
 pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
@@ -23,7 +34,7 @@ pub(crate) fn items(out: &mut OutgoingMessage<'_>) -> Vec<String> {
         }
         Speaker::System | Speaker::User => {
             if let [Part::Opaque { dialect, json }] = parts.as_ref() {
-                return out.opaque(Dialect::Responses, dialect, json).into_iter().collect();
+                return out.opaque(&FORMAT, dialect, json).into_iter().collect();
             }
             let role = out.role_word("developer");
             let content = content(out, &parts, speaker);
@@ -76,7 +87,7 @@ fn assistant_items(out: &mut OutgoingMessage<'_>, parts: &[Part]) -> Vec<String>
             }
             Part::Image { .. } => out.left_out("an image outside of a user's message"),
             Part::Opaque { dialect, json } => {
-                items.extend(out.opaque(Dialect::Responses, dialect, json));
+                items.extend(out.opaque(&FORMAT, dialect, json));
             }
         }
     }
@@ -117,7 +128,7 @@ fn content(out: &mut OutgoingMessage<'_>, parts: &[Part], speaker: Speaker) -> O
                 };
             }
             Part::Opaque { dialect, json } => {
-                elements.extend(out.opaque(Dialect::Responses, dialect, json));
+                elements.extend(out.opaque(&FORMAT, dialect, json));
                 continue;
             }
             Part::Reasoning { .. } => {

@@ -1,7 +1,8 @@
 //! The parameters of a request.
 
-use crate::parameters::{Choice, flat, member, object, tool_choice};
+use crate::members::{Choice, flat, member, tool_choice};
 use crate::params::Params;
+use crate::raw;
 
 /// The members of a Responses request.
 pub(crate) const PARAMETERS: &[&str] = &[
@@ -48,7 +49,7 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         "response_format" => member(params, "text", "format", &flat(value, "json_schema")),
         "tool_choice" => {
             let choice = match tool_choice(params, value) {
-                Choice::Tool(name) => object(&[("type", "\"function\""), ("name", &name)]),
+                Choice::Tool(name) => raw::object(&[("type", "\"function\""), ("name", &name)]),
                 Choice::Word(_) | Choice::Other => flat(value, "allowed_tools"),
             };
             params.set("tool_choice", choice);

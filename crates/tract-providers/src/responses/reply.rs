@@ -3,9 +3,9 @@
 use tract_core::{Body, Content, Reply, StopReason};
 
 use super::import::ModelItems;
+use crate::answers::{drafts_of, usage};
 use crate::error::ReplyError;
 use crate::raw::Fields;
-use crate::reply::{drafts_of, usage};
 
 pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     let output = fields.require("output")?;

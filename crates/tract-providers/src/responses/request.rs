@@ -6,7 +6,7 @@ use tract_compile::{Item, Repair, RepairKind};
 use tract_core::Message;
 
 use super::lower;
-use crate::adapter::Members;
+use crate::params::Members;
 use crate::prefix::PrefixSource;
 use crate::raw::{self, Node};
 use crate::sheet::RequestWriter;
@@ -115,7 +115,7 @@ fn repair_reasoning(
 }
 
 fn is_separate(message: &Message) -> bool {
-    message.form.as_deref() == super::PROFILE.system_form
+    message.form.as_deref() == lower::FORMAT.system_form
 }
 
 /// Returns items as received: one, several, or a text that is a user's message.

@@ -2,11 +2,11 @@
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
+use crate::answers::usage;
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
-use crate::reply::usage;
+use crate::stream::event::{Accumulate, OnPiece, StreamError};
 use crate::stream::tree::{Members, Tree, in_order};
-use crate::stream::{Accumulate, OnPiece, StreamError};
 
 /// A partially received response.
 #[derive(Debug, Default)]

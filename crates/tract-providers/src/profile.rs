@@ -1,19 +1,18 @@
-//! The properties of each provider: a [`Profile`], in a folder with the same files for all. To add
-//! a provider, add a folder, a row of [`Dialect`], and a line of [`DialectAdapter::profile`].
+//! The properties of a provider. Each provider has a [`Profile`], in a folder with the same files for
+//! all; the list of all profiles is in `lib.rs`.
 
 use tract_compile::Rules;
-use tract_core::{Draft, Part, Reply};
+use tract_core::{Draft, Reply};
 use tract_schema::Dialect;
 
+use crate::drafts::Watch;
 use crate::error::{ImportError, ReplyError};
-use crate::import::Watch;
-use crate::params::Params;
+use crate::format::MessageFormat;
+use crate::params::{Members, Params};
 use crate::raw::{self, Fields, Node};
+use crate::reader::Reader;
 use crate::sheet::RequestWriter;
-use crate::stream::Accumulate;
-
-/// Members of a request's body in order: name and JSON text.
-pub(crate) type Members = Vec<(String, String)>;
+use crate::stream::event::Accumulate;
 
 /// The provider-specific steps of reading and writing requests.
 pub(crate) trait Adapter: Sync {
@@ -44,7 +43,7 @@ pub(crate) trait Adapter: Sync {
 
     /// Returns the members of a request that are neither messages nor tools, as an object.
     fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {
-        let own = [Some(profile.list), Some("tools"), profile.system];
+        let own = [Some(profile.format.list), Some("tools"), profile.format.system];
         let own: Vec<&str> = own.into_iter().flatten().collect();
         request.without(&own)
     }
@@ -58,17 +57,6 @@ pub(crate) trait Adapter: Sync {
     }
 }
 
-/// Reads the messages of one request, one after the other.
-pub(crate) trait Reader<'a> {
-    /// Reads the next message into drafts.
-    fn message(&mut self, message: &Node<'a>, watch: &mut Watch) -> Result<(), ImportError>;
-
-    /// Makes a draft of the parts that are held back until the end.
-    fn end(&mut self) -> Option<Draft> {
-        None
-    }
-}
-
 /// The properties of a provider that all its requests share.
 pub(crate) struct Profile {
     pub(crate) adapter: &'static dyn Adapter,
@@ -78,17 +66,8 @@ pub(crate) struct Profile {
     pub(crate) params: &'static str,
     /// Whether the conversation without parameters is a form, too.
     pub(crate) has_conversation: bool,
-    /// The form of received messages: dialect and revision. The revision changes whenever lowering
-    /// changes: stored bytes were omitted because the old lowering reproduces them.
-    pub(crate) form: &'static str,
-    /// The form of instructions that are apart from the messages.
-    pub(crate) system_form: Option<&'static str>,
-    /// The dialect name of parts that only this provider understands.
-    pub(crate) opaque: &'static str,
-    /// The member that holds the messages.
-    pub(crate) list: &'static str,
-    /// The member that holds the instructions, if they are apart.
-    pub(crate) system: Option<&'static str>,
+    /// The format of its messages.
+    pub(crate) format: &'static MessageFormat,
     /// Whether the body names the model; otherwise the URL does.
     pub(crate) names_model: bool,
     /// The path of the token limit: a member, or a member of a member.
@@ -115,8 +94,6 @@ pub(crate) struct Profile {
     pub(crate) stream: fn() -> Box<dyn Accumulate>,
     /// Whether servers of other vendors implement the API, and accept other members.
     pub(crate) is_shared: bool,
-    /// Maximum length of a call id in bytes; absent if calls need no ids.
-    pub(crate) longest_id: Option<usize>,
     /// Whether a request with two tools of the same name is rejected.
     pub(crate) refuses_same_names: bool,
     /// Members of a message that belong to another dialect.
@@ -129,9 +106,10 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// Makes a part of content that only this provider understands, as received.
-    pub(crate) fn opaque_part(&self, node: &Node<'_>) -> Part {
-        Part::Opaque { dialect: self.opaque.into(), json: node.raw.into() }
+    /// Returns the provider's rules for calls and results.
+    pub(crate) fn pairing_rules(&self) -> Rules {
+        let forms = [Some(self.format.form), self.format.system_form];
+        (self.rules)(Rules::new(forms.into_iter().flatten()))
     }
 }
 
@@ -164,44 +142,4 @@ pub(crate) struct Server {
     pub(crate) port: Option<u16>,
     /// A required parameter, and its value if the caller does not set one.
     pub(crate) demanded: Option<(&'static str, u64)>,
-}
-
-/// Methods of a dialect that its adapter implements.
-pub(crate) trait DialectAdapter: Copy {
-    /// The one list of providers.
-    fn profile(self) -> &'static Profile;
-
-    fn adapter(self) -> &'static dyn Adapter {
-        self.profile().adapter
-    }
-
-    /// Returns the form that messages of this dialect come in.
-    fn form(self) -> &'static str {
-        self.profile().form
-    }
-
-    /// Returns whether a form is one of this dialect's.
-    fn owns(self, form: Option<&str>) -> bool {
-        let profile = self.profile();
-        form.is_some_and(|form| form == profile.form || profile.system_form == Some(form))
-    }
-
-    /// Returns what the dialect asks of calls and results.
-    fn rules(self) -> Rules {
-        let profile = self.profile();
-        let forms = [Some(profile.form), profile.system_form];
-        (profile.rules)(Rules::new(forms.into_iter().flatten()))
-    }
-}
-
-impl DialectAdapter for Dialect {
-    fn profile(self) -> &'static Profile {
-        match self {
-            Self::OpenAi => &crate::openai::PROFILE,
-            Self::Responses => &crate::responses::PROFILE,
-            Self::Anthropic => &crate::anthropic::PROFILE,
-            Self::Ollama => &crate::ollama::PROFILE,
-            Self::Gemini => &crate::gemini::PROFILE,
-        }
-    }
 }

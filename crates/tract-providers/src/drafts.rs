@@ -1,0 +1,204 @@
+//! Drafts of the messages that are read, and the anomalies found in them.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+
+use tract_core::{AuthorKind, Blob, Body, Content, Draft, Part, Role, json};
+
+use crate::error::ImportError;
+use crate::format::MessageFormat;
+use crate::neutral::OutgoingMessage;
+use crate::raw::{self, Node};
+
+/// Something in a recording that a strict reader would reject. Nothing is repaired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anomaly {
+    /// The path, such as `messages[3].tool_calls[0]`.
+    pub at: String,
+    /// The description of the anomaly.
+    pub what: String,
+}
+
+impl fmt::Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.at, self.what)
+    }
+}
+
+/// Reads the parts of a content: one for a text, one per element for a list.
+pub(crate) fn parts_of<'a>(
+    content: &Node<'a>,
+    expected: &'static str,
+    part: impl FnMut(&Node<'a>) -> Result<Part, ImportError>,
+) -> Result<Vec<Part>, ImportError> {
+    if content.is_string() {
+        return Ok(vec![Part::text(content.string()?)]);
+    }
+    if !content.is_array() {
+        return Err(content.expected(expected));
+    }
+    content.array()?.iter().map(part).collect()
+}
+
+/// Makes a draft of an imported message, without a creation time or other added facts.
+pub(crate) fn draft(content: Content, role: Option<Role>, form: &str) -> Draft {
+    let kind = content.kind();
+    let mut draft = Draft::new(content).origin(AuthorKind::Import);
+    draft.role = role.filter(|role| *role != kind.default_role());
+    draft.form = Some(form.to_owned());
+    draft
+}
+
+/// Makes a draft of a whole message. It keeps the bytes if lowering would write other JSON.
+pub(crate) fn whole_message(
+    message: &Node<'_>,
+    content: Content,
+    role: Role,
+    format: &MessageFormat,
+    lower: impl FnOnce(&mut OutgoingMessage<'_>) -> Option<String>,
+) -> Draft {
+    draft_of(message, content, role, format.form, |out| {
+        lower(out).is_some_and(|lowered| raw::same(&lowered, message.raw))
+    })
+}
+
+/// Makes a draft of a received message. It keeps the bytes if lowering would write other JSON.
+pub(crate) fn draft_of(
+    received: &Node<'_>,
+    content: Content,
+    role: Role,
+    form: &str,
+    is_same: impl FnOnce(&mut OutgoingMessage<'_>) -> bool,
+) -> Draft {
+    let mut draft = draft(content, Some(role.clone()), form);
+    if !is_same(&mut OutgoingMessage::recorded(&draft.content, &role)) {
+        draft.verbatim = Some(Blob::seal(received.raw.as_bytes().to_vec()));
+    }
+    draft
+}
+
+/// The calls without results, oldest first.
+#[derive(Default)]
+pub(crate) struct OpenCalls(Vec<OpenCall>);
+
+struct OpenCall {
+    /// The place of the call's message.
+    message: usize,
+    id: String,
+    name: String,
+}
+
+impl OpenCalls {
+    pub(crate) fn push(&mut self, message: usize, id: &str, name: &str) {
+        self.0.push(OpenCall { message, id: id.to_owned(), name: name.to_owned() });
+    }
+
+    /// Removes the call that a result answers, and returns its id: the first call of the nearest
+    /// message with a match. A match has the result's id, or the tool's name if there is no id;
+    /// without either, any call matches.
+    pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
+        let is_match = |call: &OpenCall| match (&id, name) {
+            (Some(id), _) => call.id == *id,
+            (None, Some(name)) => call.name == name,
+            (None, None) => true,
+        };
+        let nearest = self.0.iter().rev().find(|call| is_match(call)).map(|call| call.message);
+        let is_first = |call: &OpenCall| Some(call.message) == nearest && is_match(call);
+        match self.0.iter().position(is_first) {
+            Some(at) => self.0.remove(at).id,
+            None => id.unwrap_or_default(),
+        }
+    }
+}
+
+/// The unanswered calls of one message with the same id, in order: number and path.
+#[derive(Debug)]
+struct OpenMessage {
+    message: usize,
+    calls: VecDeque<(usize, String)>,
+}
+
+/// The state of reading messages: the current place, the drafts, the open calls, and the anomalies.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// The place of the current message.
+    pub(crate) place: usize,
+    /// Drafts that were not returned yet.
+    pub(crate) drafts: VecDeque<Draft>,
+    /// The open calls of each id, oldest first. An id stays after all its calls are answered.
+    open: HashMap<String, Vec<OpenMessage>>,
+    calls: usize,
+    pub(crate) anomalies: Vec<Anomaly>,
+}
+
+impl Watch {
+    pub(crate) fn note(&mut self, at: &str, what: impl Into<String>) {
+        self.anomalies.push(Anomaly { at: at.to_owned(), what: what.into() });
+    }
+
+    /// Returns the arguments of a call. They are JSON within a JSON string, so damaged characters
+    /// in them are replaced and noted here.
+    pub(crate) fn arguments(&mut self, at: &str, text: String) -> String {
+        let decoded = json::decode(text.as_bytes());
+        if decoded.count == 0 {
+            return text;
+        }
+        for place in &decoded.replaced {
+            self.note(at, place.to_string());
+        }
+        decoded.text.into_owned()
+    }
+
+    /// Makes the content of a message that is not a result. An unknown role is an anomaly.
+    pub(crate) fn content_of(&mut self, role: &Role, body: Body, at: &str) -> Content {
+        match role {
+            Role::System | Role::Developer => Content::System(body),
+            Role::User => Content::User(body),
+            Role::Assistant => Content::Assistant(body),
+            Role::Tool | Role::Other(_) => {
+                self.note(at, format!("unknown role {:?}", role.as_str()));
+                Content::Custom { kind: format!("role:{}", role.as_str()), body }
+            }
+        }
+    }
+
+    pub(crate) fn call(&mut self, id: &str, at: &str) {
+        if self.open.contains_key(id) {
+            self.note(at, format!("tool call id {id:?} reused"));
+        }
+        self.calls += 1;
+        let (message, call) = (self.place, (self.calls, at.to_owned()));
+        let open = self.open.entry(id.to_owned()).or_default();
+        match open.last_mut().filter(|last| last.message == message) {
+            Some(last) => last.calls.push_back(call),
+            None => open.push(OpenMessage { message, calls: [call].into() }),
+        }
+    }
+
+    pub(crate) fn result(&mut self, id: &str, at: &str) {
+        // The first call of the nearest message, the same rule by which commits bind results.
+        let Some(open) = self.open.get_mut(id) else {
+            return self.note(at, format!("result for {id:?} answers no call"));
+        };
+        let answered = open.last_mut().and_then(|last| last.calls.pop_front());
+        open.pop_if(|last| last.calls.is_empty());
+        if answered.is_none() {
+            self.note(at, format!("tool call {id:?} is answered again"));
+        }
+    }
+
+    pub(crate) fn end(mut self) -> Vec<Anomaly> {
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut open: Vec<(usize, String, String)> = open
+            .flat_map(|(id, messages)| {
+                let calls = messages.into_iter().flat_map(|message| message.calls);
+                calls.map(move |(number, at)| (number, at, id.clone()))
+            })
+            .collect();
+        open.sort_unstable();
+        for (_, at, id) in open {
+            self.note(&at, format!("tool call {id:?} unanswered"));
+        }
+        self.anomalies
+    }
+}
