@@ -6,7 +6,7 @@ use tract::hooks::{
 };
 use tract::{Content, block_on};
 
-use crate::seed001::with_call;
+use crate::tool_results::with_call;
 use crate::summaries::{FirstLine, LONG};
 use crate::walks::{last, memory};
 

@@ -92,11 +92,11 @@ mod pending;
 #[path = "../crates/tract-store-postgres/tests/all/server.rs"]
 mod server;
 
-// The tests that the plan of tool tracking names.
-mod seed000;
+// The tools of a context and of a request, through the facade.
+mod tool_tracking;
 
-// The tests that the plan of tool result summarizing names.
-mod seed001;
+// Results that are edited, found, and summarized or held by hooks.
+mod tool_results;
 
 // Many agents at once, and what a turn writes.
 mod sessions;

@@ -1,6 +1,6 @@
-//! The tests that the plan of tool tracking names, where they concern the facade. The others are
-//! under their names in the engine (`tests/planning/tools.rs`) and in the stores' contract
-//! (`tract_testkit::contract::tools`); `docs/seeds.md` lists them all.
+//! The tools of a context and of a request, through the facade. `docs/seeds.md` cites these tests by
+//! name. Others about tools are in the engine (`tests/planning/tools.rs`) and in the stores' contract
+//! (`tract_testkit::contract::tools`).
 
 use serde_json::{Value, json};
 use tract::{RequestForms, ToolSchema, block_on};

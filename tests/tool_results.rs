@@ -1,4 +1,5 @@
-//! The tests that the plan of tool result summarizing names; `docs/seeds.md` lists them all.
+//! Results that are edited, found, and summarized or held by hooks. `docs/seeds.md` cites these tests
+//! by name.
 
 use std::sync::{Arc, Mutex};
 
