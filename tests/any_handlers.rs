@@ -6,8 +6,8 @@ use tract::hooks::{
 };
 use tract::{Content, block_on};
 
-use crate::tool_results::with_call;
 use crate::summaries::{FirstLine, LONG};
+use crate::tool_results::with_call;
 use crate::walks::{last, memory};
 
 /// A handler for all events that answers tool results, and passes on all else.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract::core::step::StreamOp;
+use tract::core::stream::StreamOp;
 use tract::engine::{ApplyOptions, StreamLine, apply_stream};
 use tract::store::LogQuery;
 use tract::{Draft, OpenOptions, RefName, Tract, block_on};

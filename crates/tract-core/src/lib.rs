@@ -30,8 +30,8 @@ mod reply;
 pub mod schema;
 mod schemas;
 mod sent;
-pub mod step;
 pub mod store;
+pub mod stream;
 pub mod telemetry;
 pub mod text;
 pub mod time;
@@ -69,8 +69,8 @@ pub use crate::refs::{
 pub use crate::schema::{ToolNameError, ToolSchema};
 pub use crate::schemas::{IntoSchema, into_schemas};
 pub use crate::sent::{RequestMap, RequestTool};
-pub use crate::step::{StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 pub use crate::store::{Store, StoreError, StoreErrorKind, StoreExt, StoreResult};
+pub use crate::stream::{StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 pub use crate::text::JsonText;
 pub use crate::tool::{
     BoundCall, CancellationToken, DynTool, NoParams, ProgressSink, RenderedValue, Tool,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tract_core::step::StreamOp;
 use tract_core::store::{StoreError, StoreErrorKind};
+use tract_core::stream::StreamOp;
 use tract_core::{Blob, CommitId, Draft, ManualClock, RefName, Store, StoreResult, block_on};
 use tract_engine::{
     ApplyOptions, Error, GcOptions, GcReport, ImportConversation, ImportOptions, Importer, KeptBy,

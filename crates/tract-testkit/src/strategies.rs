@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use tract_core::step::CompressWhat;
+use tract_core::stream::CompressWhat;
 use tract_core::{
     Artifact, Batch, Body, Commit, CommitId, Content, DerivedKind, DerivedRow, ImageSource,
     JsonText, Part, Priority, StreamOp, StreamOpKind, ToolAnswer, ToolCall, ToolSchema,

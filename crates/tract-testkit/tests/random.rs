@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
-use tract_core::step::CompressWhat;
+use tract_core::stream::CompressWhat;
 use tract_core::{
     Applied, AuthorKind, Blob, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
     JsonText, Kind, Op, Part, Priority, RefName, RefTarget, RepoName, Role, Store, StoreExt,

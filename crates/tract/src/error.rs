@@ -124,7 +124,7 @@ pub enum Error {
     },
     /// A line of a stream is not an operation.
     #[error(transparent)]
-    Step(#[from] tract_core::step::StreamOpError),
+    Step(#[from] tract_core::stream::StreamOpError),
     /// A text is not JSON, or JSON without a canonical form.
     #[error(transparent)]
     Json(#[from] JsonError),

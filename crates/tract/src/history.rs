@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tract_core::step::StreamOp;
 use tract_core::store::WipeReport;
+use tract_core::stream::StreamOp;
 use tract_core::{BlobId, Commit, CommitId};
 use tract_engine::{
     EraseReport, EraseRequest, Erasure, GcOptions, GcReport, OnRepack, PruneOptions, PruneReport,
@@ -194,7 +194,7 @@ impl Tract {
     ///
     /// ```
     /// # tract::block_on(async {
-    /// use tract::core::step::StreamOp;
+    /// use tract::core::stream::StreamOp;
     /// let tract = tract::open("memory:").await?;
     /// let lines = [r#"{"op":"user","text":"Hi","mark":"q"}"#, r#"{"op":"edit","target":":q","text":"Hello"}"#];
     /// let steps: Vec<StreamOp> = lines.iter().map(|line| StreamOp::parse(line)).collect::<Result<_, _>>()?;

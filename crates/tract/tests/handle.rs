@@ -118,7 +118,7 @@ fn a_commit_reports_only_tools_that_it_was_given() {
 
 #[test]
 fn a_stream_is_all_or_nothing() {
-    use tract::core::step::StreamOp;
+    use tract::core::stream::StreamOp;
     run(async {
         let tract = tract::open("memory:").await?;
         let steps = |lines: &[&str]| -> tract::Result<Vec<StreamOp>> {

@@ -7,8 +7,8 @@ mod undo;
 
 use tract_compile::{BadShape, CompileError};
 use tract_core::json::JsonError;
-use tract_core::step::StreamOpError;
 use tract_core::store::Damage;
+use tract_core::stream::StreamOpError;
 use tract_core::text::count;
 use tract_core::{
     BadName, CommitId, Conflict, ContentError, Expect, ObjectId, RecordError, RefName, RefTarget,

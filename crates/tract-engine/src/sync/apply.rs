@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tract_compile::CompileError;
-use tract_core::step::StreamOp;
+use tract_core::stream::StreamOp;
 use tract_core::{
     Applied, Blob, BlobId, CommitId, LogNote, RefName, Store, StoreError, StoreErrorKind, Toolset,
     ToolsetId,

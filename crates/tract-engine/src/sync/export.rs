@@ -2,8 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use tract_core::step::{CompressWhat, StreamOp, StreamOpFields, StreamOpKind};
 use tract_core::store::BlobKey;
+use tract_core::stream::{CompressWhat, StreamOp, StreamOpFields, StreamOpKind};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, Content, Op, Part, RefName, RefTarget, ToolSchema, Toolset,
     ToolsetId,

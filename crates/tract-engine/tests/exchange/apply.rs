@@ -126,7 +126,7 @@ fn a_lost_race_is_run_again() {
         block_on(repo.append(&main, tract_core::Draft::user(format!("theirs {n}"))))
             .expect("it is written");
         let step =
-            tract_core::step::StreamOp::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
+            tract_core::stream::StreamOp::parse(&format!(r#"{{"op":"user","text":"{text}"}}"#));
         Some(tract_engine::StreamLine::new(n + 1, step.map_err(Into::into)))
     });
     let options = plain();

@@ -1,6 +1,6 @@
 //! Reasons why a line of a stream is refused.
 
-use tract_core::step::StreamOpError;
+use tract_core::stream::StreamOpError;
 use tract_core::{BadTarget, RefName};
 
 use super::Error;

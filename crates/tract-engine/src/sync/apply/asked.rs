@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tract_core::step::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
+use tract_core::stream::{CompressWhat, StreamOp, StreamOpError, StreamOpFields, StreamOpKind};
 use tract_core::{Body, CommitId, Content, JsonText, Kind, Part, ToolAnswer, ToolSchema};
 
 use super::Stream;

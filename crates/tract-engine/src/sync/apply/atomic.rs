@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tract_core::step::StreamOp;
+use tract_core::stream::StreamOp;
 use tract_core::{Applied, CommitId};
 
 use super::{ApplyEvent, Stream, StreamLine};

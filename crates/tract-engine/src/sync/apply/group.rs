@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use tract_core::step::StreamOp;
+use tract_core::stream::StreamOp;
 use tract_core::{Applied, StoreError, StoreErrorKind};
 
 use super::{ApplyEvent, ApplyOptions, Stream, StreamLine, ends_the_run, speaks_of_the_line};

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
-use tract_core::step::StreamOp;
+use tract_core::stream::StreamOp;
 
 use crate::repo::error::LineError;
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use tract_core::step::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::store::ObjectCopies;
+use tract_core::stream::{StreamOp, StreamOpError, StreamOpKind};
 use tract_core::{
     Batch, Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId, Op, RefName, RefTarget,
     StoreExt as _, ToolEntry, ToolId, ToolRow, ToolSchema, Toolset, ToolsetId,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
-use tract_core::step::{StreamOp, StreamOpKind};
+use tract_core::stream::{StreamOp, StreamOpKind};
 use tract_core::{Blob, BlobId, Changes, CommitId, RefName, RefTarget};
 
 use super::{FirstLine, LastLine, VERSION, hex};

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek};
 
-use tract_core::step::StreamOpKind;
 use tract_core::store::ObjectCopies;
+use tract_core::stream::StreamOpKind;
 use tract_core::{BlobId, Changes, CommitId, ObjectId, ToolsetId};
 
 use super::Bundle;

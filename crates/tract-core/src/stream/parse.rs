@@ -19,7 +19,7 @@ use crate::object::Blob;
 use crate::refs::{RefName, RefTarget};
 use crate::time;
 
-pub(super) fn step(text: &str) -> Result<StreamOp, StreamOpError> {
+pub(super) fn operation(text: &str) -> Result<StreamOp, StreamOpError> {
     let mut line = Line::open(text)?;
     let mark = line.optional_name("mark")?;
     if let Some(mark) = &mark {

@@ -108,14 +108,14 @@ fn embed(out: &mut String, object: &str, depth: usize) {
     if fits { out.push_str(object) } else { json::write_string(out, object, Escapes::Raw) }
 }
 
-pub(super) fn step(step: &StreamOp) -> Result<String, StreamOpError> {
-    let op = step.op.name();
+pub(super) fn operation(operation: &StreamOp) -> Result<String, StreamOpError> {
+    let op = operation.op.name();
     let mut out = Fields(String::with_capacity(128));
     out.text("op", op);
-    out.optional("mark", step.mark.as_deref());
-    write_op(&mut out, &step.op)?;
-    shared(&mut out, op, &step.fields)?;
-    match &step.recorded {
+    out.optional("mark", operation.mark.as_deref());
+    write_op(&mut out, &operation.op)?;
+    shared(&mut out, op, &operation.fields)?;
+    match &operation.recorded {
         Some(_) if accepted_fields(op) == AcceptedFields::Nothing && op != "record" => {
             return Err(unknown(op, "record"));
         }

@@ -9,10 +9,10 @@ use crate::id::CommitId;
 
 #[track_caller]
 fn parsed(line: &str) -> StreamOp {
-    let step = StreamOp::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let again = step.to_line().unwrap();
-    assert_eq!(StreamOp::parse(&again).unwrap(), step, "{again}");
-    step
+    let operation = StreamOp::parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let again = operation.to_line().unwrap();
+    assert_eq!(StreamOp::parse(&again).unwrap(), operation, "{again}");
+    operation
 }
 
 #[track_caller]
@@ -22,7 +22,8 @@ fn reads(line: &str, op: StreamOpKind) {
 
 #[track_caller]
 fn refused(line: &str, code: &str, message: &str) -> StreamOpError {
-    let error = StreamOp::parse(line).map(|step| panic!("{line} reads as {step:?}")).unwrap_err();
+    let error =
+        StreamOp::parse(line).map(|operation| panic!("{line} reads as {operation:?}")).unwrap_err();
     assert_eq!((error.code(), error.to_string().as_str()), (code, message), "{line}");
     error
 }
@@ -108,10 +109,10 @@ fn every_line_of_the_contract_reads() {
 
 #[test]
 fn an_assistants_message_keeps_its_arguments_as_written() {
-    let step = parsed(
+    let operation = parsed(
         r#"{"op":"assistant","text":"I look.","tool_calls":[{"id":"c1","name":"f","arguments":{"b": 1e2, "a":12345678901234567890}},{"id":"c2","name":"g","arguments":"{not json"}]}"#,
     );
-    let StreamOpKind::Assistant { tool_calls, .. } = &step.op else { panic!("{step:?}") };
+    let StreamOpKind::Assistant { tool_calls, .. } = &operation.op else { panic!("{operation:?}") };
     assert_eq!(tool_calls[0].arguments, r#"{"b": 1e2, "a":12345678901234567890}"#);
     assert_eq!(tool_calls[1].arguments, "{not json");
     // An object that holds a line break is kept too, though not as an object.
@@ -150,10 +151,10 @@ fn schemas_keep_their_bytes() {
 
 #[test]
 fn shared_fields_become_the_draft() {
-    let step = parsed(
+    let operation = parsed(
         r#"{"op":"assistant","text":"Hi.","mark":"m","message":"greets","metadata":{"b":1,"a":1.50},"generation_config":{"model":"x"},"tools":[{"name":"f"}],"priority":"pinned","at":"1970-01-01T00:00:01.5Z"}"#,
     );
-    let draft = step.to_draft().unwrap();
+    let draft = operation.to_draft().unwrap();
     assert_eq!(draft.content, Content::assistant("Hi."));
     assert_eq!(draft.message.as_deref(), Some("greets"));
     assert_eq!(draft.metadata.as_ref().unwrap().as_str(), r#"{"a":1.5,"b":1}"#);
@@ -291,8 +292,9 @@ fn exported_objects_must_come_out_as_they_are_named() {
     let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.metadata = Some(JsonText::new(r#"{"n":1}"#).unwrap());
     let commit = Commit::seal(record).unwrap();
-    let step = StreamOp::from(StreamOpKind::User { text: "hello".into() }).recorded(commit.clone());
-    let line = step.to_line().unwrap();
+    let operation =
+        StreamOp::from(StreamOpKind::User { text: "hello".into() }).recorded(commit.clone());
+    let line = operation.to_line().unwrap();
     assert_eq!(parsed(&line).recorded, Some(commit.clone()));
     let error = StreamOp::parse(&line.replace("\"n\":1", "\"n\":2")).unwrap_err();
     assert_eq!(error.code(), "other_id");
@@ -328,20 +330,23 @@ fn refs_say_what_they_point_at() {
         (RefTarget::Ref(RefName::branch("main").unwrap()), "heads/main".to_owned()),
         (RefTarget::Ref(RefName::new("a".repeat(64)).unwrap()), format!("ref {}", "a".repeat(64))),
     ] {
-        let step = StreamOp::from(StreamOpKind::Ref { name: RefName::head(), to });
-        let line = step.to_line().unwrap();
+        let operation = StreamOp::from(StreamOpKind::Ref { name: RefName::head(), to });
+        let line = operation.to_line().unwrap();
         assert_eq!(line, format!(r#"{{"op":"ref","name":"HEAD","to":"{text}"}}"#));
-        assert_eq!(parsed(&line), step);
+        assert_eq!(parsed(&line), operation);
     }
     let spelt = format!(r#"{{"op":"ref","name":"heads/a","to":"commit {commit}"}}"#);
     assert!(matches!(parsed(&spelt).op, StreamOpKind::Ref { to: RefTarget::Commit(_), .. }));
 }
 
 #[test]
-fn a_step_that_says_too_much_has_no_line() {
+fn an_operation_with_a_field_it_does_not_take_has_no_line() {
     let fields = StreamOpFields { priority: Some(Priority::Skip), ..StreamOpFields::default() };
-    let step = StreamOp::from(StreamOpKind::Note { text: "n".into() }).fields(fields);
-    assert_eq!(step.to_line().unwrap_err().to_string(), "op \"note\" takes no field \"priority\"");
+    let operation = StreamOp::from(StreamOpKind::Note { text: "n".into() }).fields(fields);
+    assert_eq!(
+        operation.to_line().unwrap_err().to_string(),
+        "op \"note\" takes no field \"priority\""
+    );
 }
 
 proptest! {
@@ -354,9 +359,9 @@ proptest! {
     fn bytes_of_any_base64_are_written_as_they_came(text in "[A-Za-z0-9+/=]{0,12}") {
         let bytes = BASE64_STANDARD.decode(&text);
         if let Some(bytes) = bytes.ok().filter(|bytes| std::str::from_utf8(bytes).is_err()) {
-            let step = StreamOp::from(StreamOpKind::Blob(Blob::seal(bytes)));
+            let operation = StreamOp::from(StreamOpKind::Blob(Blob::seal(bytes)));
             let written = format!(r#""base64":"{text}"}}"#);
-            prop_assert!(step.to_line().unwrap().ends_with(&written), "{}", text);
+            prop_assert!(operation.to_line().unwrap().ends_with(&written), "{}", text);
         }
     }
 }

@@ -81,12 +81,12 @@ const OPS: [(&str, AcceptedFields, &str); 19] = [
 /// One line of a stream.
 ///
 /// ```
-/// use tract_core::step::{StreamOp, StreamOpKind};
-/// let step = StreamOp::parse(r#"{"op":"user","text":"Do I need a coat?","mark":"q"}"#)?;
-/// assert_eq!(step.mark.as_deref(), Some("q"));
-/// assert_eq!(step.op, StreamOpKind::User { text: "Do I need a coat?".to_owned() });
-/// assert_eq!(StreamOp::parse(&step.to_line()?)?, step);
-/// # Ok::<(), tract_core::step::StreamOpError>(())
+/// use tract_core::stream::{StreamOp, StreamOpKind};
+/// let operation = StreamOp::parse(r#"{"op":"user","text":"Do I need a coat?","mark":"q"}"#)?;
+/// assert_eq!(operation.mark.as_deref(), Some("q"));
+/// assert_eq!(operation.op, StreamOpKind::User { text: "Do I need a coat?".to_owned() });
+/// assert_eq!(StreamOp::parse(&operation.to_line()?)?, operation);
+/// # Ok::<(), tract_core::stream::StreamOpError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOp {
@@ -269,7 +269,7 @@ impl StreamOp {
     /// Parses one line.
     ///
     /// ```
-    /// use tract_core::step::StreamOp;
+    /// use tract_core::stream::StreamOp;
     /// let error = StreamOp::parse(r#"{"op":"asistant","text":"Yes."}"#).unwrap_err();
     /// assert_eq!(error.to_string(), "unknown op \"asistant\"");
     /// assert_eq!(error.notes(), ["did you mean \"assistant\"?"]);
@@ -279,7 +279,7 @@ impl StreamOp {
     /// [`StreamOpError`] if the line is not valid. Every valid line is another spelling of one that
     /// [`to_line`](Self::to_line) writes.
     pub fn parse(line: &str) -> Result<Self, StreamOpError> {
-        parse::step(line)
+        parse::operation(line)
     }
 
     /// Writes the operation as one line, without line breaks.
@@ -287,7 +287,7 @@ impl StreamOp {
     /// # Errors
     /// [`StreamOpError`] if it has fields that its operation does not accept.
     pub fn to_line(&self) -> Result<String, StreamOpError> {
-        write::step(self)
+        write::operation(self)
     }
 
     /// Sets the name by which later lines refer to the new commit.
