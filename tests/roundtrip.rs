@@ -173,18 +173,18 @@ fn equal_prefix_equal_commits() {
         let walk = Walk::from(done.head.unwrap());
         let page = block_on(tract.store().walk(tract.repo().name(), walk)).unwrap();
         assert_eq!(
-            page.steps.len(),
+            page.entries.len(),
             seen.len(),
             "{}: one commit for tools and each message",
             done.id
         );
         let (mut prefix, mut json) = (String::new(), String::new());
-        for (seen, step) in seen.iter().zip(page.steps.iter().rev()) {
+        for (seen, entry) in seen.iter().zip(page.entries.iter().rev()) {
             prefix.push_str(seen);
             prefix.push('\n');
             json.push_str(&value(&format!("[{seen}]")).to_string());
-            let id = step.commit.id();
-            assert_eq!(step.commit.batch, None);
+            let id = entry.commit.id();
+            assert_eq!(entry.commit.batch, None);
             if *by_prefix.entry(prefix.clone()).or_insert(id) != id {
                 panic!("{}: an equal beginning is another commit", done.id);
             }

@@ -185,7 +185,7 @@ fn walks(table: &mut Table, url: &str, quick: bool) {
     block_on(counted.repos()).unwrap();
     let before = proxy.trips();
     let page = block_on(counted.walk(&RepoName::default(), walk)).unwrap();
-    assert_eq!(page.steps.len(), 10_000);
+    assert_eq!(page.entries.len(), 10_000);
     let trips = proxy.trips() - before;
     let (mut mine, mut floor) = (Vec::new(), Vec::new());
     let runtime = runtime();
@@ -195,7 +195,7 @@ fn walks(table: &mut Table, url: &str, quick: bool) {
     let seg: i64 = runtime.block_on(client.query_one(&seg, &[])).unwrap().get(0);
     for _ in 0..if quick { 5 } else { 15 } {
         let (page, took) = timed(|| block_on(store.walk(&RepoName::default(), walk)).unwrap());
-        assert_eq!(page.steps.len(), 10_000);
+        assert_eq!(page.entries.len(), 10_000);
         mine.push(took.as_secs_f64() * 1e3);
         let (rows, took) = timed(|| {
             let rows = runtime.block_on(client.query(&sql, &[&seg])).unwrap();

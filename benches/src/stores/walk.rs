@@ -46,9 +46,9 @@ fn walk(tract: &Tract) -> usize {
         let limit = (COMMITS as usize - read).min(4096);
         let page = block_on(store.walk(repo, Walk { limit, ..Walk::from(head) })).unwrap();
         let keys: Vec<BlobKey> = page
-            .steps
+            .entries
             .iter()
-            .filter_map(|step| Some(BlobKey { id: step.commit.content?, hint: step.content }))
+            .filter_map(|entry| Some(BlobKey { id: entry.commit.content?, hint: entry.content }))
             .collect();
         let contents = block_on(store.blobs(repo, &keys)).unwrap();
         read += contents.iter().flatten().count();

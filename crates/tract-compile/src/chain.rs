@@ -21,14 +21,14 @@ pub(crate) type SeparateRows = SharedIdMap<CommitId, Option<Row>>;
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) base: Arc<State>,
-    pub(crate) steps: Vec<(Commit, Option<LocationHint>)>,
+    pub(crate) commits: Vec<(Commit, Option<LocationHint>)>,
 }
 
 impl Chain {
     /// Builds a chain from commits in newest-first order.
-    fn backwards(base: Arc<State>, mut steps: Vec<(Commit, Option<LocationHint>)>) -> Self {
-        steps.reverse();
-        Self { base, steps }
+    fn backwards(base: Arc<State>, mut commits: Vec<(Commit, Option<LocationHint>)>) -> Self {
+        commits.reverse();
+        Self { base, commits }
     }
 }
 
@@ -40,19 +40,19 @@ impl ObjectReader {
     /// Finds the nearest known state at or before a head. With `whole`, partial states do not
     /// count.
     pub(crate) async fn chain(&self, head: CommitId, whole: bool) -> Result<Chain> {
-        let mut steps = Vec::new();
+        let mut commits = Vec::new();
         let mut at = head;
         // Commits that were just written are followed in the cache, without reading the store.
         loop {
             if let Some(base) = self.cached(at, whole) {
-                return Ok(Chain::backwards(base, steps));
+                return Ok(Chain::backwards(base, commits));
             }
             let Some(commit) = self.cached_commit(at) else { break };
             let parent = commit.parent();
-            steps.push((commit, None));
+            commits.push((commit, None));
             match parent {
                 Some(parent) => at = parent,
-                None => return Ok(Chain::backwards(Arc::default(), steps)),
+                None => return Ok(Chain::backwards(Arc::default(), commits)),
             }
         }
         let mut limit = FIRST_PAGE;
@@ -61,30 +61,31 @@ impl ObjectReader {
         loop {
             let walk = Walk { head: at, until: None, limit, stop_at: Some(DerivedKind::Snapshot) };
             let page = self.store.walk(&self.repo, walk).await?;
-            for step in page.steps {
-                let parent = step.commit.parent().filter(|_| may_meet);
-                steps.push((step.commit, step.content));
+            for entry in page.entries {
+                let parent = entry.commit.parent().filter(|_| may_meet);
+                commits.push((entry.commit, entry.content));
                 if let Some(base) = parent.and_then(|parent| self.cached(parent, whole)) {
-                    return Ok(Chain::backwards(base, steps));
+                    return Ok(Chain::backwards(base, commits));
                 }
             }
             let next = match page.stopped {
                 Some((commit, bytes)) => {
                     if let Some(state) = self.read_snapshot(commit, &bytes, whole).await? {
-                        return Ok(Chain::backwards(Arc::new(state), steps));
+                        return Ok(Chain::backwards(Arc::new(state), commits));
                     }
                     // The snapshot is damaged: step over it and continue with its parent.
                     let walk = Walk { limit: 1, ..Walk::from(commit) };
                     let page = self.store.walk(&self.repo, walk).await?;
-                    let passed = page.steps.into_iter().map(|step| (step.commit, step.content));
-                    steps.extend(passed);
-                    steps.last().and_then(|(commit, _)| commit.parent())
+                    let passed =
+                        page.entries.into_iter().map(|entry| (entry.commit, entry.content));
+                    commits.extend(passed);
+                    commits.last().and_then(|(commit, _)| commit.parent())
                 }
                 None => page.next,
             };
             match next {
                 Some(next) => at = next,
-                None => return Ok(Chain::backwards(Arc::default(), steps)),
+                None => return Ok(Chain::backwards(Arc::default(), commits)),
             }
             limit = PAGE;
         }
@@ -92,15 +93,15 @@ impl ObjectReader {
 
     /// Reads the whole history of a head. Uses neither caches nor snapshots.
     pub(crate) async fn chain_from_root(&self, head: CommitId) -> Result<Chain> {
-        let mut steps = Vec::new();
+        let mut commits = Vec::new();
         let mut next = Some(head);
         while let Some(head) = next {
             let page = self.store.walk(&self.repo, Walk { limit: PAGE, ..Walk::from(head) });
             let page = page.await?;
-            steps.extend(page.steps.into_iter().map(|step| (step.commit, step.content)));
+            commits.extend(page.entries.into_iter().map(|entry| (entry.commit, entry.content)));
             next = page.next;
         }
-        Ok(Chain::backwards(Arc::default(), steps))
+        Ok(Chain::backwards(Arc::default(), commits))
     }
 
     /// Reads a snapshot. With `whole`, also merges in the separate rows of it and its predecessors.

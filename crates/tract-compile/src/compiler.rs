@@ -201,8 +201,9 @@ impl Compiler {
         }
         let blobs = unstored.blobs.iter().map(|blob| (blob.id(), blob.clone()));
         let given = GivenObjects { blobs: blobs.collect(), commit: Some(unstored.commit) };
-        let steps: Vec<(Commit, _)> = commits.iter().map(|commit| (commit.clone(), None)).collect();
-        let chain = Chain { base: line.state.clone(), steps };
+        let commits: Vec<(Commit, _)> =
+            commits.iter().map(|commit| (commit.clone(), None)).collect();
+        let chain = Chain { base: line.state.clone(), commits };
         let state = self.inner.charged(self.follow_whole(&chain, &given).await?.waiting());
         // A line that was never compiled may have many unloaded rows. Load only the new ones.
         let passed = line.state.unloaded.len();

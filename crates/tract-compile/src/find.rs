@@ -64,7 +64,7 @@ impl Compiler {
             Some(base) => self.inner.chain_from_root(base).await?,
             None => Chain::default(),
         };
-        whole.steps.extend(chain.steps.iter().cloned());
+        whole.commits.extend(chain.commits.iter().cloned());
         let reached = self.follow(&whole, given).await?;
         Ok(reached.expect("a state that begins at the root is whole"))
     }
@@ -72,22 +72,22 @@ impl Compiler {
     /// Folds all commits of the chain onto its base. Returns `None` if they touch, or may touch, a
     /// row that a partial base lacks.
     async fn follow(&self, chain: &Chain, given: &GivenObjects<'_>) -> Result<Option<FoldedState>> {
-        if chain.steps.is_empty() {
+        if chain.commits.is_empty() {
             return Ok(Some(State::clone(&chain.base).into()));
         }
-        let keys = chain.steps.iter().filter_map(|(commit, _)| match commit.changes {
+        let keys = chain.commits.iter().filter_map(|(commit, _)| match commit.changes {
             Changes::Blob(id) => Some(BlobKey::from(id)),
             Changes::List(_) => None,
         });
         let blobs = self.inner.find_blobs(keys.collect(), given).await?;
         let mut lists: IdMap<CommitId, Vec<Change>> = IdMap::default();
-        for (commit, _) in &chain.steps {
+        for (commit, _) in &chain.commits {
             if let Changes::Blob(id) = &commit.changes {
                 lists.insert(commit.id(), read_changes(commit, blobs.get(id), *id)?);
             }
         }
         let nexts: Vec<NextCommit<'_>> = chain
-            .steps
+            .commits
             .iter()
             .map(|(commit, hint)| {
                 let changes = match &commit.changes {
@@ -115,7 +115,7 @@ impl Compiler {
             wanted.iter().filter(|id| !others.contains_key(*id)).copied().collect();
         others.extend(self.inner.find_commits(&stored).await?);
         if let Some(id) = wanted.iter().find(|id| !others.contains_key(id)) {
-            let commit = chain.steps.last().map_or(*id, |(commit, _)| commit.id());
+            let commit = chain.commits.last().map_or(*id, |(commit, _)| commit.id());
             return Err(CompileError::Missing { object: ObjectId::Commit(*id), commit });
         }
         Ok(folded.settle(others).map(FoldedState::from))

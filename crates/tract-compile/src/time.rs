@@ -25,9 +25,9 @@ impl Compiler {
         let mut timeless = None;
         while let Some(head) = next {
             let page = self.store().walk(self.repo(), Walk { limit, ..Walk::from(head) }).await?;
-            for step in page.steps {
-                let id = step.commit.id();
-                match step.commit.created_at {
+            for entry in page.entries {
+                let id = entry.commit.id();
+                match entry.commit.created_at {
                     Some(made) if made <= at_us => return Ok(timeless.or(Some(id))),
                     Some(_) => timeless = None,
                     None => timeless = timeless.or(Some(id)),

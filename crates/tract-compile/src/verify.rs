@@ -74,8 +74,8 @@ impl Compiler {
         line: &FoldedLine,
         commits: &[Commit],
     ) -> Result<FoldedLine> {
-        let steps = commits.iter().map(|commit| (commit.clone(), None)).collect();
-        self.folded_onto(line, Chain { base: line.state.clone(), steps }).await
+        let commits = commits.iter().map(|commit| (commit.clone(), None)).collect();
+        self.folded_onto(line, Chain { base: line.state.clone(), commits }).await
     }
 
     async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {

@@ -99,7 +99,7 @@ pub struct WalkEntry {
 #[derive(Clone, Debug, Default)]
 pub struct WalkPage {
     /// The commits.
-    pub steps: Vec<WalkEntry>,
+    pub entries: Vec<WalkEntry>,
     /// The commit and derived row at which the walk stopped.
     pub stopped: Option<(CommitId, Bytes)>,
     /// The first commit of the next page; `None` at the end of the walk.

@@ -72,7 +72,7 @@ async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>
         while let Some(head) = next {
             let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
             next = page.next;
-            for entry in page.steps {
+            for entry in page.entries {
                 let id = entry.commit.id();
                 if let Some(known) = roots.get(&id) {
                     root = *known;

@@ -78,7 +78,7 @@ impl Imported {
                     let walk = Walk::from(head);
                     let page = block_on(store.walk(self.repo.name(), walk)).expect("it is read");
                     assert!(page.next.is_none(), "a short history");
-                    let records = page.steps.iter().map(|step| step.commit.record());
+                    let records = page.entries.iter().map(|entry| entry.commit.record());
                     text += &format!("{:?}\n", records.collect::<Vec<_>>());
                 }
                 RefTarget::Blob(blob) => {

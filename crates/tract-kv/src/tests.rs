@@ -106,14 +106,14 @@ fn read_all<E: KvEngine>(store: &KvStore<E>, commits: &[Commit]) -> StoreResult<
     let ids: Vec<CommitId> = commits.iter().map(Commit::id).collect();
     let keys: Vec<_> = commits.iter().filter_map(|commit| commit.content).map(Into::into).collect();
     let hinted: Vec<_> = page
-        .steps
+        .entries
         .iter()
-        .map(|step| BlobKey { id: step.commit.content.unwrap(), hint: step.content })
+        .map(|entry| BlobKey { id: entry.commit.content.unwrap(), hint: entry.content })
         .collect();
     let tool = ToolSchema::parse(TOOL).unwrap();
     Ok(format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        page.steps.iter().map(|step| step.commit.clone()).collect::<Vec<_>>(),
+        page.entries.iter().map(|entry| entry.commit.clone()).collect::<Vec<_>>(),
         store.commits(&repo, &ids)?,
         store
             .blobs(&repo, &keys)?
@@ -242,7 +242,7 @@ fn flipped_position_is_not_a_silent_walk() {
     let store = KvStore::new(MemoryEngine::from(map)).unwrap();
     let walked = |store: &KvStore<MemoryEngine>| -> Vec<CommitId> {
         let page = store.walk(&repo, Walk::from(commits[5].id())).unwrap();
-        page.steps.iter().rev().map(|step| step.commit.id()).collect()
+        page.entries.iter().rev().map(|entry| entry.commit.id()).collect()
     };
     let expected: Vec<CommitId> = commits.iter().map(Commit::id).collect();
     assert_eq!(walked(&store), expected, "the parent walk takes over");
@@ -431,7 +431,7 @@ fn rival_handles_on_one_engine_lose_nothing() {
     });
     let head = head(&handles[0]).unwrap();
     let page = handles[0].walk(&repo, Walk::from(head)).unwrap();
-    assert_eq!(page.steps.len(), 100);
+    assert_eq!(page.entries.len(), 100);
     assert_eq!(handles[1].check(&repo, false).unwrap(), []);
 }
 
@@ -441,8 +441,8 @@ fn neighbors_come_in_any_order_and_with_any_hints() {
     let commits = line(&store, 12);
     let repo = RepoName::default();
     let page = store.walk(&repo, Walk::from(commits.last().unwrap().id())).unwrap();
-    let key = |step: &WalkEntry| Some(BlobKey { id: step.commit.content?, hint: step.content });
-    let down: Vec<BlobKey> = page.steps.iter().filter_map(key).collect();
+    let key = |entry: &WalkEntry| Some(BlobKey { id: entry.commit.content?, hint: entry.content });
+    let down: Vec<BlobKey> = page.entries.iter().filter_map(key).collect();
     assert_eq!(down.len(), 12);
     let up: Vec<BlobKey> = down.iter().rev().copied().collect();
     let shifted = |by: u64| -> Vec<BlobKey> {
@@ -521,7 +521,7 @@ fn damaged_and_missing_objects_are_restored() {
                 assert_eq!(read, truth, "{space:?} {key:?} {what}");
             }
             let page = store.walk(&repo, Walk::from(commits[5].id())).unwrap();
-            assert!(page.steps.iter().rev().map(|step| &step.commit).eq(&commits));
+            assert!(page.entries.iter().rev().map(|entry| &entry.commit).eq(&commits));
             assert_eq!(store.restore(&repo, &copies).unwrap(), []);
         }
     }

@@ -49,13 +49,13 @@ impl View<'_> {
                 })?,
             };
             let segment = keys::segment_of(found.place);
-            match self.run(walk, found, limit, &mut page.steps)? {
+            match self.run(walk, found, limit, &mut page.entries)? {
                 RunEnd::End => return Ok(page),
                 RunEnd::Stopped(commit, row) => {
                     page.stopped = Some((commit, row));
                     return Ok(page);
                 }
-                RunEnd::At(commit) if page.steps.len() >= limit => {
+                RunEnd::At(commit) if page.entries.len() >= limit => {
                     page.next = Some(commit).filter(|commit| walk.until != Some(*commit));
                     return Ok(page);
                 }
@@ -79,7 +79,7 @@ impl View<'_> {
         walk: &Walk,
         first: StoredCommit,
         limit: usize,
-        steps: &mut Vec<WalkEntry>,
+        entries: &mut Vec<WalkEntry>,
     ) -> StoreResult<RunEnd> {
         let top = first.place;
         let bottom = keys::place(keys::segment_of(top), 0);
@@ -91,7 +91,7 @@ impl View<'_> {
         let bottom = stop.as_ref().map_or(bottom, |(stop, _)| *stop);
         let mut left = RunEnd::End;
         // Returns whether the run continues below the commit.
-        let mut take = |found: StoredCommit, steps: &mut Vec<WalkEntry>| {
+        let mut take = |found: StoredCommit, entries: &mut Vec<WalkEntry>| {
             let StoredCommit { place, content, commit } = found;
             let (id, parent) = (commit.id(), commit.parent());
             if walk.until == Some(id) {
@@ -104,12 +104,12 @@ impl View<'_> {
                 left = RunEnd::Stopped(id, row.clone());
                 return false;
             }
-            steps.push(WalkEntry { commit, content: content.map(LocationHint) });
+            entries.push(WalkEntry { commit, content: content.map(LocationHint) });
             left = parent.map_or(RunEnd::End, RunEnd::At);
-            steps.len() < limit && parent.is_some()
+            entries.len() < limit && parent.is_some()
         };
         let mut wanted = first.commit.parent();
-        if !take(first, steps) || top == bottom {
+        if !take(first, entries) || top == bottom {
             return Ok(left);
         }
         let mut at = top - 1;
@@ -119,7 +119,7 @@ impl View<'_> {
         };
         loop {
             let left_here = usize::try_from(at - bottom + 1).unwrap_or(usize::MAX);
-            let most = portion.min(limit.saturating_sub(steps.len()).max(1)).min(left_here);
+            let most = portion.min(limit.saturating_sub(entries.len()).max(1)).min(left_here);
             let read = self.commits_down(at, most)?;
             let is_last = read.len() < most || most == left_here;
             for found in read {
@@ -129,7 +129,7 @@ impl View<'_> {
                     return Ok(left);
                 };
                 wanted = found.commit.parent();
-                if !take(found, steps) {
+                if !take(found, entries) {
                     return Ok(left);
                 }
             }

@@ -283,8 +283,8 @@ impl HistoryTail {
             let walk = Walk { until: Some(message), ..Walk::from(from) };
             let page = repo.store().walk(repo.name(), walk).await;
             let page = page.map_err(tract_engine::Error::from)?;
-            for step in page.steps {
-                let commit = step.commit;
+            for entry in page.entries {
+                let commit = entry.commit;
                 since.reached |= commit.parent() == Some(message);
                 match commit.op {
                     Op::Append { answers: Some(call), .. } if call.slot == message => {

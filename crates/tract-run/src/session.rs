@@ -230,7 +230,7 @@ impl History {
         while let Some(from) = next {
             let page = repo.store().walk(repo.name(), Walk::from(from)).await;
             let page = page.map_err(tract_engine::Error::from)?;
-            for commit in page.steps.into_iter().map(|step| step.commit) {
+            for commit in page.entries.into_iter().map(|entry| entry.commit) {
                 match &commit.op {
                     Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
                     // A tool's answer also has the tool's name as its origin, which may equal that

@@ -24,7 +24,7 @@ pub(crate) async fn walk(link: &Connector, repo: &RepoName, walk: &Walk) -> Stor
         if walk.until == Some(at) {
             return Ok(page);
         }
-        let left = limit - page.steps.len();
+        let left = limit - page.entries.len();
         let args = Args::new()
             .text(repo.as_str())
             .id(at.as_bytes())
@@ -45,20 +45,20 @@ pub(crate) async fn walk(link: &Connector, repo: &RepoName, walk: &Walk) -> Stor
                 page.stopped = Some((at, Bytes::copy_from_slice(stop)));
                 return Ok(page);
             };
-            if page.steps.len() == limit {
+            if page.entries.len() == limit {
                 break;
             }
             let commit = Commit::decode(at, rec)
                 .map_err(|error| corrupt(OP, ObjectId::Commit(at)).with_source(error))?;
             let parent = commit.parent();
-            page.steps.push(WalkEntry { commit, content: None });
+            page.entries.push(WalkEntry { commit, content: None });
             taken = true;
             match parent {
                 Some(parent) => at = parent,
                 None => return Ok(page),
             }
         }
-        if page.steps.len() == limit {
+        if page.entries.len() == limit {
             page.next = Some(at).filter(|at| walk.until != Some(*at));
             return Ok(page);
         }

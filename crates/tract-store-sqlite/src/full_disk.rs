@@ -59,7 +59,7 @@ fn a_full_disk_refuses_whole_writes_and_continues_when_there_is_room() {
         let (id, answer) = append(&store, acknowledged.last().copied(), "there is room");
         assert_eq!(answer.expect("there is room"), Applied::Done);
         let page = store.walk(&repo, Walk::from(id)).expect("a line");
-        assert!(page.steps.len() > acknowledged.len().saturating_sub(1));
+        assert!(page.entries.len() > acknowledged.len().saturating_sub(1));
         store.close().expect("it closes");
     }
     let finding = format!("{} full disks: 0 half writes, each continues with room", rounds.done());

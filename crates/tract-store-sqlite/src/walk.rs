@@ -32,7 +32,7 @@ pub(crate) fn walk(
         if walk.until == Some(at.id) {
             return Ok(walker.page);
         }
-        if walker.page.steps.len() >= limit {
+        if walker.page.entries.len() >= limit {
             walker.page.next = Some(at.id);
             return Ok(walker.page);
         }
@@ -145,12 +145,12 @@ impl Walker<'_> {
         };
         let mut read: VecDeque<FoundRow> = VecDeque::new();
         loop {
-            if walk.until == Some(at.id) || self.page.steps.len() >= limit {
+            if walk.until == Some(at.id) || self.page.entries.len() >= limit {
                 break;
             }
             if read.is_empty() {
                 let left_here = usize::try_from(expected - lowest + 1).unwrap_or_default();
-                let count = portion.min(limit - self.page.steps.len()).min(left_here);
+                let count = portion.min(limit - self.page.entries.len()).min(left_here);
                 read = self.rows_down(expected, count)?;
                 portion = (portion * 2).min(LARGEST_PORTION);
             }
@@ -172,14 +172,14 @@ impl Walker<'_> {
                 return Ok(None);
             }
             let parent = commit.parent();
-            self.page.steps.push(WalkEntry { commit, content: hint(found, content) });
+            self.page.entries.push(WalkEntry { commit, content: hint(found, content) });
             match parent {
                 Some(parent) => at = WalkPosition { id: parent, place: None, sure: false },
                 None => return Ok(None),
             }
             expected -= 1;
         }
-        match expected == place && self.page.steps.len() < limit && walk.until != Some(at.id) {
+        match expected == place && self.page.entries.len() < limit && walk.until != Some(at.id) {
             // The index returned this place, but the row belongs to another repository.
             true if at.sure => Err(corrupt(OP, ObjectId::Commit(at.id))),
             // There is no row at this place, so the place is wrong.

@@ -65,7 +65,7 @@ pub fn groups_are_whole<S: BlockingStore>(
     assert_eq!(again.expect("it is known"), Applied::Already);
     let store = reopen(store);
     let page = store.store().walk(&repo, Walk::from(last_head)).expect("it is durable");
-    let line: Vec<CommitId> = page.steps.iter().map(|step| step.commit.id()).collect();
+    let line: Vec<CommitId> = page.entries.iter().map(|entry| entry.commit.id()).collect();
     assert_eq!(line, [last_head, fourth_head, third, next_head, head]);
     for repo in [repo, other] {
         assert_eq!(store.store().check(&repo, false).expect("it is checked"), []);

@@ -65,10 +65,10 @@ impl DiskReport {
         let head = found.as_ref().and_then(RefTarget::commit);
         let page = head.map(|head| store.walk(&repo, Walk::from(head)).expect("a history"));
         let page = page.unwrap_or_default();
-        let keys = page.steps.iter().filter_map(|step| Some(step.commit.content?.into()));
+        let keys = page.entries.iter().filter_map(|entry| Some(entry.commit.content?.into()));
         let contents = store.blobs(&repo, &keys.collect::<Vec<_>>()).expect("contents");
         assert!(contents.iter().all(Option::is_some), "{what}");
-        let history: Vec<_> = page.steps.iter().rev().map(|step| step.commit.id()).collect();
+        let history: Vec<_> = page.entries.iter().rev().map(|entry| entry.commit.id()).collect();
         let lost: Vec<_> = self.acknowledged.iter().filter(|id| !history.contains(id)).collect();
         assert!(lost.is_empty(), "{what}: lost {lost:?} of {self:?}");
         assert!(history.iter().all(|id| self.requested.contains(id)), "{what}: {history:?}");

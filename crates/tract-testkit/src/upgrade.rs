@@ -53,7 +53,7 @@ pub fn keeps_a_copy<E: KvEngine>(
     let copy = copy.expect("the copy opens");
     let refs = copy.store().refs(&repo, &[branch("main")]).expect("refs");
     assert_eq!(refs, [Some(RefTarget::Commit(head))]);
-    assert_eq!(copy.store().walk(&repo, Walk::from(head)).expect("a history").steps.len(), 1);
+    assert_eq!(copy.store().walk(&repo, Walk::from(head)).expect("a history").entries.len(), 1);
     assert_eq!(copy.store().check(&repo, false).expect("it is checked"), []);
     let folder = path.parent().expect("a folder");
     assert_eq!(std::fs::read_dir(folder).expect("a folder").count(), 2);

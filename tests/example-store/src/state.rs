@@ -115,7 +115,7 @@ impl Repository {
         let mut page = WalkPage::default();
         let mut next = Some(walk.head);
         while let Some(id) = next.filter(|id| walk.until != Some(*id)) {
-            if page.steps.len() >= walk.limit.max(1) {
+            if page.entries.len() >= walk.limit.max(1) {
                 page.next = Some(id);
                 break;
             }
@@ -128,7 +128,7 @@ impl Repository {
             let missing = || StoreError::missing(backend, "walk", ObjectId::Commit(id));
             let commit = found.ok_or_else(missing)?.clone();
             next = commit.parent();
-            page.steps.push(WalkEntry { commit, content: None });
+            page.entries.push(WalkEntry { commit, content: None });
         }
         Ok(page)
     }

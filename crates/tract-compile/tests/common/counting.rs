@@ -41,7 +41,7 @@ impl Watch for Counts {
             Answer::Commits(found) => self.call(&self.commits, found.len()),
             Answer::Derived(found) => self.call(&self.derived, found.len()),
             Answer::Walk(page) => {
-                self.call(&self.commits, page.steps.len());
+                self.call(&self.commits, page.entries.len());
                 self.derived.fetch_add(u64::from(page.stopped.is_some()), Ordering::SeqCst);
             }
             _ => {}

@@ -46,7 +46,7 @@ pub trait StoreExt: Store {
         let mut next = Some(head);
         while let Some(head) = next {
             let page = self.walk(repo, Walk::from(head)).await?;
-            commits.extend(page.steps.into_iter().map(|step| step.commit));
+            commits.extend(page.entries.into_iter().map(|entry| entry.commit));
             next = page.next;
         }
         Ok(commits)

@@ -101,7 +101,7 @@ pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
     while let Some(at) = next.filter(|_| unmade > 0) {
         let page = repo.store().walk(repo.name(), Walk { limit: 1024, ..Walk::from(at) }).await?;
         next = page.next;
-        for commit in page.steps.into_iter().map(|entry| entry.commit) {
+        for commit in page.entries.into_iter().map(|entry| entry.commit) {
             for slot in slots(repo, &commit).await? {
                 if let Some(commits) = concerning.get_mut(&slot) {
                     unmade -= usize::from(slot == commit.id());

@@ -310,7 +310,7 @@ impl Conversations {
             }
             let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
             next = page.next;
-            for commit in page.steps.into_iter().map(|entry| entry.commit) {
+            for commit in page.entries.into_iter().map(|entry| entry.commit) {
                 if let Some(known) = self.known.get(&commit.id()) {
                     return Ok((Some(*known), commits));
                 }

@@ -121,7 +121,8 @@ impl Repo {
         for head in heads {
             let walk = Walk { until: Some(base), limit: 2 * END, ..Walk::from(head) };
             let page = self.store().walk(self.name(), walk).await?;
-            let mut newer: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+            let mut newer: Vec<Commit> =
+                page.entries.into_iter().map(|entry| entry.commit).collect();
             newer.reverse();
             let continues = newer.first().and_then(|first| first.parent()) == Some(base);
             if page.next.is_some() || !continues {
@@ -185,7 +186,7 @@ impl Repo {
             let stop_at = Some(DerivedKind::Turn);
             let walk = Walk { limit: 2048, stop_at, ..Walk::from(at) };
             let page = self.store().walk(self.name(), walk).await?;
-            commits.extend(page.steps.into_iter().map(|step| step.commit));
+            commits.extend(page.entries.into_iter().map(|entry| entry.commit));
             next = page.next;
             if let Some((id, _)) = page.stopped {
                 // The head itself is always read, even if it has a row.

@@ -34,7 +34,7 @@ pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
         let left = (limit - page.commits.len()).min(4096);
         let walked =
             repo.store().walk(repo.name(), Walk { limit: left, ..Walk::from(head) }).await?;
-        page.commits.extend(walked.steps.into_iter().map(|step| step.commit));
+        page.commits.extend(walked.entries.into_iter().map(|entry| entry.commit));
         page.next = walked.next;
     }
     Ok(page)
@@ -150,8 +150,8 @@ async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
             let walk = Walk { limit, ..Walk::from(at) };
             let page = repo.store().walk(repo.name(), walk).await?;
             next = page.next;
-            for step in page.steps {
-                let commit = step.commit;
+            for entry in page.entries {
+                let commit = entry.commit;
                 if known.contains_key(&commit.id()) {
                     next = None;
                     break;

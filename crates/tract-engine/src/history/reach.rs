@@ -298,17 +298,17 @@ impl CommitGraph {
                 }
             };
             let mut is_known = false;
-            for step in page.steps {
+            for entry in page.entries {
                 // Trust a commit only if the one before it names it as its parent.
-                if reading.next != Some(step.commit.id()) {
+                if reading.next != Some(entry.commit.id()) {
                     break;
                 }
-                is_known = self.knows(step.commit.id());
+                is_known = self.knows(entry.commit.id());
                 if is_known {
                     break;
                 }
                 reading.next =
-                    self.take(store, repo, step, &mut reading.open, &mut reached).await?;
+                    self.take(store, repo, entry, &mut reading.open, &mut reached).await?;
             }
             if is_known {
                 continue;

@@ -61,12 +61,12 @@ pub(crate) async fn descends(repo: &Repo, from: CommitId, ancestor: CommitId) ->
         let walk = Walk { limit, ..Walk::from(head) };
         let page = repo.store().walk(repo.name(), walk).await?;
         let mut next = page.next;
-        for step in page.steps {
-            if !seen.insert(step.commit.id()) {
+        for entry in page.entries {
+            if !seen.insert(entry.commit.id()) {
                 next = None;
                 break;
             }
-            let mut parents = step.commit.parents.iter();
+            let mut parents = entry.commit.parents.iter();
             if parents.clone().any(|parent| *parent == ancestor) {
                 return Ok(true);
             }

@@ -535,7 +535,7 @@ async fn commits(
                 }
                 walked => walked?,
             };
-            for (entry, back) in walked.steps.into_iter().zip(0u32..) {
+            for (entry, back) in walked.entries.into_iter().zip(0u32..) {
                 read.insert(SegmentPlace { segment: number, position: at - back }, entry.commit);
             }
         }

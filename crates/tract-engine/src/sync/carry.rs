@@ -294,12 +294,12 @@ impl<'a> ObjectCopier<'a> {
             let most = walk.limit;
             let page = store.walk(name, walk).await?;
             let mut found = 0;
-            for (step, id) in page.steps.into_iter().zip(rest.iter().rev()) {
-                if step.commit.id() != *id {
+            for (entry, id) in page.entries.into_iter().zip(rest.iter().rev()) {
+                if entry.commit.id() != *id {
                     break;
                 }
-                hints.extend(step.commit.content.zip(step.content));
-                commits.push(step.commit);
+                hints.extend(entry.commit.content.zip(entry.content));
+                commits.push(entry.commit);
                 found += 1;
             }
             if found == 0 {

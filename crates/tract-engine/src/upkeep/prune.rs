@@ -258,9 +258,9 @@ impl<'a> Times<'a> {
             }
             let walk = Walk { head, until: None, limit: PAGE, stop_at: None };
             let page = self.repo.store().walk(self.repo.name(), walk).await?;
-            for step in page.steps {
-                let id = step.commit.id();
-                let known = self.known.get(&id).copied().or(step.commit.created_at);
+            for entry in page.entries {
+                let id = entry.commit.id();
+                let known = self.known.get(&id).copied().or(entry.commit.created_at);
                 without.push(id);
                 if let Some(known) = known {
                     time = known;

@@ -316,8 +316,8 @@ impl Txn<'_> {
             }
             let limit = left.saturating_add(1).min(4096);
             let page = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(id) }).await?;
-            for step in page.steps.iter().take(left) {
-                id = step.commit.parent().ok_or_else(|| beyond(left))?;
+            for entry in page.entries.iter().take(left) {
+                id = entry.commit.parent().ok_or_else(|| beyond(left))?;
                 left -= 1;
             }
         }
@@ -369,7 +369,7 @@ impl Txn<'_> {
                     let walk = Walk { limit, ..Walk::from(at) };
                     let page = repo.store().walk(repo.name(), walk).await?;
                     limit = (limit * 4).min(4096);
-                    page.steps.into_iter().map(|step| step.commit).collect()
+                    page.entries.into_iter().map(|entry| entry.commit).collect()
                 }
             };
             next = commits.last().and_then(|oldest| oldest.parent());

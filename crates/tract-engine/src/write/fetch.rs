@@ -123,10 +123,10 @@ impl Repo {
             }
             let limit = (wanted - records.chain.len()).clamp(16, 4096);
             let page = self.store().walk(self.name(), Walk { limit, ..Walk::from(id) }).await?;
-            for step in page.steps {
-                next = step.commit.parent();
-                records.chain.push(step.commit.id());
-                records.insert(step.commit);
+            for entry in page.entries {
+                next = entry.commit.parent();
+                records.chain.push(entry.commit.id());
+                records.insert(entry.commit);
             }
         }
         records.chain_complete = true;

@@ -264,21 +264,21 @@ impl CommitRepository for Overlay {
                     page.stopped = Some((id, bytes.clone()));
                     return Ok(page);
                 }
-                if page.steps.len() == walk.limit {
+                if page.entries.len() == walk.limit {
                     page.next = next;
                     return Ok(page);
                 }
-                page.steps.push(WalkEntry { commit: commit.clone(), content: None });
+                page.entries.push(WalkEntry { commit: commit.clone(), content: None });
                 next = commit.parent();
             }
         }
-        let left = walk.limit - page.steps.len();
+        let left = walk.limit - page.entries.len();
         match next.filter(|id| Some(*id) != walk.until) {
             None => {}
             Some(head) if left == 0 => page.next = Some(head),
             Some(head) => {
                 let rest = self.below.walk(repo, Walk { head, limit: left, ..walk }).await?;
-                page.steps.extend(rest.steps);
+                page.entries.extend(rest.entries);
                 page.stopped = rest.stopped;
                 page.next = rest.next;
             }

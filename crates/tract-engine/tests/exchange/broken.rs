@@ -41,7 +41,7 @@ fn has(answer: &Answer, object: ObjectId) -> bool {
         Answer::Blobs(found) => found.iter().flatten().any(|one| is_it(ObjectId::Blob(one.id()))),
         Answer::Toolsets(all) => all.iter().flatten().any(|one| is_it(ObjectId::Toolset(one.id()))),
         Answer::Commits(all) => all.iter().flatten().any(|one| is_it(ObjectId::Commit(one.id()))),
-        Answer::Walk(page) => page.steps.iter().any(|s| is_it(ObjectId::Commit(s.commit.id()))),
+        Answer::Walk(page) => page.entries.iter().any(|s| is_it(ObjectId::Commit(s.commit.id()))),
         _ => false,
     }
 }
@@ -72,7 +72,7 @@ impl Watch for Fault {
                 return Err(StoreError::missing("broken", "walk", *id));
             }
             (Self::Walk(id), Answer::Walk(page)) => {
-                page.steps.retain(|step| step.commit.id() != *id);
+                page.entries.retain(|entry| entry.commit.id() != *id);
             }
             (Self::Ref(name, to), Answer::ListRefs(refs)) => {
                 refs.iter_mut().filter(|(n, _)| n == name).for_each(|(_, at)| {

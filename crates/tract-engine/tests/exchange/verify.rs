@@ -208,7 +208,7 @@ impl Watch for ObjectsRead {
         let answer = call.ask(store).await?;
         let (count, read) = match &answer {
             Answer::Commits(found) => (&self.commits, found.iter().flatten().count()),
-            Answer::Walk(page) => (&self.commits, page.steps.len()),
+            Answer::Walk(page) => (&self.commits, page.entries.len()),
             Answer::Blobs(found) => (&self.blobs, found.iter().flatten().count()),
             _ => return Ok(answer),
         };

@@ -281,7 +281,7 @@ fn a_branch_that_cannot_be_brought_stops_no_other() {
     let _applied = block_on(from.store().apply(from.name(), batch)).expect("it is stored");
     let second =
         block_on(from.store().walk(from.name(), tract_core::store::Walk::from(head_of("damaged"))));
-    let gone = second.expect("it is read").steps[2].commit.id();
+    let gone = second.expect("it is read").entries[2].commit.id();
     sweep(&from, &[gone]);
 
     let is_refused = |refs: &[tract_engine::TransferredRef]| {

@@ -18,7 +18,7 @@ impl Watch for ReadCommits {
     async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
         let answer = call.ask(store).await?;
         let read = match &answer {
-            Answer::Walk(page) => page.steps.len(),
+            Answer::Walk(page) => page.entries.len(),
             Answer::Commits(commits) => commits.len(),
             _ => 0,
         };

@@ -206,11 +206,11 @@ async fn own_commits(
     while let Some(from) = next {
         let page = repo.store().walk(repo.name(), Walk::from(from)).await?;
         next = page.next;
-        for step in page.steps {
-            if !is_own(&step.commit) {
+        for entry in page.entries {
+            if !is_own(&entry.commit) {
                 return Ok(None);
             }
-            commits.push(step.commit);
+            commits.push(entry.commit);
         }
     }
     commits.reverse();

@@ -251,7 +251,7 @@ pub(crate) async fn leads_to(repo: &Repo, head: CommitId, commit: CommitId) -> R
     let mut next = Some(head);
     while let Some(head) = next {
         let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
-        if page.steps.iter().any(|step| step.commit.id() == commit) {
+        if page.entries.iter().any(|entry| entry.commit.id() == commit) {
             return Ok(true);
         }
         next = page.next;

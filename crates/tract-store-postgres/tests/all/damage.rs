@@ -29,7 +29,7 @@ pub(crate) fn filled(url: &str) -> (String, PostgresStore, Vec<Commit>) {
 
 fn walked(store: &PostgresStore, head: CommitId) -> Vec<CommitId> {
     let page = block_on(store.walk(&RepoName::default(), Walk::from(head))).expect("it is walked");
-    page.steps.iter().map(|step| step.commit.id()).collect()
+    page.entries.iter().map(|entry| entry.commit.id()).collect()
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn answers(store: &PostgresStore, commits: &[CommitId], blobs: &[BlobKey]) -> An
         add(format!("commit {id}"), found.map(|found| words(found.into_iter().flatten())));
         let found = block_on(store.walk(&repo, Walk::from(*id)));
         // Hints are places, which are the store's own business.
-        let steps = found.map(|page| words(page.steps.into_iter().map(|step| step.commit)));
+        let steps = found.map(|page| words(page.entries.into_iter().map(|entry| entry.commit)));
         add(format!("walk from {id}"), steps);
         let found = block_on(store.tools_of(&repo, *id));
         add(format!("tools of {id}"), found.map(words));

@@ -66,8 +66,8 @@ impl Tenant<'_> {
             0 | 1 => drop(self.write(n)),
             2 => {
                 let page = block_on(store.walk(&repo, Walk { limit: 5, ..Walk::from(own) }));
-                let ids = page.expect("it is walked").steps;
-                self.expect(ids.iter().all(|step| self.commits.contains(&step.commit.id())));
+                let ids = page.expect("it is walked").entries;
+                self.expect(ids.iter().all(|entry| self.commits.contains(&entry.commit.id())));
             }
             3 => {
                 let commit = block_on(store.require_commit(&repo, own)).expect("it is read");

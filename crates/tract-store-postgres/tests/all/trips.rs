@@ -84,11 +84,11 @@ fn a_walk_of_10_000_is_one_round_trip() {
     let page = block_on(store.walk(&repo, Walk { limit: 10_000, ..Walk::from(head) }));
     let page = page.expect("it is walked");
     assert_eq!(proxy.trips() - before, 1);
-    assert_eq!((page.steps.len(), page.next), (10_000, None));
+    assert_eq!((page.entries.len(), page.next), (10_000, None));
     let mut expected = Some(head);
-    for step in &page.steps {
-        assert_eq!(Some(step.commit.id()), expected);
-        expected = step.commit.parent();
+    for entry in &page.entries {
+        assert_eq!(Some(entry.commit.id()), expected);
+        expected = entry.commit.parent();
     }
 }
 

@@ -27,9 +27,9 @@ fn a_large_content_is_stored_once_and_comes_back() {
     drop(store);
     let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
     let page = store.store().walk(&repo(), Walk::from(head.unwrap())).unwrap();
-    let steps = page.steps.iter().rev();
+    let steps = page.entries.iter().rev();
     let keys: Vec<_> = steps
-        .map(|step| BlobKey { id: step.commit.content.unwrap(), hint: step.content })
+        .map(|entry| BlobKey { id: entry.commit.content.unwrap(), hint: entry.content })
         .collect();
     assert!(store.store().blobs(&repo(), &keys).unwrap() == contents);
     assert_sound(&store);

@@ -49,7 +49,7 @@ fn read_all(store: &SqliteStore, line: &[CommitId]) -> StoreResult<()> {
         commits.iter().map(|commit| commit.content.expect("a message").into()).collect();
     assert!(store.blobs(&repo(), &contents)?.iter().all(Option::is_some));
     let page = store.walk(&repo(), Walk::from(*line.last().expect("a line")))?;
-    assert_eq!(page.steps.len(), line.len());
+    assert_eq!(page.entries.len(), line.len());
     let toolset = commits[0].toolset.expect("tools");
     let toolsets = store.toolsets(&repo(), &[toolset])?;
     let entries = toolsets[0].as_ref().expect("stored").entries().to_vec();
@@ -146,7 +146,7 @@ fn a_moved_row_is_not_a_silent_walk() {
     sql(&stored.path, &format!("UPDATE commits SET id = {two} WHERE id = 1"));
     let store = reopen(&stored.path);
     let page = store.walk(&repo(), Walk::from(*stored.line.last().unwrap())).unwrap();
-    let walked: Vec<_> = page.steps.iter().rev().map(|step| step.commit.id()).collect();
+    let walked: Vec<_> = page.entries.iter().rev().map(|entry| entry.commit.id()).collect();
     assert_eq!(walked, stored.line);
     read_all(&store, &stored.line).unwrap();
     let damage = store.check(&repo(), false).unwrap();

@@ -65,7 +65,7 @@ fn processes_append_at_the_same_time() {
     for (name, count) in [("a", WRITES), ("b", WRITES), ("c", WRITES), ("shared", 4 * WRITES)] {
         let head = head(&store, name).expect("a branch");
         let page = store.store().walk(&repo(), Walk::from(head)).unwrap();
-        assert_eq!((page.steps.len(), page.next), (count, None), "{name}");
+        assert_eq!((page.entries.len(), page.next), (count, None), "{name}");
     }
     assert_sound(&store);
 }

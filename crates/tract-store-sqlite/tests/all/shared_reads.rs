@@ -37,13 +37,13 @@ fn stored() -> Line {
 fn read(store: &SqliteStore, line: &Line) -> StoreResult<(Vec<CommitId>, Vec<BlobId>)> {
     let page = store.walk(&repo(), Walk::from(*line.commits.last().expect("a line")))?;
     let keys: Vec<BlobKey> = page
-        .steps
+        .entries
         .iter()
-        .map(|step| BlobKey { id: step.commit.content.expect("a message"), hint: step.content })
+        .map(|entry| BlobKey { id: entry.commit.content.expect("a message"), hint: entry.content })
         .collect();
     let blobs = store.blobs(&repo(), &keys)?;
     Ok((
-        page.steps.iter().rev().map(|step| step.commit.id()).collect(),
+        page.entries.iter().rev().map(|entry| entry.commit.id()).collect(),
         blobs.iter().rev().flatten().map(|blob| blob.id()).collect(),
     ))
 }

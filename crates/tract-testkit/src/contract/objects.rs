@@ -168,6 +168,6 @@ pub(super) async fn drop_derived_leaves_the_rest((store, repo): Repo) -> StoreRe
     assert_eq!(store.tool_names(&repo).await?, ["read_file", "write_file"]);
     let walk = Walk { stop_at: Some(DerivedKind::Snapshot), ..Walk::from(commit) };
     let page = store.walk(&repo, walk).await?;
-    assert_eq!((page.steps.len(), page.stopped), (1, None), "there is no row to stop at");
+    assert_eq!((page.entries.len(), page.stopped), (1, None), "there is no row to stop at");
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::fixtures::{
 use crate::suite::Repo;
 
 fn ids(page: &WalkPage) -> Vec<CommitId> {
-    page.steps.iter().map(|step| step.commit.id()).collect()
+    page.entries.iter().map(|entry| entry.commit.id()).collect()
 }
 
 /// Follows first parents with one read each.
@@ -40,8 +40,8 @@ pub(super) async fn walk_equals_following_parents((store, repo): Repo) -> StoreR
     for head in &line {
         let page = store.walk(&repo, Walk::from(*head)).await?;
         assert_eq!(ids(&page), following(&*store, &repo, *head).await?);
-        for step in &page.steps {
-            assert_eq!(Some(&step.commit), store.commit(&repo, step.commit.id()).await?.as_ref());
+        for entry in &page.entries {
+            assert_eq!(Some(&entry.commit), store.commit(&repo, entry.commit.id()).await?.as_ref());
         }
     }
     Ok(())
@@ -50,10 +50,14 @@ pub(super) async fn walk_equals_following_parents((store, repo): Repo) -> StoreR
 pub(super) async fn walk_ends_at_the_root((store, repo): Repo) -> StoreResult<()> {
     let line = ten(&*store, &repo).await?;
     let page = store.walk(&repo, Walk::from(line[9])).await?;
-    assert_eq!(page.steps.len(), 10);
+    assert_eq!(page.entries.len(), 10);
     assert_eq!((page.next, page.stopped), (None, None));
     let exact = store.walk(&repo, Walk { limit: 10, ..Walk::from(line[9]) }).await?;
-    assert_eq!((exact.steps.len(), exact.next), (10, None), "a full page at the root is the last");
+    assert_eq!(
+        (exact.entries.len(), exact.next),
+        (10, None),
+        "a full page at the root is the last"
+    );
     Ok(())
 }
 
@@ -65,9 +69,9 @@ pub(super) async fn walk_ends_before_until((store, repo): Repo) -> StoreResult<(
     let page = store.walk(&repo, until(line[9])).await?;
     assert_eq!((ids(&page), page.next), (vec![], None));
     let page = store.walk(&repo, Walk { limit: 3, ..until(line[6]) }).await?;
-    assert_eq!((page.steps.len(), page.next), (3, None), "nothing is left before `until`");
+    assert_eq!((page.entries.len(), page.next), (3, None), "nothing is left before `until`");
     let elsewhere = store.walk(&repo, until(CommitId::from_bytes([1; 32]))).await?;
-    assert_eq!(elsewhere.steps.len(), 10, "what is not on the line ends nothing");
+    assert_eq!(elsewhere.entries.len(), 10, "what is not on the line ends nothing");
     Ok(())
 }
 
@@ -96,7 +100,7 @@ pub(super) async fn walk_ends_before_a_row((store, repo): Repo) -> StoreResult<(
     assert_eq!(page.stopped, Some((line[2], "two".into())));
     let page = store.walk(&repo, Walk { limit: 3, ..walk(line[9]) }).await?;
     assert_eq!(
-        (page.steps.len(), page.next.or(page.stopped.map(|(id, _)| id))),
+        (page.entries.len(), page.next.or(page.stopped.map(|(id, _)| id))),
         (3, Some(line[6]))
     );
     Ok(())
@@ -108,8 +112,8 @@ pub(super) async fn walk_ends_after_limit((store, repo): Repo) -> StoreResult<()
         let (mut walked, mut next) = (Vec::new(), Some(line[9]));
         while let Some(head) = next {
             let page = store.walk(&repo, Walk { limit, ..Walk::from(head) }).await?;
-            assert!(page.steps.len() <= limit && !page.steps.is_empty(), "limit {limit}");
-            assert!(page.next.is_none() || page.steps.len() == limit, "limit {limit}");
+            assert!(page.entries.len() <= limit && !page.entries.is_empty(), "limit {limit}");
+            assert!(page.next.is_none() || page.entries.len() == limit, "limit {limit}");
             walked.extend(ids(&page));
             next = page.next;
         }
@@ -147,7 +151,7 @@ pub(super) async fn walk_of_unknown_head_is_missing((store, repo): Repo) -> Stor
         let object = tract_core::ObjectId::Commit(absent);
         assert_eq!(error.kind, StoreErrorKind::Missing { object });
         let nothing = Walk { until: Some(absent), ..Walk::from(absent) };
-        assert!(store.walk(&repo, nothing).await?.steps.is_empty(), "nothing is read");
+        assert!(store.walk(&repo, nothing).await?.entries.is_empty(), "nothing is read");
     }
     Ok(())
 }
@@ -175,7 +179,7 @@ pub(super) async fn walk_of_forks((store, repo): Repo) -> StoreResult<()> {
             let (mut walked, mut next) = (Vec::new(), Some(*head));
             while let Some(head) = next {
                 let page = store.walk(&repo, Walk { limit, ..Walk::from(head) }).await?;
-                assert!(page.steps.len() <= limit);
+                assert!(page.entries.len() <= limit);
                 walked.extend(ids(&page));
                 next = page.next;
             }
@@ -210,9 +214,9 @@ pub(super) async fn walk_hints_lead_to_content((store, repo): Repo) -> StoreResu
     let line = ten(&*store, &repo).await?;
     let page = store.walk(&repo, Walk::from(line[9])).await?;
     let keys: Vec<BlobKey> = page
-        .steps
+        .entries
         .iter()
-        .filter_map(|step| Some(BlobKey { id: step.commit.content?, hint: step.content }))
+        .filter_map(|entry| Some(BlobKey { id: entry.commit.content?, hint: entry.content }))
         .collect();
     let found = store.blobs(&repo, &keys).await?;
     let texts: Vec<_> = found.iter().flatten().filter_map(|blob| blob.text()).collect();
@@ -239,7 +243,7 @@ pub(super) async fn two_branches_one_tip((store, repo): Repo) -> StoreResult<()>
     for head in heads {
         let page = store.walk(&repo, Walk::from(head)).await?;
         assert_eq!(ids(&page), following(&*store, &repo, head).await?);
-        assert_eq!(page.steps.len(), 13);
+        assert_eq!(page.entries.len(), 13);
     }
     Ok(())
 }

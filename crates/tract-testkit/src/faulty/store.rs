@@ -166,26 +166,26 @@ impl Fault {
                 found.iter_mut().for_each(|one| *one = one.take().or_else(|| Some(empty.clone())));
             }
             (Self::LosesPages, _, Answer::Walk(page)) => page.next = None,
-            (Self::SkipsCommits, _, Answer::Walk(page)) if page.steps.len() > 2 => {
-                page.steps.remove(2);
+            (Self::SkipsCommits, _, Answer::Walk(page)) if page.entries.len() > 2 => {
+                page.entries.remove(2);
             }
             (Self::WalksPastTheRoot, _, Answer::Walk(page)) if page.stopped.is_none() => {
-                page.next = page.next.or(page.steps.last().map(|step| step.commit.id()));
+                page.next = page.next.or(page.entries.last().map(|entry| entry.commit.id()));
             }
             (Self::SkipsAtPages, Call::Walk { repo, .. }, Answer::Walk(page)) => {
                 if let Some(next) = page.next {
                     page.next = store.require_commit(repo, next).await?.parent();
                 }
             }
-            (Self::WalksShort, _, Answer::Walk(page)) if page.steps.len() > 1000 => {
-                page.steps.truncate(1000);
+            (Self::WalksShort, _, Answer::Walk(page)) if page.entries.len() > 1000 => {
+                page.entries.truncate(1000);
                 page.next = None;
             }
             (Self::TrustsHints, _, Answer::Walk(page)) => {
-                page.steps.iter_mut().for_each(|step| step.content = Some(NOWHERE));
+                page.entries.iter_mut().for_each(|entry| entry.content = Some(NOWHERE));
             }
             (Self::OrdersByTime, _, Answer::Walk(page)) => {
-                page.steps.sort_by_key(|step| std::cmp::Reverse(step.commit.created_at));
+                page.entries.sort_by_key(|entry| std::cmp::Reverse(entry.commit.created_at));
             }
             (Self::ForgetsTimes, _, Answer::Tools(found)) => {
                 found.iter_mut().flatten().for_each(|tool| tool.created_at = 0);

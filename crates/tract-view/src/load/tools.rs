@@ -49,9 +49,9 @@ pub(crate) async fn tool_changes(repo: &Repo, head: CommitId) -> Result<(Vec<Too
     while let Some(at) = next {
         let page = repo.store().walk(repo.name(), Walk::from(at)).await;
         let page = page.map_err(tract_engine::Error::from)?;
-        for step in page.steps {
-            let before = step.commit.toolset;
-            if let Some(commit) = later.replace(step.commit)
+        for entry in page.entries {
+            let before = entry.commit.toolset;
+            if let Some(commit) = later.replace(entry.commit)
                 && commit.toolset != before
             {
                 if found.len() == CHANGES {

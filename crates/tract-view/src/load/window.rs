@@ -62,7 +62,7 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     while let Some(at) = next {
         let page = repo.store().walk(repo.name(), Walk::from(at)).await;
         let page = page.map_err(tract_engine::Error::from)?;
-        commits.extend(page.steps.into_iter().map(|entry| entry.commit));
+        commits.extend(page.entries.into_iter().map(|entry| entry.commit));
         next = page.next;
     }
     commits.reverse();

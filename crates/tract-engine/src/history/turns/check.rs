@@ -102,7 +102,7 @@ async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Resul
     let mut next = Some(commit);
     while let Some(at) = next {
         let page = repo.store().walk(repo.name(), Walk { until, ..Walk::from(at) }).await?;
-        commits.extend(page.steps.into_iter().map(|step| step.commit));
+        commits.extend(page.entries.into_iter().map(|entry| entry.commit));
         next = page.next;
     }
     commits.reverse();

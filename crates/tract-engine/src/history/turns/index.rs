@@ -59,7 +59,7 @@ pub(crate) async fn after(
     while let Some(at) = next {
         let walk = Walk { until: after, ..Walk::from(at) };
         let page = repo.store().walk(repo.name(), walk).await?;
-        let commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        let commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
         next = page.next;
         let oldest = commits.last().map(|commit| commit.parent());
         parts.push(oldest_first(repo, commits).await?);
@@ -89,7 +89,7 @@ impl WalkToRow {
         let Some(at) = self.next else { return Ok(None) };
         let stop_at = Some(DerivedKind::Turn);
         let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
-        let mut commits: Vec<Commit> = page.steps.into_iter().map(|step| step.commit).collect();
+        let mut commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
         self.next = page.next;
         if let Some((id, bytes)) = page.stopped {
             self.row = TurnRow::decode(id, &bytes).map(|row| (id, row));

@@ -104,9 +104,9 @@ impl LineSource {
         self.next = page.next;
         self.limit = (self.limit * 4).min(PAGES[1]);
         let hints =
-            page.steps.iter().filter_map(|entry| Some((entry.commit.content?, entry.content?)));
+            page.entries.iter().filter_map(|entry| Some((entry.commit.content?, entry.content?)));
         let hints: IdMap<BlobId, LocationHint> = hints.collect();
-        let commits: Vec<Commit> = page.steps.into_iter().map(|entry| entry.commit).collect();
+        let commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
         let mut candidates = Vec::new();
         if !std::mem::replace(&mut self.with_tools, true)
             && options.takes_definitions()

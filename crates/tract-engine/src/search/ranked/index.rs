@@ -319,10 +319,10 @@ impl<'a> Index<'a> {
         while left > 0 {
             let walk = Walk { limit: left + 1, ..Walk::from(next) };
             let page = self.repo.store().walk(self.repo.name(), walk).await?;
-            if let Some(entry) = page.steps.get(left) {
+            if let Some(entry) = page.entries.get(left) {
                 return Ok(entry.commit.id());
             }
-            left -= page.steps.len();
+            left -= page.entries.len();
             next = page.next.ok_or_else(|| Error::Damaged {
                 object: None,
                 what: "a segment of the search index names a commit before the first".to_owned(),
@@ -373,7 +373,7 @@ impl<'a> Index<'a> {
                 Err(error) => return Err(error.into()),
             };
             next = page.next;
-            for entry in page.steps {
+            for entry in page.entries {
                 if let Some(place) = self.known_place(entry.commit.id()) {
                     return self.reached(commits, place).await;
                 }
@@ -435,8 +435,8 @@ impl<'a> Index<'a> {
             Err(error) => return Err(error.into()),
         };
         self.make_room();
-        let mut found = Vec::with_capacity(page.steps.len());
-        for (entry, position) in page.steps.iter().rev().zip(at.position + 1..) {
+        let mut found = Vec::with_capacity(page.entries.len());
+        for (entry, position) in page.entries.iter().rev().zip(at.position + 1..) {
             let place = SegmentPlace { position, ..at };
             self.near.insert(entry.commit.id(), place);
             found.push((entry.commit.id(), place));

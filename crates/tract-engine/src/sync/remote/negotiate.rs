@@ -301,8 +301,8 @@ impl Negotiation<'_> {
         })?;
         line.limit = (line.limit * 2).min(PAGES[1]);
         let mut next = Some(head);
-        for step in page.steps {
-            let commit = step.commit;
+        for entry in page.entries {
+            let commit = entry.commit;
             if next != Some(commit.id()) {
                 return Err(out_of_order(head));
             }
@@ -318,9 +318,9 @@ impl Negotiation<'_> {
             if !walked.insert(commit.id()) {
                 return Ok(());
             }
-            let step = self.walked(&commit).await?;
-            next = step.parent;
-            line.walked.push(step);
+            let walked = self.walked(&commit).await?;
+            next = walked.parent;
+            line.walked.push(walked);
         }
         if next != page.next || next == Some(head) {
             return Err(out_of_order(head));

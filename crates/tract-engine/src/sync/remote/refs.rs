@@ -254,14 +254,14 @@ async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> 
         }
         let walk = Walk { limit, ..Walk::from(head) };
         let page = there.store().walk(there.name(), walk).await?;
-        let ids: Vec<CommitId> = page.steps.iter().map(|step| step.commit.id()).collect();
+        let ids: Vec<CommitId> = page.entries.iter().map(|entry| entry.commit.id()).collect();
         if ids.contains(&behind) {
             return Ok(true);
         }
         let known = here.store().commits(here.name(), &ids).await?;
         let mut next = page.next.map(|next| (next, (limit * 2).min(PAGES[1])));
-        for (step, known) in page.steps.iter().zip(known) {
-            let id = step.commit.id();
+        for (entry, known) in page.entries.iter().zip(known) {
+            let id = entry.commit.id();
             if known.is_some() && descends(here, id, behind).await? {
                 return Ok(true);
             }
@@ -269,7 +269,7 @@ async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> 
                 next = None;
                 break;
             }
-            open.extend(step.commit.parents.iter().skip(1).map(|id| (*id, PAGES[0])));
+            open.extend(entry.commit.parents.iter().skip(1).map(|id| (*id, PAGES[0])));
         }
         open.extend(next);
     }

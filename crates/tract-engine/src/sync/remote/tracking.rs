@@ -85,11 +85,11 @@ impl Repo {
             while let Some((head, limit)) = sides.next() {
                 let walk = Walk { limit, ..Walk::from(head) };
                 let page = self.store().walk(self.name(), walk).await?;
-                if page.steps.is_empty() {
+                if page.entries.is_empty() {
                     return Err(Error::Missing(ObjectId::Commit(head)));
                 }
-                for step in page.steps {
-                    sides.read(step.commit.id(), step.commit.parents.clone());
+                for entry in page.entries {
+                    sides.read(entry.commit.id(), entry.commit.parents.clone());
                 }
                 if let Some(next) = page.next {
                     sides.read_more(next, (limit * 2).min(PAGES[1]));

@@ -139,7 +139,7 @@ async fn restore_near(
         let walk = Walk { limit, ..Walk::from(*end) };
         // Damage on the sending side is reported when the object is needed.
         let Ok(page) = store.walk(name, walk).await else { continue };
-        let line: Vec<CommitId> = page.steps.iter().map(|step| step.commit.id()).collect();
+        let line: Vec<CommitId> = page.entries.iter().map(|entry| entry.commit.id()).collect();
         near.extend(
             line.into_iter().take_while(|id| seen.insert(*id)).collect::<Vec<_>>().iter().rev(),
         );

@@ -146,21 +146,21 @@ impl<'a> Scan<'a> {
                 let walk = Walk { limit: FOLLOWED, ..Walk::from(from) };
                 let page = self.repo.store().walk(self.repo.name(), walk).await?;
                 next = page.next;
-                for step in page.steps {
-                    if !seen.insert(step.commit.id()) {
+                for entry in page.entries {
+                    if !seen.insert(entry.commit.id()) {
                         next = None;
                         break;
                     }
                     let is_named = match &self.scope.messages {
-                        Some(messages) if step.commit.content.is_some() => {
-                            messages.contains(&slot_of(self.repo, &step.commit).await?)
+                        Some(messages) if entry.commit.content.is_some() => {
+                            messages.contains(&slot_of(self.repo, &entry.commit).await?)
                         }
                         Some(_) | None => false,
                     };
-                    if is_named || step.commit.linked_blobs().any(|blob| self.has(blob)) {
+                    if is_named || entry.commit.linked_blobs().any(|blob| self.has(blob)) {
                         return Ok(false);
                     }
-                    open.extend(step.commit.parents.iter().skip(1));
+                    open.extend(entry.commit.parents.iter().skip(1));
                 }
             }
         }

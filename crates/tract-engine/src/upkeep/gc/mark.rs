@@ -245,8 +245,8 @@ impl<'a> Marks<'a> {
             'line: while let Some(at) = next.filter(|at| !self.is_marked(*at)) {
                 let walk = Walk { head: at, until, limit, stop_at: None };
                 let page = store.walk(&name, walk).await.map_err(needed)?;
-                for step in page.steps {
-                    let commit = step.commit;
+                for entry in page.entries {
+                    let commit = entry.commit;
                     if !self.mark(commit.id().as_bytes(), reason) {
                         break 'line;
                     }

@@ -68,7 +68,7 @@ impl Graph {
                 self.pages += 1;
                 let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
                 let page = repo.store().walk(repo.name(), walk).await?;
-                let commits = page.steps.iter().map(|step| &step.commit);
+                let commits = page.entries.iter().map(|entry| &entry.commit);
                 self.nodes.extend(commits.map(|commit| (commit.id(), Node::of(commit))));
             }
         }

@@ -139,7 +139,7 @@ impl Txn<'_> {
 async fn page(repo: &Repo, from: CommitId) -> Result<Vec<Commit>> {
     let walk = Walk { limit: 512, ..Walk::from(from) };
     let page = repo.store().walk(repo.name(), walk).await?;
-    Ok(page.steps.into_iter().map(|entry| entry.commit).collect())
+    Ok(page.entries.into_iter().map(|entry| entry.commit).collect())
 }
 
 /// Returns the commits of a branch from the oldest target on, oldest first. With `turns` the range
