@@ -76,11 +76,11 @@ fn holds(acts: &[Act], kept: Option<(&Backend, &Path)>) -> Result<(), Broken> {
     let sources = sources(&first, &commits);
     for commit in &commits {
         let parent = commit.parents.first().copied();
-        let before = block_on(first.line(parent)).map_err(|error| error.to_string())?;
+        let before = block_on(first.fold(parent)).map_err(|error| error.to_string())?;
         let changes = block_on(first.changes(commit)).map_err(|error| error.to_string())?;
         undone(before.view(), commit, &changes, tract::compile::inverse)?;
-        let line = block_on(first.line(Some(commit.id()))).map_err(|error| error.to_string())?;
-        let rows: Vec<CommitId> = line.view().rows().map(|row| row.slot).collect();
+        let history = block_on(first.fold(Some(commit.id()))).map_err(|error| error.to_string())?;
+        let rows: Vec<CommitId> = history.view().rows().map(|row| row.slot).collect();
         covered(&rows, &sources)?;
     }
 

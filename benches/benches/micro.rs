@@ -52,7 +52,7 @@ fn fold(bencher: Bencher<'_, '_>, messages: usize) {
             let head = block_on(tract.head()).expect("a head is read");
             (repo, head)
         })
-        .bench_values(|(repo, head)| block_on(repo.line(head)).expect("it folds"));
+        .bench_values(|(repo, head)| block_on(repo.fold(head)).expect("it folds"));
 }
 
 /// Compile of a branch whose view is in memory.

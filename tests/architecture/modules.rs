@@ -138,7 +138,7 @@ fn the_engine_lists_its_modules_from_the_lowest_to_the_highest() {
 fn an_upward_use_is_found() {
     for (module, parents, text) in [
         ("repo", 2, "use crate::verbs::merge::Merged;\n"),
-        ("write", 2, "use crate::{plan::Line, upkeep::{gc::gc, erase}};\n"),
+        ("write", 2, "use crate::{plan::History, upkeep::{gc::gc, erase}};\n"),
         ("plan", 2, "fn f() {\n    crate::repo::error::code()\n}\n"),
         ("history", 3, "use super::super::super::sync::copy;\n"),
         ("sync", 2, "use crate::Repo;\n"),

@@ -81,11 +81,11 @@ pub(crate) fn accepted(print: &Print) -> Result<(), Broken> {
 }
 
 /// The rows, the tools in force and those that a following commit goes back to.
-pub(crate) type LineState =
+pub(crate) type HistoryState =
     (Vec<Row>, Option<tract::core::ToolsetId>, Option<tract::core::ToolsetId>);
 
-pub(crate) fn line_state(line: &tract::compile::Line) -> LineState {
-    (line.view().rows().copied().collect(), line.toolset(), line.active())
+pub(crate) fn history_state(history: &tract::compile::History) -> HistoryState {
+    (history.view().rows().copied().collect(), history.toolset(), history.active())
 }
 
 /// A change and then its inverse leave the rows as they were.
@@ -130,8 +130,8 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
         let commit = repo.require_commit(head).await.map_err(text)?;
         let ours = commit.parents.first().copied();
         let [then, now] = [
-            line_state(&txn.line(ours).await.map_err(text)?),
-            line_state(&txn.line(Some(head)).await.map_err(text)?),
+            history_state(&txn.fold(ours).await.map_err(text)?),
+            history_state(&txn.fold(Some(head)).await.map_err(text)?),
         ];
         let back = match txn.add(branch, &Request::revert([head])).await {
             Ok(commit) => commit.id(),
@@ -139,7 +139,7 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
             Err(_) if then == now => return Ok(()),
             Err(error) => return Err(format!("{head} ({:?}) is the head: {error}", commit.op)),
         };
-        let found = line_state(&txn.line(Some(back)).await.map_err(text)?);
+        let found = history_state(&txn.fold(Some(back)).await.map_err(text)?);
         if found != then {
             return Err(format!("revert of {:?}: {found:?}\n  for {then:?}", commit.op));
         }
@@ -148,7 +148,7 @@ pub(crate) fn reverted(repo: &Repo, branch: &RefName) -> Result<(), Broken> {
             Err(_) if then == now => return Ok(()),
             Err(error) => return Err(format!("revert of the revert: {error}")),
         };
-        let found = line_state(&txn.line(Some(again)).await.map_err(text)?);
+        let found = history_state(&txn.fold(Some(again)).await.map_err(text)?);
         if found == now {
             Ok(())
         } else {

@@ -3,7 +3,7 @@
 use tract::engine::{Request, Selection, Txn, WriteOptions};
 use tract::{CommitId, Draft, Priority, Tract, block_on};
 
-use super::checks::{Print, line_state, print, same};
+use super::checks::{Print, history_state, print, same};
 use super::{cold, portable};
 use crate::backends;
 use crate::walks::{assert_clean, exported, memory};
@@ -68,13 +68,13 @@ fn many_changes_are_a_blob_and_travel() {
     let tract = memory();
     let texts = (0..100).map(|n| Draft::user(format!("message {n}")));
     let made = block_on(tract.commit_all(texts)).unwrap();
-    let before = block_on(tract.repo().line(Some(made[99].id()))).unwrap();
+    let before = block_on(tract.repo().fold(Some(made[99].id()))).unwrap();
     let from = Selection::Range { from: None, to: None };
     let summary = block_on(tract.record(Request::compress(from, "a hundred messages"))).unwrap();
     assert!(matches!(summary.changes, tract::core::Changes::Blob(_)));
     assert_eq!(block_on(tract.compile()).unwrap().message_count(), 1);
     let back = block_on(tract.revert(&summary)).unwrap();
-    let after = block_on(tract.repo().line(Some(back.id()))).unwrap();
-    assert_eq!(line_state(&after), line_state(&before));
+    let after = block_on(tract.repo().fold(Some(back.id()))).unwrap();
+    assert_eq!(history_state(&after), history_state(&before));
     portable(&tract, &memory(), &exported(tract.repo())).unwrap();
 }

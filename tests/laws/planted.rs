@@ -53,10 +53,10 @@ fn a_wrong_inverse_is_noticed() {
     let tract = memory();
     let first = block_on(tract.user("one")).unwrap();
     let edit = block_on(tract.edit(&first, "two")).unwrap();
-    let line = block_on(tract.repo().line(Some(first.id()))).unwrap();
+    let history = block_on(tract.repo().fold(Some(first.id()))).unwrap();
     let changes = block_on(tract.repo().changes(&edit)).unwrap();
-    undone(line.view(), &edit, &changes, inverse).unwrap();
-    broken(undone(line.view(), &edit, &changes, Change::clone), "does not fold");
+    undone(history.view(), &edit, &changes, inverse).unwrap();
+    broken(undone(history.view(), &edit, &changes, Change::clone), "does not fold");
     // A view that is not the parent's.
     let row = Row { slot: id(1), key: 0, version: id(1), mark: None, answers: None };
     let other = View::from_parts([row], None, 1);
@@ -66,7 +66,7 @@ fn a_wrong_inverse_is_noticed() {
         Change::Version { slot, from, .. } => Change::Version { slot, from, to: from },
         other => other,
     };
-    broken(undone(line.view(), &edit, &changes, elsewhere), "for [");
+    broken(undone(history.view(), &edit, &changes, elsewhere), "for [");
 }
 
 #[test]

@@ -115,8 +115,8 @@ impl World {
     }
 
     fn slots(&self) -> Vec<CommitId> {
-        let line = block_on(self.first().repo().line(self.head())).expect("a line");
-        line.view().rows().map(|row| row.slot).collect()
+        let history = block_on(self.first().repo().fold(self.head())).expect("a line");
+        history.view().rows().map(|row| row.slot).collect()
     }
 
     fn alike<T: PartialEq + std::fmt::Debug>(&self, mut what: impl FnMut(&Tract) -> T) -> T {

@@ -55,7 +55,7 @@ fn measure(engine: &str, folder: &Path, messages: u64) -> [f64; VERBS.len()] {
             },
             &|tract| {
                 let head = block_on(tract.head()).unwrap().unwrap();
-                let mut pages = LogPages::line(tract.repo(), head, 5);
+                let mut pages = LogPages::first_parents(tract.repo(), head, 5);
                 let page = block_on(pages.next_page()).unwrap().unwrap();
                 let numbers = block_on(tract.repo().recent_numbers(head)).unwrap();
                 assert!(page.iter().any(|commit| numbers.contains_key(&commit.id())));

@@ -15,7 +15,7 @@ use crate::chain::Chain;
 use crate::compiled::{Compiled, TokenCount};
 use crate::error::{CompileError, Result};
 use crate::fetch::{COMMIT_BYTES, GivenObjects, ObjectReader, read_changes};
-use crate::line::Line;
+use crate::history::History;
 use crate::state::State;
 use crate::tools::Tools;
 use crate::{load, snapshot};
@@ -109,7 +109,7 @@ impl Compiler {
     /// # Errors
     /// [`CompileError::Change`] if a commit does not fit its parent's view, `Missing` if a linked
     /// object is not stored, or the store's error.
-    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
+    pub async fn fold(&self, head: Option<CommitId>) -> Result<History> {
         let state = self.state(head, true).await?;
         let state = match (head, &state.record) {
             (Some(head), None) => {
@@ -120,19 +120,19 @@ impl Compiler {
             }
             _ => state,
         };
-        Ok(Line { state })
+        Ok(History { state })
     }
 
     /// Returns the folded history of a head if it is cached. Reads nothing.
-    pub fn cached_line(&self, head: CommitId) -> Option<Line> {
+    pub fn cached_history(&self, head: CommitId) -> Option<History> {
         let state = self.inner.cached(head, true).filter(|state| state.record.is_some())?;
-        Some(Line { state })
+        Some(History { state })
     }
 
     /// Compiles a head. Reads only the contents of shown rows, each once.
     ///
     /// # Errors
-    /// As [`line`](Self::line); `NoContent`, `Content` and `Schema` if a shown message or a tool in
+    /// As [`fold`](Self::fold); `NoContent`, `Content` and `Schema` if a shown message or a tool in
     /// force cannot be read.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
         let span = telemetry::compile(head);
@@ -166,14 +166,19 @@ impl Compiler {
         }
     }
 
-    /// Folds commits, oldest first, onto a line; the commits need not be stored yet. This proves
+    /// Folds commits, oldest first, onto a history; the commits need not be stored yet. This proves
     /// that they fold, and the result is the input for a snapshot. Messages whose content is in
     /// `blobs` are loaded too.
     ///
     /// # Errors
-    /// `NotNext` if a commit does not continue the one before it, else as [`line`](Self::line).
-    pub async fn advance(&self, line: &Line, commits: &[Commit], blobs: &[Blob]) -> Result<Line> {
-        self.advance_with(line, commits, UnstoredObjects { blobs, commit: &|_| None }).await
+    /// `NotNext` if a commit does not continue the one before it, else as [`fold`](Self::fold).
+    pub async fn advance(
+        &self,
+        history: &History,
+        commits: &[Commit],
+        blobs: &[Blob],
+    ) -> Result<History> {
+        self.advance_with(history, commits, UnstoredObjects { blobs, commit: &|_| None }).await
     }
 
     /// As [`advance`](Self::advance), for commits that may refer to other commits that are not
@@ -183,11 +188,11 @@ impl Compiler {
     /// As [`advance`](Self::advance).
     pub async fn advance_with(
         &self,
-        line: &Line,
+        history: &History,
         commits: &[Commit],
         unstored: UnstoredObjects<'_>,
-    ) -> Result<Line> {
-        let mut head = line.head();
+    ) -> Result<History> {
+        let mut head = history.head();
         for commit in commits {
             if commit.parent() != head {
                 let name = |id: Option<CommitId>| id.map_or("none".to_owned(), |id| id.to_hex());
@@ -203,10 +208,10 @@ impl Compiler {
         let given = GivenObjects { blobs: blobs.collect(), commit: Some(unstored.commit) };
         let commits: Vec<(Commit, _)> =
             commits.iter().map(|commit| (commit.clone(), None)).collect();
-        let chain = Chain { base: line.state.clone(), commits };
+        let chain = Chain { base: history.state.clone(), commits };
         let state = self.inner.charged(self.follow_whole(&chain, &given).await?.waiting());
         // A line that was never compiled may have many unloaded rows. Load only the new ones.
-        let passed = line.state.unloaded.len();
+        let passed = history.state.unloaded.len();
         let waiting = load::waiting(&state, passed);
         let mut left = state.unloaded.take(passed.min(state.unloaded.len()));
         let mut messages = Vec::new();
@@ -227,27 +232,27 @@ impl Compiler {
             }
         }
         let state = load::with_messages(state, messages, left);
-        Ok(Line { state: Arc::new(state) })
+        Ok(History { state: Arc::new(state) })
     }
 
-    /// Takes the snapshot to store with the head of a line if one is due, that is, if more commits
+    /// Takes the snapshot to store with the head of a history if one is due, that is, if more commits
     /// than 256 plus twice the shown rows follow the last one. The line then counts from this
     /// snapshot.
-    pub fn snapshot_due(&self, line: &mut Line) -> Option<DerivedRow> {
-        if snapshot::is_due(&line.state) { self.snapshot(line) } else { None }
+    pub fn snapshot_due(&self, history: &mut History) -> Option<DerivedRow> {
+        if snapshot::is_due(&history.state) { self.snapshot(history) } else { None }
     }
 
-    /// Takes a snapshot of a line, due or not. Returns `None` before the first commit. The line
+    /// Takes a snapshot of a history, due or not. Returns `None` before the first commit. The history
     /// then counts from this snapshot.
-    pub fn snapshot(&self, line: &mut Line) -> Option<DerivedRow> {
-        let (row, after) = snapshot::take(&line.state)?;
-        line.state = Arc::new(after);
+    pub fn snapshot(&self, history: &mut History) -> Option<DerivedRow> {
+        let (row, after) = snapshot::take(&history.state)?;
+        history.state = Arc::new(after);
         Some(row)
     }
 
-    /// Caches a line whose commits are stored, so that compiling it reads no history.
-    pub fn remember(&self, line: &Line) {
-        self.inner.keep(&line.state);
+    /// Caches a history whose commits are stored, so that compiling it reads no history.
+    pub fn remember(&self, history: &History) {
+        self.inner.keep(&history.state);
     }
 
     /// Caches stored objects, so that later reads of them skip the store.

@@ -10,8 +10,8 @@ mod fact;
 mod fetch;
 mod find;
 mod fold;
+mod history;
 mod ids;
-mod line;
 mod load;
 mod pair;
 mod places;
@@ -34,8 +34,8 @@ pub use crate::fact::{RowFact, stated_priority};
 pub use crate::fold::{
     FoldRows, InvalidChange, appended, fold, fold_change, fold_rows, inverse, resolved,
 };
+pub use crate::history::{History, HistoryCounts};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
-pub use crate::line::{Line, LineCounts};
 pub use crate::pair::{
     Item, PairedMessages, Pairing, PlaceholderResult, Repair, RepairKind, Rules, Speaker, Unpaired,
     pair, speaker,
@@ -43,7 +43,7 @@ pub use crate::pair::{
 pub use crate::readable::Unreadable;
 pub use crate::shape::{BadShape, Changed, shape};
 pub use crate::tokens::count_content;
-pub use crate::verify::{FoldedLine, SnapshotCheck};
+pub use crate::verify::{FoldedHistory, SnapshotCheck};
 pub use crate::view::{Row, RowKey, View};
 
 /// Counts the rows and changes that a fold or a check visits, so that tests can bound them.

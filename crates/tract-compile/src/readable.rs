@@ -28,7 +28,7 @@ impl Compiler {
     /// tools are left out. The result is for people to inspect and must not be sent to a model.
     ///
     /// # Errors
-    /// As [`line`](Self::line), because the commits have to be readable, or a store error other
+    /// As [`fold`](Self::fold), because the commits have to be readable, or a store error other
     /// than damage to a single object.
     pub async fn compile_readable(
         &self,

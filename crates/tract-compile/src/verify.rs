@@ -30,7 +30,7 @@ pub enum SnapshotCheck {
 /// Snapshots of one history are compared in commit order. Each comparison costs only the changes
 /// since the previous snapshot, not the length of the history. A clone shares all structure.
 #[derive(Clone, Debug, Default)]
-pub struct FoldedLine {
+pub struct FoldedHistory {
     state: Arc<State>,
     last: LastSnapshot,
 }
@@ -57,7 +57,7 @@ struct ReadSnapshot {
     apart: SeparateRows,
 }
 
-impl FoldedLine {
+impl FoldedHistory {
     /// Returns the newest commit; `None` at the root.
     pub fn head(&self) -> Option<CommitId> {
         self.state.head
@@ -68,23 +68,23 @@ impl Compiler {
     /// Folds commits onto a history, oldest first; each must continue the one before.
     ///
     /// # Errors
-    /// As [`line`](Self::line).
-    pub async fn fold_onto_line(
+    /// As [`fold`](Self::fold).
+    pub async fn fold_onto(
         &self,
-        line: &FoldedLine,
+        history: &FoldedHistory,
         commits: &[Commit],
-    ) -> Result<FoldedLine> {
+    ) -> Result<FoldedHistory> {
         let commits = commits.iter().map(|commit| (commit.clone(), None)).collect();
-        self.folded_onto(line, Chain { base: line.state.clone(), commits }).await
+        self.folded_onto(history, Chain { base: history.state.clone(), commits }).await
     }
 
-    async fn folded_onto(&self, line: &FoldedLine, chain: Chain) -> Result<FoldedLine> {
+    async fn folded_onto(&self, history: &FoldedHistory, chain: Chain) -> Result<FoldedHistory> {
         let mut state =
             self.follow_whole(&chain, &crate::fetch::GivenObjects::default()).await?.waiting();
         // This state is never compiled or snapshotted, so both lists would only grow.
         state.unloaded = imbl::Vector::new();
         state.since.gone = imbl::OrdSet::new();
-        Ok(FoldedLine { state: Arc::new(state), last: line.last.clone() })
+        Ok(FoldedHistory { state: Arc::new(state), last: history.last.clone() })
     }
 
     /// Compares the snapshot at the head of a history with that history, including separate rows.
@@ -93,27 +93,27 @@ impl Compiler {
     /// The store's, if a predecessor of the snapshot was not compared before and has to be read.
     pub async fn check_snapshot(
         &self,
-        line: &mut FoldedLine,
+        history: &mut FoldedHistory,
         bytes: &Bytes,
     ) -> Result<SnapshotCheck> {
-        let Some(commit) = line.state.head else { return Ok(SnapshotCheck::Absent) };
-        let (last, check) = self.compare(commit, line, bytes).await?;
-        line.last = last;
+        let Some(commit) = history.state.head else { return Ok(SnapshotCheck::Absent) };
+        let (last, check) = self.compare(commit, history, bytes).await?;
+        history.last = last;
         Ok(check)
     }
 
     async fn compare(
         &self,
         commit: CommitId,
-        line: &FoldedLine,
+        history: &FoldedHistory,
         bytes: &Bytes,
     ) -> Result<(LastSnapshot, SnapshotCheck)> {
         let unreadable = (LastSnapshot::Unreadable(commit), SnapshotCheck::Damaged);
         let Some(partial) = snapshot::decode(commit, bytes) else { return Ok(unreadable) };
-        let (view, main) = (&line.state.view, partial.view.clone());
+        let (view, main) = (&history.state.view, partial.view.clone());
         let (apart, agree) = if partial.is_partial() {
             let Some(own) = snapshot::separate_rows(commit, bytes) else { return Ok(unreadable) };
-            let known = match (&line.last, own.previous) {
+            let known = match (&history.last, own.previous) {
                 (_, None) => None,
                 (LastSnapshot::Unreadable(last), Some(previous)) if *last == previous => {
                     return Ok(unreadable);
@@ -152,7 +152,7 @@ impl Compiler {
         } else {
             (SeparateRows::default(), main == *view)
         };
-        let is_sound = agree && same(&partial, &line.state);
+        let is_sound = agree && same(&partial, &history.state);
         let read = ReadSnapshot { commit, is_sound, view: view.clone(), main, apart };
         let check = if is_sound { SnapshotCheck::Sound } else { SnapshotCheck::Wrong };
         Ok((LastSnapshot::Read(Arc::new(read)), check))
@@ -163,14 +163,14 @@ impl Compiler {
     /// fold it once with [`fold_onto_line`](Self::fold_onto_line).
     ///
     /// # Errors
-    /// As [`line`](Self::line). A history that does not fold is an error, not a wrong snapshot.
+    /// As [`fold`](Self::fold). A history that does not fold is an error, not a wrong snapshot.
     pub async fn verify_snapshot(&self, commit: CommitId) -> Result<SnapshotCheck> {
         let Some(bytes) = self.inner.snapshot(commit).await? else {
             return Ok(SnapshotCheck::Absent);
         };
         let chain = self.inner.chain_from_root(commit).await?;
-        let mut line = self.folded_onto(&FoldedLine::default(), chain).await?;
-        self.check_snapshot(&mut line, &bytes).await
+        let mut history = self.folded_onto(&FoldedHistory::default(), chain).await?;
+        self.check_snapshot(&mut history, &bytes).await
     }
 }
 
@@ -227,14 +227,14 @@ mod tests {
         let mut write = batch("append");
         let id = push(&mut write, None, "one").id();
         let _ = block_on(store.apply(&repo, write)).unwrap();
-        let line = block_on(fresh().line(Some(id))).unwrap();
-        let mut forged = State::clone(&line.state);
+        let history = block_on(fresh().fold(Some(id))).unwrap();
+        let mut forged = State::clone(&history.state);
         (forged.since.snapshot, forged.since.apart) = (Some(id), 1);
         let (row, _) = snapshot::take(&forged).unwrap();
         let mut write = batch("forge");
         write.derived = vec![row];
         let _ = block_on(store.apply(&repo, write)).unwrap();
-        assert_eq!(block_on(fresh().line(Some(id))).unwrap().view(), line.view());
+        assert_eq!(block_on(fresh().fold(Some(id))).unwrap().view(), history.view());
         assert_ne!(block_on(fresh().verify_snapshot(id)).unwrap(), SnapshotCheck::Sound);
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let mut first = batch("append");
         let commit = push(&mut first, None, "one");
         let _ = block_on(store.apply(&repo, first)).unwrap();
-        let line = block_on(fresh().line(Some(commit.id()))).unwrap();
+        let history = block_on(fresh().fold(Some(commit.id()))).unwrap();
         let lies: [fn(&mut State); 5] = [
             |state| state.commit_count = 7,
             |state| state.tools_set = true,
@@ -268,9 +268,9 @@ mod tests {
             block_on(fresh().verify_snapshot(commit.id())).unwrap()
         };
         assert_eq!(block_on(fresh().verify_snapshot(commit.id())).unwrap(), SnapshotCheck::Absent);
-        assert_eq!(put(&line.state), SnapshotCheck::Sound);
+        assert_eq!(put(&history.state), SnapshotCheck::Sound);
         for (n, lie) in lies.iter().enumerate() {
-            let mut state = State::clone(&line.state);
+            let mut state = State::clone(&history.state);
             lie(&mut state);
             assert_eq!(put(&state), SnapshotCheck::Wrong, "lie {n}");
         }
@@ -282,37 +282,36 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(memory());
         let repo = RepoName::default();
         let compiler = Compiler::new(store.clone(), repo.clone(), Arc::new(ApproxCounter));
-        let (mut line, mut commits) = (block_on(compiler.line(None)).unwrap(), Vec::new());
+        let (mut history, mut commits) = (block_on(compiler.fold(None)).unwrap(), Vec::new());
         for n in 0..6u8 {
-            let (mut record, blob) = record(line.head(), &n.to_string());
+            let (mut record, blob) = record(history.head(), &n.to_string());
             let priority = (n % 2 == 0).then_some(Priority::Skip);
             record.op = Op::Append { slot: None, answers: None, priority, retention: None };
             let commit = seal(record);
             let mut write = batch("append");
             (write.blobs, write.commits) = (vec![blob], vec![commit.clone()]);
-            line = block_on(compiler.advance(&line, &write.commits, &write.blobs)).unwrap();
+            history = block_on(compiler.advance(&history, &write.commits, &write.blobs)).unwrap();
             // Every commit has a snapshot; the third of them lies about a row that it holds apart.
             let (row, after) = match n {
                 2 => {
-                    let mut lying = State::clone(&line.state);
+                    let mut lying = State::clone(&history.state);
                     lying.view.remove_row(commits[0]);
                     lying.since.gone.insert(commits[0]);
                     let (row, _) = snapshot::take(&lying).unwrap();
-                    (row, snapshot::take(&line.state).unwrap().1)
+                    (row, snapshot::take(&history.state).unwrap().1)
                 }
-                _ => snapshot::take(&line.state).unwrap(),
+                _ => snapshot::take(&history.state).unwrap(),
             };
-            line.state = Arc::new(after);
+            history.state = Arc::new(after);
             write.derived = vec![row];
             let _ = block_on(store.apply(&repo, write)).unwrap();
             commits.push(commit.id());
         }
         let chain = block_on(store.commits(&repo, &commits)).unwrap();
-        let mut folded = FoldedLine::default();
+        let mut folded = FoldedHistory::default();
         let mut found = Vec::new();
         for commit in chain.into_iter().flatten() {
-            folded =
-                block_on(compiler.fold_onto_line(&folded, std::slice::from_ref(&commit))).unwrap();
+            folded = block_on(compiler.fold_onto(&folded, std::slice::from_ref(&commit))).unwrap();
             let ids = [commit.id()];
             let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
             let bytes = block_on(row).unwrap().remove(0).unwrap();

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::counting::Counts;
-use common::{History, Snap, calling, compiler, facts, snapshots, toolset};
+use common::{Snap, TestHistory, calling, compiler, facts, snapshots, toolset};
 use tract_compile::{CompileError, SnapshotCheck};
 use tract_core::{
     Batch, Blob, CallRef, Change, Changes, Commit, CommitId, CommitRecord, CommitRef, Content,
@@ -17,12 +17,12 @@ use tract_testkit::fixtures::{batch, deriving, row};
 
 #[test]
 fn revert_head_restores() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     history.tools(&[r#"{"name":"grep"}"#]);
     let b = history.user("two");
     let before = history.compile();
-    let steps: [fn(&mut History, CommitId, CommitId) -> CommitId; 4] = [
+    let steps: [fn(&mut TestHistory, CommitId, CommitId) -> CommitId; 4] = [
         |history, a, _| history.edit(a, Content::user("one, edited")),
         |history, a, b| history.annotate(&[a, b], Priority::Skip),
         |history, a, b| history.compress(&[a, b], "both"),
@@ -39,7 +39,7 @@ fn revert_head_restores() {
 
 #[test]
 fn revert_of_revert_restores() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     let b = history.user("two");
     let summary = history.compress(&[a, b], "both");
@@ -53,12 +53,12 @@ fn revert_of_revert_restores() {
 /// 3,000 plain appends: the rule never asks, however often it is asked.
 #[test]
 fn append_only_history_writes_no_snapshot() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     for n in 0..3000 {
         history.user(&format!("message {n}"));
     }
     assert_eq!(snapshots(&history), []);
-    assert_eq!(history.line().since_snapshot(), 3000);
+    assert_eq!(history.folded().since_snapshot(), 3000);
 }
 
 /// A window of 50 messages over 4,000: what a cold compile reads and what snapshots take stays
@@ -67,7 +67,7 @@ fn append_only_history_writes_no_snapshot() {
 fn skip_trimmed_history_is_bounded() {
     const WINDOW: usize = 50;
     let counting = Arc::new(WatchedStore::new(Arc::new(tract_kv::memory()), Counts::default()));
-    let mut history = History::over(counting.clone());
+    let mut history = TestHistory::over(counting.clone());
     let mut slots = Vec::new();
     for n in 0..4000 {
         slots.push(history.user(&format!("message {n} of a conversation that is very long")));
@@ -92,9 +92,9 @@ fn skip_trimmed_history_is_bounded() {
 
     // A message skipped long ago comes back: the rows held apart are read, all of them.
     let fresh = compiler(&history.store);
-    let line = block_on(fresh.line(history.head)).unwrap();
-    assert_eq!(line.view(), history.view());
-    assert_eq!(line.view().len(), 4000);
+    let folded = block_on(fresh.fold(history.head)).unwrap();
+    assert_eq!(folded.view(), history.view());
+    assert_eq!(folded.view().len(), 4000);
     history.annotate(&[slots[7]], Priority::Normal);
     let back = history.cold(history.head);
     assert_eq!(back.messages().next().unwrap().slot, slots[7]);
@@ -107,7 +107,7 @@ fn skip_trimmed_history_is_bounded() {
 #[test]
 fn compile_after_an_append_reads_nothing() {
     let counting = Arc::new(WatchedStore::new(Arc::new(tract_kv::memory()), Counts::default()));
-    let mut history = History::over(counting.clone());
+    let mut history = TestHistory::over(counting.clone());
     history.tools(&[r#"{"name":"grep"}"#]);
     let first = history.user("one");
     history.compile();
@@ -123,7 +123,7 @@ fn compile_after_an_append_reads_nothing() {
 
 #[test]
 fn clock_backwards_time_travel() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let mut ids = Vec::new();
     // Times of commits from the root; `None` counts as the parent's, 0 at a root.
     for at in [None, Some(50), None, Some(10), Some(90), None, Some(40)] {
@@ -152,7 +152,7 @@ fn clock_backwards_time_travel() {
 
 #[test]
 fn time_travel_gives_priorities_and_tools_as_they_were() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     history.tools(&[r#"{"name":"old"}"#]);
     let slot = history.user("one");
     let before = history.head;
@@ -169,7 +169,7 @@ fn time_travel_gives_priorities_and_tools_as_they_were() {
 
 #[test]
 fn custom_kind_without_registry() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let content =
         Content::Custom { kind: "weather".to_owned(), body: tract_core::Body::text("rain") };
     let (mut record, blobs) = history.saying(Op::append(), &content);
@@ -184,7 +184,7 @@ fn custom_kind_without_registry() {
 
 #[test]
 fn unknown_op_folds() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     let b = history.user("two");
     let fields = JsonText::new(r#"{"how":"backwards","priority":"pinned"}"#).unwrap();
@@ -203,7 +203,7 @@ fn unknown_op_folds() {
 
 #[test]
 fn a_version_without_content_is_a_typed_error() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     let op = Op::Unknown { name: "odd".to_owned(), fields: JsonText::new("{}").unwrap() };
     let change =
@@ -214,12 +214,12 @@ fn a_version_without_content_is_a_typed_error() {
     let refused = block_on(history.compiler.compile(history.head)).unwrap_err();
     assert!(matches!(refused, CompileError::NoContent { slot, .. } if slot == a), "{refused}");
     assert_eq!(refused.notes().len(), 1);
-    assert!(block_on(history.compiler.line(history.head)).is_ok(), "the line can continue");
+    assert!(block_on(history.compiler.fold(history.head)).is_ok(), "the line can continue");
 }
 
 #[test]
 fn edit_drops_verbatim() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let (mut record, mut blobs) = history.saying(Op::append(), &Content::user("one"));
     let raw = Blob::seal(r#"{ "role": "user", "content": "one" }"#);
     record.verbatim = Some(raw.id());
@@ -237,7 +237,7 @@ fn edit_drops_verbatim() {
 
 #[test]
 fn results_of_one_message_rejoin_only_while_they_touch() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let calls = vec![Part::call("a", "f", "{}"), Part::call("b", "f", "{}")];
     let call = history.append(calling(calls));
     let answers = |index| CallRef { slot: call, index };
@@ -246,7 +246,7 @@ fn results_of_one_message_rejoin_only_while_they_touch() {
     let (mut record, blobs) = history.saying(op, &Content::tool_result("b", "2"));
     record.joins = Some(first);
     let second = history.write(record, &blobs, &[], Snap::Always);
-    let joins = |history: &History| {
+    let joins = |history: &TestHistory| {
         let found = history.compile().message(second).unwrap().joins;
         assert_eq!(history.cold(history.head).message(second).unwrap().joins, found);
         found
@@ -263,7 +263,7 @@ fn results_of_one_message_rejoin_only_while_they_touch() {
 #[test]
 fn log_op_and_changes_agree() {
     use tract_compile::{Changed, shape};
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     let edit = history.edit(a, Content::user("uno"));
     let target = history.commits[&edit].clone();
@@ -313,7 +313,7 @@ fn log_op_and_changes_agree() {
 
 #[test]
 fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let a = history.user("one");
     let good = history.head;
     let change =
@@ -321,8 +321,9 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
     let (mut record, blobs) = history.saying(Op::Edit { target: a }, &Content::user("x"));
     record.changes = Changes::List(vec![change]);
     let commit = Commit::seal(record).unwrap();
-    let line = history.line();
-    let refused = block_on(history.compiler.advance(&line, std::slice::from_ref(&commit), &blobs));
+    let folded = history.folded();
+    let refused =
+        block_on(history.compiler.advance(&folded, std::slice::from_ref(&commit), &blobs));
     assert!(matches!(refused, Err(CompileError::Change(_))), "{refused:?}");
     let write = Batch { blobs, commits: vec![commit.clone()], ..batch("test") };
     let _ = block_on(history.store.apply(&RepoName::default(), write)).unwrap();
@@ -333,7 +334,7 @@ fn a_commit_that_does_not_fit_is_an_error_and_no_partial_view() {
 
 #[test]
 fn a_damaged_snapshot_is_passed_by_and_named() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let mut last = None;
     for n in 0..6 {
         history.user(&format!("message {n}"));
@@ -354,7 +355,7 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
     let check = |expect: SnapshotCheck| {
         let fresh = compiler(&history.store);
         assert_eq!(facts(&block_on(fresh.compile(history.head)).unwrap()), expected);
-        assert_eq!(block_on(fresh.line(history.head)).unwrap().view(), history.view());
+        assert_eq!(block_on(fresh.fold(history.head)).unwrap().view(), history.view());
         assert_eq!(block_on(fresh.verify_snapshot(id)).unwrap(), expect);
     };
     check(SnapshotCheck::Sound);
@@ -378,15 +379,15 @@ fn a_damaged_snapshot_is_passed_by_and_named() {
 
 #[test]
 fn a_missing_content_names_the_commit() {
-    let history = History::new();
+    let history = TestHistory::new();
     let content = Content::user("never stored");
     let (record, blobs) = history.saying(Op::append(), &content);
     // Compiles a commit of which the compiler has the line, and no object.
     let refused = |record: CommitRecord| {
         let commit = Commit::seal(record).unwrap();
         let commits = std::slice::from_ref(&commit);
-        let line = block_on(history.compiler.advance(&history.line(), commits, &[])).unwrap();
-        history.compiler.remember(&line);
+        let folded = block_on(history.compiler.advance(&history.folded(), commits, &[])).unwrap();
+        history.compiler.remember(&folded);
         let refused = block_on(history.compiler.compile(Some(commit.id()))).unwrap_err();
         (commit.id(), refused)
     };
@@ -403,12 +404,12 @@ fn a_missing_content_names_the_commit() {
 
 #[test]
 fn more_than_64_changes_are_in_a_blob() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let slots: Vec<CommitId> = (0..100).map(|n| history.user(&format!("m {n}"))).collect();
     let head = history.annotate(&slots, Priority::Skip);
     assert!(matches!(history.commits[&head].changes, Changes::Blob(_)));
     for compiled in [history.compile(), history.cold(history.head)] {
         assert_eq!((compiled.message_count(), compiled.rows().count()), (0, 0));
     }
-    assert_eq!(history.line().view().len(), 100);
+    assert_eq!(history.folded().view().len(), 100);
 }

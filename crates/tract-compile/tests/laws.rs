@@ -5,11 +5,11 @@
 mod common;
 
 use common::oracle::expected;
-use common::{History, Snap, calling, compiler, facts, snapshots};
+use common::{Snap, TestHistory, calling, compiler, facts, snapshots};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
-use tract_compile::{Compiled, Compiler, FoldedLine, SnapshotCheck, View, fold};
+use tract_compile::{Compiled, Compiler, FoldedHistory, SnapshotCheck, View, fold};
 use tract_core::{
     ApproxCounter, Blob, CallRef, Change, CommitId, CommitRef, Content, DerivedKind, JsonText, Op,
     Part, Priority, RepoName, RowFields, StoreExt, block_on,
@@ -51,7 +51,7 @@ fn act() -> impl Strategy<Value = (Step, bool)> {
     (act, prop::bool::weighted(0.25))
 }
 
-fn perform(history: &mut History, act: &Step, order: &mut Vec<CommitId>, n: usize) {
+fn perform(history: &mut TestHistory, act: &Step, order: &mut Vec<CommitId>, n: usize) {
     let rows = history.rows();
     let before = history.head;
     match act {
@@ -130,7 +130,7 @@ fn perform(history: &mut History, act: &Step, order: &mut Vec<CommitId>, n: usiz
 }
 
 #[track_caller]
-fn agree(history: &History, compiled: &Compiled) {
+fn agree(history: &TestHistory, compiled: &Compiled) {
     let (rows, view_id) = expected(history, compiled.head());
     let found: Vec<_> = compiled.rows().collect();
     assert_eq!(found.len(), rows.len(), "rows that count");
@@ -157,7 +157,7 @@ fn agree(history: &History, compiled: &Compiled) {
 /// it, so when that goes together with the result, the call is looked at for both reasons.
 #[test]
 fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let first = history.user("Look it up.");
     let call = calling(vec![Part::call("c", "grep", "{}")]);
     let (mut record, blobs) = history.saying(Op::append(), &call);
@@ -165,7 +165,7 @@ fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot
     history.write(record, &blobs, &[], Snap::Never);
     let call = history.head.unwrap();
     history.annotate(&[call], Priority::Skip);
-    let note = |history: &mut History| {
+    let note = |history: &mut TestHistory| {
         let record = history.record(Op::Note);
         history.write(record, &[], &[], Snap::Always);
     };
@@ -183,9 +183,9 @@ fn a_call_that_leaves_the_context_with_the_row_before_it_is_in_the_next_snapshot
     history.change(Op::Unknown { name, fields }, removed.to_vec());
     history.user("And now?");
     note(&mut history);
-    let line = block_on(compiler(&history.store).line(history.head)).unwrap();
-    assert_eq!(line.view(), history.view());
-    assert_eq!(line.view().get(call), Some(&history.row(call)));
+    let folded = block_on(compiler(&history.store).fold(history.head)).unwrap();
+    assert_eq!(folded.view(), history.view());
+    assert_eq!(folded.view().get(call), Some(&history.row(call)));
 }
 
 proptest! {
@@ -195,7 +195,7 @@ proptest! {
     fn warm_is_cold_is_from_snapshots_is_from_the_root(
         acts in prop::collection::vec(act(), 1..60),
     ) {
-        let mut history = History::new();
+        let mut history = TestHistory::new();
         let mut order = Vec::new();
         for (n, (act, snap)) in acts.iter().enumerate() {
             perform(&mut history, act, &mut order, n);
@@ -223,8 +223,8 @@ proptest! {
             prop_assert_eq!(&facts(&cold), warm);
             prop_assert_eq!(&facts(&block_on(uncached.compile(Some(*id))).unwrap()), warm);
             prop_assert_eq!(&facts(&block_on(one.compile(Some(*id))).unwrap()), warm);
-            let line = block_on(compiler(&store).line(Some(*id))).unwrap();
-            prop_assert_eq!(line.view(), &history.views[&Some(*id)]);
+            let folded = block_on(compiler(&store).fold(Some(*id))).unwrap();
+            prop_assert_eq!(folded.view(), &history.views[&Some(*id)]);
         }
         for id in snapshots(&history) {
             let check = block_on(compiler(&store).verify_snapshot(id)).unwrap();
@@ -233,9 +233,9 @@ proptest! {
             let (uncached, repo) = (compiler(&store), RepoName::default());
             let mut chain = block_on(store.walk_all(&repo, id)).unwrap();
             chain.reverse();
-            let mut folded = FoldedLine::default();
+            let mut folded = FoldedHistory::default();
             for commit in chain {
-                folded = block_on(uncached.fold_onto_line(&folded, std::slice::from_ref(&commit))).unwrap();
+                folded = block_on(uncached.fold_onto(&folded, std::slice::from_ref(&commit))).unwrap();
                 let ids = [commit.id()];
                 let row = store.derived(&repo, DerivedKind::Snapshot, &ids);
                 let Some(bytes) = block_on(row).unwrap().remove(0) else { continue };
@@ -252,7 +252,7 @@ proptest! {
 
     #[test]
     fn fold_inverse_is_nothing(acts in prop::collection::vec(act(), 1..40)) {
-        let mut history = History::new();
+        let mut history = TestHistory::new();
         history.warm = false;
         let mut order = Vec::new();
         for (n, (act, _)) in acts.iter().enumerate() {
@@ -294,9 +294,9 @@ fn bend(change: &Change) -> Change {
 
 #[test]
 fn the_view_before_the_first_commit_is_empty() {
-    let history = History::new();
+    let history = TestHistory::new();
     let compiled = history.compile();
     assert_eq!(compiled.message_count(), 0);
     assert_eq!(compiled.token_count().count, 0);
-    assert_eq!(history.line().view(), &View::empty());
+    assert_eq!(history.folded().view(), &View::empty());
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{History, Snap, facts};
+use common::{Snap, TestHistory, facts};
 use tract_core::{CallRef, Content, Op, Priority, ToolSchema};
 use tract_providers::ProviderConversation;
 use tract_testkit::data;
@@ -14,7 +14,7 @@ fn recorded_conversations_compile_as_they_were_said() {
     for line in data::lines(&data::find("trajectories").0) {
         let ProviderConversation { id, imported, .. } =
             ProviderConversation::read(&line, None).unwrap();
-        let mut history = History::new();
+        let mut history = TestHistory::new();
         let schemas = imported.tools.unwrap_or_default();
         let schemas: Vec<&str> = schemas.iter().map(ToolSchema::text).collect();
         history.tools(&schemas);

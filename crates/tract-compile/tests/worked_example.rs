@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{History, Snap, compiler};
+use common::{Snap, TestHistory, compiler};
 use serde_json::Value;
 use tract_compile::{Changed, fold, shape};
 use tract_core::{Change, Changes, Commit, CommitId, Content, Kind, Op, block_on};
@@ -39,7 +39,7 @@ fn op(words: &str, ids: &HashMap<String, CommitId>) -> Op {
 
 #[test]
 fn worked_example() {
-    let mut history = History::new();
+    let mut history = TestHistory::new();
     let mut ids: HashMap<String, CommitId> = HashMap::new();
     let mut view_ids = HashMap::new();
     for line in GOLDEN.lines() {

@@ -19,7 +19,7 @@ mod revert;
 mod tests;
 mod work;
 
-pub use tract_compile::Line;
+pub use tract_compile::History;
 use tract_core::Op;
 
 pub(crate) use self::append::{is_plain, message, sealed_message};
@@ -44,12 +44,12 @@ pub use self::request::{
 ///
 /// # Errors
 /// [`Stop`]: a refusal, or the records to read before the next call.
-pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCommit> {
+pub fn plan(request: &Request, history: &History, records: &Records) -> Plan<PlannedCommit> {
     match request {
-        Request::Append(draft) => append::append(line, records, draft, false),
-        Request::Import(draft) => append::append(line, records, draft, true),
+        Request::Append(draft) => append::append(history, records, draft, false),
+        Request::Import(draft) => append::append(history, records, draft, true),
         Request::Edit { target, content, details } => {
-            edit::edit(line, records, *target, content, details)
+            edit::edit(history, records, *target, content, details)
         }
         Request::Annotate { targets, priority, reason, retention, details } => {
             let op = Op::Annotate {
@@ -58,15 +58,15 @@ pub fn plan(request: &Request, line: &Line, records: &Records) -> Plan<PlannedCo
                 reason: reason.clone(),
                 retention: retention.clone(),
             };
-            annotate::annotate(line, records, targets, op, details)
+            annotate::annotate(history, records, targets, op, details)
         }
         Request::Compress { select, content, role, details } => {
-            compress::compress(line, records, select, content, role.as_ref(), details)
+            compress::compress(history, records, select, content, role.as_ref(), details)
         }
         Request::Revert { targets, cascade, details } => {
-            revert::revert(line, records, targets, *cascade, details)
+            revert::revert(history, records, targets, *cascade, details)
         }
-        Request::Tools { tools, details } => Ok(annotate::tools(line, tools, details)),
-        Request::Note { content, details } => annotate::note(line, content.as_ref(), details),
+        Request::Tools { tools, details } => Ok(annotate::tools(history, tools, details)),
+        Request::Note { content, details } => annotate::note(history, content.as_ref(), details),
     }
 }

@@ -243,7 +243,7 @@ impl<'a> TreeWriter<'a> {
             return Ok(());
         }
         let Some(call) = self.call_of(number, &answer.call_id) else { return Ok(()) };
-        if self.txn.line(Some(commit)).await?.view().rows().any(|row| row.slot == call) {
+        if self.txn.fold(Some(commit)).await?.view().rows().any(|row| row.slot == call) {
             return Ok(());
         }
         let request = Request::Annotate {
@@ -296,16 +296,16 @@ impl<'a> TreeWriter<'a> {
         let kept: HashSet<CommitId> =
             keep.iter().filter_map(|item| self.items.get(*item)?.commit).collect();
         let head = self.branches.get(number).and_then(|branch| branch.head);
-        let line_of = self.txn.line(head).await?;
-        let rows = line_of.view().rows().filter(|row| {
+        let history = self.txn.fold(head).await?;
+        let rows = history.view().rows().filter(|row| {
             // A result is only kept with its call: one that arrived while the summary was written
             // is not.
             let has_call = row.answers.is_none_or(|call| kept.contains(&call.slot));
             !kept.contains(&row.slot) || !has_call
         });
         let hidden: Vec<CommitId> = rows.map(|row| row.version).collect();
-        let before = line_of.view().len();
-        drop(line_of);
+        let before = history.view().len();
+        drop(history);
         let request = Request::Compress {
             select: Selection::Recorded(hidden),
             content: draft.content.clone(),
@@ -314,7 +314,7 @@ impl<'a> TreeWriter<'a> {
         };
         match self.plan(number, &request).await {
             Ok(commit) => {
-                let after = self.txn.line(Some(commit)).await?.view().len();
+                let after = self.txn.fold(Some(commit)).await?.view().len();
                 report.compactions += 1;
                 report.hidden += (before + 1).saturating_sub(after);
                 self.store_item(number, Some(commit));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tract_compile::Line;
+use tract_compile::History;
 use tract_core::store::Walk;
 use tract_core::{
     AuthorKind, Commit, CommitId, Content, JsonText, Op, Origin, RefName, ToolTraits,
@@ -73,10 +73,10 @@ impl OtherBranches {
             if branch.branch_name() == Some(other.name.as_str()) {
                 continue;
             }
-            let line = repo.line(Some(other.head)).await?;
+            let history = repo.fold(Some(other.head)).await?;
             let since = HistoryTail::walked(repo, other.head, message).await?;
-            if since.reached || line.view().contains(message) {
-                elsewhere.take(repo, &line, &since, message).await?;
+            if since.reached || history.view().contains(message) {
+                elsewhere.take(repo, &history, &since, message).await?;
             }
         }
         Ok(elsewhere)
@@ -85,12 +85,12 @@ impl OtherBranches {
     async fn take(
         &mut self,
         repo: &Repo,
-        line: &Line,
+        history: &History,
         since: &HistoryTail,
         message: CommitId,
     ) -> Result<()> {
         let marked = Marked::of(repo, since).await?;
-        let shown = line.view().rows();
+        let shown = history.view().rows();
         let shown = shown.filter(|row| row.answers.is_some_and(|call| call.slot == message));
         let shown: BTreeMap<CommitId, CommitId> =
             shown.map(|row| (row.slot, row.version)).collect();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tract_compile::Line;
+use tract_compile::History;
 use tract_core::store::Walk;
 use tract_core::{
     AuthorKind, Change, Commit, CommitId, CommitRef, Content, Draft, JsonText, Kind, Op, Origin,
@@ -112,8 +112,8 @@ impl Stored {
                         // The note was compressed or reverted, so the slice starts again with a new
                         // row.
                         Some((row, _)) => {
-                            let line = repo.line(repo.head_of(branch).await?).await?;
-                            Some(*row).filter(|row| line.view().contains(*row))
+                            let history = repo.fold(repo.head_of(branch).await?).await?;
+                            Some(*row).filter(|row| history.view().contains(*row))
                         }
                         None => None,
                     };
@@ -159,10 +159,11 @@ impl Stored {
     ) -> Result<(Self, BTreeMap<String, JsonText>)> {
         let (mut stored, mut slices) = (Self::default(), BTreeMap::new());
         let Some(head) = head else { return Ok((stored, slices)) };
-        let line = repo.line(Some(head)).await?;
-        let rows = slice_rows(repo, &line).await?;
-        let history = History::of(repo, head).await?;
-        for (row, note) in rows.into_iter().chain(history.summarized(repo, &line).await?) {
+        let history = repo.fold(Some(head)).await?;
+        let rows = slice_rows(repo, &history).await?;
+        let session_commits = SessionCommits::of(repo, head).await?;
+        for (row, note) in rows.into_iter().chain(session_commits.summarized(repo, &history).await?)
+        {
             if slices.contains_key(&note.slice) {
                 continue;
             }
@@ -170,7 +171,7 @@ impl Stored {
             stored.state.insert(note.slice.clone(), (row, JsonText::of(&note)?));
         }
         let mut logs: BTreeMap<String, Vec<JsonText>> = BTreeMap::new();
-        for event in history.events(repo).await? {
+        for event in session_commits.events(repo).await? {
             logs.entry(event.event).or_default().push(event.item);
         }
         for (name, items) in logs {
@@ -182,12 +183,12 @@ impl Stored {
 }
 
 /// Returns the rows that contain slices of state.
-async fn slice_rows(repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
-    let maybe: Vec<(CommitId, CommitId)> = line
+async fn slice_rows(repo: &Repo, history: &History) -> Result<Vec<(CommitId, SliceNote)>> {
+    let maybe: Vec<(CommitId, CommitId)> = history
         .view()
         .rows()
         .filter(|row| {
-            let kind = line.fact(row.slot).and_then(|fact| fact.kind.as_ref());
+            let kind = history.fact(row.slot).and_then(|fact| fact.kind.as_ref());
             kind.is_none_or(|kind| *kind == Kind::Note)
         })
         .map(|row| (row.slot, row.version))
@@ -214,7 +215,7 @@ fn is_of_session(commit: &Commit) -> bool {
 
 /// The state of a session, read from the commits of a history.
 #[derive(Default)]
-struct History {
+struct SessionCommits {
     /// Events of logs, newest first.
     events: Vec<CommitId>,
     /// Slices of state, by their original rows.
@@ -223,30 +224,30 @@ struct History {
     summaries: Vec<Commit>,
 }
 
-impl History {
+impl SessionCommits {
     async fn of(repo: &Repo, head: CommitId) -> Result<Self> {
-        let mut history = Self::default();
+        let mut session_commits = Self::default();
         let mut next = Some(head);
         while let Some(from) = next {
             let page = repo.store().walk(repo.name(), Walk::from(from)).await;
             let page = page.map_err(tract_engine::Error::from)?;
             for commit in page.entries.into_iter().map(|entry| entry.commit) {
                 match &commit.op {
-                    Op::Note if is_of_session(&commit) => history.events.push(commit.id()),
+                    Op::Note if is_of_session(&commit) => session_commits.events.push(commit.id()),
                     // A tool's answer also has the tool's name as its origin, which may equal that
                     // of a slice.
                     Op::Append { .. }
                         if commit.kind == Some(Kind::Note) && is_of_session(&commit) =>
                     {
-                        history.rows.insert(commit.id());
+                        session_commits.rows.insert(commit.id());
                     }
-                    Op::Compress { .. } => history.summaries.push(commit),
+                    Op::Compress { .. } => session_commits.summaries.push(commit),
                     _ => {}
                 }
             }
             next = page.next;
         }
-        Ok(history)
+        Ok(session_commits)
     }
 
     /// Returns the events, oldest first.
@@ -261,8 +262,12 @@ impl History {
 
     /// Returns the slices whose rows are under a summary: a summary shortens messages, but the
     /// state of tools is kept. Reverted slices are left out.
-    async fn summarized(&self, repo: &Repo, line: &Line) -> Result<Vec<(CommitId, SliceNote)>> {
-        let lost = |slot: &CommitId| self.rows.contains(slot) && !line.view().contains(*slot);
+    async fn summarized(
+        &self,
+        repo: &Repo,
+        history: &History,
+    ) -> Result<Vec<(CommitId, SliceNote)>> {
+        let lost = |slot: &CommitId| self.rows.contains(slot) && !history.view().contains(*slot);
         let mut found = Vec::new();
         for summary in &self.summaries {
             if self.rows.iter().all(|slot| !lost(slot)) {

@@ -142,7 +142,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     // Commits that a filter leaves out do not count towards the limit, so all may have to be read.
     let read = if log.is_filtered() { usize::MAX } else { limit };
     let mut pages = match heads.as_slice() {
-        [head] if !log.graph => LogPages::line(tract.repo(), *head, read),
+        [head] if !log.graph => LogPages::first_parents(tract.repo(), *head, read),
         heads => LogPages::all(tract.repo(), heads, read).await?,
     };
     let numbers = match (context.out.is_json() || log.oneline, heads.as_slice()) {
@@ -230,11 +230,11 @@ async fn numbers(tract: &Tract, head: CommitId, limit: usize) -> Outcome<HashMap
         let numbers = numbers.into_iter();
         return Ok(numbers.filter_map(|(id, n)| Some((id, usize::try_from(n).ok()?))).collect());
     }
-    let line = tract.repo().line(Some(head)).await?;
-    let shown = line
+    let history = tract.repo().fold(Some(head)).await?;
+    let shown = history
         .view()
         .rows()
-        .filter(|row| line.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip));
+        .filter(|row| history.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip));
     Ok(shown.enumerate().map(|(place, row)| (row.version, place + 1)).collect())
 }
 

@@ -10,7 +10,7 @@ use tract_core::{
 use tract_kv::memory;
 use tract_testkit::{fixtures, visits};
 
-use super::{FoldedLine, SnapshotCheck};
+use super::{FoldedHistory, SnapshotCheck};
 use crate::compiler::Compiler;
 use crate::fold::{fold, inverse, resolved};
 use crate::shape::{Changed, shape};
@@ -87,7 +87,7 @@ impl GeneratedHistory {
 
         let compiler = Compiler::with_cache(store, repo, Arc::new(ApproxCounter), 0);
         visits::take();
-        let (mut view, mut line) = (View::empty(), FoldedLine::default());
+        let (mut view, mut history) = (View::empty(), FoldedHistory::default());
         let compared = self.commits.len() - 3;
         for (place, (commit, changes)) in self.commits.iter().enumerate() {
             let target = match &commit.op {
@@ -99,14 +99,14 @@ impl GeneratedHistory {
             let targets = target.map(|(commit, changes)| Changed { commit, changes });
             shape(Changed { commit, changes }, targets.as_slice()).unwrap();
             view = fold(&view, commit, changes).unwrap();
-            line = block_on(compiler.fold_onto_line(&line, std::slice::from_ref(commit))).unwrap();
+            history = block_on(compiler.fold_onto(&history, std::slice::from_ref(commit))).unwrap();
             if place >= compared {
-                let (row, _) = snapshot::take(&line.state).unwrap();
-                let check = block_on(compiler.check_snapshot(&mut line, &row.bytes)).unwrap();
+                let (row, _) = snapshot::take(&history.state).unwrap();
+                let check = block_on(compiler.check_snapshot(&mut history, &row.bytes)).unwrap();
                 assert_eq!(check, SnapshotCheck::Sound);
             }
         }
-        assert_eq!(view, line.state.view);
+        assert_eq!(view, history.state.view);
         visits::take()
     }
 }

@@ -7,7 +7,7 @@ pub mod oracle;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tract_compile::{Compiled, Compiler, Line, Row, View, fold, inverse, resolved};
+use tract_compile::{Compiled, Compiler, History, Row, View, fold, inverse, resolved};
 use tract_core::{
     Applied, ApproxCounter, AuthorKind, Batch, Blob, CallRef, Change, Changes, Commit, CommitId,
     CommitRecord, CommitRef, Content, DerivedKind, Message, Op, Part, Priority, RepoName, Store,
@@ -21,7 +21,7 @@ pub fn calling(parts: Vec<Part>) -> Content {
 }
 
 /// A history in a store, its commits by id, and a compiler that learns of every write.
-pub struct History {
+pub struct TestHistory {
     pub store: Arc<dyn Store>,
     pub compiler: Compiler,
     pub commits: HashMap<CommitId, Commit>,
@@ -39,7 +39,7 @@ pub enum Snap {
     Always,
 }
 
-impl History {
+impl TestHistory {
     pub fn new() -> Self {
         Self::over(Arc::new(tract_kv::memory()))
     }
@@ -91,16 +91,16 @@ impl History {
         batch.commits = commits.to_vec();
         self.written += 1;
         if self.warm || snap != Snap::Never {
-            let line = block_on(self.compiler.line(self.head)).expect("the head has a line");
-            let mut line =
-                block_on(self.compiler.advance(&line, commits, blobs)).expect("it continues");
-            assert_eq!(line.view(), &view, "a line folds as `fold` does");
+            let folded = block_on(self.compiler.fold(self.head)).expect("the head has a line");
+            let mut folded =
+                block_on(self.compiler.advance(&folded, commits, blobs)).expect("it continues");
+            assert_eq!(folded.view(), &view, "a line folds as `fold` does");
             batch.derived.extend(match snap {
                 Snap::Never => None,
-                Snap::WhenDue => self.compiler.snapshot_due(&mut line),
-                Snap::Always => self.compiler.snapshot(&mut line),
+                Snap::WhenDue => self.compiler.snapshot_due(&mut folded),
+                Snap::Always => self.compiler.snapshot(&mut folded),
             });
-            self.compiler.remember(&line);
+            self.compiler.remember(&folded);
             self.compiler.remember_objects(commits, blobs, sets);
         }
         self.apply(batch);
@@ -224,8 +224,8 @@ impl History {
         block_on(self.compiler.compile(self.head)).expect("it compiles")
     }
 
-    pub fn line(&self) -> Line {
-        block_on(self.compiler.line(self.head)).expect("it has a line")
+    pub fn folded(&self) -> History {
+        block_on(self.compiler.fold(self.head)).expect("it has a line")
     }
 
     /// Compiles with nothing but the store.
@@ -285,7 +285,7 @@ pub fn facts(compiled: &Compiled) -> ContextFacts {
     }
 }
 
-pub fn snapshots(history: &History) -> Vec<CommitId> {
+pub fn snapshots(history: &TestHistory) -> Vec<CommitId> {
     let ids: Vec<CommitId> = history.commits.keys().copied().collect();
     let kind = DerivedKind::Snapshot;
     let rows = block_on(history.store.derived(&RepoName::default(), kind, &ids)).expect("read");

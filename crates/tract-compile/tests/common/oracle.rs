@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tract_compile::{Row, View};
 use tract_core::{Commit, CommitId, Op, Priority, Role, ViewId, hash};
 
-use super::History;
+use super::TestHistory;
 
 /// What one row that counts must say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ fn priority(row: &Row, commits: &HashMap<CommitId, Commit>) -> Priority {
     stated.unwrap_or(kind.map_or(Priority::Skip, |kind| kind.default_priority()))
 }
 
-pub fn expected(history: &History, head: Option<CommitId>) -> (Vec<Expected>, ViewId) {
+pub fn expected(history: &TestHistory, head: Option<CommitId>) -> (Vec<Expected>, ViewId) {
     let view: &View = &history.views[&head];
     let commits = &history.commits;
     let rows: Vec<Row> = view.rows().copied().collect();

@@ -88,11 +88,11 @@ impl BlameAction {
 /// # Complexity
 /// Linear in the commits since the oldest message of the context.
 pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
-    let line = repo.line(Some(head)).await?;
-    let rows: Vec<_> = line
+    let history = repo.fold(Some(head)).await?;
+    let rows: Vec<_> = history
         .view()
         .rows()
-        .filter_map(|row| Some((row, line.fact(row.slot).filter(|fact| fact.is_shown())?)))
+        .filter_map(|row| Some((row, history.fact(row.slot).filter(|fact| fact.is_shown())?)))
         .collect();
     let mut concerning: IdMap<CommitId, Vec<BlameCommit>> =
         rows.iter().map(|(row, _)| (row.slot, Vec::new())).collect();

@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use tract_compile::{LineCounts, Row, View, fold, stated_priority};
+use tract_compile::{HistoryCounts, Row, View, fold, stated_priority};
 use tract_core::store::Walk;
 use tract_core::{Change, Changes, Commit, CommitId, DerivedKind, Kind, Op, Priority, ToolsetId};
 
 use crate::history::turns::counted_row;
-use crate::plan::{BranchTip, Line};
+use crate::plan::{BranchTip, History};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
@@ -26,9 +26,9 @@ pub(crate) struct RecentCommits {
     /// Oldest first; the last one is the head.
     pub(crate) commits: Vec<Commit>,
     /// The counts before the first of them.
-    pub(crate) before: LineCounts,
+    pub(crate) before: HistoryCounts,
     /// The counts at the head.
-    pub(crate) counts: LineCounts,
+    pub(crate) counts: HistoryCounts,
     /// The commit before the first of them, which has the row with the counts.
     pub(crate) row: Option<CommitId>,
 }
@@ -37,19 +37,19 @@ impl Repo {
     /// Returns the counts of a history at a commit: commits, rows and messages.
     ///
     /// # Errors
-    /// Those of [`line`](Self::line).
+    /// Those of [`fold`](Self::fold).
     ///
     /// # Complexity
     /// Reads at most a few thousand commits, unless an older version wrote the history without
     /// counts in its turn index rows: then it is folded.
-    pub async fn counts(&self, head: Option<CommitId>) -> Result<LineCounts> {
-        let Some(head) = head else { return Ok(LineCounts::default()) };
-        if let Some(line) = self.compiler().cached_line(head) {
-            return Ok(line.counts());
+    pub async fn counts(&self, head: Option<CommitId>) -> Result<HistoryCounts> {
+        let Some(head) = head else { return Ok(HistoryCounts::default()) };
+        if let Some(history) = self.compiler().cached_history(head) {
+            return Ok(history.counts());
         }
         match self.recent_commits(head, 0).await? {
             Some(recent) => Ok(recent.counts),
-            None => Ok(self.line(Some(head)).await?.counts()),
+            None => Ok(self.fold(Some(head)).await?.counts()),
         }
     }
 
@@ -79,8 +79,8 @@ impl Repo {
 
     /// Returns the data about a history that a plan at its end needs.
     pub(crate) async fn tip_of(&self, head: CommitId) -> Result<BranchTip> {
-        if let Some(line) = self.compiler().cached_line(head) {
-            return Ok(BranchTip::from(&line));
+        if let Some(history) = self.compiler().cached_history(head) {
+            return Ok(BranchTip::from(&history));
         }
         if let Some(recent) = self.recent_commits(head, 0).await?
             && let Some(last) = recent.commits.last()
@@ -97,27 +97,27 @@ impl Repo {
                 silence: None,
             });
         }
-        Ok(BranchTip::from(&self.line(Some(head)).await?))
+        Ok(BranchTip::from(&self.fold(Some(head)).await?))
     }
 
     /// Returns a history of which only the newest rows are loaded; `None` if they depend on older
     /// rows, or if a snapshot may be due.
-    pub(crate) async fn recent_line(&self, head: CommitId) -> Result<Option<Line>> {
+    pub(crate) async fn recent_history(&self, head: CommitId) -> Result<Option<History>> {
         match self.recent_commits(head, END).await? {
             Some(recent) => self.fold_recent(recent).await,
             None => Ok(None),
         }
     }
 
-    /// Like [`recent_line`](Self::recent_line), for a commit and for heads that continue it. The
+    /// Like [`recent_history`](Self::recent_history), for a commit and for heads that continue it. The
     /// same rows are missing from all of them.
-    pub(crate) async fn recent_lines<const N: usize>(
+    pub(crate) async fn recent_histories<const N: usize>(
         &self,
         base: CommitId,
         heads: [CommitId; N],
-    ) -> Result<Option<(Line, [Line; N])>> {
+    ) -> Result<Option<(History, [History; N])>> {
         let Some(below) = self.recent_commits(base, END).await? else { return Ok(None) };
-        let mut lines = Vec::with_capacity(N);
+        let mut histories = Vec::with_capacity(N);
         for head in heads {
             let walk = Walk { until: Some(base), limit: 2 * END, ..Walk::from(head) };
             let page = self.store().walk(self.name(), walk).await?;
@@ -131,20 +131,20 @@ impl Repo {
             let Some(counts) = advance(self, below.counts, &newer).await? else { return Ok(None) };
             let commits = below.commits.iter().cloned().chain(newer).collect();
             let recent = RecentCommits { commits, counts, ..below };
-            let Some(line) = self.fold_recent(recent).await? else { return Ok(None) };
-            lines.push(line);
+            let Some(history) = self.fold_recent(recent).await? else { return Ok(None) };
+            histories.push(history);
         }
         let base = self.fold_recent(below).await?;
-        Ok(base.zip(lines.try_into().ok()))
+        Ok(base.zip(histories.try_into().ok()))
     }
 
-    async fn fold_recent(&self, recent: RecentCommits) -> Result<Option<Line>> {
+    async fn fold_recent(&self, recent: RecentCommits) -> Result<Option<History>> {
         if recent.counts.room() == 0 {
             return Ok(None);
         }
         let Some(view) = self.recent_view(&recent).await? else { return Ok(None) };
         let last = recent.commits.into_iter().next_back();
-        Ok(last.map(|last| Line::recent(last, view.view, recent.before.next, recent.counts)))
+        Ok(last.map(|last| History::recent(last, view.view, recent.before.next, recent.counts)))
     }
 
     /// Returns an ancestor at most `back` commits before a head, found through the rows with
@@ -177,7 +177,7 @@ impl Repo {
     ) -> Result<Option<RecentCommits>> {
         let mut commits = Vec::new();
         // The row found so far, with the number of newer commits.
-        let mut found: Option<(usize, CommitId, LineCounts)> = None;
+        let mut found: Option<(usize, CommitId, HistoryCounts)> = None;
         let mut next = Some(head);
         while let Some(at) = next {
             if commits.len() >= NEAR {
@@ -204,7 +204,7 @@ impl Repo {
         }
         let is_whole = next.is_none() && commits.last().is_some_and(|last| last.parent().is_none());
         let (before, row) = match found {
-            _ if is_whole => (LineCounts::default(), None),
+            _ if is_whole => (HistoryCounts::default(), None),
             Some((newer, id, counts)) => {
                 commits.truncate(newer);
                 (counts, Some(id))
@@ -307,9 +307,9 @@ impl<'a> Records<'a> {
 /// their records are not sufficient.
 pub(crate) async fn advance(
     repo: &Repo,
-    mut counts: LineCounts,
+    mut counts: HistoryCounts,
     commits: &[Commit],
-) -> Result<Option<LineCounts>> {
+) -> Result<Option<HistoryCounts>> {
     let mut lists = Vec::new();
     let mut wanted = Vec::new();
     for commit in commits {
@@ -374,7 +374,7 @@ pub(crate) fn is_shown_alone(message: &Commit) -> bool {
 }
 
 /// Counts a commit that appends a row.
-pub(crate) fn count_append(counts: &mut LineCounts, is_shown: bool) {
+pub(crate) fn count_append(counts: &mut HistoryCounts, is_shown: bool) {
     counts.commits += 1;
     counts.rows += 1;
     counts.shown += u64::from(is_shown);
@@ -382,7 +382,7 @@ pub(crate) fn count_append(counts: &mut LineCounts, is_shown: bool) {
 }
 
 fn count_change(
-    counts: &mut LineCounts,
+    counts: &mut HistoryCounts,
     id: CommitId,
     change: &Change,
     records: &Records<'_>,

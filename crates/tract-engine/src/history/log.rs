@@ -73,7 +73,7 @@ pub struct LogPages {
 #[derive(Debug)]
 enum LogSource {
     /// First parents from here on.
-    Line(Option<CommitId>),
+    FirstParents(Option<CommitId>),
     /// Commits that were already read.
     Read(Vec<Commit>),
     /// These commits, in this order.
@@ -82,8 +82,8 @@ enum LogSource {
 
 impl LogPages {
     /// Starts the log of one history, as [`log`] reads it.
-    pub fn line(repo: &Repo, head: CommitId, limit: usize) -> Self {
-        Self { repo: repo.clone(), left: limit, source: LogSource::Line(Some(head)) }
+    pub fn first_parents(repo: &Repo, head: CommitId, limit: usize) -> Self {
+        Self { repo: repo.clone(), left: limit, source: LogSource::FirstParents(Some(head)) }
     }
 
     /// Starts the log of several heads, as [`log_all`] reads it.
@@ -119,7 +119,7 @@ impl LogPages {
     pub async fn next_page(&mut self) -> Result<Option<Vec<Commit>>> {
         let most = self.left.min(PAGE);
         let commits = match &mut self.source {
-            LogSource::Line(next) => match *next {
+            LogSource::FirstParents(next) => match *next {
                 Some(head) if most > 0 => {
                     let page = log(&self.repo, head, most).await?;
                     *next = page.next;

@@ -81,12 +81,12 @@ impl LostKind {
 /// # Complexity
 /// Linear in the texts of the context and of the hidden messages.
 pub async fn lost(repo: &Repo, head: CommitId) -> Result<Vec<LostEntry>> {
-    let line = repo.line(Some(head)).await?;
-    let own = line.head_commit().filter(|commit| matches!(commit.op, Op::Compress { .. }));
-    let slots: Vec<CommitId> = line
+    let history = repo.fold(Some(head)).await?;
+    let own = history.head_commit().filter(|commit| matches!(commit.op, Op::Compress { .. }));
+    let slots: Vec<CommitId> = history
         .view()
         .rows()
-        .filter(|row| line.fact(row.slot).is_some_and(|fact| fact.is_shown()))
+        .filter(|row| history.fact(row.slot).is_some_and(|fact| fact.is_shown()))
         .map(|row| row.slot)
         .collect();
     let summaries: IdMap<CommitId, Commit> = read(repo, &slots)

@@ -48,7 +48,7 @@ impl Repo {
             (_, Some(parent)) => commit.toolset != self.require_commit(parent).await?.toolset,
             (_, None) => true,
         };
-        Ok(changes || self.line(Some(id)).await?.tools_set())
+        Ok(changes || self.fold(Some(id)).await?.tools_set())
     }
 
     /// Reads the tools in force after a commit: in order, with repeats, each with its original

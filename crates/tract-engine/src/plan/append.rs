@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use tract_compile::Row;
 use tract_core::{Blob, CallRef, CommitId, Content, Draft, Op};
 
-use super::{BranchTip, Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal};
+use super::{BranchTip, Details, History, OpenCall, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to add a message. With `orphans`, a result that answers no open call is accepted unbound.
 pub(super) fn append(
-    line: &Line,
+    history: &History,
     records: &Records,
     draft: &Draft,
     orphans: bool,
 ) -> Plan<PlannedCommit> {
     let answers = match &draft.content {
-        Content::ToolResult(answer) => match bind(line, records, &answer.call_id) {
+        Content::ToolResult(answer) => match bind(history, records, &answer.call_id) {
             Ok(call) => Some(call),
             Err(super::Stop::Refused(_)) if orphans => None,
             Err(stop) => return Err(stop),
@@ -28,9 +28,9 @@ pub(super) fn append(
         | Content::Note(_)
         | Content::Custom { .. } => None,
     };
-    let mut planned = message(line.into(), draft, answers)?;
+    let mut planned = message(history.into(), draft, answers)?;
     if draft.joins_previous {
-        planned.record.joins = line.view().rows().next_back().map(|row| row.slot);
+        planned.record.joins = history.view().rows().next_back().map(|row| row.slot);
     }
     Ok(planned)
 }
@@ -78,13 +78,13 @@ const FIRST_STEP: usize = 8;
 
 /// Finds the open call with this id that a result answers: the first one in the nearest message
 /// that contains one. Rows that are joined count as one message.
-fn bind(line: &Line, records: &Records, call_id: &str) -> Plan<CallRef> {
+fn bind(history: &History, records: &Records, call_id: &str) -> Plan<CallRef> {
     let mut answered = HashMap::new();
     let mut open = Vec::new();
     let mut taken = None;
     // The first open call found so far, and the row that its message continues.
     let mut first: Option<(CallRef, Option<CommitId>)> = None;
-    let mut rows = line.view().rows().rev().peekable();
+    let mut rows = history.view().rows().rev().peekable();
     let mut step = FIRST_STEP;
     while rows.peek().is_some() {
         let some: Vec<&Row> = rows.by_ref().take(step).collect();

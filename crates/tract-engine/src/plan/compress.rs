@@ -7,21 +7,21 @@ use tract_core::{CommitId, Content, Kind, Op, Priority, Role};
 
 use super::edit::visible;
 use super::work::summary_changes;
-use super::{Details, Line, Plan, PlannedCommit, Records, Refusal, Selection};
+use super::{Details, History, Plan, PlannedCommit, Records, Refusal, Selection};
 
 /// Plans a summary. The selection is widened to whole groups: a message with calls, the results
 /// that answer it, and the reasoning right before it. Groups with a pinned member or an open call
 /// are left as they are.
 pub(super) fn compress(
-    line: &Line,
+    history: &History,
     records: &Records,
     select: &Selection,
     content: &Content,
     role: Option<&Role>,
     details: &Details,
 ) -> Plan<PlannedCommit> {
-    let rows = Rows::of(line);
-    let mut chosen = rows.selected(line, records, select)?;
+    let rows = Rows::of(history);
+    let mut chosen = rows.selected(history, records, select)?;
     let is_named = matches!(select, Selection::Exactly(_) | Selection::Recorded(_));
     let exactly = is_named.then(|| chosen.clone());
     let mut units = rows.widen(records, &mut chosen)?;
@@ -40,7 +40,7 @@ pub(super) fn compress(
     let sources: Vec<Row> =
         chosen.iter().filter_map(|index| rows.rows.get(*index)).copied().collect();
     let targets = sources.iter().map(|row| row.version).collect();
-    let mut planned = PlannedCommit::on(line, Op::Compress { targets }, details);
+    let mut planned = PlannedCommit::on(history, Op::Compress { targets }, details);
     planned.say(content, role.cloned())?;
     planned.change(summary_changes(&sources, key));
     Ok(planned)
@@ -60,8 +60,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(line: &Line) -> Self {
-        let rows: Vec<Row> = line.view().rows().copied().collect();
+    fn of(history: &History) -> Self {
+        let rows: Vec<Row> = history.view().rows().copied().collect();
         let places = rows.iter().enumerate().map(|(n, row)| (row.slot, n)).collect();
         let mut answers: HashMap<CommitId, Vec<usize>> = HashMap::new();
         for (n, row) in rows.iter().enumerate() {
@@ -74,12 +74,12 @@ impl Rows {
 
     fn selected(
         &self,
-        line: &Line,
+        history: &History,
         records: &Records,
         select: &Selection,
     ) -> Plan<BTreeSet<usize>> {
         let place = |target: CommitId| -> Plan<usize> {
-            let row = visible(line, records, target)?;
+            let row = visible(history, records, target)?;
             Ok(self.places.get(&row.slot).copied().unwrap_or_default())
         };
         match select {

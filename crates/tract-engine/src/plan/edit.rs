@@ -4,18 +4,18 @@ use tract_compile::Row;
 use tract_core::{AuthorKind, CommitId, CommitRef, Content, JsonText, Op, Part, ToolAnswer};
 
 use super::work::{set_version, shown};
-use super::{Details, Line, NewContent, Plan, PlannedCommit, Records, Refusal};
+use super::{Details, History, NewContent, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to replace the content of a message. Kind, role, call ids, the answered call and its
 /// failure flag stay; the provider's original bytes are dropped.
 pub(super) fn edit(
-    line: &Line,
+    history: &History,
     records: &Records,
     target: CommitId,
     new: &NewContent,
     details: &Details,
 ) -> Plan<PlannedCommit> {
-    let row = visible(line, records, target)?;
+    let row = visible(history, records, target)?;
     let kind = records.kind(row.version)?;
     let old = records.content(row.version)?;
     let content = match new {
@@ -35,40 +35,40 @@ pub(super) fn edit(
         calls.collect::<Vec<_>>()
     };
     if !matches!(new, NewContent::Redacted(_)) || names(old) != names(&content) {
-        same_calls(line, target, &row, old, &content)?;
+        same_calls(history, target, &row, old, &content)?;
     }
-    replace(line, records, target, &row, content, details)
+    replace(history, records, target, &row, content, details)
 }
 
 /// Returns the row of the message that a commit is a version of.
-pub(super) fn visible(line: &Line, records: &Records, target: CommitId) -> Plan<Row> {
+pub(super) fn visible(history: &History, records: &Records, target: CommitId) -> Plan<Row> {
     // When a merge keeps both versions of a message, the second one is named by its edit commit.
-    let slot = match line.view().get(target) {
+    let slot = match history.view().get(target) {
         Some(row) => row.slot,
         None => records.slot_of(target)?,
     };
-    shown(line, records, slot, target)
+    shown(history, records, slot, target)
 }
 
 /// Returns the current version of the message that a commit belongs to.
-pub(crate) fn version_of(line: &Line, records: &Records, target: CommitId) -> Plan<CommitId> {
-    visible(line, records, target).map(|row| row.version)
+pub(crate) fn version_of(history: &History, records: &Records, target: CommitId) -> Plan<CommitId> {
+    visible(history, records, target).map(|row| row.version)
 }
 
 /// Checks that a message still has the version that its edit was decided on.
 pub(crate) fn unchanged_since(
-    line: &Line,
+    history: &History,
     records: &Records,
     target: CommitId,
     version: CommitId,
 ) -> Plan<()> {
-    let now = version_of(line, records, target)?;
+    let now = version_of(history, records, target)?;
     if now == version { Ok(()) } else { Err(Refusal::ChangedSince { target, version: now }.into()) }
 }
 
 /// Checks that a version is the current one of its message.
-pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId) -> Plan<()> {
-    let row = visible(line, records, version)?;
+pub(crate) fn current_version(history: &History, records: &Records, version: CommitId) -> Plan<()> {
+    let row = visible(history, records, version)?;
     if row.version == version {
         Ok(())
     } else {
@@ -79,7 +79,7 @@ pub(crate) fn current_version(line: &Line, records: &Records, version: CommitId)
 /// Plans to restore the original of a message that a hook replaced; `None` if the commit is not
 /// such a message.
 pub(super) fn restore(
-    line: &Line,
+    history: &History,
     records: &Records,
     target: CommitId,
     details: &Details,
@@ -93,7 +93,7 @@ pub(super) fn restore(
         return Ok(None);
     };
     let slot = slot.unwrap_or(target);
-    let Some(row) = line.view().get(slot).filter(|row| row.version == target) else {
+    let Some(row) = history.view().get(slot).filter(|row| row.version == target) else {
         return Ok(None);
     };
     let Some(content) =
@@ -101,11 +101,11 @@ pub(super) fn restore(
     else {
         return Ok(None);
     };
-    replace(line, records, target, row, content, details).map(Some)
+    replace(history, records, target, row, content, details).map(Some)
 }
 
 fn replace(
-    line: &Line,
+    history: &History,
     records: &Records,
     target: CommitId,
     row: &Row,
@@ -113,7 +113,7 @@ fn replace(
     details: &Details,
 ) -> Plan<PlannedCommit> {
     let old = records.commit(row.version)?;
-    let mut planned = PlannedCommit::on(line, Op::Edit { target }, details);
+    let mut planned = PlannedCommit::on(history, Op::Edit { target }, details);
     planned.say(&content, old.role.clone())?;
     planned.record.joins = old.joins;
     if planned.record.generation_config.is_none() {
@@ -174,12 +174,18 @@ pub(crate) fn with_answer_of(old: &Content, new: Content) -> Content {
 }
 
 /// Checks that an edit keeps the calls: always their ids, and once one is answered everything.
-fn same_calls(line: &Line, target: CommitId, row: &Row, old: &Content, new: &Content) -> Plan<()> {
+fn same_calls(
+    history: &History,
+    target: CommitId,
+    row: &Row,
+    old: &Content,
+    new: &Content,
+) -> Plan<()> {
     if old.calls().eq(new.calls()) {
         return Ok(());
     }
     let ids = |content: &Content| content.calls().map(|call| call.id.clone()).collect::<Vec<_>>();
-    let answered = line
+    let answered = history
         .view()
         .rows_after(row.row_key())
         .any(|other| other.answers.is_some_and(|call| call.slot == row.slot));

@@ -19,18 +19,19 @@ use super::work::{
     ChangeIndex, SummaryCover, WorkingView, covered, ensure_covered, set_mark, set_version,
 };
 use super::{
-    ConflictKind, Details, Line, MergeConflict, Plan, PlannedCommit, Records, ResolutionKind, Stop,
+    ConflictKind, Details, History, MergeConflict, Plan, PlannedCommit, Records, ResolutionKind,
+    Stop,
 };
 
 /// The heads of a merge, and their best common ancestors.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeSides<'a> {
     /// The history that the merge continues.
-    pub ours: &'a Line,
+    pub ours: &'a History,
     /// The history that is merged in.
-    pub theirs: &'a Line,
+    pub theirs: &'a History,
     /// The histories of the best common ancestors; if empty, the base is the empty view.
-    pub bases: &'a [Line],
+    pub bases: &'a [History],
 }
 
 /// A planned merge.
@@ -58,9 +59,9 @@ pub fn merge(
     resolver: &mut Resolver<'_>,
 ) -> Plan<PlannedMerge> {
     let MergeSides { ours, theirs, bases } = sides;
-    let empty = [Line::empty()];
+    let empty = [History::empty()];
     let bases = if bases.is_empty() { &empty[..] } else { bases };
-    let base_views: Vec<&View> = bases.iter().map(Line::view).collect();
+    let base_views: Vec<&View> = bases.iter().map(History::view).collect();
     let mut resolving = Resolving::new(sides, records);
     resolver.restart();
     let (changes, tools) = loop {
@@ -475,14 +476,14 @@ impl ThreeWayMerge<'_> {
 /// Merges the tools that were set to stay. Tools of a single commit are not merged.
 fn tools(
     sides: MergeSides<'_>,
-    bases: &[Line],
+    bases: &[History],
     records: &Records,
     conflicts: &mut Vec<MergeConflict>,
 ) -> Plan<Option<ToolsetId>> {
     let MergeSides { ours, theirs, .. } = sides;
     // Tools that were never set and an empty set both compile to no tools.
     let none = Toolset::seal(Vec::new()).id();
-    let of = |line: &Line| line.active().filter(|toolset| *toolset != none);
+    let of = |history: &History| history.active().filter(|toolset| *toolset != none);
     let before: Vec<_> = bases.iter().map(of).collect();
     Ok(match pick(&before, &of(ours), &of(theirs)) {
         MergeChoice::Ours => ours.active(),

@@ -9,7 +9,7 @@ use tract_core::{
 
 use super::revert::revert;
 use super::work::{SummaryCover, WorkingView, set_mark, set_version, shown, summary_changes};
-use super::{Details, Line, OpenCall, Plan, PlannedCommit, Records, Refusal, Stop};
+use super::{Details, History, OpenCall, Plan, PlannedCommit, Records, Refusal, Stop};
 
 /// The commits replayed so far, with their successors.
 #[derive(Clone, Debug, Default)]
@@ -64,14 +64,14 @@ impl Replayed {
 /// changed; [`Refusal::NoOpenCall`] and [`Refusal::AlreadyAnswered`] for a result without its call;
 /// [`Refusal::CannotReplay`] for merges and unknown operations.
 pub fn replay(
-    line: &Line,
+    history: &History,
     records: &Records,
     source: CommitId,
     replayed: &Replayed,
 ) -> Plan<Option<PlannedCommit>> {
     let commit = records.commit(source)?;
     records.ensure(commit.parent())?;
-    let replaying = Replaying { line, records, commit, replayed };
+    let replaying = Replaying { history, records, commit, replayed };
     let planned = match &commit.op {
         Op::Append { slot, answers, .. } => replaying.append(*slot, *answers)?,
         Op::Edit { .. } => replaying.edit()?,
@@ -82,7 +82,7 @@ pub fn replay(
         Op::Revert { targets, .. } => {
             let kept = targets.iter().filter(|target| !replayed.dropped_commits.contains(*target));
             let targets: Vec<CommitId> = kept.map(|target| replayed.commit(*target)).collect();
-            match revert(line, records, &targets, false, &replaying.details()) {
+            match revert(history, records, &targets, false, &replaying.details()) {
                 Ok(planned) => Some(planned),
                 // There is nothing to revert here.
                 Err(Stop::Refused(Refusal::NothingToRevert { .. })) => None,
@@ -91,7 +91,7 @@ pub fn replay(
             }
         }
         Op::Tools => {
-            let mut planned = PlannedCommit::on(line, Op::Tools, &replaying.details());
+            let mut planned = PlannedCommit::on(history, Op::Tools, &replaying.details());
             planned.set_tools(commit.toolset, None);
             Some(planned)
         }
@@ -112,13 +112,13 @@ pub fn replay(
 ///
 /// # Errors
 /// [`Refusal::Hidden`] with the message and the summary.
-pub(crate) fn check_hidden(line: &Line, records: &Records) -> Plan<()> {
-    SummaryCover::of(records, line.view().rows().copied())?.check()?;
+pub(crate) fn check_hidden(history: &History, records: &Records) -> Plan<()> {
+    SummaryCover::of(records, history.view().rows().copied())?.check()?;
     Ok(())
 }
 
 struct Replaying<'a> {
-    line: &'a Line,
+    history: &'a History,
     records: &'a Records,
     commit: &'a Commit,
     replayed: &'a Replayed,
@@ -131,9 +131,9 @@ impl Replaying<'_> {
 
     /// Plans an operation with the content of the replayed commit.
     fn says(&self, op: Op) -> PlannedCommit {
-        let mut planned = PlannedCommit::on(self.line, op, &self.details());
+        let mut planned = PlannedCommit::on(self.history, op, &self.details());
         if let Some(own) = self.own_tools() {
-            let active = if self.line.tools_set() { self.line.active() } else { None };
+            let active = if self.history.tools_set() { self.history.active() } else { None };
             planned.set_tools(Some(own), active);
         }
         let record = &mut planned.record;
@@ -162,7 +162,7 @@ impl Replaying<'_> {
         answers: Option<CallRef>,
     ) -> Plan<Option<PlannedCommit>> {
         let slot = slot.unwrap_or(self.commit.id());
-        if self.line.view().contains(slot) {
+        if self.history.view().contains(slot) {
             return Ok(None);
         }
         if let Some(call) = answers {
@@ -171,7 +171,7 @@ impl Replaying<'_> {
                 tract_core::Content::ToolResult(answer) => answer.call_id.clone(),
                 _ => String::new(),
             };
-            let view = self.line.view();
+            let view = self.history.view();
             let Some(row) = view.get(call.slot) else {
                 return Err(Refusal::NoOpenCall { call_id, open: Vec::<OpenCall>::new() }.into());
             };
@@ -189,7 +189,7 @@ impl Replaying<'_> {
 
     /// Returns the row of a message in this history.
     fn row(&self, slot: CommitId) -> Plan<Row> {
-        shown(self.line, self.records, slot, slot)
+        shown(self.history, self.records, slot, slot)
     }
 
     fn superseded(&self, by: CommitId) -> Stop {
@@ -264,7 +264,7 @@ impl Replaying<'_> {
         }
         let versions = rows.iter().map(|row| row.version).chain(before.iter().copied());
         self.records.ensure(versions)?;
-        let mut work = WorkingView::new(self.line.view());
+        let mut work = WorkingView::new(self.history.view());
         for (row, before) in rows.iter().zip(before) {
             if self.records.merge_facts(row.version)? != self.records.merge_facts(before)? {
                 return Err(self.superseded(row.version));

@@ -2,14 +2,14 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tract_compile::LineCounts;
+use tract_compile::HistoryCounts;
 use tract_core::commit::MAX_INLINE_CHANGES;
 use tract_core::{
     Blob, Change, Changes, Commit, CommitId, CommitRecord, Content, Draft, JsonText, Kind, Op,
     Origin, Priority, Role, ToolEntry, ToolSchema, Toolset, ToolsetId,
 };
 
-use super::Line;
+use super::History;
 
 /// Fields that any commit may have in addition to its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ pub struct BranchTip {
     /// Number of commits from the root to the head.
     pub commits: u64,
     /// The counts of the history, if known.
-    pub(crate) counts: Option<LineCounts>,
+    pub(crate) counts: Option<HistoryCounts>,
     /// The gap in the index of tool turns that the next row of the index links across; `None` if
     /// unknown.
     pub(crate) silence: Option<TurnIndexGap>,
@@ -282,17 +282,20 @@ pub(crate) struct TurnIndexGap {
     pub(crate) previous: Option<CommitId>,
 }
 
-impl From<&Line> for BranchTip {
-    fn from(line: &Line) -> Self {
+impl From<&History> for BranchTip {
+    fn from(history: &History) -> Self {
         Self {
-            head: line.head(),
-            toolset: line.toolset(),
-            active: line.active(),
-            tools_set: line.tools_set(),
-            room: line.room(),
-            commits: line.commit_count(),
-            counts: Some(line.counts()),
-            silence: line.head().is_none().then_some(TurnIndexGap { before: None, previous: None }),
+            head: history.head(),
+            toolset: history.toolset(),
+            active: history.active(),
+            tools_set: history.tools_set(),
+            room: history.room(),
+            commits: history.commit_count(),
+            counts: Some(history.counts()),
+            silence: history
+                .head()
+                .is_none()
+                .then_some(TurnIndexGap { before: None, previous: None }),
         }
     }
 }

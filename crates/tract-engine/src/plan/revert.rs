@@ -6,19 +6,19 @@ use tract_compile::{Row, appended, inverse, resolved};
 use tract_core::{CallRef, Change, Commit, CommitId, CommitRef, Op, RowFields, ToolsetId};
 
 use super::work::{ChangeIndex, Field, SummaryCover, WorkingView, touched};
-use super::{Details, Line, Plan, PlannedCommit, Records, Refusal};
+use super::{Details, History, Plan, PlannedCommit, Records, Refusal};
 
 /// Plans to revert commits, newest first. A target that later commits depend on is refused with
 /// their ids; with `cascade` they are reverted as well.
 pub(super) fn revert(
-    line: &Line,
+    history: &History,
     records: &Records,
     targets: &[CommitId],
     cascade: bool,
     details: &Details,
 ) -> Plan<PlannedCommit> {
     if let [target] = targets
-        && let Some(planned) = super::edit::restore(line, records, *target, details)?
+        && let Some(planned) = super::edit::restore(history, records, *target, details)?
     {
         return Ok(planned);
     }
@@ -26,7 +26,7 @@ pub(super) fn revert(
         return Err(Refusal::NoTargets.into());
     }
     records.ensure(targets.iter().copied())?;
-    let mut undoing = Undoing::new(line, records);
+    let mut undoing = Undoing::new(history, records);
     for target in targets {
         undoing.want(*target);
     }
@@ -35,7 +35,7 @@ pub(super) fn revert(
         return Err(Refusal::NothingToRevert { targets: targets.to_vec() }.into());
     }
     let op = Op::Revert { targets: undone.order, cascade };
-    let mut planned = PlannedCommit::on(line, op, details);
+    let mut planned = PlannedCommit::on(history, op, details);
     if details.tools.is_none() {
         planned.set_tools(undone.toolset, undone.active);
     }
@@ -68,7 +68,7 @@ type RevertBlocker = (CommitId, Field);
 /// The state of a revert plan. With `cascade`, targets are added as it progresses, without
 /// repeating the work done so far.
 struct Undoing<'a> {
-    line: &'a Line,
+    history: &'a History,
     records: &'a Records,
     work: WorkingView<'a>,
     /// The commits that changed each message, without those already reverted.
@@ -91,11 +91,11 @@ struct Undoing<'a> {
 }
 
 impl<'a> Undoing<'a> {
-    fn new(line: &'a Line, records: &'a Records) -> Self {
+    fn new(history: &'a History, records: &'a Records) -> Self {
         Self {
-            line,
+            history,
             records,
-            work: WorkingView::new(line.view()),
+            work: WorkingView::new(history.view()),
             later: ChangeIndex::default(),
             all: ChangeIndex::default(),
             wanted: Vec::new(),
@@ -106,17 +106,17 @@ impl<'a> Undoing<'a> {
             done: HashSet::new(),
             order: Vec::new(),
             changes: Vec::new(),
-            toolset: line.active(),
-            active: line.active(),
+            toolset: history.active(),
+            active: history.active(),
         }
     }
 
     /// Returns the tools in force before any of them is reverted. Tools of a single commit end with
     /// it, unless that commit is itself reverted.
     fn tools_before(&self) -> (Option<ToolsetId>, Option<ToolsetId>) {
-        let of_head = self.line.head().is_some_and(|head| self.known.contains(&head));
-        let toolset = if of_head { self.line.toolset() } else { self.line.active() };
-        (toolset, self.line.active())
+        let of_head = self.history.head().is_some_and(|head| self.known.contains(&head));
+        let toolset = if of_head { self.history.toolset() } else { self.history.active() };
+        (toolset, self.history.active())
     }
 
     /// Returns whether all targets only set tools.

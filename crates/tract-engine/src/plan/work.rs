@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use tract_compile::{Row, View};
 use tract_core::{Change, Commit, CommitId, CommitRef, Op, RowFields};
 
-use super::{Line, Plan, Records, Refusal};
+use super::{History, Plan, Records, Refusal};
 
 /// A view with planned changes on top.
 pub(super) struct WorkingView<'a> {
@@ -224,11 +224,16 @@ impl ChangeIndex {
 }
 
 /// Returns the row of a message. If there is none, the refusal names `target`.
-pub(super) fn shown(line: &Line, records: &Records, slot: CommitId, target: CommitId) -> Plan<Row> {
-    match line.view().get(slot) {
+pub(super) fn shown(
+    history: &History,
+    records: &Records,
+    slot: CommitId,
+    target: CommitId,
+) -> Plan<Row> {
+    match history.view().get(slot) {
         Some(row) => Ok(*row),
         None => {
-            let hidden_by = hidden_by(line, records, slot)?;
+            let hidden_by = hidden_by(history, records, slot)?;
             Err(Refusal::NotVisible { target, hidden_by }.into())
         }
     }
@@ -236,7 +241,7 @@ pub(super) fn shown(line: &Line, records: &Records, slot: CommitId, target: Comm
 
 /// Returns the commit that hides a message: the summary it is under now, or the commit of this
 /// history that removed it; `None` if it was never part of this history.
-fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
+fn hidden_by(history: &History, records: &Records, slot: CommitId) -> Plan<Option<CommitId>> {
     let mut slot = slot;
     let mut seen = HashSet::new();
     let mut touches = ChangeIndex::default();
@@ -249,14 +254,14 @@ fn hidden_by(line: &Line, records: &Records, slot: CommitId) -> Plan<Option<Comm
             // This summary may itself be under another one.
             Op::Compress { .. } => {
                 let summary = commit.id();
-                if line.view().contains(summary) || !seen.insert(summary) {
+                if history.view().contains(summary) || !seen.insert(summary) {
                     return Ok(Some(summary));
                 }
                 slot = summary;
             }
             Op::Merge { .. } => {
                 // The merge brought the summary in.
-                let covers = SummaryCover::of(records, line.view().rows().copied())?;
+                let covers = SummaryCover::of(records, history.view().rows().copied())?;
                 return Ok(Some(covers.under.get(&slot).copied().unwrap_or(commit.id())));
             }
             Op::Append { .. }

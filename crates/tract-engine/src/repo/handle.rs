@@ -13,7 +13,7 @@ use tract_core::{
 };
 use tract_hooks::{BeforeCompile, Hooks};
 
-use crate::plan::Line;
+use crate::plan::History;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
@@ -483,14 +483,14 @@ impl Repo {
     /// # Errors
     /// [`Error::Compile`] when a commit of the history is not stored, or does not fit its parent's
     /// view.
-    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
-        Ok(self.compiler.line(head).await?)
+    pub async fn fold(&self, head: Option<CommitId>) -> Result<History> {
+        Ok(self.compiler.fold(head).await?)
     }
 
     /// Compiles a head: the messages and tools that a model would see.
     ///
     /// # Errors
-    /// As [`line`](Self::line), and when a shown message or a tool in force cannot be read; and
+    /// As [`fold`](Self::fold), and when a shown message or a tool in force cannot be read; and
     /// [`Error::Hook`] when a handler refuses.
     pub async fn compile(&self, head: Option<CommitId>) -> Result<Compiled> {
         if self.hooks().has_handler::<BeforeCompile>() {
@@ -519,7 +519,7 @@ impl Repo {
         Ok(self.compiler.compile_readable(head).await?)
     }
 
-    /// Finds the commit of a line that was its head at a time: the one nearest to `head`, over
+    /// Finds the commit of a history that was its head at a time: the one nearest to `head`, over
     /// first parents, that was made at or before `at_us` (microseconds since 1970, UTC). A commit
     /// without a time counts as its parent's, and 0 at a root. `None` when all were made later.
     ///
@@ -529,7 +529,7 @@ impl Repo {
         Ok(self.compiler().view_at_time(Some(head), at_us).await?)
     }
 
-    /// Compiles a line as it was at a time: messages, priorities and tools; empty before its
+    /// Compiles a history as it was at a time: messages, priorities and tools; empty before its
     /// first commit.
     ///
     /// # Errors

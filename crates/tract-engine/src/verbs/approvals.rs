@@ -13,7 +13,8 @@ use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
 pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::plan::{
-    Line, Records, Refusal, Request, ResolveFn, Selection, edited_slot, plan, version_of, with_text,
+    History, Records, Refusal, Request, ResolveFn, Selection, edited_slot, plan, version_of,
+    with_text,
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
@@ -131,9 +132,9 @@ impl Repo {
         if let (PendingRequest::Compress { select, .. }, Some(request)) =
             (&mut pending_request, request)
         {
-            let line = self.line(head).await?;
+            let history = self.fold(head).await?;
             let mut records = Records::default();
-            let planner = |records: &Records| plan(&request, &line, records);
+            let planner = |records: &Records| plan(&request, &history, records);
             let planned = self.plan_with(head, &mut records, planner).await?;
             if let Op::Compress { targets } = planned.record.op {
                 *select = Selection::Exactly(targets);
@@ -389,8 +390,8 @@ async fn check_version(txn: &mut Txn<'_>, pending: &Pending, target: CommitId) -
         // stored.
         Some(head) if txn.repo().commit(head).await?.is_none() => target,
         head => {
-            let line = txn.line(head).await?;
-            match txn.plan_with(head, |records| version_of(&line, records, target)).await {
+            let history = txn.fold(head).await?;
+            match txn.plan_with(head, |records| version_of(&history, records, target)).await {
                 Ok(version) => version,
                 // There was nothing to edit at that head. Planning on the current head refuses it,
                 // or succeeds.
@@ -412,8 +413,8 @@ async fn is_last_message_the_same(txn: &mut Txn<'_>, pending: &Pending) -> Resul
         return Ok(false);
     }
     let head = txn.head(&pending.branch).await?;
-    let (then, now) = (txn.line(pending.head).await?, txn.line(head).await?);
-    let last = |line: &Line| line.view().rows().next_back().map(|row| row.slot);
+    let (then, now) = (txn.fold(pending.head).await?, txn.fold(head).await?);
+    let last = |history: &History| history.view().rows().next_back().map(|row| row.slot);
     Ok(last(&then) == last(&now))
 }
 

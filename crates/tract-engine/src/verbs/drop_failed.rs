@@ -71,11 +71,11 @@ impl Repo {
         head: Option<CommitId>,
         query: &ToolQuery,
     ) -> Result<(DroppedTurns, Vec<CommitId>)> {
-        let line = self.line(head).await?;
+        let history = self.fold(head).await?;
         let priority = |slot: CommitId| {
-            let shown = line.fact(slot).map(|fact| fact.priority);
+            let shown = history.fact(slot).map(|fact| fact.priority);
             // No facts are known about messages that were skipped before the last snapshot.
-            shown.unwrap_or_else(|| match line.view().get(slot) {
+            shown.unwrap_or_else(|| match history.view().get(slot) {
                 Some(_) => Priority::Skip,
                 None => Kind::ToolResult.default_priority(),
             })

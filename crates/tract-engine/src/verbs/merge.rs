@@ -14,8 +14,8 @@ use self::ancestry::{Ancestry, Graph, ancestors, common};
 pub(crate) use self::kept::decisions_ref;
 pub use self::kept::{KeptMerge, MergeProgress};
 use crate::plan::{
-    BranchTip, Details, Line, MergeConflict, MergeSides, NewContent, Refusal, Request, Resolution,
-    ResolveFn, Resolver, merge as plan_merge,
+    BranchTip, Details, History, MergeConflict, MergeSides, NewContent, Refusal, Request,
+    Resolution, ResolveFn, Resolver, merge as plan_merge,
 };
 use crate::repo::Repo;
 use crate::repo::error::Result;
@@ -259,8 +259,8 @@ impl Txn<'_> {
             && let Some(ends) = self.ends_of(ours, source, *base).await?
         {
             let (ours, theirs, base) = ends;
-            let lines = [base];
-            let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
+            let histories = [base];
+            let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &histories };
             let details = noted_down.map_or(&options.details, |noted| &noted.0);
             let planned =
                 self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await;
@@ -273,13 +273,13 @@ impl Txn<'_> {
                 return Ok(Merged::Commit(self.change(branch, tip, planned.commit)?));
             }
         }
-        let ours = self.line(head).await?;
-        let theirs = self.line(Some(source)).await?;
-        let mut lines = Vec::with_capacity(bases.len());
+        let ours = self.fold(head).await?;
+        let theirs = self.fold(Some(source)).await?;
+        let mut histories = Vec::with_capacity(bases.len());
         for base in bases {
-            lines.push(self.line(Some(base)).await?);
+            histories.push(self.fold(Some(base)).await?);
         }
-        let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &lines };
+        let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &histories };
         let details = noted_down.map_or(&options.details, |noted| &noted.0);
         let planned =
             self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await?;
@@ -306,13 +306,13 @@ impl Txn<'_> {
         ours: CommitId,
         theirs: CommitId,
         base: CommitId,
-    ) -> Result<Option<(Line, Line, Line)>> {
+    ) -> Result<Option<(History, History, History)>> {
         let repo = self.repo();
-        let is_known = repo.compiler().cached_line(ours).is_some();
+        let is_known = repo.compiler().cached_history(ours).is_some();
         if is_known || self.made_here(ours).is_some() || self.made_here(theirs).is_some() {
             return Ok(None);
         }
-        let ends = Box::pin(repo.recent_lines(base, [ours, theirs])).await?;
+        let ends = Box::pin(repo.recent_histories(base, [ours, theirs])).await?;
         Ok(ends.map(|(base, [ours, theirs])| (ours, theirs, base)))
     }
 }

@@ -234,8 +234,8 @@ impl Txn<'_> {
             return Err(Refusal::NothingToPick.into());
         }
         if made.iter().any(|(from, _)| from.is_some()) {
-            let line = self.line(Some(head)).await?;
-            self.plan_with(Some(head), |records| check_hidden(&line, records)).await?;
+            let history = self.fold(Some(head)).await?;
+            self.plan_with(Some(head), |records| check_hidden(&history, records)).await?;
         }
         Ok(Rebased { before, head, made, left_out, steps })
     }
@@ -265,11 +265,11 @@ impl Txn<'_> {
             }
             return Ok(made);
         }
-        let line = self.line(head).await?;
+        let history = self.fold(head).await?;
         let planned =
-            self.plan_with(head, |records| replay(&line, records, source, replayed)).await?;
+            self.plan_with(head, |records| replay(&history, records, source, replayed)).await?;
         let Some(planned) = planned else { return Ok(None) };
-        let made = self.commit(branch, &line, planned).await?;
+        let made = self.commit(branch, &history, planned).await?;
         replayed.insert(&commit, made.id());
         Ok(Some(made.id()))
     }
@@ -316,18 +316,18 @@ impl Txn<'_> {
         following: &[RebaseStep],
     ) -> Result<()> {
         let head = self.head(branch).await?;
-        let line = self.line(head).await?;
+        let history = self.fold(head).await?;
         let repo = self.repo();
         let mut first = true;
         for id in following.iter().filter_map(pick_of) {
             let commit = repo.require_commit(id).await?;
             let Op::Append { answers, .. } = &commit.op else { continue };
-            if let Some(call) = answers.filter(|call| line.view().contains(call.slot)) {
+            if let Some(call) = answers.filter(|call| history.view().contains(call.slot)) {
                 return Err(Refusal::InsideTurn { call: call.slot }.into());
             }
             if first
                 && commit.kind == Some(Kind::Assistant)
-                && let Some(last) = line.view().rows().next_back()
+                && let Some(last) = history.view().rows().next_back()
                 && self.require_commit(last.version).await?.kind == Some(Kind::Reasoning)
             {
                 return Err(Refusal::InsideTurn { call: last.slot }.into());

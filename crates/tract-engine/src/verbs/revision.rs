@@ -94,12 +94,12 @@ impl Repo {
     /// Linear in the commits since the message was added.
     pub async fn position_of(&self, head: CommitId, slot: CommitId) -> Result<CommitId> {
         let txn = Txn::new(self)?;
-        let line = txn.line(Some(head)).await?;
-        let Some(row) = line.view().get(slot).copied() else {
+        let history = txn.fold(Some(head)).await?;
+        let Some(row) = history.view().get(slot).copied() else {
             let text = slot.short();
             return Err(bad(&text, "the context does not have the message"));
         };
-        Ok(txn.position(line.view(), head, &row).await?.0)
+        Ok(txn.position(history.view(), head, &row).await?.0)
     }
 }
 
@@ -328,20 +328,20 @@ impl Txn<'_> {
     async fn row(&self, text: &str, head: CommitId, n: usize) -> Result<(View, Row)> {
         // A message near the end of a long history is found without reading all of it.
         if self.made_here(head).is_none()
-            && self.repo().compiler().cached_line(head).is_none()
+            && self.repo().compiler().cached_history(head).is_none()
             && let Some(found) = self.repo().recent_row(head, n as u64).await?
         {
             return Ok(found);
         }
-        let line = self.line(Some(head)).await?;
+        let history = self.fold(Some(head)).await?;
         let shown = || {
-            line.view().rows().filter(|row| {
-                line.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip)
+            history.view().rows().filter(|row| {
+                history.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip)
             })
         };
         let place = n.checked_sub(1).ok_or_else(|| bad(text, "messages are counted from 1"))?;
         match shown().nth(place) {
-            Some(row) => Ok((line.view().clone(), *row)),
+            Some(row) => Ok((history.view().clone(), *row)),
             None => {
                 let has = count(shown().count(), "message");
                 Err(bad(text, format!("the context has {has}")))

@@ -9,7 +9,7 @@ use tract_core::{
     RefTarget, StoreExt as _, ToolAnswer, ToolSchema,
 };
 
-use crate::plan::{Details, Line, NewContent, Request};
+use crate::plan::{Details, History, NewContent, Request};
 use crate::repo::Repo;
 use crate::repo::erasure::{Erasure, MAX_MESSAGES};
 use crate::repo::erasure_mark::ErasureMark;
@@ -91,8 +91,8 @@ impl KnownErasures {
     }
 
     /// Returns the shown versions that may have an erased blob, in the order of the view.
-    fn candidates(&self, line: &Line) -> Vec<CommitId> {
-        let view = line.view();
+    fn candidates(&self, history: &History) -> Vec<CommitId> {
+        let view = history.view();
         // An erasure written by an older version of tract does not name its messages, and one with
         // `MAX_MESSAGES` names may lack others. Then every row is a candidate.
         let names_all = |erasure: &Erasure| {
@@ -147,9 +147,9 @@ pub(crate) async fn mend_branch(
     let Some(head) = txn.head(branch).await?.filter(|_| !known.by_blob.is_empty()) else {
         return Ok(0);
     };
-    let line = txn.line(Some(head)).await?;
+    let history = txn.fold(Some(head)).await?;
     let mut edits = 0;
-    for version in known.candidates(&line) {
+    for version in known.candidates(&history) {
         let commit = txn.require_commit(version).await?;
         let content = known.of(commit.content);
         let Some(erasure) = content.or_else(|| known.of(commit.verbatim)) else { continue };

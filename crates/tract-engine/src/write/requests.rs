@@ -167,10 +167,10 @@ impl Repo {
             return Ok(());
         }
         let head = txn.head(branch).await?;
-        let line = txn.line(head).await?;
+        let history = txn.fold(head).await?;
         for request in requests {
             if let Request::Edit { target, .. } = request {
-                txn.plan_with(head, |records| current_version(&line, records, *target)).await?;
+                txn.plan_with(head, |records| current_version(&history, records, *target)).await?;
             }
         }
         Ok(())
@@ -373,6 +373,6 @@ pub(crate) async fn check_decided_edit(
     version: CommitId,
 ) -> Result<()> {
     let head = txn.head(branch).await?;
-    let line = txn.line(head).await?;
-    txn.plan_with(head, |records| unchanged_since(&line, records, target, version)).await
+    let history = txn.fold(head).await?;
+    txn.plan_with(head, |records| unchanged_since(&history, records, target, version)).await
 }

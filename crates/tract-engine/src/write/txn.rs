@@ -15,7 +15,7 @@ use tract_core::{
 pub(crate) use self::seal::check_limits;
 use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
 use crate::plan::{
-    BranchTip, Line, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
+    BranchTip, History, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
 };
 use crate::repo::Repo;
 use crate::repo::batch::require_done;
@@ -34,7 +34,7 @@ pub struct Txn<'a> {
     /// The objects to store. Its refs and requirements are filled in at the end.
     batch: Batch,
     imports: bool,
-    lines: IdMap<CommitId, Line>,
+    histories: IdMap<CommitId, History>,
     records: Records,
     planned_on: Option<CommitId>,
     /// The tip of a run of plain messages, whose history is only folded if something asks for it.
@@ -69,7 +69,7 @@ enum PlanBase {
     Tip(BranchTip),
     /// The end of a history that is not in memory; the request changes rows near it.
     Change(BranchTip),
-    Line(Line),
+    History(History),
 }
 
 impl<'a> Txn<'a> {
@@ -90,7 +90,7 @@ impl<'a> Txn<'a> {
             batch: repo.batch(&operation, "")?,
             operation,
             imports: false,
-            lines: IdMap::default(),
+            histories: IdMap::default(),
             records: Records::default(),
             planned_on: None,
             tip: None,
@@ -216,18 +216,18 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When a commit of the history is missing or cannot be applied.
-    pub async fn line(&self, head: Option<CommitId>) -> Result<Line> {
+    pub async fn fold(&self, head: Option<CommitId>) -> Result<History> {
         // Only heads keep their history here; others are folded again from the nearest one known.
         let mut made = Vec::new();
         let mut next = head;
         let base = loop {
-            match next.map(|id| (self.lines.get(&id), self.made_here(id))) {
-                Some((Some(line), _)) => break line.clone(),
+            match next.map(|id| (self.histories.get(&id), self.made_here(id))) {
+                Some((Some(history), _)) => break history.clone(),
                 Some((None, Some(commit))) => {
                     made.push(commit.clone());
                     next = commit.parent();
                 }
-                Some((None, None)) | None => break Box::pin(self.repo.line(next)).await?,
+                Some((None, None)) | None => break Box::pin(self.repo.fold(next)).await?,
             }
         };
         if made.is_empty() {
@@ -318,9 +318,9 @@ impl<'a> Txn<'a> {
         if let Some(ready) = self.ready_at_end(branch, head, request).await? {
             return Ok(ready);
         }
-        let line = self.line(head).await?;
-        let planned = self.plan_with(head, |records| plan(request, &line, records)).await?;
-        Ok(Box::new(PlannedRequest { head, on: PlanBase::Line(line), planned }))
+        let history = self.fold(head).await?;
+        let planned = self.plan_with(head, |records| plan(request, &history, records)).await?;
+        Ok(Box::new(PlannedRequest { head, on: PlanBase::History(history), planned }))
     }
 
     /// Plans a request that touches only rows near the end of a history that is not in memory;
@@ -338,14 +338,14 @@ impl<'a> Txn<'a> {
             touches_few
                 && self.made_here(*id).is_none()
                 && repo.heads().tip(branch).tip.is_none()
-                && repo.compiler().cached_line(*id).is_none()
+                && repo.compiler().cached_history(*id).is_none()
         }) else {
             return Ok(None);
         };
-        let Some(line) = Box::pin(repo.recent_line(id)).await? else { return Ok(None) };
-        match self.plan_with(head, |records| plan(request, &line, records)).await {
+        let Some(history) = Box::pin(repo.recent_history(id)).await? else { return Ok(None) };
+        match self.plan_with(head, |records| plan(request, &history, records)).await {
             Ok(planned) => {
-                let tip = BranchTip::from(&line);
+                let tip = BranchTip::from(&history);
                 let on = PlanBase::Change(tip);
                 Ok(Some(Box::new(PlannedRequest { head, on, planned })))
             }
@@ -358,7 +358,7 @@ impl<'a> Txn<'a> {
     async fn tip_at(&self, head: Option<CommitId>) -> Result<BranchTip> {
         match head {
             Some(id) if self.made_here(id).is_none() => Box::pin(self.repo.tip_of(id)).await,
-            _ => Ok(BranchTip::from(&self.line(head).await?)),
+            _ => Ok(BranchTip::from(&self.fold(head).await?)),
         }
     }
 
@@ -366,7 +366,9 @@ impl<'a> Txn<'a> {
         match ready.on {
             PlanBase::Tip(tip) => self.append(branch, tip, ready.planned),
             PlanBase::Change(tip) => self.change(branch, tip, ready.planned),
-            PlanBase::Line(line) => Box::pin(self.commit(branch, &line, ready.planned)).await,
+            PlanBase::History(history) => {
+                Box::pin(self.commit(branch, &history, ready.planned)).await
+            }
         }
     }
 
@@ -392,8 +394,8 @@ impl<'a> Txn<'a> {
 
     /// Returns the name of the tool that was called, from the records that the planner read.
     fn called(&self, call: &CallRef, on: &PlanBase) -> Option<String> {
-        let PlanBase::Line(line) = on else { return None };
-        let version = line.view().get(call.slot)?.version;
+        let PlanBase::History(history) = on else { return None };
+        let version = history.view().get(call.slot)?.version;
         let index = usize::try_from(call.index).ok()?;
         let content = self.records.contents.get(&version)?;
         content.calls().nth(index).map(|call| call.name.clone())
@@ -621,13 +623,13 @@ impl Txn<'_> {
             })
         };
         let heads: Vec<CommitId> = moved
-            .filter(|head| self.made.contains(head) && !self.lines.contains_key(head))
+            .filter(|head| self.made.contains(head) && !self.histories.contains_key(head))
             .filter(|head| !roomy(*head))
             .collect();
         for head in heads {
-            let mut line = self.line(Some(head)).await?;
-            self.batch.derived.extend(self.repo.compiler().snapshot_due(&mut line));
-            self.lines.insert(head, line);
+            let mut history = self.fold(Some(head)).await?;
+            self.batch.derived.extend(self.repo.compiler().snapshot_due(&mut history));
+            self.histories.insert(head, history);
         }
         Ok(())
     }
@@ -640,12 +642,13 @@ impl Txn<'_> {
         for moved in self.refs.values() {
             let Some(head) = moved.to.as_ref().and_then(RefTarget::commit) else { continue };
             let run = self.tip.filter(|tip| tip.head == Some(head));
-            let line = self.lines.get(&head);
-            let Some(count) = line.map(|line| line.commit_count()).or(run.map(|run| run.commits))
+            let history = self.histories.get(&head);
+            let Some(count) =
+                history.map(|history| history.commit_count()).or(run.map(|run| run.commits))
             else {
                 continue;
             };
-            let counts = line.map(|line| line.counts()).or(run.and_then(|run| run.counts));
+            let counts = history.map(|history| history.counts()).or(run.and_then(|run| run.counts));
             if count % every >= self.batch.commits.len() as u64 {
                 continue;
             }

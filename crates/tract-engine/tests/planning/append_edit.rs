@@ -24,7 +24,7 @@ fn results_of_one_message_answer_each_its_call_in_any_order() {
     let call = desk.go(Draft::assistant("").call("a", "f", "{}").call("b", "g", "{}"));
     desk.result("b", "2");
     desk.result("a", "1");
-    let answers: Vec<_> = desk.line().view().rows().filter_map(|row| row.answers).collect();
+    let answers: Vec<_> = desk.history().view().rows().filter_map(|row| row.answers).collect();
     assert_eq!(answers, [CallRef { slot: call, index: 1 }, CallRef { slot: call, index: 0 }]);
 }
 
@@ -48,7 +48,7 @@ fn a_result_without_a_call_is_refused_with_the_open_calls() {
 fn an_import_keeps_orphans() {
     let desk = Fixture::new();
     desk.go(Request::Import(Draft::tool_result("gone", "late")));
-    assert_eq!(desk.line().view().rows().next().unwrap().answers, None);
+    assert_eq!(desk.history().view().rows().next().unwrap().answers, None);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_call_far_back_is_found() {
         desk.user(&n.to_string());
     }
     desk.result("c1", "late");
-    let last = *desk.cold().line().view().rows().next_back().unwrap();
+    let last = *desk.cold().history().view().rows().next_back().unwrap();
     assert_eq!(last.answers, Some(CallRef { slot: call, index: 0 }));
 }
 
@@ -194,7 +194,7 @@ fn a_note_leaves_no_row() {
     let details =
         tract_engine::plan::Details { origin: AuthorKind::Tool.into(), ..Default::default() };
     let note = desk.go(Request::Note { content: Some(json), details });
-    assert_eq!(desk.line().view().len(), 1);
+    assert_eq!(desk.history().view().len(), 1);
     assert_eq!(desk.commit(note).op, Op::Note);
 }
 
@@ -204,7 +204,7 @@ fn a_session_slice_is_a_note_row_edited_in_place() {
     let slice = desk.go(Draft::note(r#"{"n":1}"#).unwrap());
     desk.go(Request::edit(slice, &Draft::note(r#"{"n":2}"#).unwrap()));
     assert_eq!(desk.shown(), [""; 0], "no model sees it");
-    assert_eq!(desk.line().view().len(), 1);
+    assert_eq!(desk.history().view().len(), 1);
 }
 
 #[test]

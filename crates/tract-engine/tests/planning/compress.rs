@@ -28,11 +28,11 @@ fn compress_splitting_a_unit_is_widened() {
     desk.user("thanks");
     for (n, member) in [call, one, two, thought].into_iter().enumerate() {
         let summary = desk.compress(&[member], "looked");
-        let rows = desk.line().view().len();
+        let rows = desk.history().view().len();
         assert_eq!(rows, 3, "the unit goes as a whole, from member {n}");
         assert_eq!(desk.shown(), ["user: look", "assistant: looked", "user: thanks"]);
         desk.revert(&[summary]);
-        assert_eq!(desk.line().view().len(), 6);
+        assert_eq!(desk.history().view().len(), 6);
     }
 }
 
@@ -49,7 +49,7 @@ fn open_calls_and_pins_stay_out() {
     desk.result("c1", "found");
     desk.user("thanks");
     desk.go(Request::compress(all(), "searched"));
-    let slots: Vec<_> = desk.line().view().rows().map(|row| row.slot).collect();
+    let slots: Vec<_> = desk.history().view().rows().map(|row| row.slot).collect();
     assert!(slots.contains(&system) && slots.contains(&pinned) && !slots.contains(&call));
     assert_eq!(
         desk.shown(),

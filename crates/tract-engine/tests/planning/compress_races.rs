@@ -93,7 +93,7 @@ fn a_call_that_came_between_is_not_drawn_in_by_the_reasoning_before_it() {
     compress(&two.repo, "s");
     let line = block_on(async {
         let head = two.other.head_of(&branch("main")).await.unwrap();
-        two.other.line(head).await.unwrap()
+        two.other.fold(head).await.unwrap()
     });
     assert_eq!(two.shown(), ["s", "", "found"]);
     assert_eq!(line.view().len(), 4, "the reasoning stays with its call");

@@ -83,7 +83,7 @@ fn a_change_of_priority_does_not_invalidate_a_deferred_edit() {
     desk.edit(b, "b, corrected");
     block_on(desk.repo.approve(&id)).unwrap();
     assert_eq!(desk.shown(), ["user: a, deferred", "user: b, corrected"]);
-    assert!(desk.line().view().get(a).unwrap().mark.is_some(), "it is still pinned");
+    assert!(desk.history().view().get(a).unwrap().mark.is_some(), "it is still pinned");
 }
 
 #[test]

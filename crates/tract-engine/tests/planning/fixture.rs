@@ -6,7 +6,7 @@ use tract_core::{
     Batch, Commit, CommitId, Draft, Expect, ManualClock, Priority, RefEdit, RefName, RefTarget,
     Store, ToolSchema, ViewId, block_on,
 };
-use tract_engine::plan::{Line, Request, Selection};
+use tract_engine::plan::{History, Request, Selection};
 use tract_engine::{Error, MergeOptions, Merged, Refusal, Repo, RepoOptions, Result};
 use tract_kv::memory;
 
@@ -65,8 +65,8 @@ impl Fixture {
         block_on(self.repo.require_commit(id)).unwrap()
     }
 
-    pub(crate) fn line(&self) -> Line {
-        block_on(self.repo.line(self.head())).unwrap()
+    pub(crate) fn history(&self) -> History {
+        block_on(self.repo.fold(self.head())).unwrap()
     }
 
     pub(crate) fn try_do(&self, request: Request) -> Result<Commit> {
@@ -262,9 +262,9 @@ pub(crate) fn tool(name: &str, about: &str) -> ToolSchema {
 }
 
 /// Rows as `slot@key=version`, with names for ids.
-pub(crate) fn rows(line: &Line, names: &HashMap<CommitId, &str>) -> String {
+pub(crate) fn rows(history: &History, names: &HashMap<CommitId, &str>) -> String {
     let name = |id: &CommitId| names.get(id).copied().unwrap_or("?").to_owned();
-    let rows: Vec<String> = line
+    let rows: Vec<String> = history
         .view()
         .rows()
         .map(|row| format!("{}@{}={}", name(&row.slot), row.key, name(&row.version)))

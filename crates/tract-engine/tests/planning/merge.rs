@@ -64,7 +64,7 @@ fn a_change_of_one_side_is_merged() {
     desk.edit(a, "A");
     side.mark(a, Priority::Pinned);
     merge(&desk, &side);
-    let row = *desk.line().view().get(a).unwrap();
+    let row = *desk.history().view().get(a).unwrap();
     assert!(row.mark.is_some() && row.version != a);
 }
 
@@ -255,10 +255,10 @@ fn merge_result_does_not_depend_on_planner() {
     desk.edit(a, "A");
     side.user("theirs");
     let merged = merge(&desk, &side);
-    let base = block_on(desk.repo.line(merged.parent())).unwrap();
+    let base = block_on(desk.repo.fold(merged.parent())).unwrap();
     let changes = block_on(desk.repo.changes(&merged)).unwrap();
     let folded = tract_compile::fold(base.view(), &merged, &changes).unwrap();
-    assert_eq!(folded, *desk.line().view());
+    assert_eq!(folded, *desk.history().view());
     // Another planner's merge of the same heads folds as well, and to what it says.
     let mut record = merged.record().clone();
     record.changes = tract_core::Changes::List(Vec::new());

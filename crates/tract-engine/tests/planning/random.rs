@@ -79,7 +79,8 @@ impl Run {
     pub(crate) fn act(&mut self, action: &Action) -> bool {
         self.texts += 1;
         let text = format!("text {}", self.texts);
-        let rows: Vec<CommitId> = self.desk().line().view().rows().map(|row| row.version).collect();
+        let rows: Vec<CommitId> =
+            self.desk().history().view().rows().map(|row| row.version).collect();
         let request = match action {
             Action::User => Draft::user(text).into(),
             Action::Call(count, id) => {
@@ -114,10 +115,11 @@ impl Run {
             Action::Tools(n) => Request::tools([tool("t", &(n % 3).to_string())]),
             Action::Fork(n) => {
                 let Some(head) = self.desk().head() else { return false };
-                let line =
+                let history =
                     block_on(self.desk().repo.store().walk_all(self.desk().repo.name(), head));
-                let line: Vec<CommitId> = line.unwrap().iter().map(|commit| commit.id()).collect();
-                let at = choose(&line, *n).unwrap();
+                let history: Vec<CommitId> =
+                    history.unwrap().iter().map(|commit| commit.id()).collect();
+                let at = choose(&history, *n).unwrap();
                 let name = format!("b{}", self.desks.len());
                 self.desks.push(self.desk().fork(&name, at));
                 self.at = self.desks.len() - 1;
@@ -135,7 +137,7 @@ impl Run {
 
     fn request(&mut self, request: Request) -> bool {
         let desk = self.desk();
-        let (before, tools, head) = (desk.view_id(), desk.line().toolset(), desk.head());
+        let (before, tools, head) = (desk.view_id(), desk.history().toolset(), desk.head());
         match desk.try_do(request) {
             Ok(commit) => {
                 self.commits.push(commit.id());
@@ -162,7 +164,7 @@ impl Run {
     ) {
         let trial = self.desk().on("trial");
         trial.force(done);
-        let (after, tools_after) = (trial.view_id(), trial.line().toolset());
+        let (after, tools_after) = (trial.view_id(), trial.history().toolset());
         // A commit that only set the tools that were in force already is not reverted.
         let is_unchanged = before == after && tools == tools_after;
         let revert = |target| match trial.try_do(Request::revert([target])) {
@@ -173,11 +175,11 @@ impl Run {
             }
         };
         let Some(back) = revert(done) else { return };
-        assert_eq!((trial.view_id(), trial.line().toolset()), (before, tools));
+        assert_eq!((trial.view_id(), trial.history().toolset()), (before, tools));
         if revert(back).is_none() {
             return;
         }
-        assert_eq!((trial.view_id(), trial.line().toolset()), (after, tools_after));
+        assert_eq!((trial.view_id(), trial.history().toolset()), (after, tools_after));
     }
 
     fn merge(&mut self, other: usize) -> bool {
@@ -203,8 +205,8 @@ impl Run {
     fn check(&self) {
         let desk = self.desk();
         let Some(head) = desk.head() else { return };
-        let line = desk.line();
-        let slots: HashSet<CommitId> = line.view().rows().map(|row| row.slot).collect();
+        let history = desk.history();
+        let slots: HashSet<CommitId> = history.view().rows().map(|row| row.slot).collect();
         let mut under: HashMap<CommitId, CommitId> = HashMap::new();
         for slot in &slots {
             for covered in self.covered(*slot) {
@@ -214,7 +216,7 @@ impl Run {
             }
         }
         let mut answered = HashSet::new();
-        for row in line.view().rows() {
+        for row in history.view().rows() {
             if let Some(call) = row.answers {
                 assert!(slots.contains(&call.slot), "an answer without its call");
                 assert!(answered.insert(call), "a call with two answers");
@@ -228,7 +230,7 @@ impl Run {
             let changes = block_on(desk.repo.changes(commit)).unwrap();
             view = tract_compile::fold(&view, commit, &changes).unwrap();
         }
-        assert_eq!(view, *line.view());
+        assert_eq!(view, *history.view());
     }
 
     fn covered(&self, slot: CommitId) -> Vec<CommitId> {

@@ -57,9 +57,10 @@ fn texts(repo: &Repo, heads: &[CommitId]) -> HashMap<BlobId, Vec<String>> {
 fn shown(repo: &Repo, heads: &[CommitId]) -> BTreeMap<CommitId, BTreeSet<usize>> {
     let mut shown: BTreeMap<CommitId, BTreeSet<usize>> = BTreeMap::new();
     for (place, head) in heads.iter().enumerate() {
-        let line = block_on(repo.line(Some(*head))).unwrap();
-        for row in line.view().rows() {
-            if line.fact(row.slot).is_some_and(|fact| fact.is_shown() && fact.content.is_some()) {
+        let history = block_on(repo.fold(Some(*head))).unwrap();
+        for row in history.view().rows() {
+            if history.fact(row.slot).is_some_and(|fact| fact.is_shown() && fact.content.is_some())
+            {
                 shown.entry(row.version).or_default().insert(place);
             }
         }
@@ -194,13 +195,13 @@ fn a_long_history_with_branches_is_indexed_once() {
     assert_eq!(added(&[first], QUERY), 700);
     assert_eq!(added(&[first], "other"), 0, "what is indexed is not read again");
     // Anywhere in what is indexed: on a mark, and between marks.
-    let line = ids(first);
+    let history = ids(first);
     for at in [0, 1, 255, 256, 300, 511, 512, 698] {
-        assert_eq!(added(&[line[at]], QUERY), 0, "{at}");
-        assert_eq!(ask(repo, &[line[at]], "message", SearchOptions::new()).matching, at + 1);
+        assert_eq!(added(&[history[at]], QUERY), 0, "{at}");
+        assert_eq!(ask(repo, &[history[at]], "message", SearchOptions::new()).matching, at + 1);
     }
     // Branches that leave it between two marks bring what is their own.
-    desk.fork("one", line[300]);
+    desk.fork("one", history[300]);
     let one = RefName::branch("one").unwrap();
     append(repo, &one, 1000, 300);
     assert_eq!(added(&[head(repo, "one")], QUERY), 300);
@@ -210,11 +211,11 @@ fn a_long_history_with_branches_is_indexed_once() {
     assert_eq!(added(&[head(repo, "two"), first], QUERY), 40);
     append(repo, &main, 700, 5);
     assert_eq!(added(&[desk.head().unwrap(), head(repo, "one")], QUERY), 5);
-    let heads = [desk.head().unwrap(), head(repo, "two"), head(repo, "one"), between, line[10]];
+    let heads = [desk.head().unwrap(), head(repo, "two"), head(repo, "one"), between, history[10]];
     check_all(repo, &heads);
     // A summary of much that was indexed long ago, and an edit of a part of it elsewhere.
-    let summary = desk.compress(&line[20..280], "w3 in short");
-    desk.on("two").edit(line[100], "w77 edited");
+    let summary = desk.compress(&history[20..280], "w3 in short");
+    desk.on("two").edit(history[100], "w77 edited");
     let heads = [summary, head(repo, "two"), head(repo, "one"), between];
     check_all(repo, &heads);
     assert_eq!(added(&heads, QUERY), 2, "the summary and the edit");

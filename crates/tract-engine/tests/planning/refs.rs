@@ -69,8 +69,12 @@ fn revisions_name_commits() {
     assert_eq!(block_on(txn.resolve(&made.to_hex()[..20], &marks)).unwrap(), made);
     assert_eq!(block_on(txn.resolve("main#3", &marks)).unwrap(), made);
     block_on(txn.add(&desk.branch, &Draft::user("d").into())).unwrap();
-    let line = block_on(txn.line(Some(made))).unwrap();
-    assert_eq!((line.head(), line.view().len()), (Some(made), 3), "no head any more, yet known");
+    let history = block_on(txn.fold(Some(made))).unwrap();
+    assert_eq!(
+        (history.head(), history.view().len()),
+        (Some(made), 3),
+        "no head any more, yet known"
+    );
 }
 
 #[test]
@@ -334,7 +338,7 @@ fn messages_that_were_not_read_fold_later() {
     assert_eq!(warm.view_id(), cold.view_id());
     assert!(warm.commit_ids().eq(cold.commit_ids()));
     assert_eq!(warm.message(result).unwrap().answers.unwrap().slot, call);
-    assert_eq!(desk.line().view(), desk.cold().line().view());
+    assert_eq!(desk.history().view(), desk.cold().history().view());
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn try_with(
 /// Merges with one resolution for all conflicts; what the merge wrote, reverted, gives ours.
 #[track_caller]
 fn merge_with(desk: &Fixture, side: &Fixture, resolution: Resolution) -> Commit {
-    let (before, tools) = (desk.view_id(), desk.line().toolset());
+    let (before, tools) = (desk.view_id(), desk.history().toolset());
     let head = desk.head();
     let merged = match try_with(desk, side, &resolution) {
         Ok(Merged::Commit(commit)) => commit,
@@ -38,7 +38,7 @@ fn merge_with(desk: &Fixture, side: &Fixture, resolution: Resolution) -> Commit 
     }
     assert!(written.contains(&merged.id()));
     trial.revert(&written);
-    assert_eq!((trial.view_id(), trial.line().toolset()), (before, tools));
+    assert_eq!((trial.view_id(), trial.history().toolset()), (before, tools));
     merged
 }
 
@@ -410,7 +410,7 @@ fn a_summary_of_theirs_takes_our_answer_along_with_its_call() {
     let options = MergeOptions::new().resolve(|_| Some(Resolution::Theirs));
     let merged = block_on(desk.repo.merge(&desk.branch, theirs.head().unwrap(), &options));
     let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
-    let rows = |desk: &Fixture| desk.line().view().rows().copied().collect::<Vec<_>>();
+    let rows = |desk: &Fixture| desk.history().view().rows().copied().collect::<Vec<_>>();
     let after = rows(&desk);
     assert_eq!(after.iter().map(|row| row.slot).collect::<Vec<_>>(), [summary]);
     let back = desk.revert(&[merged.id()]);

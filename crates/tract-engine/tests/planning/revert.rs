@@ -101,8 +101,8 @@ fn an_old_edit_of_another_message_is_free() {
     desk.mark(a, Priority::Important);
     desk.revert(&[edit]);
     assert_eq!(desk.shown(), ["user: a", "assistant: B"]);
-    let line = desk.line();
-    assert!(line.view().get(a).unwrap().mark.is_some(), "another field of it stays");
+    let history = desk.history();
+    assert!(history.view().get(a).unwrap().mark.is_some(), "another field of it stays");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_call_and_its_answer_are_reverted_together() {
     let call = desk.call("c1");
     let answer = desk.result("c1", "found");
     desk.revert(&[call, answer]);
-    assert_eq!(desk.line().view().len(), 0);
+    assert_eq!(desk.history().view().len(), 0);
 }
 
 #[test]

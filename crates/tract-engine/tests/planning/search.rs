@@ -26,10 +26,10 @@ fn hits(repo: &Repo, heads: &[CommitId], options: GrepOptions) -> Vec<GrepHit> {
 fn shown(repo: &Repo, heads: &[CommitId]) -> BTreeMap<BlobId, BTreeSet<usize>> {
     let mut shown: BTreeMap<BlobId, BTreeSet<usize>> = BTreeMap::new();
     for (place, head) in heads.iter().enumerate() {
-        let line = block_on(repo.line(Some(*head))).unwrap();
-        let facts = line.view().rows().filter_map(|row| line.fact(row.slot));
+        let history = block_on(repo.fold(Some(*head))).unwrap();
+        let facts = history.view().rows().filter_map(|row| history.fact(row.slot));
         let contents = facts.filter(|fact| fact.is_shown()).filter_map(|fact| fact.content);
-        let tools = line.toolset().map(|id| block_on(repo.require_toolset(id)).unwrap());
+        let tools = history.toolset().map(|id| block_on(repo.require_toolset(id)).unwrap());
         let schemas = tools.iter().flat_map(|set| set.entries()).map(|entry| entry.schema);
         for id in contents.chain(schemas) {
             shown.entry(id).or_default().insert(place);
@@ -86,12 +86,12 @@ pub(crate) fn check_grep(repo: &Repo, heads: &[CommitId]) {
 
 /// Checks that the commits of each message are those of the history that change it.
 pub(crate) fn check_blame(repo: &Repo, head: CommitId) {
-    let line = block_on(repo.line(Some(head))).unwrap();
+    let folded = block_on(repo.fold(Some(head))).unwrap();
     let history = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
     let entries = block_on(blame(repo, head)).unwrap();
-    assert_eq!(entries.len(), line.shown_count());
+    assert_eq!(entries.len(), folded.shown_count());
     for entry in entries {
-        let row = line.view().get(entry.slot).unwrap();
+        let row = folded.view().get(entry.slot).unwrap();
         assert_eq!(row.version, entry.version);
         let named: Vec<CommitId> = entry.commits.iter().map(|known| known.commit.id()).collect();
         assert!(named.contains(&row.version), "{entry:?}");

@@ -43,7 +43,7 @@ fn worked_example() {
         let changes = block_on(desk.repo.changes(&commit)).unwrap();
         let changes: Vec<String> = changes.iter().map(|item| change(item, id, &names)).collect();
         let changes = if changes.is_empty() { "-".to_owned() } else { changes.join(" ") };
-        let rows = rows(&desk.line(), &names);
+        let rows = rows(&desk.history(), &names);
         writeln!(table, "{name} | {} | {changes} | {rows}", commit.op.name()).unwrap();
         id
     };

@@ -112,8 +112,8 @@ fn each_task_finds_its_messages_in_the_order_in_which_it_wrote_them() {
     };
     let made = block_on(together((0..20).map(task)));
     assert_eq!(counts(repo, branch), (480, 360));
-    let line = block_on(repo.line(block_on(repo.head_of(branch)).unwrap())).unwrap();
-    let slots: Vec<_> = line.view().rows().map(|row| row.slot).collect();
+    let history = block_on(repo.fold(block_on(repo.head_of(branch)).unwrap())).unwrap();
+    let slots: Vec<_> = history.view().rows().map(|row| row.slot).collect();
     for task in made {
         let mine: Vec<_> = slots.iter().copied().filter(|slot| task.contains(slot)).collect();
         assert_eq!(mine, task);

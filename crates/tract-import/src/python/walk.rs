@@ -337,8 +337,8 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         let target = commit.edit_target.as_deref().unwrap_or_default();
         let head = self.txn.head(&self.desk).await?;
-        let line = self.txn.line(head).await?;
-        let slot = self.slots.get(target).copied().filter(|slot| line.view().contains(*slot));
+        let history = self.txn.fold(head).await?;
+        let slot = self.slots.get(target).copied().filter(|slot| history.view().contains(*slot));
         let newer =
             state.edits.get(target).is_some_and(|other| other.created_at >= commit.created_at);
         let why = match slot {
@@ -476,7 +476,7 @@ impl<'a> Walk<'a> {
         if due.is_empty() {
             return Ok(());
         }
-        let mut line = None;
+        let mut history = None;
         for place in due.clone() {
             let Some(change) = self.priorities.get(place) else { continue };
             let target = change.target;
@@ -484,11 +484,13 @@ impl<'a> Walk<'a> {
             if state.replaced.contains(target) || begun && self.priorities.newer(place, &due) {
                 continue;
             }
-            if line.is_none() {
+            if history.is_none() {
                 let head = self.txn.head(&self.desk).await?;
-                line = Some(self.txn.line(head).await?);
+                history = Some(self.txn.fold(head).await?);
             }
-            let Some(row) = line.as_ref().and_then(|line| line.view().get(slot)) else { continue };
+            let Some(row) = history.as_ref().and_then(|history| history.view().get(slot)) else {
+                continue;
+            };
             let priority = row.mark.and_then(|mark| self.marks.get(&mark));
             let by_default = row.mark.is_none() && change.automatic;
             if priority == Some(&place) || by_default {
@@ -499,7 +501,7 @@ impl<'a> Walk<'a> {
             if let Some(why) = change.restored() {
                 state.note(why);
             }
-            line = None;
+            history = None;
         }
         state.head = self.txn.head(&self.desk).await?;
         Ok(())

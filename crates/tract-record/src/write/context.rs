@@ -104,11 +104,11 @@ impl Writer {
         summary: &Draft,
         at_us: i64,
     ) -> Result<()> {
-        let line = txn.line(desk.head).await?;
+        let history = txn.fold(desk.head).await?;
         let system: Vec<CommitId> = desk.context.system.iter().map(|(commit, _)| *commit).collect();
-        let rows = line.view().rows().filter(|row| !system.contains(&row.slot));
+        let rows = history.view().rows().filter(|row| !system.contains(&row.slot));
         let versions: Vec<CommitId> = rows.map(|row| row.version).collect();
-        drop(line);
+        drop(history);
         let mut details = Details::from(summary);
         details.created_at = Some(at_us);
         let request = Request::Compress {

@@ -1,6 +1,6 @@
 //! Compares rows of the turn index with their history.
 
-use tract_compile::LineCounts;
+use tract_compile::HistoryCounts;
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId};
 
@@ -21,17 +21,17 @@ pub(crate) struct TurnsSinceRow {
     row: Option<CommitId>,
     entries: Vec<TurnEntry>,
     /// The counts of the history; `None` if unknown.
-    counts: Option<LineCounts>,
+    counts: Option<HistoryCounts>,
 }
 
 impl TurnsSinceRow {
     /// Returns the state before the first commit of a history.
     pub(crate) fn at_root() -> Self {
-        Self { counts: Some(LineCounts::default()), ..Self::default() }
+        Self { counts: Some(HistoryCounts::default()), ..Self::default() }
     }
 
     /// Returns the counts of the history, to add to; `None` if unknown.
-    pub(crate) fn counts(&mut self) -> Option<&mut LineCounts> {
+    pub(crate) fn counts(&mut self) -> Option<&mut HistoryCounts> {
         self.counts.as_mut()
     }
 
@@ -75,13 +75,13 @@ pub(crate) async fn is_sound(
     };
     let counts = since.as_ref().and_then(|since| since.counts);
     let is_sound = is_sound
-        && match (row.line, counts) {
-            (Some(line), Some(counts)) => line.counts == counts,
+        && match (row.history, counts) {
+            (Some(history), Some(counts)) => history.counts == counts,
             (Some(_), None) => has_right_counts(repo, commit, &row).await?,
             (None, _) => true,
         };
     if is_sound && (since.is_none() || !row.entries.is_empty()) {
-        let counts = counts.or(row.line.map(|line| line.counts));
+        let counts = counts.or(row.history.map(|history| history.counts));
         *since = Some(TurnsSinceRow { row: row.spoken(commit), entries: Vec::new(), counts });
     }
     Ok(is_sound)
@@ -89,9 +89,9 @@ pub(crate) async fn is_sound(
 
 /// Returns whether the counts in a row are right, counted from the row before.
 async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Result<bool> {
-    let Some(line) = row.line else { return Ok(true) };
-    let (before, until) = match line.previous {
-        None => (LineCounts::default(), None),
+    let Some(history) = row.history else { return Ok(true) };
+    let (before, until) = match history.previous {
+        None => (HistoryCounts::default(), None),
         Some(previous) => match counted_row(repo, previous).await? {
             Some(before) => (before.counts, Some(previous)),
             // A row that is gone, or without counts, cannot be compared.
@@ -110,5 +110,5 @@ async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Resul
         return Ok(false);
     }
     let counted = counts::advance(repo, before, &commits).await?;
-    Ok(counted.is_none_or(|counted| counted == line.counts))
+    Ok(counted.is_none_or(|counted| counted == history.counts))
 }

@@ -7,12 +7,12 @@
 //! Any row may be missing: its entries are then read from the commits. Rows may be added between
 //! others at any time, since each is correct independently of the others.
 
-use tract_compile::LineCounts;
+use tract_compile::HistoryCounts;
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
-use super::row::{CountedLine, TurnRow};
+use super::row::{CountedHistory, TurnRow};
 use crate::history::counts;
 use crate::plan::TurnIndexGap;
 use crate::repo::Repo;
@@ -168,10 +168,10 @@ impl NewRow {
 }
 
 /// Reads the counts in the row of a commit; `None` without a row.
-pub(crate) async fn counted_row(repo: &Repo, commit: CommitId) -> Result<Option<CountedLine>> {
+pub(crate) async fn counted_row(repo: &Repo, commit: CommitId) -> Result<Option<CountedHistory>> {
     let read = repo.store().derived(repo.name(), DerivedKind::Turn, &[commit]).await?;
     let bytes = read.into_iter().flatten().next();
-    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)?.line))
+    Ok(bytes.and_then(|bytes| TurnRow::decode(commit, &bytes)?.history))
 }
 
 /// Creates the row that is due at a head when there were no entries since the last one.
@@ -179,7 +179,7 @@ pub(crate) fn silent_row(
     repo: &Repo,
     head: CommitId,
     silence: TurnIndexGap,
-    counts: Option<LineCounts>,
+    counts: Option<HistoryCounts>,
 ) -> NewRow {
     let row = TurnRow::new(repo, silence.before, Vec::new());
     NewRow::new(head, &row.counted(counts, silence.previous))
@@ -191,7 +191,7 @@ pub(crate) async fn due(
     repo: &Repo,
     head: CommitId,
     made: Vec<Commit>,
-    counts: Option<LineCounts>,
+    counts: Option<HistoryCounts>,
     hand: &mut LoadedObjects,
 ) -> Result<NewRow> {
     let stored = made.last().map_or(Some(head), |oldest| oldest.parent());
@@ -229,8 +229,8 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     ids.reverse();
     let mut previous = walk.row.as_ref().map(|(at, _)| *at);
     let mut counts = match &walk.row {
-        Some((_, row)) => row.line.map(|line| line.counts),
-        None => Some(LineCounts::default()),
+        Some((_, row)) => row.history.map(|history| history.counts),
+        None => Some(HistoryCounts::default()),
     };
     let mut before = walk.row.and_then(|(at, row)| row.spoken(at));
     let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX).max(1);

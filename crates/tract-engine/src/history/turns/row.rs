@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use tract_compile::LineCounts;
+use tract_compile::HistoryCounts;
 use tract_core::{Blob, CallRef, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::TurnEntry;
@@ -26,15 +26,15 @@ pub(crate) struct TurnRow {
     /// The nearest earlier commit of the history whose row has entries.
     pub(crate) before: Option<CommitId>,
     /// The counts at the commit; `None` in rows of older versions.
-    pub(crate) line: Option<CountedLine>,
+    pub(crate) history: Option<CountedHistory>,
     /// The entries of the commits since the row before, oldest first.
     pub(crate) entries: Vec<TurnEntry>,
 }
 
 /// The counts of a history at the commit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CountedLine {
-    pub(crate) counts: LineCounts,
+pub(crate) struct CountedHistory {
+    pub(crate) counts: HistoryCounts,
     /// The nearest earlier commit of the history that was known to have a row.
     pub(crate) previous: Option<CommitId>,
 }
@@ -59,16 +59,16 @@ mod tag {
 
 impl TurnRow {
     pub(super) fn new(repo: &Repo, before: Option<CommitId>, entries: Vec<TurnEntry>) -> Self {
-        Self { counter: repo.counter().name().to_owned(), before, line: None, entries }
+        Self { counter: repo.counter().name().to_owned(), before, history: None, entries }
     }
 
     /// Adds the counts of the history, if known.
     pub(super) fn counted(
         mut self,
-        counts: Option<LineCounts>,
+        counts: Option<HistoryCounts>,
         previous: Option<CommitId>,
     ) -> Self {
-        self.line = counts.map(|counts| CountedLine { counts, previous });
+        self.history = counts.map(|counts| CountedHistory { counts, previous });
         self
     }
 
@@ -79,11 +79,11 @@ impl TurnRow {
 
     /// Encodes it as the derived row of a commit.
     pub(crate) fn encode(&self, commit: CommitId) -> DerivedRow {
-        let mut out = vec![if self.line.is_some() { VERSION } else { WITHOUT_COUNTS }];
+        let mut out = vec![if self.history.is_some() { VERSION } else { WITHOUT_COUNTS }];
         put_bytes(&mut out, self.counter.as_bytes());
         put_commit(&mut out, self.before);
-        if let Some(CountedLine { counts, previous }) = &self.line {
-            let LineCounts { commits, rows, shown, next, tools_set } = *counts;
+        if let Some(CountedHistory { counts, previous }) = &self.history {
+            let HistoryCounts { commits, rows, shown, next, tools_set } = *counts;
             [commits, rows, shown, next].into_iter().for_each(|number| put(&mut out, number));
             out.push(u8::from(tools_set));
             put_commit(&mut out, *previous);
@@ -116,17 +116,17 @@ impl TurnRow {
         let version = input.byte()?;
         let counter = input.text()?;
         let before = input.commit()?;
-        let line = match version {
+        let history = match version {
             WITHOUT_COUNTS => None,
             VERSION => {
-                let counts = LineCounts {
+                let counts = HistoryCounts {
                     commits: input.number()?,
                     rows: input.number()?,
                     shown: input.number()?,
                     next: input.number()?,
                     tools_set: input.byte()? != 0,
                 };
-                Some(CountedLine { counts, previous: input.commit()? })
+                Some(CountedHistory { counts, previous: input.commit()? })
             }
             _ => return None,
         };
@@ -138,7 +138,7 @@ impl TurnRow {
             let entry = input.entry(&names, &entries)?;
             entries.push(entry);
         }
-        input.0.is_empty().then_some(Self { counter, before, line, entries })
+        input.0.is_empty().then_some(Self { counter, before, history, entries })
     }
 }
 
@@ -305,8 +305,8 @@ mod tests {
         TurnRow {
             counter: "approx".to_owned(),
             before: Some(id(9)),
-            line: Some(CountedLine {
-                counts: LineCounts {
+            history: Some(CountedHistory {
+                counts: HistoryCounts {
                     commits: 3000,
                     rows: 2900,
                     shown: 300,
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn a_row_comes_back_as_it_was() {
         let counted = row();
-        for row in [TurnRow { line: None, ..counted.clone() }, counted] {
+        for row in [TurnRow { history: None, ..counted.clone() }, counted] {
             let bytes = row.encode(id(7)).bytes;
             assert_eq!(TurnRow::decode(id(7), &bytes), Some(row));
             assert_eq!(TurnRow::decode(id(6), &bytes), None, "another commit's");

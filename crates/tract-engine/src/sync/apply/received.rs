@@ -77,8 +77,8 @@ impl Stream {
         shaped(&self.repo, commit, &changes).await?;
 
         let compiler = self.repo.compiler();
-        let line = self.repo.line(commit.parent()).await?;
-        let advanced = compiler.advance(&line, std::slice::from_ref(commit), &batch.blobs).await;
+        let history = self.repo.fold(commit.parent()).await?;
+        let advanced = compiler.advance(&history, std::slice::from_ref(commit), &batch.blobs).await;
         let mut next = advanced.map_err(Error::from)?;
         batch.derived.extend(compiler.snapshot_due(&mut next));
         batch.commits.push(commit.clone());

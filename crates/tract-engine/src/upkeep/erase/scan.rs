@@ -373,9 +373,9 @@ impl<'a> Scan<'a> {
         let mut branches = Vec::new();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
             let Some(head) = target.commit() else { continue };
-            let line = self.repo.line(Some(head)).await?;
+            let history = self.repo.fold(Some(head)).await?;
             let (mut shown, mut others) = (Vec::new(), Vec::new());
-            for row in line.view().rows() {
+            for row in history.view().rows() {
                 if self.commits.contains_key(&row.version) {
                     shown.push(row.version);
                 } else if self.others.contains(&row.version) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tract_compile::LineCounts;
+use tract_compile::HistoryCounts;
 use tract_core::store::StoreResult;
 use tract_core::{CallRef, Changes, Commit, CommitId, Op};
 
@@ -107,7 +107,7 @@ impl Facts {
     }
 
     /// Adds a plain append to the counts of its history.
-    pub(super) fn count(&self, number: u32, counts: &mut LineCounts) {
+    pub(super) fn count(&self, number: u32, counts: &mut HistoryCounts) {
         let flags = self.flags(number);
         count_append(counts, flags & SHOWN != 0);
         counts.tools_set |= flags & ACTIVE != 0;

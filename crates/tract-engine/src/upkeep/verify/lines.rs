@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tract_compile::{Changed, CompileError, Compiler, FoldedLine, SnapshotCheck, shape};
+use tract_compile::{Changed, CompileError, Compiler, FoldedHistory, SnapshotCheck, shape};
 use tract_core::store::{Damage, StoreError, StoreErrorKind, StoreResult};
 use tract_core::{ApproxCounter, Change, Commit, CommitId, CommitRef, DerivedKind, ObjectId, Op};
 
@@ -37,14 +37,14 @@ pub(super) struct Lines<'a> {
 #[derive(Clone, Default)]
 struct LineEnd {
     /// Including the contents of the rows. Only kept while a snapshot is still to come.
-    folded: Option<FoldedLine>,
+    folded: Option<FoldedHistory>,
     /// Only kept while a row of the turn index is still to come.
     turns: Option<TurnsSinceRow>,
 }
 
 impl LineEnd {
     fn root() -> Self {
-        Self { folded: Some(FoldedLine::default()), turns: Some(TurnsSinceRow::at_root()) }
+        Self { folded: Some(FoldedHistory::default()), turns: Some(TurnsSinceRow::at_root()) }
     }
 }
 
@@ -220,14 +220,14 @@ impl<'a> Lines<'a> {
         }
         let last = numbers.last().copied().unwrap_or(*first);
         let Some(id) = self.reach.id(last) else { return Ok(()) };
-        let line = end.folded.filter(|_| self.snapshots.leading.contains(last));
+        let history = end.folded.filter(|_| self.snapshots.leading.contains(last));
         // A commit that is no longer readable was reported when it was read.
         let read = || -> Option<Vec<Commit>> {
             numbers.iter().map(|number| commits.get(number).cloned()).collect()
         };
-        end.folded = match line.and_then(|line| Some((line, read()?))) {
-            Some((line, commits)) => match self.compiler.fold_onto_line(&line, &commits).await {
-                Ok(line) => Some(line),
+        end.folded = match history.and_then(|history| Some((history, read()?))) {
+            Some((history, commits)) => match self.compiler.fold_onto(&history, &commits).await {
+                Ok(history) => Some(history),
                 Err(error) => unfolded(id, error)?,
             },
             None => None,
@@ -321,9 +321,9 @@ impl<'a> Lines<'a> {
         end: &mut LineEnd,
         found: &mut Vec<Damage>,
     ) -> StoreResult<()> {
-        let Some(line) = &mut end.folded else { return Ok(()) };
+        let Some(history) = &mut end.folded else { return Ok(()) };
         let Some(bytes) = self.snapshots.row(self.repo, number, id).await? else { return Ok(()) };
-        let check = match self.compiler.check_snapshot(line, &bytes).await {
+        let check = match self.compiler.check_snapshot(history, &bytes).await {
             Ok(check) => check,
             Err(error) => return unfolded::<()>(id, error).map(drop),
         };

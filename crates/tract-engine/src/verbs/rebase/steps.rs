@@ -253,9 +253,9 @@ async fn turn_of_commit(
     }
     let mut turn: Vec<Row> = Vec::new();
     for head in heads {
-        let line = repo.line(Some(head)).await?;
-        let Some(row) = line.view().get(call) else { continue };
-        let rows = rows_of_turn(repo, line.view(), row).await?;
+        let history = repo.fold(Some(head)).await?;
+        let Some(row) = history.view().get(call) else { continue };
+        let rows = rows_of_turn(repo, history.view(), row).await?;
         let results = |rows: &[Row]| rows.iter().filter(|row| row.answers.is_some()).count();
         if turn.is_empty() || results(&rows) > results(&turn) {
             turn = rows;
@@ -277,8 +277,8 @@ async fn turn_of_commit(
 /// Returns the commits that are picked with a message shown at a head: those of its turn, each with
 /// the edits that are shown.
 async fn turn_of_message(repo: &Repo, slot: CommitId, head: CommitId) -> Result<Vec<CommitId>> {
-    let line = repo.line(Some(head)).await?;
-    let view = line.view();
+    let history = repo.fold(Some(head)).await?;
+    let view = history.view();
     let Some(row) = view.get(slot) else {
         return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
     };

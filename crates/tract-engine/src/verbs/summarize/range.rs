@@ -82,9 +82,9 @@ impl Repo {
         let port = hooks.summarizer_port().ok_or(SummaryError::NoSummarizer)?;
         // Summarize exactly the messages that the planner would replace.
         let trial = Request::compress(options.select.clone(), "-");
-        let line = self.line(head).await?;
+        let history = self.fold(head).await?;
         let mut txn = Txn::new(self)?;
-        let planned = txn.plan_with(head, |records| plan(&trial, &line, records)).await?;
+        let planned = txn.plan_with(head, |records| plan(&trial, &history, records)).await?;
         let sources: Vec<CommitId> = planned
             .changes
             .iter()
@@ -103,7 +103,7 @@ impl Repo {
             if message.priority != Priority::Important {
                 continue;
             }
-            let mark = line.view().get(message.slot).and_then(|row| row.mark);
+            let mark = history.view().get(message.slot).and_then(|row| row.mark);
             if let Some(retention) = self.retention(mark).await? {
                 kept.extend(kept_texts(&message.content.text(), &retention.must_keep)?);
                 instructions.extend(retention.instructions);

@@ -165,9 +165,9 @@ impl Repo {
         let options = WriteOptions::new().what("compress tool calls").edits_of_current_versions();
         let mut races = self.races();
         loop {
-            let line = self.line(self.head_of(branch).await?).await?;
+            let history = self.fold(self.head_of(branch).await?).await?;
             shorter.retain(|ShorterResult { result, .. }| {
-                let why = match line.view().get(result.id).map(|row| row.version) {
+                let why = match history.view().get(result.id).map(|row| row.version) {
                     Some(version) if version == result.version => return true,
                     Some(version) => format!("edited while it was summarized: {}", version.short()),
                     None => "removed from the context while it was summarized".to_owned(),

@@ -179,8 +179,8 @@ impl Txn<'_> {
         compiler.remember_objects(&batch.commits, &batch.blobs, &batch.toolsets);
         for edit in &batch.refs {
             let head = edit.to.as_ref().and_then(RefTarget::commit);
-            if let Some(line) = head.and_then(|head| self.lines.get(&head)) {
-                compiler.remember(line);
+            if let Some(history) = head.and_then(|head| self.histories.get(&head)) {
+                compiler.remember(history);
             }
         }
     }
@@ -189,7 +189,7 @@ impl Txn<'_> {
     fn tip_after(&self, edit: &RefEdit, rows: &[NewRow]) -> Option<BranchTip> {
         let head = edit.to.as_ref().and_then(RefTarget::commit)?;
         let run = self.tip.filter(|tip| tip.head == Some(head));
-        let mut tip = self.lines.get(&head).map(BranchTip::from).or(run)?;
+        let mut tip = self.histories.get(&head).map(BranchTip::from).or(run)?;
         tip.silence = match rows.iter().find(|row| row.at == head) {
             Some(row) => Some(row.silence()),
             None => run.and_then(|run| run.silence),

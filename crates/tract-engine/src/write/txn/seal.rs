@@ -1,6 +1,6 @@
 //! Seals planned commits and adds them to a transaction.
 
-use tract_compile::{Changed, IdMap, LineCounts, UnstoredObjects};
+use tract_compile::{Changed, HistoryCounts, IdMap, UnstoredObjects};
 use tract_core::{
     Blob, Change, Commit, CommitId, Limits, ObjectId, Op, RefName, RefTarget, ToolRow, ToolSchema,
     Toolset, ToolsetId,
@@ -10,7 +10,7 @@ use super::Txn;
 use crate::history::counts::{count_append, is_shown_alone};
 use crate::history::received::time_of;
 use crate::history::turns::{has_no_entries, is_one_text};
-use crate::plan::{BranchTip, Line, PlannedCommit};
+use crate::plan::{BranchTip, History, PlannedCommit};
 use crate::repo::error::{Error, Result};
 
 /// Objects to store with the record of a planned commit.
@@ -47,7 +47,7 @@ fn room_after(room: u64, message: &Commit) -> u64 {
 }
 
 /// Returns the counts after a message that adds one row and changes no other.
-fn counts_after(mut counts: LineCounts, message: &Commit) -> LineCounts {
+fn counts_after(mut counts: HistoryCounts, message: &Commit) -> HistoryCounts {
     count_append(&mut counts, is_shown_alone(message));
     counts.tools_set |= message.active.is_some();
     counts
@@ -103,7 +103,7 @@ impl Txn<'_> {
             counts: tip
                 .counts
                 .filter(|_| matches!(commit.op, Op::Edit { .. }))
-                .map(|counts| LineCounts { commits: counts.commits + 1, ..counts }),
+                .map(|counts| HistoryCounts { commits: counts.commits + 1, ..counts }),
             silence: None,
         });
         self.take(branch, &commit, tip.toolset, rest);
@@ -114,21 +114,22 @@ impl Txn<'_> {
     pub(crate) async fn commit(
         &mut self,
         branch: &RefName,
-        line: &Line,
+        history: &History,
         planned: PlannedCommit,
     ) -> Result<Commit> {
         let (commit, rest) = self.seal(planned)?;
         let compiler = self.repo.compiler();
         let made = |id| self.made_here(id).cloned();
         let unstored = UnstoredObjects { blobs: &rest.blobs, commit: &made };
-        let mut next = compiler.advance_with(line, std::slice::from_ref(&commit), unstored).await?;
+        let mut next =
+            compiler.advance_with(history, std::slice::from_ref(&commit), unstored).await?;
         self.batch.derived.extend(compiler.snapshot_due(&mut next));
-        self.take(branch, &commit, line.toolset(), rest);
-        self.lines.insert(commit.id(), next);
-        if let Some(before) = line.head().filter(|id| self.made.contains(id)) {
+        self.take(branch, &commit, history.toolset(), rest);
+        self.histories.insert(commit.id(), next);
+        if let Some(before) = history.head().filter(|id| self.made.contains(id)) {
             let at = Some(RefTarget::Commit(before));
             if self.refs.values().all(|moved| moved.to != at) {
-                self.lines.remove(&before);
+                self.histories.remove(&before);
             }
         }
         Ok(commit)

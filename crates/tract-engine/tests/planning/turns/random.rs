@@ -12,16 +12,16 @@ use crate::random::{Run, action};
 
 /// What the view says: each row with calls, and the rows that answer it.
 fn seen(repo: &Repo, head: CommitId) -> BTreeMap<CommitId, Vec<CommitId>> {
-    let line = block_on(repo.line(Some(head))).unwrap();
+    let history = block_on(repo.fold(Some(head))).unwrap();
     let mut turns = BTreeMap::new();
-    for row in line.view().rows() {
+    for row in history.view().rows() {
         let content = block_on(repo.content_of(row.version)).unwrap();
         if content.calls().count() > 0 {
             turns.entry(row.slot).or_insert_with(Vec::new);
         }
     }
     let mut answers: Vec<_> =
-        line.view().rows().filter_map(|row| Some((row.answers?, row.slot))).collect();
+        history.view().rows().filter_map(|row| Some((row.answers?, row.slot))).collect();
     answers.sort();
     for (call, slot) in answers {
         turns.entry(call.slot).or_default().push(slot);
@@ -58,7 +58,7 @@ proptest! {
         for head in heads {
             // Each by a handle that has read nothing.
             let ends = run.desk().cold().repo;
-            let whole = block_on(repo.line(Some(*head))).unwrap();
+            let whole = block_on(repo.fold(Some(*head))).unwrap();
             prop_assert_eq!(block_on(ends.counts(Some(*head))).unwrap(), whole.counts());
             let shown = whole.view().rows().filter(|row| {
                 whole.fact(row.slot).is_some_and(|fact| fact.is_shown())

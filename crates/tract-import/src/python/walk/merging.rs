@@ -137,8 +137,8 @@ impl<'a> Walk<'a> {
                 self.txn.add(&self.desk, &give_way).await?;
             }
             (ConflictKind::Mark, Some(_), Some(slot)) => {
-                let line = self.txn.line(theirs.head).await?;
-                let row = line.view().get(slot).copied().ok_or_else(refused)?;
+                let history = self.txn.fold(theirs.head).await?;
+                let row = history.view().get(slot).copied().ok_or_else(refused)?;
                 let place = row.mark.and_then(|mark| self.marks.get(&mark)).copied();
                 let place = place.ok_or_else(refused)?;
                 let change = self.priorities.get(place).ok_or_else(refused)?;

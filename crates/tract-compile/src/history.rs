@@ -11,7 +11,7 @@ use crate::view::{RowKey, View};
 
 /// The sizes of a history at its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LineCounts {
+pub struct HistoryCounts {
     /// Commits from the root to the head, along first parents.
     pub commits: u64,
     /// Number of rows in the view.
@@ -24,7 +24,7 @@ pub struct LineCounts {
     pub tools_set: bool,
 }
 
-impl LineCounts {
+impl HistoryCounts {
     /// Returns the minimum number of commits that can follow before a snapshot is due.
     pub fn room(&self) -> u64 {
         snapshot::room_of(self.commits, self.shown)
@@ -33,19 +33,19 @@ impl LineCounts {
 
 /// A head with its whole view and tools, which requests are planned on. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Line {
+pub struct History {
     pub(crate) state: Arc<State>,
 }
 
-impl Line {
+impl History {
     /// Returns the empty history, before the first commit.
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Creates a line that knows only the newest rows, for plans that concern only these. It cannot
+    /// Creates a history with only the newest rows, for plans that concern only these. It cannot
     /// be compiled; folding further commits onto it reads the whole history again.
-    pub fn recent(head: Commit, view: View, from: u64, counts: LineCounts) -> Self {
+    pub fn recent(head: Commit, view: View, from: u64, counts: HistoryCounts) -> Self {
         let state = State {
             head: Some(head.id()),
             record: Some(head),
@@ -61,8 +61,8 @@ impl Line {
     }
 
     /// Returns the sizes of the history.
-    pub fn counts(&self) -> LineCounts {
-        LineCounts {
+    pub fn counts(&self) -> HistoryCounts {
+        HistoryCounts {
             commits: self.state.commit_count,
             rows: self.state.view.len() as u64,
             shown: self.state.shown_count as u64,
