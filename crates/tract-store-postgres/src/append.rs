@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
-use tract_core::{Batch, Expect, RepoName, StoreResult};
+use tract_core::{Batch, Commit, Expect, ObjectId, RepoName, StoreResult};
 
-use crate::apply::{ServerAnswer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::damaged;
 use crate::link::{Connector, column};
@@ -24,6 +23,14 @@ const GROUP_LOCK_MS: i32 = 100;
 
 /// The partitions of the log have the same numbers as those of all tables.
 const LOG: &str = "ref_log_";
+
+/// The server's answer to a write.
+pub(crate) struct ServerAnswer {
+    pub(crate) status: i16,
+    pub(crate) what: Option<String>,
+    pub(crate) found: Option<Vec<u8>>,
+    pub(crate) sum: Option<i64>,
+}
 
 /// The statements of the fast path for a repository.
 pub(crate) struct RepoStatements {
@@ -280,4 +287,37 @@ pub(crate) fn written(row: &Row) -> StoreResult<Vec<i32>> {
 /// Reads the answer of `append_chain`: whether all batches were written.
 pub(crate) fn chain_written(row: &Row) -> StoreResult<bool> {
     Ok(column::<Option<bool>>(OP, row, 0)?.unwrap_or_default())
+}
+
+/// Returns the objects that the batch needs but does not contain: commits, blobs, toolsets and
+/// tools.
+pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
+    let mut settled: HashSet<ObjectId> = batch.objects().collect();
+    let mut needed: [Vec<Raw>; 4] = Default::default();
+    // A batch may link to blobs that it erases, or names as erased.
+    let erased: HashSet<ObjectId> = batch.erasures().map(ObjectId::Blob).collect();
+    let mut need = |object: ObjectId| {
+        if settled.insert(object) {
+            let [commits, blobs, toolsets, tools] = &mut needed;
+            let list = match object {
+                ObjectId::Commit(_) => commits,
+                ObjectId::Blob(_) => blobs,
+                ObjectId::Toolset(_) => toolsets,
+                ObjectId::Tool(_) => tools,
+            };
+            list.push(Raw::id(object.as_bytes()));
+        }
+    };
+    batch.requires.iter().for_each(|object| need(*object));
+    batch.links().filter(|object| !erased.contains(object)).for_each(&mut need);
+    needed
+}
+
+/// Orders commits into runs, in which each commit is the first parent of the next, with parents
+/// before children. Returns the lengths of the runs and the commits.
+pub(crate) fn runs(batch: &Batch) -> (Vec<i32>, Vec<&Commit>) {
+    let ordered = batch.parents_first();
+    let follows = |one: &&Commit, next: &&Commit| next.parent() == Some(one.id());
+    let lengths = ordered.chunk_by(follows).map(|line| line.len() as i32).collect();
+    (lengths, ordered)
 }

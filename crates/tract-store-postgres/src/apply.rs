@@ -7,16 +7,16 @@ use std::time::Instant;
 use tokio::sync::oneshot::{Receiver, channel};
 use tokio_postgres::types::Type;
 use tract_core::{
-    Applied, Batch, Blob, BlobId, Commit, CommitId, Conflict, Expect, ObjectId, RefTarget,
-    RepoName, StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
+    Applied, Batch, Blob, BlobId, CommitId, Conflict, Expect, ObjectId, RefTarget, RepoName,
+    StoreError, StoreErrorKind, StoreResult, ToolId, ToolsetId,
 };
 
-use crate::append;
+use crate::append::{self, ServerAnswer, needs, runs};
 use crate::args::{Args, Raw};
 use crate::error::{BACKEND, Failed, damaged, new};
 use crate::link::{Connector, Scope, column};
 use crate::portions;
-use crate::queue::{self, Target};
+use crate::queue::{self, RepoQueues, Target};
 use crate::schema::{MAX_BYTES, encode_note, log_sum, ref_sum};
 use crate::{erase, sweep, tools};
 
@@ -24,18 +24,11 @@ const OP: &str = "apply";
 /// The number of the parameter with the blob contents.
 const CONTENTS: usize = 18;
 
-/// The server's answer to a write.
-pub(crate) struct ServerAnswer {
-    pub(crate) status: i16,
-    pub(crate) what: Option<String>,
-    pub(crate) found: Option<Vec<u8>>,
-    pub(crate) sum: Option<i64>,
-}
-
 /// Accepts a batch. A batch that moves one ref is queued after the earlier ones of that ref,
 /// whether or not its answer is awaited. Never waits for the server.
 pub(crate) fn submit(
     link: &Arc<Connector>,
+    queues: &RepoQueues,
     repo: &RepoName,
     batch: Batch,
 ) -> StoreResult<Receiver<StoreResult<Applied>>> {
@@ -44,11 +37,11 @@ pub(crate) fn submit(
         erase::check_functions(link, OP)?;
     }
     if batch.refs.len() == 1 {
-        return Ok(queue::submit(link, repo, batch));
+        return Ok(queue::submit(link, queues, repo, batch));
     }
     let (answer, receiver) = channel();
-    let (link, repo, writers) = (Arc::clone(link), repo.clone(), link.writers(repo));
-    let deadline = Instant::now() + link.write_limit(&batch);
+    let (link, repo, writers) = (Arc::clone(link), repo.clone(), queues.writers(repo));
+    let deadline = Instant::now() + portions::write_limit(&link, &batch);
     let target = Target { link: Arc::clone(&link), repo, writers };
     link.runtime.spawn(async move {
         // The receiver may have been dropped.
@@ -92,7 +85,7 @@ pub(crate) async fn long(
     let rows = link.until_answered(tried, true, Some(deadline), once).await;
     let rows = rows.inspect_err(|error| {
         if erases && error.kind == StoreErrorKind::Unknown {
-            erase::erased_cuts(link).insert(None);
+            link.erased_cuts().insert(None);
         }
     })?;
     let row = rows.first().ok_or_else(unanswered)?;
@@ -120,7 +113,7 @@ pub(crate) fn applied(
     match status {
         0 => {
             if erase::erases(batch) && sum.is_some() {
-                erase::erased_cuts(link).insert(append::partition(what));
+                link.erased_cuts().insert(append::partition(what));
             }
             if link.has_appends()
                 && let Some(place) = sum.and_then(|number| append::place(link, what, number))
@@ -131,7 +124,7 @@ pub(crate) fn applied(
         }
         1 => {
             if erase::erases(batch) {
-                erase::erased_cuts(link).insert(None);
+                link.erased_cuts().insert(None);
             }
             Ok(Applied::Already)
         }
@@ -216,30 +209,6 @@ fn refs(args: Args, repo: &RepoName, batch: &Batch, note: &[u8]) -> Args {
         .with(log_sums, Type::INT8_ARRAY)
 }
 
-/// Returns the objects that the batch needs but does not contain: commits, blobs, toolsets and
-/// tools.
-pub(crate) fn needs(batch: &Batch) -> [Vec<Raw>; 4] {
-    let mut settled: HashSet<ObjectId> = batch.objects().collect();
-    let mut needed: [Vec<Raw>; 4] = Default::default();
-    // A batch may link to blobs that it erases, or names as erased.
-    let erased: HashSet<ObjectId> = batch.erasures().map(ObjectId::Blob).collect();
-    let mut need = |object: ObjectId| {
-        if settled.insert(object) {
-            let [commits, blobs, toolsets, tools] = &mut needed;
-            let list = match object {
-                ObjectId::Commit(_) => commits,
-                ObjectId::Blob(_) => blobs,
-                ObjectId::Toolset(_) => toolsets,
-                ObjectId::Tool(_) => tools,
-            };
-            list.push(Raw::id(object.as_bytes()));
-        }
-    };
-    batch.requires.iter().for_each(|object| need(*object));
-    batch.links().filter(|object| !erased.contains(object)).for_each(&mut need);
-    needed
-}
-
 /// Returns the blobs sorted by hash, so that two batches with the same blobs cannot deadlock.
 fn blobs(batch: &Batch) -> BTreeMap<BlobId, &Blob> {
     batch.blobs.iter().map(|blob| (blob.id(), blob)).collect()
@@ -284,13 +253,4 @@ fn objects(args: Args, batch: &Batch, is_large: bool) -> StoreResult<Args> {
         )
         .ids(derived.keys().map(|(_, commit)| *commit.as_bytes()))
         .raws(derived.values().map(|bytes| Raw((*bytes).clone())).collect()))
-}
-
-/// Orders commits into runs, in which each commit is the first parent of the next, with parents
-/// before children. Returns the lengths of the runs and the commits.
-pub(crate) fn runs(batch: &Batch) -> (Vec<i32>, Vec<&Commit>) {
-    let ordered = batch.parents_first();
-    let follows = |one: &&Commit, next: &&Commit| next.parent() == Some(one.id());
-    let lengths = ordered.chunk_by(follows).map(|line| line.len() as i32).collect();
-    (lengths, ordered)
 }

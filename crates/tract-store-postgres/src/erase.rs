@@ -3,9 +3,6 @@
 //! The server's functions delete and reject them (`functions.sql`). Deleted rows remain in the
 //! files of their tables until [`wipe`](crate::wipe::wipe) rewrites them.
 
-use std::collections::BTreeSet;
-use std::sync::{MutexGuard, PoisonError};
-
 use tract_core::{Batch, BlobId, RefName, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
@@ -13,13 +10,6 @@ use crate::check::{Check, OP};
 use crate::error::{Failed, Retry};
 use crate::functions;
 use crate::link::{Connector, column};
-
-/// The partitions that a handle has erased from since its last wipe; `None` for an unknown one.
-pub(crate) type ErasedCuts = BTreeSet<Option<u16>>;
-
-pub(crate) fn erased_cuts(link: &Connector) -> MutexGuard<'_, ErasedCuts> {
-    link.erased.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Returns whether a batch makes an erasure, or names one.
 pub(crate) fn erases(batch: &Batch) -> bool {

@@ -10,27 +10,42 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot::{Sender, channel};
+use tokio::sync::oneshot::channel;
 use tokio_postgres::Row;
 use tract_core::{RepoName, StoreErrorKind, StoreResult};
 
 use crate::args::Args;
-use crate::error::{failed, new};
-use crate::link::{Connector, Scope};
-use crate::sweep::{OP, SweptRow, swept};
+use crate::error::{damaged, failed, new};
+use crate::link::{Connector, Scope, column};
+use crate::space::{Answer, HeldSweep};
 
+pub(crate) const OP: &str = "sweep";
 /// Maximum time that writers wait for a collector while it marks.
 const HOLD: Duration = Duration::from_millis(40);
 /// Makes the server end the transaction if this process is stopped while it has the lock.
 const LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = 100";
 
-type Answer = Sender<StoreResult<Vec<Row>>>;
+/// The answer of a sweep.
+pub(crate) struct SweptRow {
+    /// Whether it deleted the objects, because nothing was written since its position.
+    pub(crate) done: bool,
+    pub(crate) log: i64,
+    pub(crate) unlogged: i64,
+    pub(crate) freed: i64,
+    pub(crate) place: Option<String>,
+}
 
-/// A sweep that keeps the lock of a repository and waits for the next one.
-#[derive(Debug)]
-pub(crate) struct HeldSweep {
-    repo: RepoName,
-    next: Sender<(Arc<Args>, Answer)>,
+impl SweptRow {
+    pub(crate) fn read(rows: &[Row]) -> StoreResult<Self> {
+        let row = rows.first().ok_or_else(|| damaged(OP, "expected an answer, found none"))?;
+        Ok(Self {
+            done: column(OP, row, 0)?,
+            log: column(OP, row, 1)?,
+            unlogged: column(OP, row, 2)?,
+            freed: column(OP, row, 3)?,
+            place: column(OP, row, 4)?,
+        })
+    }
 }
 
 /// Sends a sweep to the one that keeps the repository's lock; `None` if there is none, or if it has
@@ -40,7 +55,7 @@ pub(crate) async fn next(
     repo: &RepoName,
     args: Arc<Args>,
 ) -> Option<StoreResult<Vec<Row>>> {
-    let held = swept(link).held.take().filter(|held| held.repo == *repo)?;
+    let held = link.swept().held.take().filter(|held| held.repo == *repo)?;
     let (answer, receiver) = channel();
     held.next.send((args, answer)).ok()?;
     Some(received(receiver.await.ok()))
@@ -86,7 +101,7 @@ async fn run(
             return Ok(rows);
         }
         let (next, receiver) = channel();
-        swept(link).held = Some(HeldSweep { repo, next });
+        link.swept().held = Some(HeldSweep { repo, next });
         if let Some(answer) = waiting.take() {
             // If the caller is gone, there is no next sweep, and the timeout ends the wait.
             let _ = answer.send(Ok(rows));

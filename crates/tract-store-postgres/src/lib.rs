@@ -24,6 +24,7 @@ mod schema;
 #[cfg(test)]
 #[path = "../tests/all/server.rs"]
 mod server;
+mod space;
 mod stats;
 mod steps;
 mod store;

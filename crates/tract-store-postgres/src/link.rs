@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
@@ -21,17 +21,14 @@ use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::error::Error;
 use tokio_postgres::types::Type;
-use tract_core::{Batch, RepoName, StoreErrorKind, StoreResult};
+use tract_core::{RepoName, StoreErrorKind, StoreResult};
 
 use crate::PostgresOptions;
 use crate::args::Args;
-use crate::erase::ErasedCuts;
 use crate::error::{Failed, Retry, failed, new, unreached};
 use crate::options::Target;
-use crate::portions;
-use crate::queue::Writers;
 use crate::schema::in_schema;
-use crate::sweep::SweptSpace;
+use crate::space::{ErasedCuts, SweptSpace};
 
 /// The first pause between attempts. A pause is a random fraction of this.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -60,12 +57,10 @@ pub(crate) struct Connector {
     closed: AtomicBool,
     /// Numbers of repositories, which never change.
     repos: Mutex<HashMap<RepoName, i64>>,
-    /// The repositories that were written to.
-    writers: Mutex<HashMap<RepoName, Arc<Writers>>>,
     /// Space that was swept but not released.
-    pub(crate) swept: Mutex<SweptSpace>,
+    swept: Mutex<SweptSpace>,
     /// Partitions where blobs were erased but not wiped.
-    pub(crate) erased: Mutex<ErasedCuts>,
+    erased: Mutex<ErasedCuts>,
     /// Whether the store has the functions of this build's edition.
     pub(crate) appends: AtomicBool,
     /// The runtime that drives the connections.
@@ -74,7 +69,7 @@ pub(crate) struct Connector {
 
 /// Maximum number of repositories cached by a handle. Beyond it, idle ones are dropped and looked
 /// up again when needed.
-const REPOSITORIES: usize = 1_024;
+pub(crate) const REPOSITORIES: usize = 1_024;
 
 /// A connection in use.
 pub(crate) struct Lease(Option<Arc<Object>>);
@@ -123,7 +118,6 @@ impl Connector {
             row_security: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             repos: Mutex::default(),
-            writers: Mutex::default(),
             swept: Mutex::default(),
             erased: Mutex::default(),
             appends: AtomicBool::new(false),
@@ -144,24 +138,12 @@ impl Connector {
         self.appends.load(Ordering::Relaxed)
     }
 
-    /// Returns the write queues of a repository.
-    pub(crate) fn writers(&self, repo: &RepoName) -> Arc<Writers> {
-        let mut known = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writers) = known.get(repo) {
-            return Arc::clone(writers);
-        }
-        if known.len() >= REPOSITORIES {
-            // Keep queues that a caller holds: it may be about to write there, and with two queues
-            // for one repository, writes of one ref could be reordered.
-            known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_idle());
-        }
-        Arc::clone(known.entry(repo.clone()).or_default())
+    pub(crate) fn swept(&self) -> MutexGuard<'_, SweptSpace> {
+        self.swept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time limit of a write, including waiting and retries: one statement timeout for
-    /// each message that its contents need.
-    pub(crate) fn write_limit(&self, batch: &Batch) -> Duration {
-        self.options.statement_timeout.saturating_mul(portions::messages(batch))
+    pub(crate) fn erased_cuts(&self) -> MutexGuard<'_, ErasedCuts> {
+        self.erased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the lock timeout in milliseconds. At least 1, because 0 means no limit.
@@ -628,20 +610,5 @@ mod tests {
             tokio::time::timeout(Duration::from_millis(200), dropped).await.expect_err("no end");
             assert_eq!(setting().await, "", "after it was dropped");
         });
-    }
-
-    #[test]
-    fn the_cache_of_repositories_is_bounded() {
-        let runtime = runtime();
-        let _within = runtime.enter();
-        let link = linked("postgres://db/agents", &PostgresOptions::new());
-        let held = link.writers(&RepoName::new("held").expect("a name"));
-        for n in 0..3 * REPOSITORIES {
-            link.writers(&RepoName::new(format!("repo-{n}")).expect("a name"));
-        }
-        let known = link.writers.lock().expect("no panic").len();
-        assert!(known <= REPOSITORIES + 1, "{known}");
-        let again = link.writers(&RepoName::new("held").expect("a name"));
-        assert!(Arc::ptr_eq(&held, &again), "its queue is in use");
     }
 }

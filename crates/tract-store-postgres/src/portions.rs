@@ -1,7 +1,7 @@
 //! Sends and reads contents that are too large for one message in portions, so that the client
 //! never holds a second copy of them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_postgres::Row;
@@ -59,9 +59,15 @@ impl ContentChunk {
 }
 
 /// Returns the number of messages for the contents of a batch, at least one.
-pub(crate) fn messages(batch: &Batch) -> u32 {
+fn messages(batch: &Batch) -> u32 {
     let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
     u32::try_from(bytes / PORTION).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Returns the time limit of a write, including waiting and retries: one statement timeout for each
+/// message that its contents need.
+pub(crate) fn write_limit(link: &Connector, batch: &Batch) -> Duration {
+    link.options.statement_timeout.saturating_mul(messages(batch))
 }
 
 /// Runs a statement that takes these contents by [`SENT`], once.

@@ -20,7 +20,7 @@ use tract_core::{Applied, Batch, RepoName, StoreErrorKind, StoreResult};
 use crate::append::{Line, RepoStatements};
 use crate::error::new;
 use crate::group;
-use crate::link::Connector;
+use crate::link::{Connector, REPOSITORIES};
 use crate::portions;
 
 const OP: &str = "apply";
@@ -234,6 +234,26 @@ impl Writers {
     }
 }
 
+/// The write queues of the repositories that a handle has written to.
+#[derive(Default)]
+pub(crate) struct RepoQueues(Mutex<HashMap<RepoName, Arc<Writers>>>);
+
+impl RepoQueues {
+    /// Returns the write queues of a repository.
+    pub(crate) fn writers(&self, repo: &RepoName) -> Arc<Writers> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writers) = known.get(repo) {
+            return Arc::clone(writers);
+        }
+        if known.len() >= REPOSITORIES {
+            // Keep queues that a caller holds: it may be about to write there, and with two queues
+            // for one repository, writes of one ref could be reordered.
+            known.retain(|_, writers| Arc::strong_count(writers) > 1 || !writers.are_idle());
+        }
+        Arc::clone(known.entry(repo.clone()).or_default())
+    }
+}
+
 /// A repository with its queues, as its writers use it.
 #[derive(Clone)]
 pub(crate) struct Target {
@@ -307,14 +327,15 @@ impl Drop for Slot {
 /// Queues a batch that moves one ref. It is written whether or not the answer is awaited.
 pub(crate) fn submit(
     link: &Arc<Connector>,
+    queues: &RepoQueues,
     repo: &RepoName,
     batch: Batch,
 ) -> Receiver<StoreResult<Applied>> {
     let (answer, receiver) = channel();
     let name = batch.refs.first().map(|edit| edit.name.as_str().to_owned()).unwrap_or_default();
     let line = if portions::is_large(&batch) { None } else { Line::of(repo, &batch) };
-    let deadline = Instant::now() + link.write_limit(&batch);
-    let writers = link.writers(repo);
+    let deadline = Instant::now() + portions::write_limit(link, &batch);
+    let writers = queues.writers(repo);
     let target = Target { link: Arc::clone(link), repo: repo.clone(), writers };
     let mut state = target.writers.state();
     state.push(&name, Write { batch, line, deadline, answer });
@@ -425,5 +446,18 @@ mod tests {
         let error = receiver.try_recv().expect("it is answered").expect_err("it was too late");
         assert_eq!(error.kind, StoreErrorKind::Busy);
         assert!(state.refs.is_empty());
+    }
+
+    #[test]
+    fn the_cache_of_repositories_is_bounded() {
+        let queues = RepoQueues::default();
+        let held = queues.writers(&RepoName::new("held").expect("a name"));
+        for n in 0..3 * REPOSITORIES {
+            queues.writers(&RepoName::new(format!("repo-{n}")).expect("a name"));
+        }
+        let known = queues.0.lock().expect("no panic").len();
+        assert!(known <= REPOSITORIES + 1, "{known}");
+        let again = queues.writers(&RepoName::new("held").expect("a name"));
+        assert!(Arc::ptr_eq(&held, &again), "its queue is in use");
     }
 }

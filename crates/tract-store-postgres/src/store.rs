@@ -20,6 +20,7 @@ use tract_core::{
 
 use crate::error::{BACKEND, new};
 use crate::link::Connector;
+use crate::queue::RepoQueues;
 use crate::read::RepoReader;
 use crate::{PostgresOptions, apply, check, migrate, options, restore, stats, sweep, walk, wipe};
 
@@ -42,7 +43,7 @@ pub async fn open(url: &str, options: &PostgresOptions) -> StoreResult<PostgresS
         Ok(link)
     })
     .await?;
-    Ok(PostgresStore { link, runtime })
+    Ok(PostgresStore { link, queues: RepoQueues::default(), runtime })
 }
 
 /// Starts the threads that drive the connections.
@@ -92,6 +93,7 @@ pub(crate) async fn run_on<T: Send + 'static>(
 /// or from none ([`tract_core::block_on`]). To share a handle, clone an [`Arc`] of it.
 pub struct PostgresStore {
     link: Arc<Connector>,
+    queues: RepoQueues,
     runtime: OwnedRuntime,
 }
 
@@ -258,7 +260,7 @@ impl Store for PostgresStore {
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
         // Submitted at the first poll. From then on it runs on its own tasks.
-        let answer = apply::submit(&self.link, repo, batch)?;
+        let answer = apply::submit(&self.link, &self.queues, repo, batch)?;
         answer.await.unwrap_or_else(|_| {
             let message = "the statement that it was part of was given up";
             Err(new(StoreErrorKind::Unknown, "apply", message))

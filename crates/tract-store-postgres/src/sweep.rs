@@ -1,7 +1,6 @@
 //! Lists stored objects, deletes the unneeded ones, and releases their space.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Row;
@@ -16,38 +15,18 @@ use tract_core::{
 use crate::append;
 use crate::args::{Args, Raw};
 use crate::error::damaged;
-use crate::hold::{self, HeldSweep};
+use crate::hold::{self, OP, SweptRow};
 use crate::link::{Connector, Scope, column, first_column, id_column};
 use crate::read::RepoReader;
 use crate::schema::{SWEPT_CUT, SWEPT_WHOLE};
 use crate::{functions, stats, tools};
 
-pub(crate) const OP: &str = "sweep";
 /// How long a sweep or an erasure waits for writers in progress, and others wait behind it, in
 /// milliseconds. After that it pauses and tries again.
 pub(crate) const LOCK_MS: i32 = 40;
 /// The first pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-
-/// Space that a handle has swept but not released.
-#[derive(Debug, Default)]
-pub(crate) struct SweptSpace {
-    /// Whether writes that functions of an earlier edition began have ended.
-    is_settled: bool,
-    /// Approximate number of bytes in deleted rows.
-    bytes: u64,
-    /// The swept partitions; `None` for an unknown one.
-    cuts: BTreeSet<Option<u16>>,
-    /// Whether others are writing, so that the next sweep keeps the lock if it finds writes.
-    is_contended: bool,
-    /// The sweep that keeps the lock.
-    pub(crate) held: Option<HeldSweep>,
-}
-
-pub(crate) fn swept(link: &Connector) -> MutexGuard<'_, SweptSpace> {
-    link.swept.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub(crate) fn lock_ms(link: &Connector) -> i32 {
     link.lock_ms().min(LOCK_MS)
@@ -122,13 +101,13 @@ fn check_functions(link: &Connector, op: &'static str) -> StoreResult<()> {
 
 /// Waits once for writes that functions of an earlier edition began.
 pub(crate) async fn settle(link: &Connector, op: &'static str) -> StoreResult<()> {
-    if swept(link).is_settled {
+    if link.swept().is_settled {
         return Ok(());
     }
     let args = Args::new().with(lock_ms(link), Type::INT4);
     let sql = link.sql("SELECT {s}.settle($1)");
     match between_writers(link, op, false, &sql, &args).await {
-        Ok(_) => swept(link).is_settled = true,
+        Ok(_) => link.swept().is_settled = true,
         // A role that may not lock the tables may not delete from them either.
         Err(error) if error.kind == StoreErrorKind::ReadOnly => {}
         Err(error) => return Err(error),
@@ -146,29 +125,6 @@ pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<W
     let rows = between_writers(link, OP, false, &sql, &args).await?;
     let row = rows.first().ok_or_else(|| damaged(OP, "expected a position, found none"))?;
     Ok(write_position(column(OP, row, 0)?, column(OP, row, 1)?))
-}
-
-/// The answer of a sweep.
-pub(crate) struct SweptRow {
-    /// Whether it deleted the objects, because nothing was written since its position.
-    pub(crate) done: bool,
-    log: i64,
-    pub(crate) unlogged: i64,
-    freed: i64,
-    place: Option<String>,
-}
-
-impl SweptRow {
-    pub(crate) fn read(rows: &[Row]) -> StoreResult<Self> {
-        let row = rows.first().ok_or_else(|| damaged(OP, "expected an answer, found none"))?;
-        Ok(Self {
-            done: column(OP, row, 0)?,
-            log: column(OP, row, 1)?,
-            unlogged: column(OP, row, 2)?,
-            freed: column(OP, row, 3)?,
-            place: column(OP, row, 4)?,
-        })
-    }
 }
 
 fn write_position(log: i64, unlogged: i64) -> WritePosition {
@@ -214,7 +170,7 @@ pub(crate) async fn sweep(
     let sql = link.sql(&sql);
     let row =
         SweptRow::read(&sent(link, repo, &sql, args, number(sweep.position.unlogged)).await?)?;
-    let mut swept = swept(link);
+    let mut swept = link.swept();
     if !row.done {
         swept.is_contended = true;
         return Ok(SweepAnswer::Moved(write_position(row.log, row.unlogged)));
@@ -238,7 +194,7 @@ async fn sent(
     if let Some(Ok(rows)) = hold::next(link, repo, Arc::clone(&args)).await {
         return Ok(rows);
     }
-    let is_contended = std::mem::take(&mut swept(link).is_contended);
+    let is_contended = std::mem::take(&mut link.swept().is_contended);
     // The collector's marking needs a connection too.
     if is_contended && link.has_spare_connections(2) {
         let held = hold::begin(link, repo, sql, Arc::clone(&args), unlogged).await;
@@ -254,7 +210,7 @@ pub(crate) async fn release_space(link: &Connector) -> StoreResult<SpaceRelease>
     const OP: &str = "release_space";
     let before = stats::disk_bytes(link, OP).await?;
     let (bytes, cuts) = {
-        let mut swept = swept(link);
+        let mut swept = link.swept();
         (std::mem::take(&mut swept.bytes), std::mem::take(&mut swept.cuts))
     };
     if cuts.is_empty() {

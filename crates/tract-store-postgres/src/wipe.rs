@@ -13,10 +13,11 @@ use tract_core::store::WipeReport;
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::args::Args;
-use crate::erase::{ErasedCuts, check_functions, erased_cuts};
+use crate::erase::check_functions;
 use crate::error::{damaged, failed, new};
 use crate::link::{Connector, Scope, column, first_column};
 use crate::schema::{CONTENTS, SWEPT_CUT, SWEPT_WHOLE};
+use crate::space::ErasedCuts;
 use crate::sweep::LOCK_MS;
 
 const OP: &str = "wipe";
@@ -34,10 +35,10 @@ const LONGEST_PAUSE_OF_READERS: Duration = Duration::from_millis(100);
 /// erased from, or all tables if it has not erased anything.
 pub(crate) async fn wipe(link: &Connector) -> StoreResult<WipeReport> {
     check_functions(link, OP)?;
-    let cuts = std::mem::take(&mut *erased_cuts(link));
+    let cuts = std::mem::take(&mut *link.erased_cuts());
     let wiped = wipe_cuts(link, &cuts).await;
     if wiped.is_err() {
-        erased_cuts(link).extend(cuts);
+        link.erased_cuts().extend(cuts);
     }
     wiped
 }
