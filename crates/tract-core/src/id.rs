@@ -331,7 +331,7 @@ impl RepoName {
     pub fn check_visible(&self) -> Result<(), BadName> {
         let why = if self.0 == "HEAD" {
             "HEAD names the branch that is checked out"
-        } else if self.0.chars().any(crate::refs::is_invisible) {
+        } else if self.0.chars().any(is_invisible) {
             "it holds an invisible character"
         } else {
             return Ok(());
@@ -373,6 +373,11 @@ impl BadName {
     pub(crate) fn new(what: &'static str, name: &str, why: &'static str) -> Self {
         Self { what, name: name.chars().take(80).collect(), why }
     }
+}
+
+/// Returns whether a character has zero width, or changes the direction of the text after it.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

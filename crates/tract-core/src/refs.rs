@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::ObjectId;
-use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId};
+use crate::id::{BadName, BatchId, BlobId, CommitId, OperationId, is_invisible};
 
 /// The name of a ref: `HEAD`, `heads/<branch>`, `tags/<tag>`, `pending/<id>`, `config/<name>`,
 /// `imports/<branch>`, `signatures/<tag>`, `pins/<name>`, `decisions/<id>`, `effects/<message>`,
@@ -342,11 +342,6 @@ impl RefName {
             _ => out.to_owned(),
         }
     }
-}
-
-/// Returns whether a character has zero width, or changes the direction of the text after it.
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn broken_rule(name: &str) -> Option<&'static str> {

@@ -12,6 +12,13 @@ use crate::id::{BatchId, BlobId, CommitId, ToolsetId};
 use crate::json::{self, Escapes};
 use crate::text::JsonText;
 
+impl CommitRecord {
+    /// Returns the canonical text of the record, defined in `docs/data-model.md`.
+    pub fn canonical(&self) -> String {
+        String::from_utf8(record(self)).expect("made of texts and ASCII")
+    }
+}
+
 /// A key preceded by a comma, so that one write is enough.
 macro_rules! key {
     ($name:literal) => {

@@ -12,49 +12,9 @@ mod encode;
 
 pub(super) use self::decode::decode;
 pub(super) use self::encode::encode;
-use super::{Changes, CommitRecord, MAX_INLINE_CHANGES, MAX_PARENTS, Op, RECORD_VERSION};
-use crate::id::CommitId;
-use crate::json::{JsonError, MAX_DEPTH, nesting};
+use super::{Changes, CommitRecord, MAX_INLINE_CHANGES, MAX_PARENTS, Op, RecordError};
+use crate::json::{MAX_DEPTH, nesting};
 use crate::text::JsonText;
-
-/// Error of a record that cannot be written, or of bytes that cannot be decoded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The record was written by a later version.
-    #[error("record version {found} is newer than {RECORD_VERSION}, the newest that is known here")]
-    Version {
-        /// The version found.
-        found: u8,
-    },
-    /// The bytes are truncated, have trailing data, or contain an unknown word.
-    #[error("malformed commit record: {what}")]
-    Malformed {
-        /// The defect.
-        what: String,
-    },
-    /// The bytes are a valid record with another id.
-    #[error("commit {expected} reads as {found}")]
-    OtherId {
-        /// The requested id.
-        expected: CommitId,
-        /// The id of the decoded record.
-        found: CommitId,
-    },
-    /// A limit of the format is exceeded.
-    #[error("too many {what} in one commit: {found} (limit {limit})")]
-    TooMany {
-        /// The kind of item.
-        what: &'static str,
-        /// The maximum number.
-        limit: usize,
-        /// The actual number.
-        found: usize,
-    },
-    /// A JSON value in the record cannot be written canonically.
-    #[error("malformed commit record: {0}")]
-    Json(#[from] JsonError),
-}
 
 /// Checks that the canonical text of the whole record, as exported, stays within the nesting limit
 /// of the JSON parser. Only new records are checked: stores may contain deeper ones from earlier
