@@ -6,18 +6,14 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, complete};
 use clap_complete::env::{Bash, CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
 use tract::core::text::is_format_control;
 use tract::forms::Form;
 use tract::{OpenOptions, Tract};
 
-use crate::failure::{Failure, Outcome};
+use crate::verb::completions::VARIABLE;
 use crate::{context, help, shell};
-
-/// The environment variable by which a shell asks for completions.
-const VARIABLE: &str = "TRACT_COMPLETE";
 
 /// Maximum number of offered names: a store may have a branch for each of ten thousand recordings.
 const MAX_CANDIDATES: usize = 500;
@@ -111,22 +107,6 @@ fn write_powershell(
         }
     }
     Ok(())
-}
-
-/// Returns the script that sets up completions in a shell.
-///
-/// # Errors
-/// `usage` if the shell is unknown.
-pub(crate) fn script(shell: Shell) -> Outcome<String> {
-    let shells = Shells::builtins();
-    let shell = shell.to_string();
-    let unknown = || Failure::usage(format!("no completions for shell {shell:?}"));
-    let completer = shells.completer(&shell).ok_or_else(unknown)?;
-    let mut script = Vec::new();
-    completer
-        .write_registration(VARIABLE, "tract", "tract", "tract", &mut script)
-        .map_err(|error| Failure::stdout(&error))?;
-    Ok(String::from_utf8_lossy(&script).into_owned())
 }
 
 /// The command line with completers. The value name of an argument selects its completer.

@@ -8,8 +8,8 @@ use tract::store::{StoreOptions, WriteMode};
 use tract::{ChatModel, hooks::ModelSummarizer};
 use tract::{OpenOptions, RepoName, Store, Tract};
 
-use crate::args::Global;
 use crate::failure::{Failure, Outcome};
+use crate::global::Global;
 use crate::out::Output;
 use crate::summarize::CommandSummarizer;
 

@@ -1,11 +1,12 @@
-//! The help of `tract` as a whole: its verbs, grouped by purpose.
+//! The command line of `tract` with its help, in which verbs are grouped by purpose.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use clap::builder::StyledStr;
-use clap::{Args as _, Command, CommandFactory};
+use clap::{Command, CommandFactory, FromArgMatches as _};
 
-use crate::args::{Cli, Global};
+use crate::args::Cli;
+use crate::global::global_options;
 use crate::style::{self, HEADING, Styled};
 use crate::verb::GROUPS;
 
@@ -33,23 +34,24 @@ pub(crate) fn command() -> Command {
     command.before_help(before).help_template(TEMPLATE)
 }
 
+/// Parses a command line, and returns it with the verb's name. The first word is the program's
+/// name.
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<(Cli, String), clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let verb = matches.subcommand_name().unwrap_or_default().to_owned();
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((cli, verb))
+}
+
 /// Sets the help of a verb and of its subcommands.
 fn verb_help(verb: Command) -> Command {
     let names: Vec<String> =
         verb.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
     let verb = names.iter().fold(verb, |verb, name| verb.mut_subcommand(name, verb_help));
     verb.help_template(VERB_TEMPLATE)
-}
-
-/// Returns the options of every command, each with its text.
-pub(crate) fn global_options() -> StyledStr {
-    let shown = |argument: clap::Arg| argument.hide_short_help(false).hide_long_help(false);
-    let options = Global::augment_args(Command::new("tract"))
-        .disable_help_flag(true)
-        .help_template("{options}")
-        .max_term_width(100)
-        .mut_args(shown);
-    options.clone().render_help()
 }
 
 fn groups(command: &Command) -> String {

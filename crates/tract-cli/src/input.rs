@@ -18,6 +18,14 @@ pub(crate) fn dialect() -> impl TypedValueParser<Value = Dialect> {
     words.try_map(|word| word.parse::<Dialect>())
 }
 
+/// Returns the names of models, for the help: `openai/NAME, … or gemini/NAME`.
+#[cfg(feature = "http")]
+pub(crate) fn model_names() -> String {
+    let names = Dialect::ALL.map(|dialect| format!("{dialect}/NAME")).join(", ");
+    let (first, last) = names.rsplit_once(", ").expect("several providers");
+    format!("{first} or {last}")
+}
+
 /// Returns whether a path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")

@@ -5,12 +5,14 @@
 
 mod args;
 mod caches;
+mod commit_args;
 mod complete;
 mod context;
 mod definitions;
 mod editor;
 mod escape;
 mod failure;
+mod global;
 mod help;
 mod input;
 mod logging;
@@ -28,13 +30,10 @@ mod summarize;
 mod telemetry;
 mod verb;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
 use tract::store::hide_anywhere;
 
-use crate::args::Cli;
 use crate::context::Context;
 use crate::failure::{Failure, USAGE};
 use crate::out::{Color, Output};
@@ -56,7 +55,7 @@ pub fn main() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(error) => return refused(&error),
     }
-    let (cli, verb) = match parse(std::env::args_os()) {
+    let (cli, verb) = match help::parse(std::env::args_os()) {
         Ok(parsed) => parsed,
         Err(error) => return refused(&error),
     };
@@ -88,16 +87,6 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(failure.exit),
     }
-}
-
-/// Parses a command line, and returns it with the verb's name. The first word is the program's
-/// name.
-fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<(Cli, String), clap::Error> {
-    let mut command = help::command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
-    let verb = matches.subcommand_name().unwrap_or_default().to_owned();
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    Ok((cli, verb))
 }
 
 /// Prints the help, or the error of an invalid command line.

@@ -12,6 +12,7 @@ use tract_compile::Rules;
 use tract_core::Draft;
 use tract_schema::Dialect;
 
+use crate::api::Api;
 use crate::error::ImportError;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::Fields;
@@ -52,15 +53,38 @@ pub(crate) static PROFILE: Profile = Profile {
             ("input_image", Dialect::Responses),
         ],
     },
-    streams_lines: false,
-    server: Server {
-        base: "https://api.anthropic.com",
+    file_paths: &["/messages"],
+    batch_member: Some("params"),
+    legacy_tools: None,
+    end_event: "",
+    answer_member: "content",
+    block_types: &[
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "redacted_thinking",
+        "image",
+        "document",
+        "server_tool_use",
+        "container_upload",
+        "tool_addition",
+    ],
+    own_models: Some("claude-"),
+    api: Api {
+        telemetry_name: "anthropic",
+        base_url: "https://api.anthropic.com",
         base_variable: "ANTHROPIC_BASE_URL",
+        port: None,
         key_variable: "ANTHROPIC_API_KEY",
+        needs_key: true,
+        paths: &["/v1/messages", ":rawPredict", ":streamRawPredict"],
+        streams_lines: false,
+        has_call_ids: true,
+        has_background: false,
+    },
+    server: Server {
         key_header: ("x-api-key", ""),
         headers: &[("anthropic-version", "2023-06-01")],
-        is_open: false,
-        port: None,
         demanded: Some(("max_tokens", MAX_TOKENS)),
     },
 };

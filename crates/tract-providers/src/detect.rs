@@ -29,18 +29,21 @@ pub fn detect(text: &str) -> Option<Dialect> {
             None => of_request(&request.object().ok()?),
         };
     }
-    if let Some(request) = fields.get("params").filter(|node| node.is_object())
-        && fields.has("custom_id")
-    {
-        request.object().ok()?.get("messages").filter(Node::is_array)?;
-        return Some(Dialect::Anthropic);
+    for dialect in Dialect::ALL.into_iter().filter(|_| fields.has("custom_id")) {
+        let profile = profile_of(dialect);
+        let request = profile.batch_member.and_then(|member| fields.get(member));
+        if let Some(request) = request.filter(Node::is_object) {
+            request.object().ok()?.get(profile.format.list).filter(Node::is_array)?;
+            return Some(dialect);
+        }
     }
     if let Some(request) = fields.get("request").filter(Node::is_object) {
         let path = fields.text("path").unwrap_or_default();
         let provider = fields.text("provider").unwrap_or_default();
         let provider = provider.strip_suffix("_compat").unwrap_or(&provider);
         return match provider.parse() {
-            _ if path.ends_with("/responses") => Some(Dialect::Responses),
+            // OpenAI has two APIs.
+            _ if of_path(&path) == Some(Dialect::Responses) => Some(Dialect::Responses),
             Ok(dialect) => Some(dialect),
             Err(_) if of_path(&path).is_some() => of_path(&path),
             Err(_) => of_request(&request.object().ok()?),
@@ -51,15 +54,9 @@ pub fn detect(text: &str) -> Option<Dialect> {
 
 /// Returns the dialect of a request's path.
 pub(crate) fn of_path(path: &str) -> Option<Dialect> {
-    let ends = [
-        ("/responses", Dialect::Responses),
-        ("/chat/completions", Dialect::OpenAi),
-        ("/messages", Dialect::Anthropic),
-        ("/api/chat", Dialect::Ollama),
-        (":generateContent", Dialect::Gemini),
-        (":streamGenerateContent", Dialect::Gemini),
-    ];
-    ends.iter().find(|(end, _)| path.ends_with(end)).map(|(_, dialect)| *dialect)
+    let has_path =
+        |dialect: &Dialect| profile_of(*dialect).file_paths.iter().any(|end| path.ends_with(end));
+    Dialect::ALL.into_iter().find(has_path)
 }
 
 fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
@@ -85,12 +82,18 @@ fn of_request(fields: &Fields<'_>) -> Option<Dialect> {
     if tools.iter().filter_map(typed).any(|shape| shape.is_of(Dialect::Anthropic)) {
         return Some(Dialect::Anthropic);
     }
-    // Anthropic requires a token limit. Other providers serve its models too, without that rule.
-    let claude = fields.text("model").is_some_and(|model| model.starts_with("claude-"));
-    match of_messages(&messages) {
-        Some(Dialect::OpenAi) if claude && fields.has("max_tokens") => Some(Dialect::Anthropic),
-        dialect => dialect,
+    let shown = of_messages(&messages)?;
+    if !profile_of(shown).is_shared {
+        return Some(shown);
     }
+    // Other providers serve Anthropic's models too, but do not require its token limit.
+    let model = fields.text("model").unwrap_or_default();
+    let owns = |dialect: &Dialect| {
+        let profile = profile_of(*dialect);
+        profile.own_models.is_some_and(|prefix| model.starts_with(prefix))
+            && profile.server.demanded.is_some_and(|(key, _)| fields.has(key))
+    };
+    Some(Dialect::ALL.into_iter().find(owns).unwrap_or(shown))
 }
 
 /// Returns whether messages have a feature that only OpenAI's shape has.
@@ -113,8 +116,9 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
         let fields = message.object().ok()?;
         any = true;
         says |= crate::openai::SAYING.iter().any(|key| fields.has(key));
-        if crate::gemini::is_content(&fields) {
-            return Some(Dialect::Gemini);
+        let owns = |dialect: &Dialect| profile_of(*dialect).adapter.own_member(&fields).is_some();
+        if let Some(dialect) = Dialect::ALL.into_iter().find(owns) {
+            return Some(dialect);
         }
         if !fields.has("role") {
             let item = fields.text("type")?;
@@ -137,15 +141,11 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
         }
         let blocks = fields.get("content").and_then(|content| content.array().ok());
         for block in blocks.into_iter().flatten() {
-            match block.object().ok()?.text("type").as_deref() {
-                Some(
-                    "tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image"
-                    | "document" | "server_tool_use" | "container_upload" | "tool_addition",
-                ) => return Some(Dialect::Anthropic),
-                Some("input_text" | "output_text" | "input_image" | "input_file") => {
-                    return Some(Dialect::Responses);
-                }
-                _ => {}
+            let kind = block.object().ok()?.text("type").unwrap_or_default();
+            let has_block =
+                |dialect: &Dialect| profile_of(*dialect).block_types.contains(&kind.as_str());
+            if let Some(dialect) = Dialect::ALL.into_iter().find(has_block) {
+                return Some(dialect);
             }
         }
     }

@@ -40,6 +40,11 @@ impl Form {
         }
     }
 
+    /// Returns the names of all forms, for messages: `openai, openai-params, …`.
+    pub fn names() -> String {
+        Self::all().map(Self::as_str).collect::<Vec<_>>().join(", ")
+    }
+
     fn dialect(self) -> Dialect {
         match self {
             Self::Conversation(dialect) | Self::Params(dialect) => dialect,
@@ -73,10 +78,6 @@ impl FromStr for Form {
     }
 }
 
-pub(crate) fn names() -> String {
-    Form::all().map(Form::as_str).collect::<Vec<_>>().join(", ")
-}
-
 /// A context that cannot be written in a form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -104,7 +105,7 @@ impl FormError {
     /// Returns what to do about it.
     pub fn notes(&self) -> Vec<String> {
         match self {
-            Self::UnknownForm { .. } => vec![format!("known are {}", names())],
+            Self::UnknownForm { .. } => vec![format!("known are {}", Form::names())],
             Self::Unpaired(unpaired) => {
                 let steps = unpaired.repairs.iter().map(Repair::to_string);
                 steps.chain(["pairing \"repair\" makes these changes".to_owned()]).collect()

@@ -12,14 +12,13 @@ use tract_compile::Rules;
 use tract_core::Draft;
 use tract_core::text::percent_encoded;
 
+use crate::api::Api;
 use crate::error::ImportError;
 use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::{self, Fields, Node, Object};
 use crate::reader::Reader;
 use crate::turns;
-
-pub(crate) use import::is_content;
 
 /// The adapter.
 struct Gemini;
@@ -47,17 +46,26 @@ pub(crate) static PROFILE: Profile = Profile {
         roles: &["assistant", "tool"],
         blocks: &[],
     },
-    streams_lines: false,
-    server: Server {
-        base: "https://generativelanguage.googleapis.com",
+    file_paths: &[":generateContent", ":streamGenerateContent"],
+    batch_member: None,
+    legacy_tools: None,
+    end_event: "",
+    answer_member: "candidates",
+    block_types: &[],
+    own_models: None,
+    api: Api {
+        telemetry_name: "gcp.gemini",
+        base_url: "https://generativelanguage.googleapis.com",
         base_variable: "GOOGLE_GEMINI_BASE_URL",
-        key_variable: "GEMINI_API_KEY",
-        key_header: ("x-goog-api-key", ""),
-        headers: &[],
-        is_open: false,
         port: None,
-        demanded: None,
+        key_variable: "GEMINI_API_KEY",
+        needs_key: true,
+        paths: &[":generateContent", ":streamGenerateContent"],
+        streams_lines: false,
+        has_call_ids: false,
+        has_background: false,
     },
+    server: Server { key_header: ("x-goog-api-key", ""), headers: &[], demanded: None },
 };
 
 impl Adapter for Gemini {
@@ -79,6 +87,10 @@ impl Adapter for Gemini {
 
     fn recognizes(&self, request: &Fields<'_>) -> bool {
         request.get("contents").is_some_and(|contents| contents.is_array())
+    }
+
+    fn own_member(&self, message: &Fields<'_>) -> Option<&'static str> {
+        import::is_content(message).then_some("parts")
     }
 
     fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {

@@ -1,13 +1,7 @@
 //! Clients for the providers' servers, and for servers with the same API. They need a tokio
 //! runtime.
 //!
-//! | word | base URL, and the variable that overrides it | key |
-//! | --- | --- | --- |
-//! | `openai` | `https://api.openai.com/v1`, `OPENAI_BASE_URL` | `OPENAI_API_KEY` |
-//! | `responses` | as `openai` | `OPENAI_API_KEY` |
-//! | `anthropic` | `https://api.anthropic.com`, `ANTHROPIC_BASE_URL` | `ANTHROPIC_API_KEY` |
-//! | `ollama` | `http://127.0.0.1:11434`, `OLLAMA_HOST` | `OLLAMA_API_KEY`, not needed |
-//! | `gemini` | `https://generativelanguage.googleapis.com`, `GOOGLE_GEMINI_BASE_URL` | `GEMINI_API_KEY` |
+//! The base URL and the key of each provider come from the environment: see [`Api`](crate::Api).
 //!
 //! A server with OpenAI's API is `openai` with another base URL, and needs no key.
 //!
@@ -160,7 +154,8 @@ impl HttpModel {
 impl ChatModel for HttpModel {
     fn description(&self) -> ModelDescription {
         let Inner { settings: HttpModelBuilder { dialect, model, .. }, base, .. } = &*self.inner;
-        let described = ModelDescription::new(provider_name(*dialect), model.as_str());
+        let described =
+            ModelDescription::new(profile_of(*dialect).api.telemetry_name, model.as_str());
         match base.host_str() {
             Some(host) => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -181,15 +176,5 @@ impl ChatModel for HttpModel {
         on_piece: &mut (dyn FnMut(ReplyDelta) + Send),
     ) -> Result<Reply, ModelError> {
         self.send_streaming(&self.params(request)?, cancellation, on_piece).await
-    }
-}
-
-/// Returns the provider's name in the conventions of OpenTelemetry, if they have one.
-fn provider_name(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::OpenAi | Dialect::Responses => "openai",
-        Dialect::Anthropic => "anthropic",
-        Dialect::Ollama => "ollama",
-        Dialect::Gemini => "gcp.gemini",
     }
 }

@@ -288,10 +288,9 @@ fn object(text: &str, path: &str) -> Result<JsonText, ImportError> {
     JsonText::new(text).map_err(|source| ImportError::Json { path: path.to_owned(), source })
 }
 
-/// Reads the tools of a request; `null` counts as absent. `functions` is the legacy name in Chat
-/// Completions.
+/// Reads the tools of a request; `null` counts as absent.
 fn tools(fields: &Fields<'_>, dialect: Dialect) -> Result<Option<Vec<ToolSchema>>, ImportError> {
-    let legacy = || fields.some("functions").filter(|_| dialect == Dialect::OpenAi);
+    let legacy = || fields.some(profile_of(dialect).legacy_tools?);
     let Some(list) = fields.some("tools").or_else(legacy) else { return Ok(None) };
     let mut tools = Vec::new();
     for element in list.array()? {

@@ -1,5 +1,5 @@
-//! Requests of OpenAI (Chat and Responses), Anthropic, Ollama and Gemini: a request is read into
-//! drafts, and a compiled context is written as a request that the provider accepts.
+//! Requests to model providers: a request is read into drafts, and a compiled context is written as
+//! a request that the provider accepts. [`Dialect`] lists the providers.
 //!
 //! Requests are processed as texts: the order of members and the digits of numbers are unchanged.
 //! Content without an equivalent in the neutral model is stored as received
@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod api;
 mod detect;
 mod drafts;
 mod error;
@@ -44,6 +45,7 @@ mod responses;
 
 use crate::profile::Profile;
 
+pub use crate::api::Api;
 pub use crate::detect::detect;
 pub use crate::drafts::Anomaly;
 pub use crate::error::{ImportError, ReplyError};
@@ -69,4 +71,14 @@ fn profile_of(dialect: Dialect) -> &'static Profile {
         Dialect::Ollama => &ollama::PROFILE,
         Dialect::Gemini => &gemini::PROFILE,
     }
+}
+
+/// Returns the HTTP API of a dialect.
+///
+/// ```
+/// use tract_providers::{Dialect, api_of};
+/// assert_eq!(api_of(Dialect::Ollama).base_variable, "OLLAMA_HOST");
+/// ```
+pub fn api_of(dialect: Dialect) -> &'static Api {
+    &profile_of(dialect).api
 }

@@ -8,6 +8,7 @@ mod stream;
 
 use tract_schema::Dialect;
 
+use crate::api::Api;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::reader::Reader;
 
@@ -38,17 +39,26 @@ pub(crate) static PROFILE: Profile = Profile {
         roles: &["function"],
         blocks: &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)],
     },
-    streams_lines: true,
-    server: Server {
-        base: "http://127.0.0.1:11434",
+    file_paths: &["/api/chat"],
+    batch_member: None,
+    legacy_tools: None,
+    end_event: "",
+    answer_member: "message",
+    block_types: &[],
+    own_models: None,
+    api: Api {
+        telemetry_name: "ollama",
+        base_url: "http://127.0.0.1:11434",
         base_variable: "OLLAMA_HOST",
-        key_variable: "OLLAMA_API_KEY",
-        key_header: ("authorization", "Bearer "),
-        headers: &[],
-        is_open: true,
         port: Some(11434),
-        demanded: None,
+        key_variable: "OLLAMA_API_KEY",
+        needs_key: false,
+        paths: &["/api/chat"],
+        streams_lines: true,
+        has_call_ids: false,
+        has_background: false,
     },
+    server: Server { key_header: ("authorization", "Bearer "), headers: &[], demanded: None },
 };
 
 impl Adapter for Ollama {

@@ -9,6 +9,7 @@ mod stream;
 
 use tract_schema::Dialect;
 
+use crate::api::Api;
 use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::reader::Reader;
@@ -43,21 +44,34 @@ pub(crate) static PROFILE: Profile = Profile {
         roles: &[],
         blocks: &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)],
     },
-    streams_lines: false,
+    file_paths: &["/chat/completions"],
+    batch_member: None,
+    legacy_tools: Some("functions"),
+    end_event: "data: [DONE]\n\n",
+    answer_member: "choices",
+    block_types: &[],
+    own_models: None,
+    api: API,
     server: SERVER,
 };
 
-/// OpenAI's own server.
-pub(crate) const SERVER: Server = Server {
-    base: "https://api.openai.com/v1",
+/// OpenAI's HTTP API.
+pub(crate) const API: Api = Api {
+    telemetry_name: "openai",
+    base_url: "https://api.openai.com/v1",
     base_variable: "OPENAI_BASE_URL",
-    key_variable: "OPENAI_API_KEY",
-    key_header: ("authorization", "Bearer "),
-    headers: &[],
-    is_open: false,
     port: None,
-    demanded: None,
+    key_variable: "OPENAI_API_KEY",
+    needs_key: true,
+    paths: &["/chat/completions"],
+    streams_lines: false,
+    has_call_ids: true,
+    has_background: false,
 };
+
+/// The headers of OpenAI's own server.
+pub(crate) const SERVER: Server =
+    Server { key_header: ("authorization", "Bearer "), headers: &[], demanded: None };
 
 impl Adapter for OpenAi {
     fn settle(&self, params: &mut Params) {

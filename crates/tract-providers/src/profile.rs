@@ -5,6 +5,7 @@ use tract_compile::Rules;
 use tract_core::{Draft, Reply};
 use tract_schema::Dialect;
 
+use crate::api::Api;
 use crate::drafts::Watch;
 use crate::error::{ImportError, ReplyError};
 use crate::format::MessageFormat;
@@ -27,6 +28,11 @@ pub(crate) trait Adapter: Sync {
     /// Returns whether the members of a request exist only in this dialect.
     fn recognizes(&self, _request: &Fields<'_>) -> bool {
         false
+    }
+
+    /// Returns the member of a message that shows that only this dialect has such messages.
+    fn own_member(&self, _message: &Fields<'_>) -> Option<&'static str> {
+        None
     }
 
     /// Reads the instructions that a request has apart from its messages.
@@ -98,9 +104,23 @@ pub(crate) struct Profile {
     pub(crate) refuses_same_names: bool,
     /// Members of a message that belong to another dialect.
     pub(crate) foreign: Foreign,
-    /// Whether a stream consists of JSON lines instead of server-sent events.
-    pub(crate) streams_lines: bool,
-    /// The provider's own server.
+    /// Suffixes of request paths in files, by which the dialect is detected.
+    pub(crate) file_paths: &'static [&'static str],
+    /// The member with the request in the lines of a batch, if only this provider has it.
+    pub(crate) batch_member: Option<&'static str>,
+    /// The member with the tools of older requests.
+    pub(crate) legacy_tools: Option<&'static str>,
+    /// The last event of a stream, which a recorded list of the events lacks.
+    pub(crate) end_event: &'static str,
+    /// The member of a complete answer that contains the message.
+    pub(crate) answer_member: &'static str,
+    /// Types of content blocks that only this provider has.
+    pub(crate) block_types: &'static [&'static str],
+    /// Prefix of the names of the provider's own models.
+    pub(crate) own_models: Option<&'static str>,
+    /// The HTTP API.
+    pub(crate) api: Api,
+    /// The headers and required parameters of requests.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
     pub(crate) server: Server,
 }
@@ -123,23 +143,13 @@ pub(crate) struct Foreign {
     pub(crate) blocks: &'static [(&'static str, Dialect)],
 }
 
-/// A provider's own server: its address and required headers.
+/// What a provider's server requires of every request.
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only clients ask for it"))]
 pub(crate) struct Server {
-    /// The base URL.
-    pub(crate) base: &'static str,
-    /// The environment variable of another base URL.
-    pub(crate) base_variable: &'static str,
-    /// The environment variable of the key.
-    pub(crate) key_variable: &'static str,
     /// The header of the key, and the prefix of its value.
     pub(crate) key_header: (&'static str, &'static str),
     /// Headers of every request.
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// Whether the key is optional.
-    pub(crate) is_open: bool,
-    /// The default port of a bare host.
-    pub(crate) port: Option<u16>,
     /// A required parameter, and its value if the caller does not set one.
     pub(crate) demanded: Option<(&'static str, u64)>,
 }

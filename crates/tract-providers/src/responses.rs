@@ -10,8 +10,10 @@ mod stream;
 use tract_compile::Rules;
 use tract_schema::Dialect;
 
+use crate::api::Api;
 use crate::drafts::Watch;
 use crate::error::ImportError;
+use crate::openai;
 use crate::profile::{Adapter, Foreign, Profile};
 use crate::raw::Fields;
 use crate::reader::Reader;
@@ -42,8 +44,15 @@ pub(crate) static PROFILE: Profile = Profile {
         roles: &["tool", "function"],
         blocks: &[("tool_use", Dialect::Anthropic), ("tool_result", Dialect::Anthropic)],
     },
-    streams_lines: false,
-    server: crate::openai::SERVER,
+    file_paths: &["/responses"],
+    batch_member: None,
+    legacy_tools: None,
+    end_event: "",
+    answer_member: "output",
+    block_types: &["input_text", "output_text", "input_image", "input_file"],
+    own_models: None,
+    api: Api { paths: &["/responses"], has_background: true, ..openai::API },
+    server: openai::SERVER,
 };
 
 impl Adapter for Responses {

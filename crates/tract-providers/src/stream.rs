@@ -74,7 +74,7 @@ impl Assembler {
     /// Makes an assembler for an answer in a dialect. The default limit is 64 MiB.
     pub fn new(dialect: Dialect) -> Self {
         let profile = profile_of(dialect);
-        let decoder = if profile.streams_lines {
+        let decoder = if profile.api.streams_lines {
             Decoder::Lines(tract_sse::Lines::default())
         } else {
             Decoder::Sse(SseDecoder::new())

@@ -38,4 +38,4 @@ pub use crate::header::STORED_HEADERS;
 pub use crate::proxy::{Proxy, ProxyOptions};
 pub use crate::recorder::{Recorder, RecorderHandle, RecorderOptions};
 pub use crate::report::{LAST_REPORT, RecordAnomaly, RecordReport, WrittenBranch, last_report};
-pub use crate::upstream::{BASE_VARIABLES, BaseVariable, Route, Upstream, routes};
+pub use crate::upstream::{BaseVariable, Route, Upstream, base_variables, routes};

@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, ModelError, Part, PartialReply, Reply, ToolSchema};
 use tract_providers::stream::Assembler;
-use tract_providers::{Dialect, ProviderConversation, read_reply_at};
+use tract_providers::{Dialect, ProviderConversation, api_of, read_reply_at};
 use tract_secrets::SecretKind;
 
 use crate::capture::Exchange;
@@ -120,8 +120,9 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     }
     let status = exchange.status.ok_or(Reason::NoResponse)?.as_u16();
     let is_answer = turn::is_answer(status);
-    if is_answer && turn::fetched_response(exchange.method.as_str(), &exchange.path).is_some() {
-        return fetched(exchange);
+    let fetches = turn::fetched_response(exchange.method.as_str(), &exchange.path);
+    if let Some(dialect) = fetches.filter(|_| is_answer) {
+        return fetched(exchange, dialect);
     }
     let endpoint = turn::endpoint(exchange.method.as_str(), &exchange.path);
     let endpoint = match (is_answer, endpoint) {
@@ -191,7 +192,7 @@ fn readable(name: &str, bytes: &[u8], damage: &mut Vec<String>) -> String {
 }
 
 /// Reads the answer to an earlier request that was made in the background.
-fn fetched(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
+fn fetched(mut exchange: Exchange, dialect: Dialect) -> Result<RecordedTurn, Reason> {
     let bytes = exchange.response.take_bytes();
     if bytes.is_empty() {
         return Err(Reason::EmptyResponse);
@@ -202,7 +203,7 @@ fn fetched(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let answered_with = |name| header::text(&exchange.response_headers, name).map(str::to_owned);
     // The client polls until the answer is complete. Earlier polls are not recorded.
     let mut damage = Vec::new();
-    let answer = answer(Dialect::Responses, &decoded.bytes, 0, false, &mut damage)?;
+    let answer = answer(dialect, &decoded.bytes, 0, false, &mut damage)?;
     let Answer::Whole(reply) = answer else { return Err(Reason::NotATurn) };
     let id = reply.id.as_deref().and_then(ServerState::response);
     Ok(RecordedTurn {
@@ -263,7 +264,7 @@ fn parameters(all: &JsonText, path: &str) -> JsonText {
 /// Counts the messages of a request, which is the position of the answer in the next one. It is
 /// needed only for dialects without call ids, where ids are derived from the position.
 fn messages_of(dialect: Dialect, request: &str) -> usize {
-    if !matches!(dialect, Dialect::Ollama | Dialect::Gemini) {
+    if api_of(dialect).has_call_ids {
         return 0;
     }
     #[derive(Default, Deserialize)]
@@ -287,8 +288,9 @@ fn answer(
 ) -> Result<Answer, Reason> {
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_document = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-    if start == Some(&b'{') && (dialect != Dialect::Ollama || is_document()) {
-        if dialect == Dialect::Responses
+    let api = api_of(dialect);
+    if start == Some(&b'{') && (!api.streams_lines || is_document()) {
+        if api.has_background
             && let Some(response) = unfinished(bytes)
         {
             return Ok(Answer::Pending { response });

@@ -1,7 +1,7 @@
 //! Recognizes the exchanges that are turns of a conversation, and their session.
 
 use http::HeaderMap;
-use tract_providers::Dialect;
+use tract_providers::{Dialect, api_of};
 
 use crate::header;
 
@@ -12,26 +12,14 @@ pub(crate) struct Endpoint {
     pub(crate) dialect: Option<Dialect>,
 }
 
-/// Suffixes of paths that models answer.
-const ENDS: &[(&str, Option<Dialect>)] = &[
-    ("/v1/messages", Some(Dialect::Anthropic)),
-    ("/chat/completions", Some(Dialect::OpenAi)),
-    ("/responses", Some(Dialect::Responses)),
-    ("/api/chat", Some(Dialect::Ollama)),
-    ("/api/generate", None),
-    ("/v1/completions", None),
-];
-
-/// Verbs of paths whose last segment is `MODEL:VERB`.
-const VERBS: &[(&str, Option<Dialect>)] = &[
-    (":generateContent", Some(Dialect::Gemini)),
-    (":streamGenerateContent", Some(Dialect::Gemini)),
-    (":rawPredict", Some(Dialect::Anthropic)),
-    (":streamRawPredict", Some(Dialect::Anthropic)),
-    ("/invoke", None),
-    ("/invoke-with-response-stream", None),
-    ("/converse", None),
-    ("/converse-stream", None),
+/// Suffixes of paths that models answer in dialects that tract does not know.
+const UNKNOWN: &[&str] = &[
+    "/api/generate",
+    "/v1/completions",
+    "/invoke",
+    "/invoke-with-response-stream",
+    "/converse",
+    "/converse-stream",
 ];
 
 /// Returns the endpoint of a request; `None` if it is not a model request. `path` may contain a
@@ -41,18 +29,24 @@ pub(crate) fn endpoint(method: &str, path: &str) -> Option<Endpoint> {
         return None;
     }
     let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
-    let found = ENDS.iter().chain(VERBS).find(|(end, _)| path.ends_with(end));
-    found.map(|(_, dialect)| Endpoint { dialect: *dialect })
+    let answers = |paths: &[&str]| paths.iter().any(|end| path.ends_with(end));
+    let dialect = Dialect::ALL.into_iter().find(|dialect| answers(api_of(*dialect).paths));
+    (dialect.is_some() || answers(UNKNOWN)).then_some(Endpoint { dialect })
 }
 
-/// Returns the id of the response that a request fetches; `None` for other requests.
-pub(crate) fn fetched_response<'a>(method: &str, path: &'a str) -> Option<&'a str> {
+/// Returns the dialect of the background response that a request fetches; `None` for other
+/// requests.
+pub(crate) fn fetched_response(method: &str, path: &str) -> Option<Dialect> {
     if !method.eq_ignore_ascii_case("get") {
         return None;
     }
     let path = path.split(['?', '#']).next()?.trim_end_matches('/');
     let (before, id) = path.rsplit_once('/')?;
-    (before.ends_with("/responses") && !id.is_empty()).then_some(id)
+    let is_before = |dialect: &Dialect| {
+        let api = api_of(*dialect);
+        api.has_background && api.paths.iter().any(|end| before.ends_with(end))
+    };
+    Dialect::ALL.into_iter().find(is_before).filter(|_| !id.is_empty())
 }
 
 /// Returns the model in a path such as Gemini's.

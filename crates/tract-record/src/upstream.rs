@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
+use tract_providers::{Dialect, api_of};
 
 use crate::error::Error;
 
@@ -107,42 +108,36 @@ pub struct BaseVariable {
     pub route: &'static str,
     /// The default server of clients; absent if it depends on the account.
     pub default: Option<&'static str>,
+    /// The port of a bare host, if the variable may be one.
+    pub port: Option<u16>,
 }
 
-/// The variables of known clients.
-pub const BASE_VARIABLES: &[BaseVariable] = &[
-    BaseVariable {
-        variable: "ANTHROPIC_BASE_URL",
-        route: "anthropic",
-        default: Some("https://api.anthropic.com"),
-    },
-    BaseVariable {
-        variable: "OPENAI_BASE_URL",
-        route: "openai",
-        default: Some("https://api.openai.com/v1"),
-    },
-    BaseVariable {
-        variable: "OLLAMA_HOST",
-        route: "ollama",
-        default: Some("http://127.0.0.1:11434"),
-    },
-    BaseVariable {
-        variable: "GOOGLE_GEMINI_BASE_URL",
-        route: "gemini",
-        default: Some("https://generativelanguage.googleapis.com"),
-    },
-    BaseVariable { variable: "GOOGLE_VERTEX_BASE_URL", route: "vertex", default: None },
-    BaseVariable {
-        variable: "ANTHROPIC_VERTEX_BASE_URL",
-        route: "anthropic-vertex",
-        default: None,
-    },
-    BaseVariable {
-        variable: "ANTHROPIC_BEDROCK_BASE_URL",
-        route: "anthropic-bedrock",
-        default: None,
-    },
+/// The variables of cloud services, whose servers depend on the account.
+const CLOUD_VARIABLES: [(&str, &str); 3] = [
+    ("GOOGLE_VERTEX_BASE_URL", "vertex"),
+    ("ANTHROPIC_VERTEX_BASE_URL", "anthropic-vertex"),
+    ("ANTHROPIC_BEDROCK_BASE_URL", "anthropic-bedrock"),
 ];
+
+/// Returns the variables of known clients: those of all providers, then those of cloud services.
+pub fn base_variables() -> Vec<BaseVariable> {
+    let mut variables: Vec<BaseVariable> = Vec::new();
+    for dialect in Dialect::ALL {
+        let api = api_of(dialect);
+        // Several dialects may share a server.
+        if variables.iter().all(|known| known.variable != api.base_variable) {
+            variables.push(BaseVariable {
+                variable: api.base_variable,
+                route: dialect.as_str(),
+                default: Some(api.base_url),
+                port: api.port,
+            });
+        }
+    }
+    let cloud = |(variable, route)| BaseVariable { variable, route, default: None, port: None };
+    variables.extend(CLOUD_VARIABLES.map(cloud));
+    variables
+}
 
 /// Returns the routes for a child process: for each variable, the server in `set`, else the
 /// client's default.
@@ -151,13 +146,15 @@ pub const BASE_VARIABLES: &[BaseVariable] = &[
 /// [`Error::Upstream`] if the value of a variable is not a base URL.
 pub fn routes(set: impl Fn(&str) -> Option<String>) -> Result<Vec<Route>, Error> {
     let mut routes = Vec::new();
-    for base in BASE_VARIABLES {
+    for base in base_variables() {
         let value = set(base.variable).filter(|value| !value.trim().is_empty());
         let Some(url) = value.as_deref().or(base.default) else { continue };
         let mut upstream: Upstream = url.trim().parse()?;
-        // Ollama's clients use this port for a bare host.
-        if base.route == "ollama" && upstream.authority.port().is_none() && !url.contains("://") {
-            let with_port = format!("{}:11434", upstream.authority);
+        if let Some(port) = base.port
+            && upstream.authority.port().is_none()
+            && !url.contains("://")
+        {
+            let with_port = format!("{}:{port}", upstream.authority);
             upstream.authority = with_port.parse().unwrap_or(upstream.authority);
         }
         // The Ollama server reads the same variable as the address to listen on.

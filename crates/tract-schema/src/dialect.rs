@@ -1,43 +1,125 @@
-//! The providers' dialects and their rules for tools. To add a provider, add a row to
-//! [`Dialect::ALL`] and [`Dialect::tools`].
+//! The providers' dialects and their rules for tools. To add a provider, add a row to `dialects!`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::google;
 use crate::name::MAX_NAME;
 use crate::shape::Shape;
 
-/// The request format of a provider, including conversations, tools and replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Dialect {
+/// The rules of Chat Completions, which the other dialects vary.
+const CHAT: ToolRules = ToolRules {
+    shape: Shape::Nested,
+    wrapper: Some("function"),
+    is_typed: true,
+    parameters: "parameters",
+    needs_parameters: false,
+    says_strict: true,
+    carried: &[],
+    takes_more: true,
+    longest_name: Some(MAX_NAME),
+    strict: Some(StrictMode::OpenAi),
+    owns_type: |_| false,
+    own_members: &[],
+};
+
+/// Declares the dialects. Each row has a variant, its name on the command line, and the rules for
+/// its tools.
+macro_rules! dialects {
+    ($($(#[$meaning:meta])* $variant:ident $name:literal = $rules:expr;)*) => {
+        /// The request format of a provider, including conversations, tools and replies.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Dialect {
+            $($(#[$meaning])* $variant,)*
+        }
+
+        impl Dialect {
+            /// All dialects.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// Returns the name used on the command line.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// Returns the rules for writing the tools of a request.
+            pub(crate) const fn tools(self) -> ToolRules {
+                match self {
+                    $(Self::$variant => $rules,)*
+                }
+            }
+        }
+    };
+}
+
+dialects! {
     /// OpenAI Chat Completions, and every server with the same API.
-    OpenAi,
+    OpenAi "openai" = ToolRules {
+        // Routers with this API have types with a colon.
+        owns_type: |kind| kind.contains(':'),
+        ..CHAT
+    };
     /// OpenAI Responses.
-    Responses,
+    Responses "responses" = ToolRules {
+        shape: Shape::Flat,
+        wrapper: None,
+        needs_parameters: true,
+        carried: &[
+            ("defer_loading", "defer_loading"),
+            ("output_schema", "output_schema"),
+            ("outputSchema", "output_schema"),
+        ],
+        ..CHAT
+    };
     /// Anthropic Messages.
-    Anthropic,
+    Anthropic "anthropic" = ToolRules {
+        shape: Shape::Anthropic,
+        wrapper: None,
+        is_typed: false,
+        parameters: "input_schema",
+        needs_parameters: true,
+        says_strict: false,
+        carried: &[
+            ("strict", "strict"),
+            ("defer_loading", "defer_loading"),
+            ("cache_control", "cache_control"),
+            ("input_examples", "input_examples"),
+            ("eager_input_streaming", "eager_input_streaming"),
+        ],
+        strict: Some(StrictMode::Anthropic),
+        owns_type: |kind| kind == "mcp_toolset" || has_date(kind),
+        ..CHAT
+    };
     /// Ollama's own chat API.
-    Ollama,
+    Ollama "ollama" = ToolRules {
+        says_strict: false,
+        takes_more: false,
+        longest_name: None,
+        strict: None,
+        ..CHAT
+    };
     /// Google Gemini's `generateContent`.
-    Gemini,
+    Gemini "gemini" = ToolRules {
+        shape: Shape::Gemini,
+        wrapper: None,
+        is_typed: false,
+        parameters: "parametersJsonSchema",
+        says_strict: false,
+        strict: None,
+        own_members: google::TOOLS,
+        ..CHAT
+    };
+}
+
+/// Returns whether a tool's type ends with a date of eight digits.
+fn has_date(kind: &str) -> bool {
+    kind.rsplit_once('_')
+        .is_some_and(|(_, date)| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl Dialect {
-    /// All dialects.
-    pub const ALL: [Self; 5] =
-        [Self::OpenAi, Self::Responses, Self::Anthropic, Self::Ollama, Self::Gemini];
-
-    /// Returns the name used on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Responses => "responses",
-            Self::Anthropic => "anthropic",
-            Self::Ollama => "ollama",
-            Self::Gemini => "gemini",
-        }
-    }
-
     /// Returns the names of all dialects, for messages: `openai, responses, …`.
     pub fn words() -> String {
         Self::ALL.map(Self::as_str).join(", ")
@@ -48,67 +130,17 @@ impl Dialect {
         self.tools().strict.is_some()
     }
 
-    /// Returns the rules for writing the tools of a request.
-    pub(crate) const fn tools(self) -> ToolRules {
-        let chat = ToolRules {
-            shape: Shape::Nested,
-            wrapper: Some("function"),
-            is_typed: true,
-            parameters: "parameters",
-            needs_parameters: false,
-            says_strict: true,
-            carried: &[],
-            takes_more: true,
-            longest_name: Some(MAX_NAME),
-            strict: Some(StrictMode::OpenAi),
-        };
-        match self {
-            Self::OpenAi => chat,
-            Self::Ollama => ToolRules {
-                says_strict: false,
-                takes_more: false,
-                longest_name: None,
-                strict: None,
-                ..chat
-            },
-            Self::Gemini => ToolRules {
-                shape: Shape::Gemini,
-                wrapper: None,
-                is_typed: false,
-                parameters: "parametersJsonSchema",
-                says_strict: false,
-                strict: None,
-                ..chat
-            },
-            Self::Responses => ToolRules {
-                shape: Shape::Flat,
-                wrapper: None,
-                needs_parameters: true,
-                carried: &[
-                    ("defer_loading", "defer_loading"),
-                    ("output_schema", "output_schema"),
-                    ("outputSchema", "output_schema"),
-                ],
-                ..chat
-            },
-            Self::Anthropic => ToolRules {
-                shape: Shape::Anthropic,
-                wrapper: None,
-                is_typed: false,
-                parameters: "input_schema",
-                needs_parameters: true,
-                says_strict: false,
-                carried: &[
-                    ("strict", "strict"),
-                    ("defer_loading", "defer_loading"),
-                    ("cache_control", "cache_control"),
-                    ("input_examples", "input_examples"),
-                    ("eager_input_streaming", "eager_input_streaming"),
-                ],
-                strict: Some(StrictMode::Anthropic),
-                ..chat
-            },
-        }
+    /// Returns the dialect of a tool that its provider runs or defines itself, by its type.
+    pub(crate) fn of_type(kind: &str) -> Self {
+        // A dated type is Anthropic's even if it has a colon. Most types are OpenAI Responses'.
+        let owner = Self::ALL.into_iter().rev().find(|dialect| (dialect.tools().owns_type)(kind));
+        owner.unwrap_or(Self::Responses)
+    }
+
+    /// Returns the dialect of a tool without a name and a type, by its members.
+    pub(crate) fn of_members(has: impl Fn(&str) -> bool) -> Option<Self> {
+        let owns = |dialect: &Self| dialect.tools().own_members.iter().any(|member| has(member));
+        Self::ALL.into_iter().find(owns)
     }
 }
 
@@ -148,6 +180,10 @@ pub(crate) struct ToolRules {
     pub(crate) longest_name: Option<usize>,
     /// The subset of JSON Schema that its strict mode accepts.
     pub(crate) strict: Option<StrictMode>,
+    /// Returns whether a type is that of a tool which the provider runs or defines itself.
+    pub(crate) owns_type: fn(&str) -> bool,
+    /// The members of tools without a name that the provider runs or defines itself.
+    pub(crate) own_members: &'static [&'static str],
 }
 
 /// The subsets of JSON Schema that strict modes accept.

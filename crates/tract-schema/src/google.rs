@@ -5,6 +5,36 @@ use tract_core::json;
 use crate::shape::{find, string};
 use crate::tree::Node;
 
+/// The members that identify a built-in Gemini tool, or a list of several functions, in the
+/// spellings of the API and of the Python SDK.
+pub(crate) const TOOLS: &[&str] = &[
+    "codeExecution",
+    "code_execution",
+    "computerUse",
+    "computer_use",
+    "enterpriseWebSearch",
+    "enterprise_web_search",
+    "exaAiSearch",
+    "exa_ai_search",
+    "fileSearch",
+    "file_search",
+    "functionDeclarations",
+    "function_declarations",
+    "googleMaps",
+    "googleSearch",
+    "googleSearchRetrieval",
+    "google_maps",
+    "google_search",
+    "google_search_retrieval",
+    "mcpServers",
+    "mcp_servers",
+    "parallelAiSearch",
+    "parallel_ai_search",
+    "retrieval",
+    "urlContext",
+    "url_context",
+];
+
 /// Returns whether the type name of a schema is Google's, which is in capitals.
 pub(crate) fn is_googles(schema: &str) -> bool {
     let members = json::split_object(schema).unwrap_or_default();

@@ -58,7 +58,7 @@ impl<'a> ToolView<'a> {
             return Ok(Self::of(Shape::Nested, json::split_object(function)?, "parameters"));
         }
         let kind = find(&members, "type").and_then(string);
-        let has = |key| find(&members, key).is_some();
+        let has = |key: &str| find(&members, key).is_some();
         let (shape, parameters) = match kind.as_deref() {
             None | Some("custom") if has("input_schema") => (Shape::Anthropic, "input_schema"),
             None if has("inputSchema") => (Shape::Mcp, "inputSchema"),
@@ -67,15 +67,18 @@ impl<'a> ToolView<'a> {
             None if find(&members, "parameters").is_some_and(google::is_googles) => {
                 (Shape::Gemini, "parameters")
             }
-            None if !has("name") && GOOGLE_TOOLS.iter().any(|key| has(key)) => {
-                (Shape::Server(Dialect::Gemini), "parameters")
-            }
             Some("function") if has("name") => (Shape::Flat, "parameters"),
             Some("custom") if has("custom") => (Shape::Server(Dialect::OpenAi), "parameters"),
-            Some(kind) if has("input_schema") => (Shape::Server(owner(kind)), "input_schema"),
+            Some(kind) if has("input_schema") => {
+                (Shape::Server(Dialect::of_type(kind)), "input_schema")
+            }
+            None if !has("name") => {
+                let owner = Dialect::of_members(has);
+                (owner.map_or(Shape::Plain, Shape::Server), "parameters")
+            }
             // A JSON Schema's own `type` next to a name.
             Some("object") | None => (Shape::Plain, "parameters"),
-            Some(kind) => (Shape::Server(owner(kind)), "parameters"),
+            Some(kind) => (Shape::Server(Dialect::of_type(kind)), "parameters"),
         };
         Ok(Self::of(shape, members, parameters))
     }
@@ -103,49 +106,6 @@ impl<'a> ToolView<'a> {
             }
         }
         view
-    }
-}
-
-/// The members that identify a built-in Gemini tool, or a list of several functions, in the
-/// spellings of the API and of the Python SDK.
-const GOOGLE_TOOLS: &[&str] = &[
-    "codeExecution",
-    "code_execution",
-    "computerUse",
-    "computer_use",
-    "enterpriseWebSearch",
-    "enterprise_web_search",
-    "exaAiSearch",
-    "exa_ai_search",
-    "fileSearch",
-    "file_search",
-    "functionDeclarations",
-    "function_declarations",
-    "googleMaps",
-    "googleSearch",
-    "googleSearchRetrieval",
-    "google_maps",
-    "google_search",
-    "google_search_retrieval",
-    "mcpServers",
-    "mcp_servers",
-    "parallelAiSearch",
-    "parallel_ai_search",
-    "retrieval",
-    "urlContext",
-    "url_context",
-];
-
-/// Returns the provider of a typed tool. Anthropic's types end with a date of eight digits. Types
-/// with a colon belong to routers with the OpenAI Chat API. All others are OpenAI Responses'.
-fn owner(kind: &str) -> Dialect {
-    let dated = kind
-        .rsplit_once('_')
-        .is_some_and(|(_, date)| date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()));
-    match kind {
-        _ if dated || kind == "mcp_toolset" => Dialect::Anthropic,
-        _ if kind.contains(':') => Dialect::OpenAi,
-        _ => Dialect::Responses,
     }
 }
 

@@ -88,7 +88,7 @@ pub fn host(repo: Repo, options: ServeOptions) -> McpHost {
         tools.extend(tools::writing());
         instructions.push_str(WRITING);
     }
-    let shared = Arc::new(Shared::new(repo, options));
+    let shared = Arc::new(Shared::new(repo, options.exclude, options.write_to));
     let documents = Arc::new(Documents::new(Arc::clone(&shared)));
     let context = ToolContext::new("mcp").with_resource(shared);
     let host = McpHost::new("tract", env!("CARGO_PKG_VERSION"));

@@ -7,8 +7,6 @@ use tract_compile::{CompileError, Compiled};
 use tract_core::{CommitId, RepoName, ToolContext, ToolError};
 use tract_engine::{Error, Repo};
 
-use crate::ServeOptions;
-
 /// Maximum number of repositories that stay open, each with its cache of compiled contexts.
 const OPEN_REPOS: usize = 8;
 
@@ -23,8 +21,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(repo: Repo, options: ServeOptions) -> Self {
-        let (exclude, write_to) = (options.exclude, options.write_to);
+    pub(crate) fn new(repo: Repo, exclude: Vec<String>, write_to: Vec<String>) -> Self {
         Self { repo, others: Mutex::default(), exclude, write_to, made: Mutex::default() }
     }
 

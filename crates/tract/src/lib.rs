@@ -117,8 +117,8 @@ pub mod engine {
 #[cfg(feature = "engine")]
 pub mod forms {
     pub use tract_providers::{
-        Dialect, Form, FormError, FormOptions, Miss, Params, PrefixHash, PrefixSource, ReplyError,
-        RequestForms, compile_form, read_reply, why_miss,
+        Api, Dialect, Form, FormError, FormOptions, Miss, Params, PrefixHash, PrefixSource,
+        ReplyError, RequestForms, api_of, compile_form, read_reply, why_miss,
     };
 }
 
@@ -128,7 +128,7 @@ pub mod prices {
     pub use tract_providers::{PriceBasis, PriceError, PriceTable, TokenAmounts};
 }
 
-/// Clients for models: OpenAI and compatible servers, Anthropic, Ollama, Gemini.
+/// Clients for models of all providers, and for servers with the same APIs.
 #[cfg(feature = "http")]
 pub mod models {
     pub use tract_providers::http::{ApiKey, HttpModel, HttpModelBuilder, Retry, RetryPolicy};

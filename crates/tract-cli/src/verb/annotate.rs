@@ -4,8 +4,8 @@ use clap::Args;
 use tract::JsonText;
 use tract::engine::Request;
 
-use super::CommitArgs;
 use super::commit::PriorityWord;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::input;

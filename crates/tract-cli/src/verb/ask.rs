@@ -1,5 +1,6 @@
 //! `tract chat` and `tract generate`
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use clap::Args;
 use serde_json::json;
+use tract::forms::{Dialect, api_of};
 use tract::models::HttpModel;
 use tract::{
     CancellationToken, ChatModel, ChatOptions, ChatReply, Commit, Draft, JsonText, ReplyDelta,
@@ -24,6 +26,17 @@ use crate::render::{number, short};
 use crate::runtime::{self, on_interrupt};
 use crate::style::{DIM, Styled};
 
+/// Returns the variables that a client reads, for the help.
+fn variables() -> String {
+    let apis = Dialect::ALL.map(api_of);
+    let mut names: Vec<&str> = apis.iter().map(|api| api.key_variable).collect();
+    names.extend(apis.iter().map(|api| api.base_variable));
+    // Two of them share a server.
+    let mut seen = HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    format!("Keys and base URLs come from the environment: {}.", names.join(", "))
+}
+
 /// Ask a model a question and record both sides.
 ///
 /// Prints the answer as it arrives. If interrupted, the partial answer is logged but left out of
@@ -35,8 +48,7 @@ Examples:
   tract chat 'Hi' --model openai/local --base-url http://127.0.0.1:8080/v1
   echo 'And in Lyon?' | tract chat --model anthropic/claude-opus-4-7 --set temperature=0.2
 
-Keys and base URLs come from the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY,
-OPENAI_BASE_URL, ANTHROPIC_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL.")]
+".to_owned() + &variables())]
 pub(crate) struct Chat {
     /// The question; standard input when absent or `-`.
     #[arg(value_name = "TEXT")]
@@ -61,9 +73,8 @@ pub(crate) struct Generate {
 /// The model that is asked.
 #[derive(Debug, Args)]
 pub(super) struct Model {
-    /// The model: openai/NAME, responses/NAME, anthropic/NAME, ollama/NAME or
-    /// gemini/NAME.
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
+    #[arg(help = format!("The model: {}", input::model_names()))]
     model: String,
     /// Base URL of an API-compatible server.
     #[arg(long, value_name = "URL")]

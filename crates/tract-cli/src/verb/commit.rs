@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tract::{Draft, JsonText, Priority};
 
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::definitions;
 use crate::failure::{Failure, Outcome};

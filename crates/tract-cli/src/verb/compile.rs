@@ -26,9 +26,8 @@ pub(crate) struct Compile {
     /// Compile this revision.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
-    /// The request format: openai, openai-params, responses-params, anthropic, anthropic-params,
-    /// ollama-params, gemini-params, messages.
     #[arg(long, value_name = "FORM", default_value = "messages", value_parser = form)]
+    #[arg(help = format!("The request format: {}", Form::names()))]
     to: Form,
     /// Compile the branch as it was at this time, at the end of this day, or this long ago.
     #[arg(long, value_name = "TIME", value_parser = input::until)]

@@ -4,7 +4,7 @@ use clap::Args;
 use tract::engine::{Request, Selection};
 use tract::{Body, Content};
 
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::input;

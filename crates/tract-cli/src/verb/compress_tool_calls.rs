@@ -8,6 +8,8 @@ use tract::{Commit, Tract, engine};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "http")]
+use crate::input;
 use crate::render::{count, number, short};
 use crate::revisions::{resolve_all, resolve_optional_position};
 use crate::style::{DIM, Styled};
@@ -42,10 +44,12 @@ pub(crate) struct CompressToolCalls {
     /// Every summary must contain all matches of this pattern; may be given several times.
     #[arg(long, value_name = "REGEX")]
     keep: Vec<String>,
-    /// The model that writes the summaries, unless --summarizer names a program: openai/NAME,
-    /// responses/NAME, anthropic/NAME, ollama/NAME or gemini/NAME.
     #[cfg(feature = "http")]
     #[arg(long, value_name = "PROVIDER/NAME", env = "TRACT_MODEL", hide_env_values = true)]
+    #[arg(help = format!(
+        "The model that writes the summaries, unless --summarizer names a program: {}",
+        input::model_names()
+    ))]
     model: Option<String>,
     /// Base URL of an API-compatible server.
     #[cfg(feature = "http")]

@@ -11,6 +11,7 @@ use tract::forms::{Dialect, Form, FormOptions};
 use crate::context::{self, Context};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
+use crate::help;
 use crate::out::Output;
 use crate::style::{BOLD, DIM, GOOD, Styled};
 use crate::verb;
@@ -171,7 +172,7 @@ async fn type_in(context: &mut Context<'_>, folder: &Path, command: &str) -> Out
     if let ["head", "-c", count, path] = words {
         return head(context.out, count.parse().unwrap_or(0), Path::new(path));
     }
-    let cli = crate::parse(std::iter::once("tract").chain(words.iter().copied()).map(Into::into))
+    let cli = help::parse(std::iter::once("tract").chain(words.iter().copied()).map(Into::into))
         .map_err(|error| Failure::usage(error.to_string()))?;
     if let Some(path) = file {
         let file_error = |error| Failure::file(Path::new(path), &error);

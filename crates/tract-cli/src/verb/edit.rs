@@ -6,7 +6,7 @@ use clap::Args;
 use tract::engine::{NewContent, Request};
 use tract::{CommitId, Tract};
 
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::editor;
 use crate::failure::{Failure, Outcome};

@@ -31,8 +31,8 @@ use crate::style::{BAD, DIM, REF, Styled, WARN};
 
 /// Import recorded conversations, one branch each.
 ///
-/// Reads files with one conversation per line, or with one JSON document: requests of OpenAI,
-/// Anthropic, Ollama and Gemini, objects with `messages` and `tools`, and recordings that contain
+/// Reads files with one conversation per line, or with one JSON document: requests to the
+/// providers that --format lists, objects with `messages` and `tools`, and recordings that contain
 /// such a request. Databases of the Python version are imported with all branches, named
 /// TRACT/BRANCH. `tract import claude-code` imports the sessions of Claude Code from its own
 /// folder, or from the given files and folders: one branch for each session, subagent and rewind.

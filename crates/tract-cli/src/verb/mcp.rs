@@ -9,9 +9,9 @@ use tract::engine::Request;
 use tract::mcp::{Listing, McpError, ServerOptions};
 use tract::{CancellationToken, ToolSchema};
 
-use super::CommitArgs;
 use super::server::ServerArgs;
 use super::tools::{one_line, row, width};
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};

@@ -16,7 +16,7 @@ use tract::engine::{
 use self::conflicts::{ConflictDocument, list};
 use self::kept::MergeVerb;
 use self::resolve::Resolutions;
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tract::engine::{Rebase as Request, Rebased};
 use tract::{CommitId, Draft, Tract};
 
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;

@@ -18,6 +18,21 @@ use crate::render::{self, count, counted};
 use crate::runtime;
 use crate::style::{DIM, REF, Styled, WARN};
 
+/// Returns the variables that the command gets, for the help.
+fn variables() -> String {
+    let (always, cloud): (Vec<_>, Vec<_>) =
+        recording::base_variables().into_iter().partition(|base| base.default.is_some());
+    let names = |of: Vec<recording::BaseVariable>| {
+        of.into_iter().map(|base| base.variable).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Sets these variables: {}; and if they are already set: {}. The exit code is that of the \
+         command.\n",
+        names(always),
+        names(cloud)
+    )
+}
+
 /// Time limit at the end of a recording for storing open exchanges.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 /// Minimum length of the secret in a path.
@@ -31,10 +46,7 @@ const MIN_SECRET: usize = 16;
 /// delays or changes a request; what could not be recorded is counted and reported at the end, and
 /// in `status`. Headers with keys are never stored, and secrets in messages are replaced by marks.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Sets these variables: ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST, GOOGLE_GEMINI_BASE_URL, and
-if they are already set, GOOGLE_VERTEX_BASE_URL, ANTHROPIC_VERTEX_BASE_URL and
-ANTHROPIC_BEDROCK_BASE_URL. The exit code is that of the command.
+#[command(after_help = variables() + "\
 Examples:
   tract record -- claude
   tract record -- python agent.py

@@ -3,7 +3,7 @@
 use clap::Args;
 use tract::engine::Request;
 
-use super::CommitArgs;
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::render;

@@ -17,6 +17,7 @@ use tract::{CancellationToken, ChatModel, Draft, Tract};
 use self::printed::{Printer, RunEvent};
 use self::tools::{Commands, Tools};
 use super::ask::{Model, empty_question, stop_on_interrupt};
+use crate::commit_args::object;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -209,7 +210,7 @@ async fn worked(
                 let _ = sender.send(event);
             }
         });
-    if let Some(parameters) = super::object(&run.model.set)? {
+    if let Some(parameters) = object(&run.model.set)? {
         agent = agent.parameters(parameters);
     }
     if let Some(tokens) = run.max_tokens {

@@ -12,8 +12,9 @@ use tract::schema::{Dialect, Target};
 use tract::tools::pin::PinPolicy;
 use tract::{ToolId, Tract};
 
+use super::diff;
 use super::pins::{self, DefinitionArgs, PinAction};
-use super::{CommitArgs, diff};
+use crate::commit_args::CommitArgs;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
@@ -67,8 +68,8 @@ enum ToolsVerb {
         /// Tool definitions in any provider's shape: one per line, or a list; `-` for standard
         /// input.
         file: PathBuf,
-        /// The target: openai, responses, anthropic, ollama, gemini or mcp.
         #[arg(long, value_parser = target)]
+        #[arg(help = format!("The target: {} or mcp", Dialect::words()))]
         to: Target,
         /// Use OpenAI's strict mode where the schema allows it.
         #[arg(long)]

@@ -12,8 +12,9 @@ use tract_schema::Dialect;
 
 use super::retry::{Retry, RetryPolicy};
 use super::{HttpModel, Inner, OnRetry};
+use crate::api::Api;
 use crate::profile::Server;
-use crate::profile_of;
+use crate::{api_of, profile_of};
 
 /// A key. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -110,9 +111,9 @@ impl HttpModelBuilder {
     pub fn from_env(mut self) -> Self {
         let variable =
             |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let server = &profile_of(self.dialect).server;
-        self.key = self.key.or_else(|| variable(server.key_variable).map(ApiKey::new));
-        self.base_url = self.base_url.or_else(|| variable(server.base_variable));
+        let api = api_of(self.dialect);
+        self.key = self.key.or_else(|| variable(api.key_variable).map(ApiKey::new));
+        self.base_url = self.base_url.or_else(|| variable(api.base_variable));
         self
     }
 
@@ -203,12 +204,12 @@ impl HttpModelBuilder {
     /// [`ModelError::Unauthorized`] if the provider's own server is used without a key; other
     /// errors if the URL, the key or a header is invalid.
     pub fn build(self) -> Result<HttpModel, ModelError> {
-        let server = &profile_of(self.dialect).server;
-        if self.key.is_none() && self.base_url.is_none() && !server.is_open {
-            let message = format!("no key: set {}", server.key_variable);
+        let (api, server) = (api_of(self.dialect), &profile_of(self.dialect).server);
+        if self.key.is_none() && self.base_url.is_none() && api.needs_key {
+            let message = format!("no key: set {}", api.key_variable);
             return Err(ModelError::Unauthorized { message });
         }
-        let base = base_of(server, self.base_url.as_deref().unwrap_or(server.base))?;
+        let base = base_of(api, self.base_url.as_deref().unwrap_or(api.base_url))?;
         let headers = headers(server, self.key.as_ref(), &self.headers)?;
         let client = client(&base, self.connect_timeout)?;
         Ok(HttpModel { inner: Arc::new(Inner { settings: self, base, headers, client }) })
@@ -232,7 +233,7 @@ pub(super) fn split(name: &str) -> Result<(Dialect, &str), ModelError> {
 }
 
 /// Parses a base URL. A query is kept, because some servers require one.
-fn base_of(server: &Server, base: &str) -> Result<Url, ModelError> {
+fn base_of(api: &Api, base: &str) -> Result<Url, ModelError> {
     let refused = |why: &str| ModelError::other(format!("the base url cannot be used: {why}"));
     let base = base.trim();
     // Ollama's variable may be just `host:port`.
@@ -252,8 +253,8 @@ fn base_of(server: &Server, base: &str) -> Result<Url, ModelError> {
     let states_port = host.rsplit_once(':').is_some_and(|(_, port)| {
         !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
     });
-    if server.port.is_some() && !base.contains("://") && !states_port {
-        url.set_port(server.port).map_err(|()| refused("it takes no port"))?;
+    if api.port.is_some() && !base.contains("://") && !states_port {
+        url.set_port(api.port).map_err(|()| refused("it takes no port"))?;
     }
     Ok(url)
 }
@@ -334,7 +335,7 @@ mod tests {
 
     #[track_caller]
     fn check(dialect: Dialect, base: &str, expected: &str) {
-        let url = base_of(&profile_of(dialect).server, base).and_then(|base| {
+        let url = base_of(api_of(dialect), base).and_then(|base| {
             let request = tract_core::ModelRequest::default();
             let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
                 .map_err(|error| ModelError::other(error.to_string()))?;

@@ -5,6 +5,7 @@ use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
 use crate::drafts::Anomaly;
+use crate::profile_of;
 use crate::raw::{Fields, Node};
 use crate::reply;
 use crate::stream::Assembler;
@@ -69,9 +70,11 @@ fn is_answer(node: &Node<'_>) -> bool {
             text.starts_with("data:") || text.starts_with("event:") || text.starts_with(": ")
         });
     }
-    let members = ["choices", "content", "output", "candidates", "message", "error"];
     let is_one = |node: &Node<'_>| {
-        node.object().is_ok_and(|fields| members.iter().any(|member| fields.has(member)))
+        node.object().is_ok_and(|fields| {
+            let has_answer = |dialect: Dialect| fields.has(profile_of(dialect).answer_member);
+            fields.has("error") || Dialect::ALL.into_iter().any(has_answer)
+        })
     };
     is_one(node) || (node.is_array() && node.each().is_ok_and(|mut all| all.any(|n| is_one(&n))))
 }
@@ -90,8 +93,7 @@ fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String
             }
         };
         let events: String = pieces.map(event).collect();
-        // A list lacks the end marker of a Chat Completions stream.
-        if dialect == Dialect::OpenAi { events + "data: [DONE]\n\n" } else { events }
+        events + profile_of(dialect).end_event
     } else {
         return Ok(None);
     };

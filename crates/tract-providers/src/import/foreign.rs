@@ -30,8 +30,10 @@ pub(super) fn refuse(request: &Node<'_>, dialect: Dialect) -> Result<(), ImportE
 /// Finds a member or role of a message that only another dialect has.
 fn member(fields: &Fields<'_>, dialect: Dialect) -> Option<(String, Dialect)> {
     let foreign = &profile_of(dialect).foreign;
-    if dialect != Dialect::Gemini && crate::gemini::is_content(fields) {
-        return fields.get("parts").map(|parts| (parts.path, Dialect::Gemini));
+    for other in Dialect::ALL.into_iter().filter(|other| *other != dialect) {
+        if let Some(member) = profile_of(other).adapter.own_member(fields) {
+            return fields.get(member).map(|node| (node.path, other));
+        }
     }
     let shown = match fields.has("tool_name") {
         true => Dialect::Ollama,

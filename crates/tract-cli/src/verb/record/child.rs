@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 
 use tokio::process::{Child, Command};
-use tract::recording::{BASE_VARIABLES, Proxy};
+use tract::recording::{Proxy, base_variables};
 
 use crate::failure::{Failure, Outcome};
 
@@ -17,7 +17,7 @@ pub(super) async fn run(proxy: Proxy, words: &[OsString]) -> Outcome<u8> {
     let Some((program, arguments)) = words.split_first() else { return Ok(0) };
     let mut command = Command::new(program);
     command.args(arguments);
-    for base in BASE_VARIABLES {
+    for base in base_variables() {
         if let Some(route) = proxy.routes().iter().find(|route| route.name == base.route) {
             command.env(base.variable, proxy.base_url(route));
         }

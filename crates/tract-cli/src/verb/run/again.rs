@@ -8,7 +8,7 @@ use tract::store::hide_passwords;
 #[cfg(feature = "mcp")]
 use super::super::ask::without_query;
 use super::{Approve, Plan, Resume, Run};
-use crate::args::Global;
+use crate::global::Global;
 
 /// Returns the command that continues a run on its branch, with the same model and tools, and
 /// without a task. It names the branch unless it is checked out.
