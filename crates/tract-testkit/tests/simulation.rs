@@ -57,6 +57,9 @@ fn cases_that_failed_once_pass() {
         ("3408/3414:0;0;;0;0,1", all),
         // A message that was collected while it was looked for, to be erased: without a remedy.
         ("7578/7579:;0,1;0;;;", all),
+        // A merge of a head that was pruned and collected while it was planned: reported as a
+        // missing object of a damaged store.
+        ("38323/38325:;;1;0,1", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

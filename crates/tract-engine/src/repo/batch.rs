@@ -140,8 +140,16 @@ async fn apply_within_span(
 /// Applies a batch. If the outcome is unknown the same batch is tried again: the store recognizes
 /// its id, so it is applied at most once. A handle that then refuses all writes cannot find out
 /// either, so the error is the one that made the outcome unknown.
+///
+/// # Errors
+/// [`Error::Collected`] when a commit that the batch continues or points a ref to was deleted by
+/// garbage collection after it was read.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
-    Ok(apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await?)
+    let applied = apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await;
+    applied.map_err(|error| match error.kind {
+        StoreErrorKind::Missing { object: ObjectId::Commit(commit) } => Error::Collected { commit },
+        _ => error.into(),
+    })
 }
 
 /// Like [`apply_once`], for a store instead of a repository.

@@ -7,7 +7,7 @@
 //! objects that it links to, a missing one is an error, and the callers retry the whole transfer
 //! with [`Attempts`](crate::Attempts). Objects that arrived are found again and not copied twice.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, LocationHint, Walk};
 use tract_core::{
@@ -97,9 +97,10 @@ impl<'a> ObjectCopier<'a> {
         batch: &mut Batch,
     ) -> Result<HashSet<BlobId>> {
         let is_erased = |id: &BlobId| self.sent.contains_key(id) || self.erased.contains_key(id);
-        let found: HashSet<BlobId> = linked.iter().copied().filter(is_erased).collect();
+        // Sorted, so that equal transfers send equal batches and a simulation can replay them.
+        let found: BTreeSet<BlobId> = linked.iter().copied().filter(is_erased).collect();
         if found.is_empty() {
-            return Ok(found);
+            return Ok(HashSet::new());
         }
         let keys: Vec<BlobKey> = found.iter().map(|id| BlobKey::from(*id)).collect();
         let there = self.to.store().blobs(self.to.name(), &keys).await?;

@@ -129,6 +129,7 @@ fn gone(error: &Error) -> Option<ObjectId> {
         )
         | Error::Missing(object)
         | Error::Damaged { object: Some(object), .. } => Some(*object),
+        Error::Collected { commit } => Some(ObjectId::Commit(*commit)),
         Error::Erased(erasure) => Some(ObjectId::Blob(erasure.blob)),
         _ => None,
     }
