@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::random::Random;
-use super::verbs::Verb;
+use super::verb::Verb;
 
 /// A schedule: a seed that determines everything, and the selected steps.
 ///

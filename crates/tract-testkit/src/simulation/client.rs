@@ -9,7 +9,9 @@ use tract_engine::{Error, Repo};
 use super::case::{ClientPlan, Step};
 use super::executor::Work;
 use super::random::Random;
-use super::verbs::{Acknowledged, Verb};
+use super::session::{Acknowledged, Session};
+use super::verb::Verb;
+use super::verbs;
 use super::watch::Invariant;
 use super::world::World;
 
@@ -24,16 +26,6 @@ struct Memory {
     next: usize,
     repo: Repo,
     commits: Vec<CommitId>,
-}
-
-/// The handles and randomness for a verb.
-pub(super) struct Session<'a> {
-    pub(super) world: &'a World,
-    pub(super) store: usize,
-    pub(super) repo: Repo,
-    pub(super) random: Random,
-    /// Commits that were reported to the client, newest last. They may have been deleted since.
-    pub(super) commits: Vec<CommitId>,
 }
 
 impl Client {
@@ -97,13 +89,13 @@ impl Client {
         world.clock.advance(Duration::from_millis(1 + step.seed % 5));
         world.scheduler.note(|| format!("client {number} begins {verb}"));
         let mut session = self.session(world, step);
-        let result = Box::pin(verb.run(&mut session)).await;
+        let result = Box::pin(verbs::run(verb, &mut session)).await;
         world.scheduler.note(|| format!("client {number} ends {verb}: {}", outcome(&result)));
         let result = match result {
             Err(error) if is_contention(&error) => {
                 let _alone = world.scheduler.alone();
                 let mut session = self.session(world, step);
-                let again = Box::pin(verb.run(&mut session)).await;
+                let again = Box::pin(verbs::run(verb, &mut session)).await;
                 world.scheduler.note(|| format!("client {number} again: {}", outcome(&again)));
                 if let Err(error) = &again
                     && is_contention(error)

@@ -12,7 +12,7 @@ use tract_core::{
 };
 
 use super::executor::Scheduler;
-use super::verbs::Verb;
+use super::verb::Verb;
 use crate::watched::{Answer, Call, Watch};
 
 /// A broken invariant.

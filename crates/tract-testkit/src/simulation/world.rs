@@ -8,7 +8,8 @@ use tract_engine::{Repo, RepoOptions};
 
 use super::case::ClientPlan;
 use super::executor::Scheduler;
-use super::verbs::{OwnVerb, Verb};
+use super::verb::Verb;
+use super::verbs::OwnVerb;
 use super::watch::{Finding, Invariant, Watcher};
 use crate::watched::WatchedStore;
 

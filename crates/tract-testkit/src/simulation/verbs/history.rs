@@ -8,9 +8,8 @@ use tract_engine::{
     Error, MergeOptions, MergeProgress, Merged, PendingRequest, Rebase, RebaseStep, log,
 };
 
-use super::super::client::Session;
+use super::super::session::{Acknowledged, Outcome, Session};
 use super::super::world::{BRANCHES, StoredWord};
-use super::{Acknowledged, Outcome};
 
 pub(super) async fn commit(session: &mut Session<'_>) -> Outcome {
     let (branch, (text, secret)) = (session.branch(), session.text_with_secret());

@@ -11,8 +11,7 @@ use tract_engine::{
     Repo, apply_bundle, apply_stream, read_lines,
 };
 
-use super::super::client::Session;
-use super::{Acknowledged, Outcome};
+use super::super::session::{Acknowledged, Outcome, Session};
 
 /// Makes one of several versions of a conversation. Some versions share a prefix, also with the
 /// initial conversations of a schedule.

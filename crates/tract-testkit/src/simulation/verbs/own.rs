@@ -5,9 +5,8 @@ use std::pin::Pin;
 
 use tract_engine::{Error, Repo};
 
-use super::super::client::Session;
+use super::super::session::{Acknowledged, Outcome, Session};
 use super::super::watch::Invariant;
-use super::{Acknowledged, Outcome};
 
 /// A step of a caller's verb.
 #[derive(Clone, Debug)]

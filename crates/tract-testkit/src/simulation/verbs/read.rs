@@ -8,10 +8,9 @@ use tract_core::store::Walk;
 use tract_core::{BlobId, CommitId, Store, StoreError, StoreErrorKind, StoreResult};
 use tract_engine::{Error, GrepOptions, GrepPattern, Repo, SearchOptions, ToolQuery};
 
-use super::super::client::Session;
+use super::super::session::{Acknowledged, Outcome, Session, WORDS};
 use super::super::watch::Invariant;
 use super::super::world::World;
-use super::{Acknowledged, Outcome, WORDS};
 use crate::watched::{Answer, Call, Watch, WatchedStore};
 
 /// A store that hides derived rows, so that verbs have to read everything.

@@ -8,10 +8,9 @@ use tract_engine::{
     ErasePlace, EraseReport, EraseRequest, EraseTarget, GcOptions, PruneOptions, VerifyOptions,
 };
 
-use super::super::client::Session;
+use super::super::session::{Acknowledged, Outcome, Session};
 use super::super::watch::Invariant;
 use super::super::world::StoredWord;
-use super::{Acknowledged, Outcome};
 
 pub(super) async fn gc(session: &mut Session<'_>) -> Outcome {
     let keep = Duration::from_millis(session.random.below(20) as u64);
