@@ -1,5 +1,6 @@
 //! The dependency direction is law: it is read from `cargo metadata` and `cargo tree`.
 
+mod cycles;
 mod modules;
 
 use std::collections::BTreeMap;
