@@ -131,15 +131,19 @@ pub(super) async fn write_whole(
     mut next: impl AsyncFnMut() -> engine::Result<Option<String>>,
 ) -> Outcome<()> {
     let file_error = |error: std::io::Error| Failure::file(path, &error);
-    // The target of a link is written; a device or a pipe gets the lines directly.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // The target of a link is written; a device or a pipe gets the lines directly, and so does a link
+    // whose target has no path, such as /dev/stdout of an unlinked file: a rename would replace it.
+    let resolved = path.canonicalize();
+    let is_open_link = resolved.is_err() && path.is_symlink();
+    let target = resolved.unwrap_or_else(|_| path.to_owned());
     if is_database(&target) {
         let what = format!("{} is a store or another database", path.display());
         return Err(Failure::usage(what).note("give another name: a store is never overwritten"));
     }
-    if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        let mut file =
-            BufWriter::new(File::options().write(true).open(&target).map_err(file_error)?);
+    if is_open_link || target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let mut options = File::options();
+        options.write(true).create(is_open_link).truncate(is_open_link);
+        let mut file = BufWriter::new(options.open(&target).map_err(file_error)?);
         write(&mut next, &mut file, file_error).await?;
     } else {
         let mut file = new_file(&target).map_err(file_error)?;

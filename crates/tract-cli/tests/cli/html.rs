@@ -67,6 +67,22 @@ fn a_link_is_followed_and_a_device_is_written_to() {
     assert!(ran.stdout.contains("umbrella"), "{ran:?}");
     let ran = place.run(&["export", "--html", "-"]).expect(0);
     assert!(ran.stdout.starts_with("<!DOCTYPE html>"), "{ran:?}");
+    // A link without a target stays a link.
+    std::os::unix::fs::symlink("new.html", place.path("open.html")).expect("a link");
+    place.ok(&["export", "--html", "open.html"]);
+    assert!(place.path("open.html").is_symlink() && place.read("new.html").contains("umbrella"));
+    // So does one whose target cannot be named any more.
+    #[cfg(target_os = "linux")]
+    {
+        let unlinked = std::fs::File::create(place.path("unlinked")).expect("a file");
+        std::fs::remove_file(place.path("unlinked")).expect("it is removed");
+        std::os::unix::fs::symlink("/proc/self/fd/1", place.path("out.html")).expect("a link");
+        let mut command = place.command(&["export", "--html", "out.html"]);
+        let status = command.stdout(unlinked.try_clone().expect("a copy")).status();
+        assert!(status.expect("it runs").success());
+        assert!(place.path("out.html").is_symlink());
+        assert!(unlinked.metadata().expect("a file").len() > 1000);
+    }
 }
 
 #[test]
