@@ -76,6 +76,20 @@ pub(crate) async fn named_heads(
     Ok(heads)
 }
 
+/// Returns the heads that a search covers: those that revisions name, else `HEAD`, or all branches
+/// if the branch of `HEAD` has no commits yet.
+pub(crate) async fn searched_heads(
+    tract: &Tract,
+    all: bool,
+    revisions: &[String],
+) -> Result<Vec<(String, CommitId)>> {
+    let heads = named_heads(tract, all, revisions).await?;
+    match heads.is_empty() && revisions.is_empty() {
+        true => branch_heads(tract).await,
+        false => Ok(heads),
+    }
+}
+
 /// Returns the heads of all branches, by name.
 pub(crate) async fn branch_heads(tract: &Tract) -> Result<Vec<(String, CommitId)>> {
     let branches = tract.branches().list().await?;

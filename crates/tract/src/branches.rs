@@ -83,6 +83,22 @@ impl Branches<'_> {
         Ok(self.tract.repo().branches().await?)
     }
 
+    /// Lists the branches with their heads, those with the newest commit first. Heads without a
+    /// time are last; branches of the same time are sorted by name.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub async fn newest_first(&self) -> Result<Vec<Branch>> {
+        let branches = self.list().await?;
+        let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
+        let repo = self.tract.repo();
+        let commits = repo.store().commits(repo.name(), &heads).await?;
+        let times = commits.into_iter().map(|commit| commit.and_then(|commit| commit.created_at));
+        let mut dated: Vec<_> = branches.into_iter().zip(times).collect();
+        dated.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
+        Ok(dated.into_iter().map(|(branch, _)| branch).collect())
+    }
+
     /// Creates a branch that begins at a revision; returns the commit.
     ///
     /// # Errors

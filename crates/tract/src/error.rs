@@ -52,6 +52,14 @@ pub enum Error {
         /// Similar names.
         nearest: Vec<String>,
     },
+    /// A revision starts at a branch that has no commits yet.
+    #[error("branch {branch:?} has no commits yet")]
+    NoCommits {
+        /// The branch.
+        branch: String,
+        /// The branches that have commits, newest first.
+        others: Vec<String>,
+    },
     /// Stored data is damaged.
     #[error(transparent)]
     Damaged(StoreError),
@@ -150,6 +158,23 @@ pub enum Error {
     },
 }
 
+/// Returns the next command for a branch without commits: one that records something, or one that
+/// switches to a branch with commits.
+fn no_commits_notes(others: &[String]) -> Vec<String> {
+    const LISTED: usize = 5;
+    if others.is_empty() {
+        return vec!["`tract commit user \"Hello\"`, or `tract import FILE`".to_owned()];
+    }
+    let mut list = others.iter().take(LISTED).cloned().collect::<Vec<_>>().join(", ");
+    if let Some(more @ 1..) = others.len().checked_sub(LISTED) {
+        list = format!("{list} and {more} more (`tract branch`)");
+    }
+    vec![
+        format!("branches with commits: {list}"),
+        "`tract checkout BRANCH` switches to one".to_owned(),
+    ]
+}
+
 /// Formats branches and tags by their short names.
 fn plain(name: &RefName) -> &str {
     name.branch_name().or_else(|| name.tag_name()).unwrap_or(name.as_str())
@@ -180,6 +205,7 @@ impl Error {
             Self::NoRepo { .. } => "no_repo",
             Self::Conflict { .. } => "conflict",
             Self::UnknownRevision { .. } => "unknown_revision",
+            Self::NoCommits { .. } => "no_commits",
             Self::Damaged(error) | Self::Unavailable(error) | Self::Store(error) => {
                 error.kind.code()
             }
@@ -247,6 +273,7 @@ impl Error {
             Self::UnknownRevision { nearest, .. } => {
                 nearest.iter().map(|name| format!("did you mean {name:?}?")).collect()
             }
+            Self::NoCommits { others, .. } => no_commits_notes(others),
             Self::Damaged(error) | Self::Unavailable(error) | Self::Store(error) => error.notes(),
             #[cfg(feature = "engine")]
             Self::Engine(error) => error.notes(),

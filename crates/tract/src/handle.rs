@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tract_core::{Commit, CommitId, RefName, Store};
 use tract_engine::{NamedMessage, Repo};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::revision::{NamedRevision, Revision};
 
 /// A handle on a repository and one of its branches; [`open`](crate::open) returns one.
@@ -64,12 +64,17 @@ impl Tract {
     /// Finds the commit of a revision. In text, `HEAD` is this handle's branch.
     ///
     /// # Errors
-    /// [`Error::UnknownRevision`](crate::Error::UnknownRevision) with similar names, or with the
-    /// matches of an ambiguous prefix.
+    /// [`Error::UnknownRevision`] with similar names, or with the matches of an ambiguous prefix;
+    /// [`Error::NoCommits`] with the other branches, if this handle's branch has no commits yet and
+    /// the revision starts there.
     pub async fn resolve(&self, revision: impl Into<Revision>) -> Result<CommitId> {
         match revision.into().0 {
             NamedRevision::Id(id) => Ok(id),
-            NamedRevision::Text(text) => Ok(self.repo.resolve(&self.own_head(text)).await?),
+            NamedRevision::Text(text) => {
+                let text = self.own_head(text);
+                let found = self.repo.resolve(&text).await;
+                self.or_no_commits(&text, found).await
+            }
         }
     }
 
@@ -82,7 +87,9 @@ impl Tract {
         match revision.into().0 {
             NamedRevision::Id(id) => Ok(id),
             NamedRevision::Text(text) => {
-                Ok(self.repo.resolve_position(&self.own_head(text)).await?)
+                let text = self.own_head(text);
+                let found = self.repo.resolve_position(&text).await;
+                self.or_no_commits(&text, found).await
             }
         }
     }
@@ -98,9 +105,32 @@ impl Tract {
         match revision.into().0 {
             NamedRevision::Id(_) => Ok(None),
             NamedRevision::Text(text) => {
-                Ok(self.repo.resolve_message(&self.own_head(text)).await?)
+                let text = self.own_head(text);
+                let found = self.repo.resolve_message(&text).await;
+                self.or_no_commits(&text, found).await
             }
         }
+    }
+
+    /// Replaces the error of a revision that starts at this handle's branch by
+    /// [`Error::NoCommits`], if the branch has no commits yet.
+    async fn or_no_commits<T>(
+        &self,
+        text: &str,
+        found: Result<T, tract_engine::Error>,
+    ) -> Result<T> {
+        let error = match found {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        let base = text.trim().split(['~', '#', '@']).next().unwrap_or_default();
+        let is_own = base.is_empty() || base == self.branch_name();
+        if !is_own || self.head().await?.is_some() {
+            return Err(error.into());
+        }
+        let branches = self.branches().newest_first().await?;
+        let others = branches.into_iter().map(|branch| branch.name).collect();
+        Err(Error::NoCommits { branch: self.branch_name().to_owned(), others })
     }
 
     /// Replaces `HEAD` by this handle's branch, because the stored `HEAD` may be another one.

@@ -38,7 +38,7 @@ pub(crate) struct Grep {
     /// The pattern to search for.
     #[arg(value_name = "PATTERN", allow_hyphen_values = true)]
     pattern: String,
-    /// The revisions to search [default: HEAD]
+    /// The revisions to search [default: HEAD, or every branch if HEAD has no commits yet]
     #[arg(value_name = "REV", conflicts_with_all = ["all", "all_repos"])]
     revisions: Vec<String>,
     /// Search every branch.
@@ -153,7 +153,7 @@ async fn search_all(
             found += search(context, grep, &tract, (repo, &heads), pattern, bar).await?;
         }
     } else {
-        let heads = revisions::named_heads(tract, grep.all, &grep.revisions).await?;
+        let heads = revisions::searched_heads(tract, grep.all, &grep.revisions).await?;
         searched.extend(heads.iter().map(|(name, _)| name.clone()));
         found += search(context, grep, tract, (None, &heads), pattern, bar).await?;
     }

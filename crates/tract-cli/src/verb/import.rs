@@ -7,13 +7,14 @@ mod changes;
 mod follow;
 mod sessions;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde::Serialize;
+use tract::Tract;
 use tract::import::python::{self, PythonError};
 use tract::import::{
     self, Dialect, HarExchanges, ImportOptions, ImportStatus, Imported, Importer,
@@ -149,6 +150,8 @@ struct ImportTotals {
     /// Rejected lines, by the code of the reason.
     refused: BTreeMap<&'static str, usize>,
     last_branch: Option<String>,
+    /// The branches of the conversations that were imported.
+    branches: HashSet<String>,
 }
 
 impl ImportTotals {
@@ -166,6 +169,7 @@ impl ImportTotals {
         self.anomalies += done.anomalies.len();
         self.anomalous += usize::from(!done.anomalies.is_empty());
         if done.commits > 0 && done.status != ImportStatus::Diverged.as_str() {
+            self.branches.insert(done.branch.to_owned());
             self.last_branch.get_or_insert_with(|| done.branch.to_owned());
         }
     }
@@ -258,7 +262,27 @@ async fn conversations(
         }
     }
     summary(work.context.out, &work.total)?;
+    check_out_newest(work.context.out, &tract, &work.total.branches).await?;
     work.total.outcome()
+}
+
+/// Checks out the newest of the imported conversations if the branch of `HEAD` has no commits yet, so
+/// that the next commands show a conversation.
+async fn check_out_newest(
+    out: &mut Output,
+    tract: &Tract,
+    imported: &HashSet<String>,
+) -> Outcome<()> {
+    if imported.is_empty() || tract.head().await?.is_some() {
+        return Ok(());
+    }
+    let branches = tract.branches().newest_first().await?;
+    if let Some(newest) = branches.into_iter().find(|branch| imported.contains(&branch.name)) {
+        tract.checkout(&newest.name).await?;
+        let name = Styled(REF, escape::line(&newest.name));
+        out.say(format_args!("on {name}, the newest conversation"));
+    }
+    Ok(())
 }
 
 /// Imports database files of the Python original.
@@ -309,6 +333,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
     }
     context.out.flush()?;
     summary(context.out, &total)?;
+    check_out_newest(context.out, &tract, &total.branches).await?;
     total.outcome()
 }
 

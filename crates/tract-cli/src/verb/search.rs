@@ -37,7 +37,8 @@ pub(crate) struct Search {
     /// What to search for.
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
-    /// Search this revision; may be given several times [default: HEAD]
+    /// Search this revision; may be given several times [default: HEAD, or every branch if HEAD has
+    /// no commits yet]
     #[arg(long = "in", value_name = "REV", conflicts_with_all = ["all", "all_repos"])]
     revisions: Vec<String>,
     /// Search every branch.
@@ -152,7 +153,7 @@ async fn search_all(
     bar: &ProgressBar,
 ) -> Outcome<Vec<LocatedHit>> {
     if !search.all_repos {
-        let heads = revisions::named_heads(tract, search.all, &search.revisions).await?;
+        let heads = revisions::searched_heads(tract, search.all, &search.revisions).await?;
         return search_heads(search, tract, None, heads, (query, bar)).await;
     }
     let mut found = Vec::new();

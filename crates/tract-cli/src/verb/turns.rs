@@ -7,7 +7,7 @@ use tract::engine::{ToolQuery, ToolTurn};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::render::{count, number, short};
+use crate::render::{self, count, number, short};
 use crate::revisions::{resolve_head_position, resolve_optional_position};
 use crate::style::{DIM, Styled, WARN};
 
@@ -53,6 +53,9 @@ pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> 
         context.out.item(&json, line(&turn))?;
     }
     if !context.out.is_json() {
+        if head.is_none() {
+            return render::none_yet(context.out, &tract, head, "turns", "turns").await;
+        }
         context.out.say(format_args!("{}, {} tok", count(number_of, "turn"), number(tokens)));
     }
     Ok(())

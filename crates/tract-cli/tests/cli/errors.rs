@@ -79,7 +79,7 @@ fn wrong_command_lines() {
 #[test]
 fn revisions_that_name_nothing_or_too_much() {
     let place = Workspace::new();
-    place.refused(&["show", "main"], 1, "unknown_revision", "main");
+    place.refused(&["show", "main"], 1, "no_commits", "main");
     // Times are stated, so these are always the same ids; some of them begin alike.
     let stream: String = (0..1500)
         .map(|n| {

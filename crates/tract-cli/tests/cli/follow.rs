@@ -290,8 +290,11 @@ fn people_read_a_line_for_what_came_and_a_summary() {
     let mut child = command.spawn().expect("the binary starts");
     let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut printed = String::new();
-    stderr.read_line(&mut printed).expect("it is text");
-    assert_eq!(printed, "following 1 file in a.jsonl; Ctrl-C ends it\n");
+    for _ in 0..2 {
+        stderr.read_line(&mut printed).expect("it is text");
+    }
+    let newest = "on claude-code/a, the newest conversation\n";
+    assert_eq!(printed, format!("{newest}following 1 file in a.jsonl; Ctrl-C ends it\n"));
     signal(child.id(), "-INT");
     let ran = RunOutput::of(child.wait_with_output().expect("it ends")).expect(0);
     let lines = "claude-code/a: 1 new commit  a.jsonl\nimported 1 new commit of 1 conversation\n";

@@ -79,7 +79,7 @@ fn a_refused_export_leaves_nothing() {
     let place = imported();
     place.refused(&["export", "--format", "atif", SESSION, "main"], 2, "usage", "one conversation");
     place.refused(&["export", "--format", "atif", "nowhere"], 1, "unknown_revision", "nowhere");
-    place.refused(&["export", "--format", "atif"], 1, "unknown_revision", "main");
+    Workspace::new().refused(&["export", "--format", "atif"], 1, "no_commits", "main");
     let nowhere = ["export", "--format", "atif", SESSION, "--output", "no/such/folder/x.json"];
     place.refused(&nowhere, 2, "file", "no/such/folder");
     assert!(!place.path("no").exists());

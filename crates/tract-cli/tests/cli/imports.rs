@@ -18,25 +18,26 @@ fn importing_again_changes_nothing() {
 }
 
 #[test]
-fn empty_main_names_branches_that_were_imported() {
+fn empty_main_names_the_other_branches() {
     let place = Workspace::new();
     for (verb, things) in [("cat", "messages"), ("log", "commits")] {
         let ran = place.run(&[verb]).expect(0);
         let start = "tract commit user \"Hello\", or tract import FILE";
         assert_eq!(ran.stderr, format!("no {things} yet; {start}\n"));
     }
-    let import = |ids: &[&str]| {
-        let lines: Vec<String> = ids.iter().map(|id| chat(id, &["Hi"])).collect();
-        place.feed(&["import", "-"], lines.join("\n").as_bytes()).expect(0);
-    };
-    import(&["b", "a"]);
+    place.ok(&["commit", "user", "Hi"]);
+    place.ok(&["branch", "b"]);
+    place.ok(&["branch", "a"]);
+    place.ok(&["undo"]);
     let says = |verb: &str, expected: &str| {
         let ran = place.run(&[verb]).expect(0);
         assert_eq!((ran.stdout.as_str(), ran.stderr.trim_end()), ("", expected));
     };
     let here = "here yet; other branches have some";
     says("cat", &format!("no messages {here}: tract cat a, tract cat b"));
-    import(&["c", "e", "d"]);
+    for name in ["c", "e", "d"] {
+        place.ok(&["branch", name, "--from", "a"]);
+    }
     let more = "and 2 more (tract branch lists them)";
     says("cat", &format!("no messages {here}: tract cat a, tract cat b, tract cat c, {more}"));
     says("log", &format!("no commits {here}: tract log a, tract log b, tract log c, {more}"));

@@ -35,6 +35,8 @@ mod completions;
 mod repairing;
 // Bytes that are deleted for good.
 mod erasing;
+// Every verb in a store without commits, and after the first import.
+mod first_run;
 // Exit codes and errors: every way in which input can be bad.
 mod errors;
 // Recordings that are written while they are imported.

@@ -128,7 +128,7 @@ fn grep_reports_bad_arguments_and_exits_with_one_without_a_match() {
         assert_eq!(found.len(), 2, "{pattern}: {found:?}");
     }
     place.refused(&["grep", "x", "nowhere"], 1, "unknown_revision", "nowhere");
-    place.refused(&["grep", "x", "main#1"], 1, "unknown_revision", "main");
+    place.refused(&["grep", "x", "main#1"], 1, "no_commits", "main");
     for bad in [&["--all", "main"][..], &["--since", "noon"], &["-C", "-1"], &["--role", "judge"]] {
         place.run(&[&["grep", "x"], bad].concat()).expect(2);
     }
@@ -197,7 +197,7 @@ fn blame_and_lost_report_an_unreadable_revision() {
         place.refused(&[verb, "nowhere"], 1, "unknown_revision", "nowhere");
         place.refused(&[verb, "main~99"], 1, "bad_revision", "main~99");
         Workspace::empty().refused(&[verb], 3, "no_store", "no store");
-        Workspace::new().refused(&[verb], 1, "unknown_revision", "main");
+        Workspace::new().refused(&[verb], 1, "no_commits", "main");
     }
     place.refused(&["log", "--slot", "nowhere"], 1, "unknown_revision", "nowhere");
     let log = place.json(&["log", "--json", "-n", "0"]);

@@ -1,6 +1,6 @@
 //! `tract import … --follow`: imports files, and then their changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
@@ -78,9 +78,12 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
         orphans: BTreeSet::new(),
         damage: BTreeMap::new(),
         totals: Totals::default(),
+        first_import: Some(HashSet::new()),
     };
     let count_of = first.len();
     work.import(first).await?;
+    let conversations = work.first_import.take().unwrap_or_default();
+    super::check_out_newest(work.context.out, &work.tract, &conversations).await?;
     work.cached.iter_mut().for_each(CacheFile::save);
     work.begin(count_of, &paths)?;
     let mut scan = Duration::ZERO;
@@ -161,6 +164,9 @@ struct Follower<'a, 'b> {
     /// The anomalies that were already reported, by conversation.
     damage: BTreeMap<(PathBuf, String), BTreeMap<AnomalyKind, usize>>,
     totals: Totals,
+    /// The conversations of the first import, one of which is checked out in a new store; `None`
+    /// afterwards.
+    first_import: Option<HashSet<String>>,
 }
 
 impl Follower<'_, '_> {
@@ -232,6 +238,9 @@ impl Follower<'_, '_> {
     /// Reports a conversation with new content.
     fn tell(&mut self, path: PathBuf, report: &SessionReport) -> Outcome<()> {
         self.totals.unread_files.remove(&path);
+        if let Some(conversations) = &mut self.first_import {
+            conversations.extend(sessions::conversations(report));
+        }
         match report.anomalies.counts.contains_key(&AnomalyKind::UnknownCaller) {
             true => self.orphans.insert(path.clone()),
             false => self.orphans.remove(&path),

@@ -269,6 +269,17 @@ struct Totals {
     /// The branches of the sessions.
     #[serde(skip)]
     placed: HashSet<String>,
+    /// Those that are neither a subagent, a fork nor a rewind.
+    #[serde(skip)]
+    conversations: HashSet<String>,
+}
+
+/// Returns the branches of a session that are neither a subagent, a fork nor a rewind.
+pub(super) fn conversations(report: &SessionReport) -> impl Iterator<Item = String> {
+    let is_conversation = |branch: &&RecordedBranch| {
+        branch.start == BranchStart::Conversation && branch.status != ImportStatus::Diverged
+    };
+    report.branches.iter().filter(is_conversation).map(|branch| branch.branch.clone())
 }
 
 fn is_zero(count: &usize) -> bool {
@@ -295,6 +306,7 @@ impl Totals {
                 self.longest = Some((branch.commits, branch.branch.clone()));
             }
         }
+        self.conversations.extend(conversations(report));
         self.without_messages += usize::from(!report.channels.is_empty());
         self.channels.extend(report.channels.iter().cloned());
         self.messages += report.messages;
@@ -391,7 +403,9 @@ pub(super) async fn run(
     failed?;
     let (unread, found) = (totals.unread, totals.sessions + totals.subagents);
     totals.count_answers(&tract).await?;
+    let conversations = std::mem::take(&mut totals.conversations);
     summary(context, totals)?;
+    super::check_out_newest(context.out, &tract, &conversations).await?;
     if found == 0 && unread == 0 {
         let files: Vec<String> =
             files.iter().map(|file| file.path().display().to_string()).collect();

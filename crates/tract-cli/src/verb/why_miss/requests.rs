@@ -83,7 +83,7 @@ pub(super) async fn turns(
     revision: &str,
     prices: &PriceTable,
 ) -> Outcome<()> {
-    let head = tract.repo().resolve_position(revision).await?;
+    let head = tract.resolve_position(revision).await?;
     let requests = cache_use(tract.repo(), &[(revision.to_owned(), head)]).await?;
     if context.out.is_json() {
         for request in &requests {
