@@ -105,7 +105,7 @@ async fn decisions_are_refused_unless_they_are_allowed() {
 }
 
 #[tokio::test]
-async fn the_exported_page_stands_alone() {
+async fn the_exported_page_loads_nothing() {
     let repo = repo().await;
     let page = export(&repo, &["main".to_owned()], false).await.expect("it is written");
     assert!(page.page.contains("Do I need a coat in Paris?"));
