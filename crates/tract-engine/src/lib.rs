@@ -30,6 +30,7 @@ pub use crate::repo::erasure::Erasure;
 pub use crate::repo::error::{
     BundleError, DeferredOperation, Error, LineError, Rejected, Result, UndoConflict,
 };
+pub use crate::repo::history::HistoryReader;
 pub use crate::repo::operation::Operation;
 pub use crate::repo::stats::{Stats, stats};
 pub use crate::repo::{Branch, FIRST_BRANCH, Repo, RepoOptions};

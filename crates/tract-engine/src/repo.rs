@@ -10,6 +10,7 @@ pub(crate) mod erasure_mark;
 pub(crate) mod error;
 pub(crate) mod handle;
 pub(crate) mod heads;
+pub(crate) mod history;
 pub(crate) mod operation;
 pub(crate) mod stats;
 pub(crate) mod wire;

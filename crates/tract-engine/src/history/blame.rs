@@ -1,7 +1,6 @@
 //! Blame: the commits that made each message of a context what it is.
 
 use tract_compile::{IdMap, IdSet, appended, resolved};
-use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Kind, Op};
 
 use crate::plan::{Refusal, own_slot};
@@ -97,17 +96,15 @@ pub async fn blame(repo: &Repo, head: CommitId) -> Result<Vec<BlameEntry>> {
     let mut concerning: IdMap<CommitId, Vec<BlameCommit>> =
         rows.iter().map(|(row, _)| (row.slot, Vec::new())).collect();
     let mut unmade = concerning.len();
-    let mut next = Some(head);
-    while let Some(at) = next.filter(|_| unmade > 0) {
-        let page = repo.store().walk(repo.name(), Walk { limit: 1024, ..Walk::from(at) }).await?;
-        next = page.next;
-        for commit in page.entries.into_iter().map(|entry| entry.commit) {
-            for slot in slots(repo, &commit).await? {
-                if let Some(commits) = concerning.get_mut(&slot) {
-                    unmade -= usize::from(slot == commit.id());
-                    let action = BlameAction::of(&commit);
-                    commits.push(BlameCommit { commit: commit.clone(), action });
-                }
+    let mut commits = repo.history(head).pages(1024, 1024);
+    while unmade > 0
+        && let Some(commit) = commits.next().await?
+    {
+        for slot in slots(repo, &commit).await? {
+            if let Some(commits) = concerning.get_mut(&slot) {
+                unmade -= usize::from(slot == commit.id());
+                let action = BlameAction::of(&commit);
+                commits.push(BlameCommit { commit: commit.clone(), action });
             }
         }
     }

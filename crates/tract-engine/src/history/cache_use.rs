@@ -14,7 +14,6 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tract_compile::Compiled;
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, Kind};
 
 use self::answers::{Answer, Answers, reported};
@@ -303,21 +302,12 @@ impl Conversations {
         head: CommitId,
     ) -> Result<(Option<KnownCommit>, Vec<Commit>)> {
         let mut commits = Vec::new();
-        let mut next = Some(head);
-        while let Some(at) = next {
-            if let Some(known) = self.known.get(&at) {
-                return Ok((Some(*known), commits));
-            }
-            let page = repo.store().walk(repo.name(), Walk::from(at)).await?;
-            next = page.next;
-            for commit in page.entries.into_iter().map(|entry| entry.commit) {
-                if let Some(known) = self.known.get(&commit.id()) {
-                    return Ok((Some(*known), commits));
-                }
-                commits.push(commit);
-            }
+        let mut history = repo.history(head);
+        while let Some(commit) = history.next_unless(|id| self.known.contains_key(&id)).await? {
+            commits.push(commit);
         }
-        Ok((None, commits))
+        let known = history.peek().and_then(|id| self.known.get(&id));
+        Ok((known.copied(), commits))
     }
 
     fn requests(self) -> Vec<CacheUse> {

@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 
 use tract_compile::{HistoryCounts, Row, View, fold, stated_priority};
-use tract_core::store::Walk;
 use tract_core::{Change, Changes, Commit, CommitId, DerivedKind, Kind, Op, Priority, ToolsetId};
 
 use crate::history::turns::counted_row;
@@ -119,13 +118,11 @@ impl Repo {
         let Some(below) = self.recent_commits(base, END).await? else { return Ok(None) };
         let mut histories = Vec::with_capacity(N);
         for head in heads {
-            let walk = Walk { until: Some(base), limit: 2 * END, ..Walk::from(head) };
-            let page = self.store().walk(self.name(), walk).await?;
-            let mut newer: Vec<Commit> =
-                page.entries.into_iter().map(|entry| entry.commit).collect();
+            let mut commits = self.history(head).until(base).pages(2 * END, 2 * END);
+            let mut newer = commits.next_page().await?.unwrap_or_default();
             newer.reverse();
             let continues = newer.first().and_then(|first| first.parent()) == Some(base);
-            if page.next.is_some() || !continues {
+            if commits.peek().is_some() || !continues {
                 return Ok(None);
             }
             let Some(counts) = advance(self, below.counts, &newer).await? else { return Ok(None) };
@@ -178,31 +175,21 @@ impl Repo {
         let mut commits = Vec::new();
         // The row found so far, with the number of newer commits.
         let mut found: Option<(usize, CommitId, HistoryCounts)> = None;
-        let mut next = Some(head);
-        while let Some(at) = next {
-            if commits.len() >= NEAR {
-                break;
-            }
-            let stop_at = Some(DerivedKind::Turn);
-            let walk = Walk { limit: 2048, stop_at, ..Walk::from(at) };
-            let page = self.store().walk(self.name(), walk).await?;
-            commits.extend(page.entries.into_iter().map(|entry| entry.commit));
-            next = page.next;
-            if let Some((id, _)) = page.stopped {
-                // The head itself is always read, even if it has a row.
-                if !commits.is_empty() {
-                    let Some(row) = counted_row(self, id).await? else { break };
-                    found = Some((commits.len(), id, row.counts));
-                    if commits.len() >= at_least {
-                        break;
-                    }
+        let mut history = self.history(head).pages(2048, 2048).stop_at(DerivedKind::Turn);
+        while history.peek().is_some() && commits.len() < NEAR {
+            commits.extend(history.next_page().await?.unwrap_or_default());
+            let Some((id, _)) = history.row() else { continue };
+            // The head itself is always read, even if it has a row.
+            if !commits.is_empty() {
+                let Some(row) = counted_row(self, *id).await? else { break };
+                found = Some((commits.len(), *id, row.counts));
+                if commits.len() >= at_least {
+                    break;
                 }
-                let commit = self.require_commit(id).await?;
-                next = commit.parent();
-                commits.push(commit);
             }
+            commits.extend(history.pass_row().await?);
         }
-        let is_whole = next.is_none() && commits.last().is_some_and(|last| last.parent().is_none());
+        let is_whole = commits.last().is_some_and(|last| last.parent().is_none());
         let (before, row) = match found {
             _ if is_whole => (HistoryCounts::default(), None),
             Some((newer, id, counts)) => {

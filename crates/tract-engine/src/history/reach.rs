@@ -287,6 +287,7 @@ impl CommitGraph {
                     self.single(store, repo, at, &mut reading.open, &mut reached).await?;
                 continue;
             }
+            // Not a `HistoryReader`: its pages are believed, and these are verified.
             let walk = Walk { head: at, until: None, limit: reading.limit, stop_at: None };
             let page = match store.walk(repo, walk).await {
                 Ok(page) => page,

@@ -17,6 +17,7 @@ use crate::plan::History;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
+use crate::repo::history::HistoryReader;
 use crate::repo::operation::Operation;
 
 /// Default of [`RepoOptions::turn_rows_every`].
@@ -400,6 +401,12 @@ impl Repo {
     /// [`Error::Missing`] when it is not.
     pub async fn require_commit(&self, id: CommitId) -> Result<Commit> {
         self.commit(id).await?.ok_or(Error::Missing(ObjectId::Commit(id)))
+    }
+
+    /// Starts to read the history of a head along first parents, newest first. Nothing is read
+    /// until the first commit is requested.
+    pub fn history(&self, head: CommitId) -> HistoryReader<'_> {
+        HistoryReader::new(self, head)
     }
 
     /// Reads commits that must be stored.

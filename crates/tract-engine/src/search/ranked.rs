@@ -32,7 +32,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_compile::{CompileError, IdMap};
-use tract_core::store::Walk;
 use tract_core::{BlobId, Commit, CommitId, DerivedKind, Kind};
 
 use self::build::hour_of;
@@ -526,8 +525,7 @@ async fn commits(
                 return Err(Error::Damaged { object: None, what });
             };
             let limit = (at - position) as usize + 1;
-            let walk = Walk { limit, ..Walk::from(mark) };
-            let walked = match repo.store().walk(repo.name(), walk).await {
+            let walked = match repo.history(mark).pages(limit, limit).next_entries().await {
                 Err(error) if is_missing(&error) => {
                     let gone = segment.map(|segment| (segment.at, segment.number));
                     let (at, number) = gone.unwrap_or_default();
@@ -535,7 +533,7 @@ async fn commits(
                 }
                 walked => walked?,
             };
-            for (entry, back) in walked.entries.into_iter().zip(0u32..) {
+            for (entry, back) in walked.into_iter().flatten().zip(0u32..) {
                 read.insert(SegmentPlace { segment: number, position: at - back }, entry.commit);
             }
         }

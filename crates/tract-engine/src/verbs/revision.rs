@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tract_compile::{Row, View};
-use tract_core::store::{LogQuery, Walk};
+use tract_core::store::LogQuery;
 use tract_core::text::count;
 use tract_core::time::{DayEdge, parse_time};
 use tract_core::{
@@ -315,9 +315,9 @@ impl Txn<'_> {
                 continue;
             }
             let limit = left.saturating_add(1).min(4096);
-            let page = repo.store().walk(repo.name(), Walk { limit, ..Walk::from(id) }).await?;
-            for entry in page.entries.iter().take(left) {
-                id = entry.commit.parent().ok_or_else(|| beyond(left))?;
+            let page = repo.history(id).pages(limit, limit).next_page().await?;
+            for commit in page.iter().flatten().take(left) {
+                id = commit.parent().ok_or_else(|| beyond(left))?;
                 left -= 1;
             }
         }
@@ -365,11 +365,9 @@ impl Txn<'_> {
             let commits = match self.made_here(at) {
                 Some(commit) => vec![commit.clone()],
                 None => {
-                    let repo = self.repo();
-                    let walk = Walk { limit, ..Walk::from(at) };
-                    let page = repo.store().walk(repo.name(), walk).await?;
+                    let page = self.repo().history(at).pages(limit, limit).next_page().await?;
                     limit = (limit * 4).min(4096);
-                    page.entries.into_iter().map(|entry| entry.commit).collect()
+                    page.unwrap_or_default()
                 }
             };
             next = commits.last().and_then(|oldest| oldest.parent());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tract_core::store::{BlobKey, Walk};
+use tract_core::store::BlobKey;
 use tract_core::{Blob, BlobId, Changes, Commit, CommitId, Content, ObjectId};
 
 use crate::plan::{MissingRecords, Plan, Records, Stop};
@@ -122,11 +122,11 @@ impl Repo {
                 continue;
             }
             let limit = (wanted - records.chain.len()).clamp(16, 4096);
-            let page = self.store().walk(self.name(), Walk { limit, ..Walk::from(id) }).await?;
-            for entry in page.entries {
-                next = entry.commit.parent();
-                records.chain.push(entry.commit.id());
-                records.insert(entry.commit);
+            let page = self.history(id).pages(limit, limit).next_page().await?;
+            for commit in page.into_iter().flatten() {
+                next = commit.parent();
+                records.chain.push(commit.id());
+                records.insert(commit);
             }
         }
         records.chain_complete = true;

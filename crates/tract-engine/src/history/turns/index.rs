@@ -8,7 +8,6 @@
 //! others at any time, since each is correct independently of the others.
 
 use tract_compile::HistoryCounts;
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
@@ -19,6 +18,7 @@ use crate::repo::Repo;
 use crate::repo::batch::store_derived;
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
+use crate::repo::history::HistoryReader;
 
 /// Reads all entries about tool turns of a history, oldest first.
 pub(crate) async fn of_line(repo: &Repo, head: CommitId) -> Result<Vec<TurnEntry>> {
@@ -54,50 +54,41 @@ pub(crate) async fn after(
     head: CommitId,
     after: Option<CommitId>,
 ) -> Result<Vec<TurnEntry>> {
-    let mut next = Some(head).filter(|head| Some(*head) != after);
-    let mut parts = Vec::new();
-    while let Some(at) = next {
-        let walk = Walk { until: after, ..Walk::from(at) };
-        let page = repo.store().walk(repo.name(), walk).await?;
-        let commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
-        next = page.next;
-        let oldest = commits.last().map(|commit| commit.parent());
+    let (mut parts, mut oldest_parent) = (Vec::new(), after);
+    let mut history = repo.history(head).until(after);
+    while let Some(commits) = history.next_page().await? {
+        oldest_parent = commits.last().and_then(|commit| commit.parent());
         parts.push(oldest_first(repo, commits).await?);
-        if let (None, Some(commit)) = (next, after)
-            && oldest != Some(after)
-        {
-            return Err(Error::NotOnLine { commit, head });
-        }
+    }
+    if let Some(commit) = after.filter(|_| oldest_parent != after) {
+        return Err(Error::NotOnLine { commit, head });
     }
     parts.reverse();
     Ok(parts.concat())
 }
 
-/// A walk from a head back to the nearest row, in pages.
-struct WalkToRow {
-    next: Option<CommitId>,
+/// A reader from a head back to the nearest row, in pages.
+struct ToRow<'a> {
+    history: HistoryReader<'a>,
     row: Option<(CommitId, TurnRow)>,
 }
 
-impl WalkToRow {
-    fn new(head: CommitId) -> Self {
-        Self { next: Some(head), row: None }
+impl<'a> ToRow<'a> {
+    fn new(repo: &'a Repo, head: CommitId) -> Self {
+        Self { history: repo.history(head).stop_at(DerivedKind::Turn), row: None }
     }
 
     /// Reads the next commits, newest first; `None` at the end, when the row is known.
-    async fn page(&mut self, repo: &Repo) -> Result<Option<Vec<Commit>>> {
-        let Some(at) = self.next else { return Ok(None) };
-        let stop_at = Some(DerivedKind::Turn);
-        let page = repo.store().walk(repo.name(), Walk { stop_at, ..Walk::from(at) }).await?;
-        let mut commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
-        self.next = page.next;
-        if let Some((id, bytes)) = page.stopped {
-            self.row = TurnRow::decode(id, &bytes).map(|row| (id, row));
-            self.next = None;
+    async fn page(&mut self) -> Result<Option<Vec<Commit>>> {
+        if self.row.is_some() || self.history.peek().is_none() {
+            return Ok(None);
+        }
+        let mut commits = self.history.next_page().await?.unwrap_or_default();
+        if let Some((id, bytes)) = self.history.row() {
+            self.row = TurnRow::decode(*id, bytes).map(|row| (*id, row));
+            // A damaged row is read over: the row before it serves as well.
             if self.row.is_none() {
-                let commit = repo.require_commit(id).await?;
-                self.next = commit.parent();
-                commits.push(commit);
+                commits.extend(self.history.pass_row().await?);
             }
         }
         Ok(Some(commits))
@@ -109,8 +100,8 @@ async fn since_row(
     repo: &Repo,
     head: CommitId,
 ) -> Result<(Vec<TurnEntry>, Option<(CommitId, TurnRow)>)> {
-    let (mut parts, mut walk) = (Vec::new(), WalkToRow::new(head));
-    while let Some(commits) = walk.page(repo).await? {
+    let (mut parts, mut walk) = (Vec::new(), ToRow::new(repo, head));
+    while let Some(commits) = walk.page().await? {
         parts.push(oldest_first(repo, commits).await?);
     }
     parts.reverse();
@@ -222,8 +213,8 @@ pub(crate) async fn catch_up(repo: &Repo, head: CommitId) {
 }
 
 async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
-    let (mut ids, mut walk) = (Vec::new(), WalkToRow::new(head));
-    while let Some(commits) = walk.page(repo).await? {
+    let (mut ids, mut walk) = (Vec::new(), ToRow::new(repo, head));
+    while let Some(commits) = walk.page().await? {
         ids.extend(commits.iter().map(Commit::id));
     }
     ids.reverse();

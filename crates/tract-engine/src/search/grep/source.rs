@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tract_compile::{IdMap, IdSet, stated_priority};
-use tract_core::store::{LocationHint, Walk};
+use tract_core::store::LocationHint;
 use tract_core::{BlobId, Change, Changes, Commit, CommitId, Kind, Priority, ToolsetId};
 
 use super::GrepOptions;
@@ -99,14 +99,13 @@ impl LineSource {
         options: &GrepOptions,
     ) -> Result<Option<Vec<Candidate>>> {
         let Some(head) = self.next else { return Ok(None) };
-        let walk = Walk { limit: self.limit, ..Walk::from(head) };
-        let page = repo.store().walk(repo.name(), walk).await?;
-        self.next = page.next;
+        let mut history = repo.history(head).pages(self.limit, self.limit);
+        let page = history.next_entries().await?.unwrap_or_default();
+        self.next = history.peek();
         self.limit = (self.limit * 4).min(PAGES[1]);
-        let hints =
-            page.entries.iter().filter_map(|entry| Some((entry.commit.content?, entry.content?)));
+        let hints = page.iter().filter_map(|entry| Some((entry.commit.content?, entry.content?)));
         let hints: IdMap<BlobId, LocationHint> = hints.collect();
-        let commits: Vec<Commit> = page.entries.into_iter().map(|entry| entry.commit).collect();
+        let commits: Vec<Commit> = page.into_iter().map(|entry| entry.commit).collect();
         let mut candidates = Vec::new();
         if !std::mem::replace(&mut self.with_tools, true)
             && options.takes_definitions()

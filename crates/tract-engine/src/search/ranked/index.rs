@@ -315,20 +315,15 @@ impl<'a> Index<'a> {
 
     /// Returns the ancestor that is `before` commits before a commit.
     async fn ancestor(&self, commit: CommitId, before: u32) -> Result<CommitId> {
-        let (mut next, mut left) = (commit, before as usize);
-        while left > 0 {
-            let walk = Walk { limit: left + 1, ..Walk::from(next) };
-            let page = self.repo.store().walk(self.repo.name(), walk).await?;
-            if let Some(entry) = page.entries.get(left) {
-                return Ok(entry.commit.id());
-            }
-            left -= page.entries.len();
-            next = page.next.ok_or_else(|| Error::Damaged {
-                object: None,
-                what: "a segment of the search index names a commit before the first".to_owned(),
-            })?;
+        let before = before as usize;
+        let mut history = self.repo.history(commit).pages(before + 1, before + 1);
+        for _ in 0..before {
+            history.next().await?;
         }
-        Ok(next)
+        history.peek().ok_or_else(|| Error::Damaged {
+            object: None,
+            what: "a segment of the search index names a commit before the first".to_owned(),
+        })
     }
 
     /// Returns a reference to a commit, for the segment under construction.
@@ -350,6 +345,8 @@ impl<'a> Index<'a> {
     /// Walks back from a commit to the first one that is in the index.
     async fn walk(&mut self, head: CommitId, most: usize) -> Result<Walked> {
         let mut commits: Vec<Commit> = Vec::new();
+        // Not a `HistoryReader`: a loaded segment can change which commits are known, so the walk
+        // has to look up each commit again where it left off.
         let mut next = Some(head);
         while let Some(from) = next {
             if let Some(place) = self.known_place(from) {
@@ -427,16 +424,15 @@ impl<'a> Index<'a> {
             return Ok(Vec::new());
         };
         let limit = (to - at.position) as usize;
-        let walk = Walk { limit, ..Walk::from(mark) };
         // The commits of another branch may have been deleted.
-        let page = match self.repo.store().walk(self.repo.name(), walk).await {
-            Ok(page) => page,
+        let page = match self.repo.history(mark).pages(limit, limit).next_entries().await {
+            Ok(page) => page.unwrap_or_default(),
             Err(error) if is_missing(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         };
         self.make_room();
-        let mut found = Vec::with_capacity(page.entries.len());
-        for (entry, position) in page.entries.iter().rev().zip(at.position + 1..) {
+        let mut found = Vec::with_capacity(page.len());
+        for (entry, position) in page.iter().rev().zip(at.position + 1..) {
             let place = SegmentPlace { position, ..at };
             self.near.insert(entry.commit.id(), place);
             found.push((entry.commit.id(), place));

@@ -10,7 +10,7 @@ mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, Walk};
+use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing};
 use tract_core::{
     Blob, BlobId, Changes, Commit, CommitId, ObjectId, Op, RefName, RefTarget, StoreExt as _,
     ToolSchema, ToolsetId,
@@ -141,27 +141,18 @@ impl<'a> Scan<'a> {
         let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
         let mut seen = self.searched.clone();
         while let Some(head) = open.pop() {
-            let mut next = Some(head).filter(|head| !seen.contains(head));
-            while let Some(from) = next {
-                let walk = Walk { limit: FOLLOWED, ..Walk::from(from) };
-                let page = self.repo.store().walk(self.repo.name(), walk).await?;
-                next = page.next;
-                for entry in page.entries {
-                    if !seen.insert(entry.commit.id()) {
-                        next = None;
-                        break;
+            let mut history = self.repo.history(head).pages(FOLLOWED, FOLLOWED);
+            while let Some(commit) = history.next_unless(|id| !seen.insert(id)).await? {
+                let is_named = match &self.scope.messages {
+                    Some(messages) if commit.content.is_some() => {
+                        messages.contains(&slot_of(self.repo, &commit).await?)
                     }
-                    let is_named = match &self.scope.messages {
-                        Some(messages) if entry.commit.content.is_some() => {
-                            messages.contains(&slot_of(self.repo, &entry.commit).await?)
-                        }
-                        Some(_) | None => false,
-                    };
-                    if is_named || entry.commit.linked_blobs().any(|blob| self.has(blob)) {
-                        return Ok(false);
-                    }
-                    open.extend(entry.commit.parents.iter().skip(1));
+                    Some(_) | None => false,
+                };
+                if is_named || commit.linked_blobs().any(|blob| self.has(blob)) {
+                    return Ok(false);
                 }
+                open.extend(commit.parents.iter().skip(1));
             }
         }
         self.searched.extend(now.iter().map(|branch| branch.head));

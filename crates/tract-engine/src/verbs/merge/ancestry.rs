@@ -4,11 +4,9 @@
 //! to be visited are known to be common. So the cost depends on the number of commits since the
 //! last merge of the two, not on the length of the history. The order matters for speed only: with
 //! wrong or missing times more commits are visited, and the result is the same.
-//! painted, and the answer is the same.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, ObjectId};
 
 use crate::repo::error::{Error, Result};
@@ -66,9 +64,8 @@ impl Graph {
             None => {
                 let limit = (PAGES.0 << (self.pages.min(16) / 2)).min(PAGES.1);
                 self.pages += 1;
-                let (repo, walk) = (txn.repo(), Walk { limit, ..Walk::from(id) });
-                let page = repo.store().walk(repo.name(), walk).await?;
-                let commits = page.entries.iter().map(|entry| &entry.commit);
+                let page = txn.repo().history(id).pages(limit, limit).next_page().await?;
+                let commits = page.iter().flatten();
                 self.nodes.extend(commits.map(|commit| (commit.id(), Node::of(commit))));
             }
         }

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 use tract_compile::{Row, View};
-use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Kind, Op};
 
 use super::{PickTarget, Rebase, RebaseStep, check_plan};
@@ -119,28 +118,17 @@ impl Txn<'_> {
             return Ok(None);
         }
         let mut range = Vec::new();
-        let mut next = Some(head);
-        while let Some(from) = next {
-            for commit in page(self.repo(), from).await? {
-                if shared.commits.contains(&commit.id()) {
-                    range.reverse();
-                    return Ok(Some(range));
-                }
-                next = commit.parent();
-                range.push(commit);
-            }
+        let mut history = self.repo().history(head).pages(PAGE, PAGE);
+        while let Some(commit) = history.next_unless(|id| shared.commits.contains(&id)).await? {
+            range.push(commit);
         }
         range.reverse();
         Ok(Some(range))
     }
 }
 
-/// Reads a page of a history, newest first.
-async fn page(repo: &Repo, from: CommitId) -> Result<Vec<Commit>> {
-    let walk = Walk { limit: 512, ..Walk::from(from) };
-    let page = repo.store().walk(repo.name(), walk).await?;
-    Ok(page.entries.into_iter().map(|entry| entry.commit).collect())
-}
+/// Number of commits read at once.
+const PAGE: usize = 512;
 
 /// Returns the commits of a branch from the oldest target on, oldest first. With `turns` the range
 /// starts before the turns of the targets.
@@ -153,23 +141,22 @@ async fn back_to(
     let mut left = targets.clone();
     let mut calls = HashSet::new();
     let mut range = Vec::new();
-    let mut next = head;
-    'walk: while let Some(from) = next {
-        for commit in page(repo, from).await? {
-            let is_reasoning = commit.kind == Some(Kind::Reasoning);
-            if left.is_empty() && calls.is_empty() && !(turns && is_reasoning) {
-                break 'walk;
-            }
-            next = commit.parent();
-            let is_target = left.remove(&commit.id());
-            if let Op::Append { slot, answers, .. } = &commit.op
-                && turns
-            {
-                calls.remove(&slot.unwrap_or(commit.id()));
-                calls.extend(answers.filter(|_| is_target).map(|call| call.slot));
-            }
-            range.push(commit);
+    let mut history = head.map(|head| repo.history(head).pages(PAGE, PAGE));
+    while let Some(history) = &mut history
+        && let Some(commit) = history.next().await?
+    {
+        let is_reasoning = commit.kind == Some(Kind::Reasoning);
+        if left.is_empty() && calls.is_empty() && !(turns && is_reasoning) {
+            break;
         }
+        let is_target = left.remove(&commit.id());
+        if let Op::Append { slot, answers, .. } = &commit.op
+            && turns
+        {
+            calls.remove(&slot.unwrap_or(commit.id()));
+            calls.extend(answers.filter(|_| is_target).map(|call| call.slot));
+        }
+        range.push(commit);
     }
     if let Some(target) = left.into_iter().min() {
         return Err(Refusal::NotInRange { target }.into());
