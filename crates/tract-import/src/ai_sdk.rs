@@ -141,7 +141,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         let number = n + 1;
         let drafts = lenient::<Message<'_>>(Some(raw)).map(|message| {
             let at = values::time(message.created_at.as_deref());
-            (drafts(&message, &mut conversation), message.id, at)
+            (drafts(&message, number, &mut conversation), message.id, at)
         });
         let Some((Some(drafts), id, at)) = drafts else {
             conversation.recording.unreadable(number, "a message in no known shape");
@@ -159,7 +159,11 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     Ok(conversation.into())
 }
 
-fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<Draft>> {
+fn drafts(
+    message: &Message<'_>,
+    line: usize,
+    conversation: &mut Conversation,
+) -> Option<Vec<Draft>> {
     let role = message.role.as_deref()?;
     let mut steps = Steps::default();
     let listed: Option<Vec<&RawValue>> = lenient(message.content);
@@ -170,12 +174,14 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
     }
     for raw in parts.iter().flatten() {
         let Some(part) = lenient::<PartFields<'_>>(Some(raw)) else {
-            conversation.recording.unreadable(0, "a part in no known shape");
+            conversation.recording.unreadable(line, "a part in no known shape");
             continue;
         };
-        if let Some(skipped) = steps.part(&part) {
+        let mut unread = Vec::new();
+        if let Some(skipped) = steps.part(&part, &mut unread) {
             conversation.recording.skip(skipped);
         }
+        unread.into_iter().for_each(|what| conversation.recording.unreadable(line, what));
     }
     if parts.is_none() {
         steps.parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
@@ -201,7 +207,7 @@ fn drafts(message: &Message<'_>, conversation: &mut Conversation) -> Option<Vec<
 
 impl Steps {
     /// Reads a part. Returns the name to count it under if no model saw it.
-    fn part(&mut self, part: &PartFields<'_>) -> Option<String> {
+    fn part(&mut self, part: &PartFields<'_>, unread: &mut Vec<String>) -> Option<String> {
         let kind = part.part_type.as_deref().unwrap_or("untyped");
         match kind {
             "step-start" => self.cut(),
@@ -224,7 +230,7 @@ impl Steps {
             }
             "tool-result" => {
                 let name = part.tool_name.clone().unwrap_or_default();
-                let (parts, is_error) = output(given(part.output).or(given(part.result)));
+                let (parts, is_error) = output(given(part.output).or(given(part.result)), unread);
                 let is_error = is_error || part.is_error.unwrap_or_default();
                 self.results.push(part.answer(&name, parts, is_error));
             }
@@ -280,7 +286,7 @@ impl Steps {
 }
 
 /// Returns the parts of a result that the model sees, and whether it is an error.
-fn output(raw: Raw<'_>) -> (Vec<Part>, bool) {
+fn output(raw: Raw<'_>, unread: &mut Vec<String>) -> (Vec<Part>, bool) {
     #[derive(Deserialize)]
     struct Output<'a> {
         #[serde(rename = "type")]
@@ -301,7 +307,7 @@ fn output(raw: Raw<'_>) -> (Vec<Part>, bool) {
         ("text" | "json" | "error-text" | "error-json", Some(value)) => {
             (text(shown(value)), is_error)
         }
-        ("content", Some(value)) => (values::message_parts(Some(value)), false),
+        ("content", Some(value)) => (values::message_parts(Some(value), unread), false),
         _ => (text(shown(raw)), false),
     }
 }

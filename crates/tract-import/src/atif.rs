@@ -146,15 +146,19 @@ fn say(
     if step.is_copied_context.unwrap_or_default() {
         metadata.set("copied_context", true);
     }
-    let parts = || values::message_parts(step.message);
+    let parts = conversation.recording.content(number, step.message);
+    let body = |parts: Vec<Part>| Body {
+        parts: if parts.is_empty() { vec![Part::text("")] } else { parts },
+        name: None,
+    };
     let mut draft = match step.source.as_deref() {
-        Some("system") => Draft::new(Content::System(Body { parts: parts(), name: None })),
+        Some("system") => Draft::new(Content::System(body(parts))),
         Some("agent") => {
             let mut draft = Draft::assistant("");
             if let Some(text) = step.reasoning_content.clone().filter(|text| !text.is_empty()) {
                 draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
             }
-            draft = values::content_parts(step.message).into_iter().fold(draft, Draft::part);
+            draft = parts.into_iter().fold(draft, Draft::part);
             for call in step.tool_calls.iter().flatten() {
                 let arguments = call.arguments.map_or_else(|| "{}".to_owned(), canonical);
                 draft = draft.call(&call.tool_call_id, &call.function_name, arguments);
@@ -172,7 +176,7 @@ fn say(
             conversation.recording.answer(model, usage.as_ref());
             draft
         }
-        _ => Draft::new(Content::User(Body { parts: parts(), name: None })),
+        _ => Draft::new(Content::User(body(parts))),
     };
     draft.metadata = metadata.json();
     draft.tools = tools.take();
@@ -183,7 +187,7 @@ fn say(
         struct Extra {
             is_error: Option<bool>,
         }
-        let parts = values::message_parts(result.content);
+        let parts = conversation.recording.message_content(number, result.content);
         let extra: Extra = lenient(values::given(result.extra)).unwrap_or_default();
         let draft = match &result.source_call_id {
             Some(call_id) => Draft::new(Content::ToolResult(ToolAnswer {

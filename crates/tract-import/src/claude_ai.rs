@@ -6,7 +6,7 @@ use crate::document::{Conversation, Document, conversations};
 use crate::nodes::{Node, say_tree};
 use crate::object::Object;
 use crate::recording::Recording;
-use crate::values::{self, Metadata, canonical, model_config, recorded};
+use crate::values::{Metadata, canonical, model_config, recorded};
 
 /// The parent of the first message, in exports with parents.
 const NO_PARENT: &str = "00000000-0000-4000-8000-000000000000";
@@ -126,7 +126,7 @@ impl MessageReader<'_> {
                         call_id: call_id.unwrap_or_else(|| format!("call-{}", self.calls)),
                         name: block.text("name"),
                         is_error: block.is_true("is_error"),
-                        parts: values::message_parts(block.raw("content")),
+                        parts: recording.message_content(self.line, block.raw("content")),
                     };
                     let draft = Draft::new(Content::ToolResult(answer));
                     drafts.push(recorded(draft, Some(self.id), self.at));

@@ -231,9 +231,6 @@ impl CodexReader {
             }
             _ => {}
         }
-        for (kind, what) in responses::replaced_arguments(payload) {
-            self.recording.odd(number, kind, what);
-        }
         match responses::draft(payload) {
             Some(draft) => self.say(number, line, draft),
             None => self.recording.unreadable(number, "an item in no known shape"),

@@ -11,7 +11,6 @@ use tract_providers::{Dialect, ProviderConversation};
 use crate::document::{Conversation, Document, Values};
 use crate::object::Object;
 use crate::recording::Recording;
-use crate::report::AnomalyKind;
 use crate::values::{self, Metadata, Raw, canonical, lenient, recorded};
 
 /// Members with the turns of ShareGPT.
@@ -32,7 +31,7 @@ fn is_list(text: &str) -> bool {
 }
 
 pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Error> {
-    let Values { values, unreadable } = Values::read(bytes)?;
+    let Values { values, damage } = Values::read(bytes, is_one)?;
     let mut all = Document::with_capacity(values.len());
     for (line, raw) in values {
         let mut conversation = Conversation::default();
@@ -57,8 +56,8 @@ pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Err
         all.push(conversation);
     }
     if let Some(first) = all.first_mut() {
-        for line in unreadable {
-            first.recording.odd(line, AnomalyKind::UnreadableLine, "a line that is not JSON");
+        for (line, kind, what) in damage {
+            first.recording.odd(line, kind, what);
         }
     }
     Ok(all)
@@ -109,7 +108,8 @@ impl Reader<'_> {
             return None;
         };
         let text = || values::text(Some(value)).unwrap_or_else(|| canonical(value));
-        let body = || Body { parts: values::message_parts(Some(value)), name: None };
+        let parts = self.conversation.recording.message_content(self.line, Some(value));
+        let body = || Body { parts: parts.clone(), name: None };
         Some(match from.as_str() {
             "system" => Draft::new(Content::System(body())),
             "human" | "user" => Draft::new(Content::User(body())),

@@ -5,9 +5,11 @@ use std::io;
 use serde_json::value::RawValue;
 use tract_core::{Draft, Part};
 
+use crate::damage::recover;
 use crate::facts::Facts;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
+use crate::report::AnomalyKind;
 
 /// Maximum size of a document in bytes: it is in memory as a whole.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 512 << 20;
@@ -84,34 +86,50 @@ impl Steps {
 pub(crate) struct Values<'a> {
     /// Each with its line, or its position in the list, from 1.
     pub(crate) values: Vec<(usize, &'a RawValue)>,
-    /// The lines that are not JSON.
-    pub(crate) unreadable: Vec<usize>,
+    /// The damage, each with its line.
+    pub(crate) damage: Vec<(usize, AnomalyKind, String)>,
 }
 
 impl<'a> Values<'a> {
-    /// Reads the values of a text.
+    /// Reads the values of a text. Of a damaged line, the intact objects that `is_record` accepts are
+    /// read.
     ///
     /// # Errors
     /// When the text contains no JSON value.
-    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, serde_json::Error> {
+    pub(crate) fn read(
+        bytes: &'a [u8],
+        is_record: impl Fn(&Object<'_>) -> bool,
+    ) -> Result<Self, serde_json::Error> {
         if let Ok(list) = serde_json::from_slice::<Vec<&RawValue>>(bytes) {
             let values = list.into_iter().enumerate().map(|(n, raw)| (n + 1, raw)).collect();
-            return Ok(Self { values, unreadable: Vec::new() });
+            return Ok(Self { values, damage: Vec::new() });
         }
         let error = match serde_json::from_slice::<&RawValue>(bytes) {
-            Ok(raw) => return Ok(Self { values: vec![(1, raw)], unreadable: Vec::new() }),
+            Ok(raw) => return Ok(Self { values: vec![(1, raw)], damage: Vec::new() }),
             Err(error) => error,
         };
+        let is_record = |text: &str| Object::parse(text).is_some_and(|members| is_record(&members));
         let mut found = Self::default();
         for (n, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() {
                 continue;
             }
-            match serde_json::from_slice(line) {
-                Ok(raw) => found.values.push((n + 1, raw)),
-                Err(_) => found.unreadable.push(n + 1),
+            let number = n + 1;
+            if let Ok(raw) = serde_json::from_slice(line) {
+                found.values.push((number, raw));
+                continue;
             }
+            let text = std::str::from_utf8(line).unwrap_or_default();
+            let recovered = recover(text, true, is_record);
+            let records = recovered.records.iter();
+            let records = records.filter_map(|record| serde_json::from_str(record).ok());
+            found.values.extend(records.map(|raw| (number, raw)));
+            found.damage.push(if recovered.records.is_empty() {
+                (number, AnomalyKind::UnreadableLine, "a line that is not JSON".to_owned())
+            } else {
+                (number, AnomalyKind::DamagedLine, recovered.describe())
+            });
         }
         if found.values.is_empty() { Err(error) } else { Ok(found) }
     }

@@ -101,7 +101,9 @@ impl LineReader for GeminiReader {
     }
 
     fn is_record(text: &str) -> bool {
-        has_members(text, &["id", "type", "timestamp"])
+        let kinds: [&[&str]; 4] =
+            [&["id", "type", "timestamp"], &["sessionId"], &["$set"], &["$rewindTo"]];
+        kinds.iter().any(|members| has_members(text, members))
     }
 
     fn finish(&mut self) -> Facts {
@@ -264,6 +266,9 @@ impl GeminiReader {
             },
             Some("gemini" | "model") => {
                 let mut answer = Answer::read(line);
+                if let Some(what) = answer.unread {
+                    self.recording.unreadable(number, what);
+                }
                 // Skip results that were recorded as separate messages.
                 let ids = answer.results.iter().filter_map(|(_, draft)| result_id(draft));
                 self.answered.extend(ids.map(str::to_owned));

@@ -97,7 +97,7 @@ impl GooseReader {
                     encrypted: part.text("data"),
                 }),
                 "toolRequest" | "frontendToolRequest" => parts.push(call(&part)),
-                "toolResponse" => drafts.push(result(&part)),
+                "toolResponse" => drafts.push(result(&mut self.recording, number, &part)),
                 kind @ ("summarizationRequested"
                 | "contextLengthExceeded"
                 | "toolConfirmationRequest"
@@ -150,14 +150,15 @@ fn call(part: &Object<'_>) -> Part {
     Part::call(part.text("id").unwrap_or_default(), name, arguments)
 }
 
-fn result(part: &Object<'_>) -> Draft {
+fn result(recording: &mut Recording, line: usize, part: &Object<'_>) -> Draft {
     let result = part.object("toolResult").unwrap_or_default();
     let value = result.raw("value");
     // Newer versions wrap the content in an object.
     let inner = Object::of(value).unwrap_or_default();
     let content = inner.raw("content").or(value);
     let failed = result.text("status").is_some_and(|status| status == "error");
-    let mut parts = values::content_parts(content);
+    let has_parts = content.is_some_and(|raw| !raw.get().starts_with('{'));
+    let mut parts = if has_parts { recording.content(line, content) } else { Vec::new() };
     if parts.is_empty() {
         let text = result.text("error").or_else(|| content.map(shown));
         parts.push(Part::text(text.unwrap_or_default()));

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::document::{Conversation, Document, Values};
 use crate::object::Object;
-use crate::report::AnomalyKind;
 use crate::values::lenient;
 
 /// Returns whether an object is a message in one of the formats.
@@ -48,7 +47,9 @@ fn first_message(list: Vec<&RawValue>) -> bool {
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let Values { values, unreadable } = Values::read(bytes)?;
+    let is_record =
+        |members: &Object<'_>| is_message(members) || is_run(members) || members.has("messages");
+    let Values { values, damage } = Values::read(bytes, is_record)?;
     let mut all = Document::new();
     let is_turn = |raw: &RawValue| Object::of(Some(raw)).is_some_and(|turn| is_message(&turn));
     // The values are the messages of one conversation, or one conversation each.
@@ -85,8 +86,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         }
     }
     if let Some(first) = all.first_mut() {
-        for line in unreadable {
-            first.recording.odd(line, AnomalyKind::UnreadableLine, "a line that is not JSON");
+        for (line, kind, what) in damage {
+            first.recording.odd(line, kind, what);
         }
     }
     Ok(all)

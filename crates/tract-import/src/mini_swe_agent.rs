@@ -7,7 +7,7 @@ use crate::document::{Conversation, Document};
 use crate::facts::RunTotals;
 use crate::object::Object;
 use crate::report::TokenTotals;
-use crate::values::{self, Metadata, canonical, model_config, recorded, shown};
+use crate::values::{Metadata, canonical, model_config, recorded, shown};
 
 /// Returns whether an object is a trajectory.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
@@ -56,7 +56,6 @@ impl Reader {
         let extra = message.object("extra").unwrap_or_default();
         let at = extra.time("timestamp").or_else(|| message.time("timestamp"));
         let content = message.raw("content");
-        let body = || Body { parts: values::message_parts(content), name: None };
         // Requests in the format of the Responses API have an answer's items in `output`.
         if message.text("object").as_deref() == Some("response") {
             return self.response(line, &message, &extra, at);
@@ -67,6 +66,8 @@ impl Reader {
             let draft = Draft::tool_result(message.text("call_id").unwrap_or_default(), text);
             return self.conversation.say(None, line, recorded(draft, None, at));
         }
+        let recording = &mut self.conversation.recording;
+        let mut body = || Body { parts: recording.message_content(line, content), name: None };
         let draft = match message.text("role").unwrap_or_default().as_str() {
             "system" | "developer" => Draft::new(Content::System(body())),
             "user" => Draft::new(Content::User(body())),
@@ -74,9 +75,9 @@ impl Reader {
                 call_id: message.text("tool_call_id").unwrap_or_default(),
                 name: message.text("name"),
                 is_error: false,
-                parts: values::message_parts(content),
+                parts: body().parts,
             })),
-            "assistant" => self.answer(&message, &extra),
+            "assistant" => self.answer(line, &message, &extra),
             // The end of the run, which the model does not see.
             "exit" => return self.conversation.recording.skip("exit"),
             role => {
@@ -87,13 +88,13 @@ impl Reader {
         self.conversation.say(None, line, recorded(draft, None, at));
     }
 
-    fn answer(&mut self, message: &Object<'_>, extra: &Object<'_>) -> Draft {
+    fn answer(&mut self, line: usize, message: &Object<'_>, extra: &Object<'_>) -> Draft {
         let mut draft = Draft::assistant("");
         let reasoning = message.filled("reasoning_content");
         if let Some(text) = reasoning {
             draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
         }
-        let parts = values::content_parts(message.raw("content"));
+        let parts = self.conversation.recording.content(line, message.raw("content"));
         draft = parts.into_iter().fold(draft, Draft::part);
         for raw in message.list("tool_calls") {
             let call = Object::of(Some(raw)).unwrap_or_default();

@@ -18,10 +18,7 @@ use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::swe_agent::ThinkingBlock;
-use crate::values::{
-    self, Metadata, Raw, content_parts, given, has_members, lenient, message_parts, model_config,
-    recorded,
-};
+use crate::values::{self, Metadata, Raw, given, has_members, lenient, model_config, recorded};
 
 #[derive(Debug, Deserialize)]
 struct Event<'a> {
@@ -107,11 +104,15 @@ fn say(
     let is_user = event.source.as_deref() == Some("user");
     let draft = match (event.action.as_deref(), event.observation.as_deref()) {
         (Some("system"), _) => {
-            let mut draft = system(content());
+            let parts = conversation.recording.message_content(number, content());
+            let mut draft = Draft::new(Content::System(body(parts)));
             draft.tools = args.and_then(|args| args.tools.as_deref()).map(values::tools);
             draft
         }
-        (Some("message"), _) if is_user => user(content()),
+        (Some("message"), _) if is_user => {
+            let parts = conversation.recording.message_content(number, content());
+            Draft::new(Content::User(body(parts)))
+        }
         (Some(_), _) if call.is_some_and(|call| given(call.model_response).is_some()) => {
             if let (Some(id), Some(call_id)) = (id, call.and_then(|c| c.tool_call_id.clone())) {
                 calls.insert(id, call_id);
@@ -137,7 +138,7 @@ fn say(
         (Some("message"), _) => {
             conversation.recording.answer(None, None);
             conversation.recording.end_answer(&conversation.cursor);
-            assistant(content())
+            assistant(conversation.recording.content(number, content()))
         }
         (None, Some(kind)) => {
             let called = call.and_then(|call| call.tool_call_id.clone());
@@ -147,7 +148,7 @@ fn say(
                     call_id,
                     name: call.and_then(|call| call.function_name.clone()),
                     is_error: kind == "error",
-                    parts: message_parts(event.content),
+                    parts: conversation.recording.message_content(number, event.content),
                 })),
                 None => return conversation.recording.skip(format!("observation:{kind}")),
             }
@@ -179,16 +180,8 @@ fn body(parts: Vec<Part>) -> Body {
     Body { parts, name: None }
 }
 
-fn system(content: Raw<'_>) -> Draft {
-    Draft::new(Content::System(body(message_parts(content))))
-}
-
-fn user(content: Raw<'_>) -> Draft {
-    Draft::new(Content::User(body(message_parts(content))))
-}
-
-fn assistant(content: Raw<'_>) -> Draft {
-    content_parts(content).into_iter().fold(Draft::assistant(""), Draft::part)
+fn assistant(parts: Vec<Part>) -> Draft {
+    parts.into_iter().fold(Draft::assistant(""), Draft::part)
 }
 
 /// An event of the SDK.
@@ -331,7 +324,8 @@ impl SdkReader {
                 }
                 let observed: Option<Observed<'_>> = lenient(event.observation);
                 let is_error = observed.as_ref().and_then(|o| o.is_error).unwrap_or_default();
-                let parts = message_parts(observed.and_then(|observed| observed.content));
+                let content = observed.and_then(|observed| observed.content);
+                let parts = self.recording.message_content(number, content);
                 self.result(number, event, parts, is_error);
             }
             Some("AgentErrorEvent") => {
@@ -366,13 +360,15 @@ impl SdkReader {
             || (message.role.is_none() && event.source.as_deref() == Some("agent"));
         if is_agent {
             self.begin_answer(event);
-            let mut draft = assistant(content);
+            let mut draft = assistant(self.recording.content(number, content));
             draft.generation_config = model_config(self.model.as_deref());
             self.say(number, event, draft);
         } else if message.role.as_deref() == Some("system") {
-            self.say(number, event, system(content));
+            let parts = self.recording.message_content(number, content);
+            self.say(number, event, Draft::new(Content::System(body(parts))));
         } else {
-            self.say(number, event, user(content));
+            let parts = self.recording.message_content(number, content);
+            self.say(number, event, Draft::new(Content::User(body(parts))));
         }
     }
 
@@ -403,7 +399,8 @@ impl SdkReader {
             draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
         }
         draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
-        draft = content_parts(event.thought).into_iter().fold(draft, Draft::part);
+        let thought = self.recording.content(number, event.thought);
+        draft = thought.into_iter().fold(draft, Draft::part);
         match lenient::<Call>(given(event.tool_call)) {
             Some(call) => {
                 let function = call.function;

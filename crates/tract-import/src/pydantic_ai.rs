@@ -112,7 +112,7 @@ fn result(part: &Object<'_>, text: String, is_error: bool) -> Draft {
 /// Reads a user's content: a text, or a list of texts, images and files.
 fn user(recording: &mut Recording, line: usize, content: Raw<'_>) -> Vec<Part> {
     let Some(list) = lenient::<Vec<&RawValue>>(content) else {
-        return values::message_parts(content);
+        return recording.message_content(line, content);
     };
     let mut parts = Vec::new();
     for raw in list {

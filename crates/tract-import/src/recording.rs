@@ -8,10 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use imbl::Vector;
-use tract_core::{Content, Draft, JsonText};
+use tract_core::{Content, Draft, JsonText, Part, json};
 
+use crate::damage::replacements;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
+use crate::values::{self, Raw};
 
 /// A message of a recording.
 #[derive(Clone, Debug)]
@@ -154,6 +156,36 @@ impl Recording {
         }
     }
 
+    /// Reads a content with [`values::content_parts`], and reports what has an unknown format.
+    pub(crate) fn content(&mut self, line: usize, raw: Raw<'_>) -> Vec<Part> {
+        let mut unread = Vec::new();
+        let parts = values::content_parts(raw, &mut unread);
+        unread.into_iter().for_each(|what| self.unreadable(line, what));
+        parts
+    }
+
+    /// Like [`content`](Self::content), with at least one part: an empty content is an empty text.
+    pub(crate) fn message_content(&mut self, line: usize, raw: Raw<'_>) -> Vec<Part> {
+        let parts = self.content(line, raw);
+        if parts.is_empty() { vec![Part::text("")] } else { parts }
+    }
+
+    /// Reports a message without content, whose text may be in a member that is not read, and
+    /// characters of arguments that cannot be stored: they are a JSON text within the record.
+    fn inspect(&mut self, line: usize, content: &Content) {
+        let is_empty = |part: &Part| matches!(part, Part::Text { text } if text.is_empty());
+        // An answer or a result may be empty.
+        let has_text = matches!(content, Content::User(_) | Content::System(_));
+        if has_text && content.parts().iter().all(is_empty) {
+            self.unreadable(line, "a message without content");
+        }
+        for call in content.calls().filter(|call| call.arguments.contains(r"\u")) {
+            for (kind, what) in replacements(&json::decode(call.arguments.as_bytes())) {
+                self.odd(line, kind, format!("arguments: {what}"));
+            }
+        }
+    }
+
     /// Counts a line or an entry that no model saw.
     pub(crate) fn skip(&mut self, name: impl Into<String>) {
         // Bounds the memory for a hostile file.
@@ -243,6 +275,7 @@ impl Recording {
     /// Adds a message at the cursor.
     pub(crate) fn append(&mut self, cursor: &mut Cursor, message: RecordedMessage) {
         let RecordedMessage { id, line, mut draft } = message;
+        self.inspect(line, &draft.content);
         let branch = self.target(cursor);
         let last = match &draft.content {
             Content::Assistant(_) if draft.content.calls().next().is_some() => LastItem::Called,
@@ -300,6 +333,7 @@ impl Recording {
         let branch = self.target(cursor);
         self.set_last(branch, LastItem::Other);
         let RecordedMessage { id, line, draft } = summary;
+        self.inspect(line, &draft.content);
         let (content, shape) = fingerprint(&draft.content);
         let is_user = is_turn(&draft);
         let kept: HashSet<ItemNumber> = keep.iter().copied().collect();

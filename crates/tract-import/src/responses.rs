@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tract_core::{Draft, json};
+use tract_core::Draft;
 use tract_providers::{Dialect, ProviderConversation};
 
-use crate::damage::replacements;
-use crate::report::AnomalyKind;
 use crate::values::{Raw, canonical, lenient, shown};
 
 /// The members that identify the type of an item.
@@ -28,18 +26,6 @@ struct Item<'a> {
 pub(crate) fn item_type(raw: &RawValue) -> Option<String> {
     let item: Item<'_> = lenient(Some(raw))?;
     Some(item.item_type.unwrap_or_else(|| "message".to_owned()))
-}
-
-/// Lists the replacements in the arguments of a call, which are a JSON text within the item.
-pub(crate) fn replaced_arguments(raw: &RawValue) -> Vec<(AnomalyKind, String)> {
-    #[derive(Deserialize)]
-    struct Call {
-        arguments: Option<String>,
-    }
-    let call = raw.get().contains(r"\u").then(|| lenient::<Call>(Some(raw))).flatten();
-    let Some(arguments) = call.and_then(|call| call.arguments) else { return Vec::new() };
-    let replaced = replacements(&json::decode(arguments.as_bytes())).into_iter();
-    replaced.map(|(kind, what)| (kind, format!("arguments: {what}"))).collect()
 }
 
 /// Reads an item; `None` for an unknown format.

@@ -120,7 +120,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
             conversation.recording.unreadable(number, "an entry of the history in no known shape");
             continue;
         };
-        for draft in drafts(&item) {
+        let parts = conversation.recording.content(number, item.content);
+        for draft in drafts(&item, parts) {
             let mut draft = recorded(draft, None, None);
             let mut metadata = Metadata::default();
             metadata.set_some("message_type", item.message_type.as_deref());
@@ -139,17 +140,17 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     Ok(conversation.into())
 }
 
-fn drafts(item: &HistoryItem<'_>) -> Vec<Draft> {
+fn drafts(item: &HistoryItem<'_>, parts: Vec<Part>) -> Vec<Draft> {
     let body = |parts| Body { parts, name: None };
-    let parts = || values::message_parts(item.content);
+    let some = |parts: Vec<Part>| if parts.is_empty() { vec![Part::text("")] } else { parts };
     match item.role.as_deref() {
-        Some("system") => vec![Draft::new(Content::System(body(parts())))],
+        Some("system") => vec![Draft::new(Content::System(body(some(parts))))],
         Some("assistant") => {
             let mut draft = Draft::assistant("");
             let blocks: Vec<ThinkingBlock> =
                 lenient(values::given(item.thinking_blocks)).unwrap_or_default();
             draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
-            draft = values::content_parts(item.content).into_iter().fold(draft, Draft::part);
+            draft = parts.into_iter().fold(draft, Draft::part);
             for call in item.tool_calls.iter().flatten() {
                 let id = call.id.clone().unwrap_or_default();
                 let name = call.function.name.clone().unwrap_or_default();
@@ -158,13 +159,14 @@ fn drafts(item: &HistoryItem<'_>) -> Vec<Draft> {
             vec![draft]
         }
         Some("tool") if item.tool_call_ids.iter().flatten().next().is_some() => {
+            let parts = some(parts);
             let result = |call_id: &String| {
-                let (call_id, parts) = (call_id.clone(), parts());
+                let (call_id, parts) = (call_id.clone(), parts.clone());
                 let answer = ToolAnswer { call_id, name: None, is_error: false, parts };
                 Draft::new(Content::ToolResult(answer))
             };
             item.tool_call_ids.iter().flatten().map(result).collect()
         }
-        _ => vec![Draft::new(Content::User(body(parts())))],
+        _ => vec![Draft::new(Content::User(body(some(parts))))],
     }
 }

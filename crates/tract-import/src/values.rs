@@ -44,15 +44,26 @@ pub(crate) fn canonical(raw: &RawValue) -> String {
 }
 
 /// Reads a content that is a text, or a list of texts and images in any provider's format.
-/// Consecutive texts are joined, and elements in an unknown format are left out.
-pub(crate) fn content_parts(raw: Raw<'_>) -> Vec<Part> {
-    if let Some(text) = text(raw) {
+/// Consecutive texts are joined. What has an unknown format is kept as its JSON, and `unread`
+/// gets a description of it.
+pub(crate) fn content_parts(raw: Raw<'_>, unread: &mut Vec<String>) -> Vec<Part> {
+    let Some(raw) = given(raw) else { return Vec::new() };
+    if let Some(text) = text(Some(raw)) {
         return if text.is_empty() { Vec::new() } else { vec![Part::text(text)] };
     }
-    let elements: Vec<&RawValue> = lenient(raw).unwrap_or_default();
+    let Some(elements) = lenient::<Vec<&RawValue>>(Some(raw)) else {
+        unread.push("content: neither a text nor a list, kept as its JSON".to_owned());
+        return vec![Part::text(canonical(raw))];
+    };
     let mut parts: Vec<Part> = Vec::new();
-    let read = |raw| text(Some(raw)).map(|text| vec![Part::text(text)]).or_else(|| element(raw));
-    for part in elements.into_iter().filter_map(read).flatten() {
+    let read = |(n, raw)| match text(Some(raw)) {
+        Some(text) => vec![Part::text(text)],
+        None => element(raw).unwrap_or_else(|| {
+            unread.push(format!("content[{n}]: an element of an unknown kind, kept as its JSON"));
+            vec![Part::text(canonical(raw))]
+        }),
+    };
+    for part in elements.into_iter().enumerate().flat_map(read) {
         match (parts.last_mut(), part) {
             (Some(Part::Text { text: last }), Part::Text { text }) => {
                 last.push('\n');
@@ -65,8 +76,8 @@ pub(crate) fn content_parts(raw: Raw<'_>) -> Vec<Part> {
 }
 
 /// Returns the parts of a content, at least one: an empty content is an empty text.
-pub(crate) fn message_parts(raw: Raw<'_>) -> Vec<Part> {
-    let parts = content_parts(raw);
+pub(crate) fn message_parts(raw: Raw<'_>, unread: &mut Vec<String>) -> Vec<Part> {
+    let parts = content_parts(raw, unread);
     if parts.is_empty() { vec![Part::text("")] } else { parts }
 }
 

@@ -7,11 +7,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
+use crate::damage::recover;
 use crate::document::{Conversation, Document};
 use crate::object::Object;
 use crate::recording::Recording;
 use crate::report::AnomalyKind;
-use crate::values::{self, Metadata, canonical, lenient, model_config, recorded, shown};
+use crate::values::{
+    self, Metadata, canonical, has_members, lenient, model_config, recorded, shown,
+};
 
 /// Returns whether an object is a chat, or the first line of one.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
@@ -59,37 +62,55 @@ fn replayed(bytes: &[u8], recording: &mut Recording) -> Option<Value> {
         if line.is_empty() {
             continue;
         }
-        let Ok(mut change) = serde_json::from_slice::<Value>(line) else {
-            recording.odd(number, AnomalyKind::UnreadableLine, "a line that is not JSON");
-            continue;
+        let changes = match serde_json::from_slice::<Value>(line) {
+            Ok(change) => vec![change],
+            Err(_) => changes_of_damaged(number, line, recording),
         };
-        let kind = change.get("kind").and_then(Value::as_u64);
-        let value = change.get_mut("v").map(Value::take);
-        if kind == Some(0) {
-            document = value;
-            continue;
-        }
-        let path = change.get("k").and_then(Value::as_array).cloned().unwrap_or_default();
-        let from = change.get("i").and_then(Value::as_u64);
-        let place = document.as_mut().and_then(|document| place(document, &path));
-        let done = match (kind, place) {
-            (Some(1), Some(place)) => {
-                *place = value.unwrap_or_default();
-                true
+        for change in changes {
+            if !apply(&mut document, change) {
+                let what = "a change of a place that the document does not have";
+                recording.odd(number, AnomalyKind::UnreadableLine, what);
             }
-            (Some(2), Some(place)) => append(place, from, value),
-            (Some(3), Some(place)) => {
-                *place = Value::Null;
-                true
-            }
-            _ => false,
-        };
-        if !done {
-            let what = "a change of a place that the document does not have";
-            recording.odd(number, AnomalyKind::UnreadableLine, what);
         }
     }
     document
+}
+
+/// Reads the intact changes of a damaged line, and reports the damage.
+fn changes_of_damaged(number: usize, line: &[u8], recording: &mut Recording) -> Vec<Value> {
+    let text = String::from_utf8_lossy(line);
+    let recovered = recover(&text, true, |record| has_members(record, &["kind"]));
+    if recovered.records.is_empty() {
+        recording.odd(number, AnomalyKind::UnreadableLine, "a line that is not JSON");
+    } else {
+        recording.odd(number, AnomalyKind::DamagedLine, recovered.describe());
+    }
+    recovered.records.iter().filter_map(|record| serde_json::from_str(record).ok()).collect()
+}
+
+/// Applies a change. Returns `false` if the document lacks its place.
+fn apply(document: &mut Option<Value>, mut change: Value) -> bool {
+    let kind = change.get("kind").and_then(Value::as_u64);
+    let value = change.get_mut("v").map(Value::take);
+    if kind == Some(0) {
+        *document = value;
+        return true;
+    }
+    let path = change.get("k").and_then(Value::as_array).cloned().unwrap_or_default();
+    let from = change.get("i").and_then(Value::as_u64);
+    let place = document.as_mut().and_then(|document| place(document, &path));
+    match (kind, place) {
+        (Some(1), Some(place)) => {
+            *place = value.unwrap_or_default();
+            true
+        }
+        (Some(2), Some(place)) => append(place, from, value),
+        (Some(3), Some(place)) => {
+            *place = Value::Null;
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Returns the place in a document at a path of names and numbers. Creates it if it is missing.
@@ -194,7 +215,7 @@ impl Answer<'_> {
     fn say(&mut self, mut draft: Draft) {
         if matches!(draft.content, Content::Assistant(_)) {
             if draft.content.parts().is_empty() {
-                return;
+                return self.conversation.recording.skip("empty answer");
             }
             draft.generation_config = model_config(self.model);
             let mut metadata = Metadata::default();

@@ -284,7 +284,7 @@ fn content_is_read_element_by_element_with_its_images() {
     assert_eq!(
         parts,
         [
-            Part::text("Look\nat this"),
+            Part::text("Look\nat this\n{\"text\":7,\"type\":\"text\"}"),
             image(Some("image/png"), ImageSource::Base64("iVBORw0KGgo=".to_owned())),
             image(Some("image/jpeg"), ImageSource::Base64("/9j/4AAQ".to_owned())),
             image(None, ImageSource::Url("https://example.com/a.png".to_owned())),

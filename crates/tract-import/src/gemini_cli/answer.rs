@@ -38,6 +38,17 @@ struct PartFields<'a> {
     function_response: Option<FunctionResponse<'a>>,
 }
 
+impl PartFields<'_> {
+    /// Returns whether it has no member that is read. A signature may be in an empty part.
+    fn is_unknown(&self) -> bool {
+        self.text.is_none()
+            && self.thought.is_none()
+            && self.thought_signature.is_none()
+            && self.function_call.is_none()
+            && self.function_response.is_none()
+    }
+}
+
 #[derive(Debug, Deserialize)]
 struct FunctionCall<'a> {
     id: Option<String>,
@@ -88,6 +99,8 @@ pub(super) struct Answer {
     /// The available results, each with the position of its call among the calls.
     pub(super) results: Vec<(usize, Draft)>,
     pub(super) tokens: Option<TokenTotals>,
+    /// A description of content in an unknown format, which is left out.
+    pub(super) unread: Option<&'static str>,
 }
 
 impl Answer {
@@ -98,7 +111,18 @@ impl Answer {
             Some(id) => id.clone(),
             None => format!("{}-call-{n}", line.id.as_deref().unwrap_or("message")),
         };
-        let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
+        let content = values::given(line.content);
+        let list: Option<Vec<PartFields<'_>>> = lenient(content);
+        let unread = match (&list, content) {
+            (None, Some(_)) if values::text(content).is_none() => {
+                Some("content: neither a text nor a list")
+            }
+            (Some(parts), _) if parts.iter().any(PartFields::is_unknown) => {
+                Some("content: a part that is neither a text nor a call")
+            }
+            _ => None,
+        };
+        let parts = list.unwrap_or_default();
         let is_whole = parts
             .iter()
             .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
@@ -157,7 +181,7 @@ impl Answer {
             let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
             results.push((n, Draft::new(Content::ToolResult(answer))));
         }
-        Self { draft, results, tokens }
+        Self { draft, results, tokens, unread }
     }
 }
 

@@ -68,6 +68,8 @@ impl TreeWriter<'_> {
         let (mut previous, mut numbers) = (None, Vec::new());
         // A truncated recording is not cached, so it is read every time.
         let mut is_stored = true;
+        // Whether the recording is an older state of what was imported before.
+        let mut is_older = false;
         // Place the conversation first, so that no other branch takes its name.
         let others = (0..session.branches.len()).filter(|number| *number != session.resumed);
         for number in std::iter::once(session.resumed).chain(others) {
@@ -91,6 +93,16 @@ impl TreeWriter<'_> {
                 let at = RefName::branch(&name)?;
                 let found = txn.target(&at).await?.and_then(|target| target.commit());
                 let (status, moves) = match found {
+                    // An older state has a branch that the newer one merged into another.
+                    None if is_older && !is_conversation => {
+                        match self.branch_with(session, head).await? {
+                            Some(name) => {
+                                abandoned = Some(name);
+                                break;
+                            }
+                            None => (ImportStatus::Created, true),
+                        }
+                    }
                     None => (ImportStatus::Created, true),
                     Some(found) if found == head => (ImportStatus::Unchanged, true),
                     Some(found) if is_conversation && line.iter().any(|id| id == found) => {
@@ -111,12 +123,14 @@ impl TreeWriter<'_> {
                     }
                     // The branch contains more than the recording, which was truncated since.
                     Some(found) if leads_to(self.repo, found, head).await? => {
+                        is_older |= is_conversation;
                         (ImportStatus::Unchanged, false)
                     }
                     Some(found) => {
                         if is_conversation
                             && let Some(name) = self.abandoned(txn, session, branch, head).await?
                         {
+                            is_older = true;
                             abandoned = Some(name);
                             break;
                         }
@@ -185,7 +199,9 @@ impl TreeWriter<'_> {
         branch: &OpenBranch,
         head: CommitId,
     ) -> Result<Option<String>> {
-        let Some(suffix) = &branch.abandoned_suffix else { return Ok(None) };
+        let Some(suffix) = &branch.abandoned_suffix else {
+            return self.branch_with(session, head).await;
+        };
         let plain = format!("{}{suffix}", session.name);
         for attempt in 1..=NAMES {
             let name = name_of(&plain, attempt);
@@ -193,6 +209,22 @@ impl TreeWriter<'_> {
             let Some(found) = found.and_then(|target| target.commit()) else { break };
             if found == head || leads_to(self.repo, found, head).await? {
                 return Ok(Some(name));
+            }
+        }
+        self.branch_with(session, head).await
+    }
+
+    /// Returns a branch of the recording that contains a commit. The branch may have any suffix: the
+    /// message that is in the suffix may be newer than this state of the recording.
+    async fn branch_with(&self, session: &ReadSession, commit: CommitId) -> Result<Option<String>> {
+        let plain = RefName::branch(&session.name)?;
+        let found = self.repo.store().list_refs(self.repo.name(), plain.as_str()).await?;
+        for (name, target) in found.into_iter().take(NAMES) {
+            let suffix = name.as_str().strip_prefix(plain.as_str());
+            let is_own = suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'));
+            let Some(head) = target.commit().filter(|_| is_own) else { continue };
+            if head == commit || leads_to(self.repo, head, commit).await? {
+                return Ok(name.branch_name().map(str::to_owned));
             }
         }
         Ok(None)
