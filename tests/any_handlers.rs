@@ -21,7 +21,7 @@ fn answers(action: impl Into<AnyAction>) -> Hooks {
 
 #[test]
 fn a_result_is_approved_edited_or_summarized_and_its_original_kept() {
-    let summarize = Summarize::new().instructions("paths");
+    let summarize = Summarize { instructions: Some("paths".to_owned()), ..Summarize::new() };
     for (action, word, shown) in [
         (AnyAction::Approve, "approve", LONG),
         (ToolResultAction::Approve.into(), "approve", LONG),

@@ -108,16 +108,18 @@ impl Backend {
         if let Some(store) = self.fast_sqlite(folder, name) {
             return Arc::new(store);
         }
-        let options = StoreOptions::new().write_mode(WriteMode::InPlace);
+        let options = StoreOptions { write_mode: WriteMode::InPlace, ..StoreOptions::default() };
         block_on(tract::store::open_with(&self.url(folder, name), &options))
             .unwrap_or_else(|error| panic!("{}: {error:?}", self.name))
     }
 
     fn fast_sqlite(&self, folder: &Path, name: &str) -> Option<impl Store + use<>> {
-        let options = tract_store_sqlite::SqliteOptions::new()
-            .create(true)
-            .unsafe_lose_on_power_loss(true)
-            .write_mode(WriteMode::InPlace);
+        let options = tract_store_sqlite::SqliteOptions {
+            create: true,
+            unsafe_lose_on_power_loss: true,
+            write_mode: WriteMode::InPlace,
+            ..tract_store_sqlite::SqliteOptions::default()
+        };
         let path = self.path(folder, name);
         (self.name == "sqlite").then(|| tract_store_sqlite::open(path, &options).unwrap())
     }

@@ -297,10 +297,12 @@ fn a_foreign_file_is_reported_and_left_unchanged() {
 fn a_locked_or_read_only_store_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
-    let options = tract_store_sqlite::SqliteOptions::new()
-        .create(true)
-        .busy_timeout(Duration::from_millis(30))
-        .write_mode(tract::store::WriteMode::InPlace);
+    let options = tract_store_sqlite::SqliteOptions {
+        create: true,
+        busy_timeout: Duration::from_millis(30),
+        write_mode: tract::store::WriteMode::InPlace,
+        ..tract_store_sqlite::SqliteOptions::default()
+    };
     let store = tract_store_sqlite::open(&path, &options).unwrap();
     let tract = block_on(OpenOptions::new().open_store(store)).unwrap();
     block_on(tract.user("before")).unwrap();
@@ -311,7 +313,10 @@ fn a_locked_or_read_only_store_keeps_what_it_has() {
     drop(other);
     block_on(tract.user("after")).unwrap();
 
-    let reading = tract_store_sqlite::SqliteOptions::new().read_only(true);
+    let reading = tract_store_sqlite::SqliteOptions {
+        read_only: true,
+        ..tract_store_sqlite::SqliteOptions::default()
+    };
     let reader = tract_store_sqlite::open(&path, &reading).unwrap();
     let reader = block_on(OpenOptions::new().open_store(reader)).unwrap();
     assert_eq!(block_on(reader.compile()).unwrap().message_count(), 2);

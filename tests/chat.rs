@@ -43,16 +43,22 @@ impl ChatModel for ScriptedModel {
 
 fn calling() -> Reply {
     let content = Draft::assistant("Let me look.").call("c1", "search", r#"{"q":"rain"}"#).content;
-    Reply::new(content)
-        .usage(Usage::new(12, 7).cached(3))
-        .stop_reason(StopReason::ToolUse)
-        .model("m-1")
-        .id("r-1")
-        .raw(tract::Blob::seal("as received"))
+    Reply {
+        usage: Some(Usage { cached_tokens: Some(3), ..Usage::new(12, 7) }),
+        stop_reason: Some(StopReason::ToolUse),
+        model: Some("m-1".to_owned()),
+        id: Some("r-1".to_owned()),
+        raw: Some(tract::Blob::seal("as received")),
+        ..Reply::new(content)
+    }
 }
 
 fn answering(text: &str) -> Reply {
-    Reply::new(Draft::assistant(text).content).stop_reason(StopReason::EndTurn).model("m-1")
+    Reply {
+        stop_reason: Some(StopReason::EndTurn),
+        model: Some("m-1".to_owned()),
+        ..Reply::new(Draft::assistant(text).content)
+    }
 }
 
 fn tool(name: &str) -> Value {
@@ -158,7 +164,7 @@ struct Slow(tract::Tract);
 impl ChatModel for Slow {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
         self.0.user("Me first!").await.unwrap();
-        Ok(answering("Hello.").head(request.head.unwrap()))
+        Ok(Reply { head: Some(request.head.unwrap()), ..answering("Hello.") })
     }
 }
 

@@ -130,7 +130,7 @@ fn flipped(backend: &Backend) {
         for left in ["agent.sqlite-wal", "agent.sqlite-shm"] {
             let _ = std::fs::remove_file(folder.path().join(left));
         }
-        let options = StoreOptions::new().create(false).write_mode(WriteMode::InPlace);
+        let options = StoreOptions { create: false, write_mode: WriteMode::InPlace };
         let opened =
             block_on(tract::store::open_with(&backend.url(folder.path(), "agent"), &options));
         // Every error counts as reported.

@@ -1,5 +1,6 @@
 //! Summaries by a model: what it may answer that is not a summary, by itself and behind HTTP.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl ChatModel for Double {
             ModelAnswer::Calls => Draft::assistant("").call("c9", "grep", "{}").content,
             answer => Content::assistant(answer.text(&texts[1]).await?),
         };
-        Ok(Reply::new(content).model("m-1"))
+        Ok(Reply { model: Some("m-1".to_owned()), ..Reply::new(content) })
     }
 }
 
@@ -100,7 +101,11 @@ pub(crate) fn with(summarizer: impl Summarizer + 'static) -> Tract {
 }
 
 fn summarizing(tract: &Tract) {
-    let config = ToolSummarization::new().tool("ls", "keep paths").must_keep(r"\w+\.rs:\d+");
+    let config = ToolSummarization {
+        instructions: BTreeMap::from([("ls".to_owned(), "keep paths".to_owned())]),
+        must_keep: vec![r"\w+\.rs:\d+".into()],
+        ..ToolSummarization::default()
+    };
     block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
 }
 
@@ -119,7 +124,8 @@ pub(crate) fn loses_nothing(tract: &Tract, says: &str, code: &str) {
     let note = record.note.unwrap_or_default();
     assert!(note.contains(says), "{says}: {note}");
     let head = block_on(tract.head()).unwrap();
-    let range = SummarizeRange::new().how(Summarize::new().must_keep(r"\w+\.rs:\d+"));
+    let range = SummarizeRange::new()
+        .how(Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() });
     let error = block_on(tract.summarize(&range)).unwrap_err();
     assert!(error.to_string().contains(says), "{says}: {error}");
     assert_eq!(error.code(), code);
@@ -205,10 +211,17 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
             block_on(tract.tool_result("b", LONG)).unwrap();
         }
     };
-    let alone = configured(ToolSummarization::new().tool("ls", ""));
+    let alone = configured(ToolSummarization {
+        instructions: BTreeMap::from([("ls".to_owned(), "".to_owned())]),
+        ..ToolSummarization::default()
+    });
     assert!(ask_model(false, &alone).starts_with(SUMMARIZE_TOOL_RESULT));
     assert!(ask_model(true, &alone).starts_with("mine alone\n"));
-    let relevant = configured(ToolSummarization::new().tool("ls", "").with_context());
+    let relevant = configured(ToolSummarization {
+        instructions: BTreeMap::from([("ls".to_owned(), "".to_owned())]),
+        with_context: true,
+        ..ToolSummarization::default()
+    });
     let requests = ask_model(false, &relevant);
     assert!(requests.starts_with(SUMMARIZE_RELEVANT), "{requests}");
     assert!(
@@ -234,7 +247,13 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
     let model = model();
     let requests = requests_of(&model);
     let any = ModelSummarizer::new(Arc::new(model));
-    block_on(any.summarize(&SummaryRequest::new("whatever").target_tokens(9))).unwrap();
+    block_on(
+        any.summarize(&SummaryRequest {
+            target_tokens: Some(9),
+            ..SummaryRequest::new("whatever")
+        }),
+    )
+    .unwrap();
     assert!(requests.lock().unwrap()[0].starts_with(SUMMARIZE));
     assert!(
         requests.lock().unwrap()[0].contains("whatever\n\nThe summary should take about 9 tokens")
@@ -280,7 +299,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
         assert_eq!(record.original(), block_on(tract.show(*source)).unwrap().content);
         assert_eq!(record.after, edit.content.map(|id| id.to_hex()));
     }
-    let how = Summarize::new().must_keep(r"\w+\.rs:\d+");
+    let how = Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() };
     let again = [numbered(&[(1, SHORT), (2, "it is there")]), text(SHORT)];
     let longer = [numbered(&[(1, SHORT), (2, &LONG.repeat(2))])];
     for (answers, edits) in [(again.to_vec(), 2), (longer.to_vec(), 1)] {
@@ -365,7 +384,11 @@ fn a_real_model_summarizes_as_results_come() {
     let patience = Duration::from_secs(600);
     let hooks = Hooks::new().summarizer(summarizer).summary_limit(patience);
     let tract = memory().with_hooks(hooks);
-    let config = ToolSummarization::new().auto_threshold(100).target_tokens(40);
+    let config = ToolSummarization {
+        auto_threshold: Some(100),
+        target_tokens: Some(40),
+        ..ToolSummarization::default()
+    };
     block_on(tract.repo().configure_tool_summarization(Some(&config))).unwrap();
     let listing: String = (1..=10)
         .map(|n| format!("src/part{n}.rs: {n} functions, last changed in March by Ann\n"))

@@ -375,7 +375,9 @@ fn every_decision_on_a_message_is_written_down() {
     open_call(&tract, "c1");
     let hooks = Hooks::new()
         .summarizer(FirstLine)
-        .on("shortens", |_: &ToolResultReceived| Summarize::new().instructions("paths").into())
+        .on("shortens", |_: &ToolResultReceived| {
+            Summarize { instructions: Some("paths".to_owned()), ..Summarize::new() }.into()
+        })
         .on("trims", |commit: &BeforeCommit| match &commit.draft.content {
             Content::ToolResult(_) => CommitAction::Edit(Content::tool_result("", "main.rs:7")),
             _ => CommitAction::Approve,

@@ -22,7 +22,7 @@ impl Summarizer for FirstLine {
                 text = format!("{text} {kept}");
             }
         }
-        Ok(Summary::new(text).by("first-line"))
+        Ok(Summary { by: Some("first-line".to_owned()), ..Summary::new(text) })
     }
 }
 
@@ -67,7 +67,7 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
         let tract = with(Broken(bad));
         loses_nothing(&tract, says, code);
         let head = block_on(tract.head()).unwrap();
-        let how = Summarize::new().must_keep(r"\w+\.rs:\d+");
+        let how = Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() };
         let calls = CompressToolCalls::new().how(how);
         match block_on(tract.compress_tool_calls(&calls)) {
             Ok(done) => assert_eq!((done.edits.len(), done.left.len()), (0, 2), "{says}"),
@@ -86,7 +86,7 @@ fn as_many_summaries_as_results_or_none() {
     let error = block_on(none.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
     assert_eq!(error.code(), "no_summarizer");
     assert!(!error.notes().is_empty());
-    let bad = ToolSummarization::new().must_keep("(");
+    let bad = ToolSummarization { must_keep: vec!["(".to_owned()], ..ToolSummarization::default() };
     let error = block_on(none.repo().configure_tool_summarization(Some(&bad))).unwrap_err();
     assert_eq!(error.code(), "bad_pattern");
 }
@@ -182,7 +182,8 @@ fn recorded_conversations_are_summarized_and_come_back_byte_for_byte() {
         let turns: Vec<_> = block_on(tract.turns().find(&ToolQuery::new())).unwrap().collect();
         let tokens = |tract: &Tract| block_on(tract.compile()).unwrap().token_count().count;
         let before = tokens(&tract);
-        let how = Summarize::to_tokens(30).must_keep(r"[A-Z0-9]{6}\b");
+        let how =
+            Summarize { must_keep: vec![r"[A-Z0-9]{6}\b".into()], ..Summarize::to_tokens(30) };
         let options = CompressToolCalls::new().how(how);
         let done = block_on(tract.compress_tool_calls(&options)).unwrap();
         let results: usize = turns.iter().map(|turn| turn.results.len()).sum();
@@ -234,7 +235,7 @@ fn summarized_as_they_come(
 ) -> (usize, u64, u64) {
     let text = format!(r#"{{"id":"x","messages":[{}]}}"#, conversation.messages.join(","));
     let (plain, automatic) = (memory(), memory());
-    let config = ToolSummarization::new().auto_threshold(60);
+    let config = ToolSummarization { auto_threshold: Some(60), ..ToolSummarization::default() };
     block_on(automatic.repo().configure_tool_summarization(Some(&config))).unwrap();
     let automatic = automatic.with_hooks(Hooks::new().summarizer(FirstLine));
     let read = tract::import::read(&text, None, "x").unwrap().conversation;

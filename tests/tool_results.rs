@@ -1,6 +1,7 @@
 //! Results that are edited, found, and summarized or held by hooks. `docs/seeds.md` cites these tests
 //! by name.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tract::engine::{FoundResult, ToolQuery, ToolTurn};
@@ -239,7 +240,11 @@ fn test_hook_edit_result() {
 
 #[test]
 fn test_hook_summarize() {
-    let how = Summarize::to_tokens(20).instructions("keep paths").must_keep(r"\w+\.rs:\d+");
+    let how = Summarize {
+        instructions: Some("keep paths".to_owned()),
+        must_keep: vec![r"\w+\.rs:\d+".into()],
+        ..Summarize::to_tokens(20)
+    };
     let tract = with(&with_call(), move |_| how.clone().into());
     let made = block_on(tract.tool_result("c1", LONG)).unwrap();
     assert_eq!(last(&tract), "src/main.rs:7: fn main() {");
@@ -286,7 +291,10 @@ fn test_hook_no_fire_on_edit() {
             sink.lock().unwrap().push((commit.op.name().to_owned(), commit.draft.content.clone()));
             CommitAction::Pass
         });
-    let all = ToolSummarization::new().tool("grep", "");
+    let all = ToolSummarization {
+        instructions: BTreeMap::from([("grep".to_owned(), "".to_owned())]),
+        ..ToolSummarization::default()
+    };
     block_on(tract.repo().configure_tool_summarization(Some(&all))).unwrap();
     let tract = tract.with_hooks(hooks);
     block_on(tract.turns().edit_result(result, "short\nof two lines")).unwrap();
@@ -338,7 +346,10 @@ fn configured(config: ToolSummarization) -> Tract {
 
 #[test]
 fn test_config_per_tool_instructions() {
-    let tract = configured(ToolSummarization::new().tool("grep", "keep paths"));
+    let tract = configured(ToolSummarization {
+        instructions: BTreeMap::from([("grep".to_owned(), "keep paths".to_owned())]),
+        ..ToolSummarization::default()
+    });
     let made = block_on(tract.tool_result("c1", "a small one\nof two lines")).unwrap();
     assert_eq!(last(&tract), "a small one", "regardless of its size");
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
@@ -351,7 +362,10 @@ fn test_config_per_tool_instructions() {
 #[test]
 fn test_config_auto_threshold() {
     let tokens = LONG.chars().count().div_ceil(4) as u64;
-    let tract = configured(ToolSummarization::new().auto_threshold(tokens - 1));
+    let tract = configured(ToolSummarization {
+        auto_threshold: Some(tokens - 1),
+        ..ToolSummarization::default()
+    });
     answer(&tract, "c1", LONG);
     assert_eq!(last(&tract), LONG.lines().next().unwrap());
 }
@@ -359,15 +373,22 @@ fn test_config_auto_threshold() {
 #[test]
 fn test_config_under_threshold_passthrough() {
     let tokens = LONG.chars().count().div_ceil(4) as u64;
-    let tract = configured(ToolSummarization::new().auto_threshold(tokens));
+    let tract = configured(ToolSummarization {
+        auto_threshold: Some(tokens),
+        ..ToolSummarization::default()
+    });
     answer(&tract, "c1", LONG);
     assert_eq!(last(&tract), LONG, "strictly above");
 }
 
 #[test]
 fn test_config_default_instructions() {
-    let config = ToolSummarization::new().auto_threshold(1).default_instructions("errors first");
-    let tract = configured(config.tool("ls", "names"));
+    let tract = configured(ToolSummarization {
+        instructions: BTreeMap::from([("ls".to_owned(), "names".to_owned())]),
+        auto_threshold: Some(1),
+        default_instructions: Some("errors first".to_owned()),
+        ..ToolSummarization::default()
+    });
     let made = block_on(tract.tool_result("c1", LONG)).unwrap();
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
     assert_eq!(record.instructions.as_deref(), Some("errors first"));
@@ -375,7 +396,10 @@ fn test_config_default_instructions() {
 
 #[test]
 fn test_config_override_with_custom_handler() {
-    let tract = configured(ToolSummarization::new().tool("grep", ""));
+    let tract = configured(ToolSummarization {
+        instructions: BTreeMap::from([("grep".to_owned(), "".to_owned())]),
+        ..ToolSummarization::default()
+    });
     let tract = with(&tract, |_| ToolResultAction::Approve);
     answer(&tract, "c1", LONG);
     assert_eq!(last(&tract), LONG, "a handler decides first");

@@ -48,7 +48,7 @@ pub(crate) fn compiled(of: Option<Dialect>, name: &str, text: &str) -> Compiled 
 
 /// Brings a context into a form.
 pub(crate) fn form(compiled: &Compiled, form: Form) -> Params {
-    tract::forms::compile_form(compiled, form, &FormOptions::new())
+    tract::forms::compile_form(compiled, form, &FormOptions::default())
         .unwrap_or_else(|error| panic!("{form}: {error}"))
 }
 

@@ -303,7 +303,7 @@ impl BenchTarget {
     }
 
     async fn open(&self, name: &str, mode: WriteMode) -> Outcome<Tract> {
-        let options = StoreOptions::new().create(true).write_mode(mode);
+        let options = StoreOptions { create: true, write_mode: mode };
         let store = tract::store::open_with(&self.url(name), &options).await?;
         let options = OpenOptions::new().repo(name).create(true).who("bench");
         Ok(options.open_store(store).await?)

@@ -102,7 +102,7 @@ fn doublings(table: &mut Table) {
 
     let next = |n: usize| serde_json::json!({ "$ref": format!("#/$defs/d{n}") });
     let limits = SchemaLimits { work: u64::MAX, ..SchemaLimits::default() };
-    let options = ValidateOptions::default().limits(limits);
+    let options = ValidateOptions { limits, ..ValidateOptions::default() };
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let double = |n: usize| serde_json::json!({ keyword: [next(n + 1), next(n + 1)] });
         let mut defs: serde_json::Map<String, serde_json::Value> =

@@ -101,7 +101,7 @@ fn open_schema(url: &str, schema: &str, options: &PostgresOptions) -> PostgresSt
 }
 
 fn options() -> PostgresOptions {
-    PostgresOptions::new().create(true).pool_size(CLIENTS)
+    PostgresOptions { create: true, pool_size: CLIENTS, ..PostgresOptions::default() }
 }
 
 fn round_trips(table: &mut Table, url: &str) {

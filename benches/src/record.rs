@@ -37,10 +37,10 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("tract.db").display());
     let tract = tract::block_on(tract::OpenOptions::new().create(true).open(&url)).unwrap();
-    let recorder = Recorder::start(tract.repo().clone(), &RecorderOptions::new()).unwrap();
+    let recorder = Recorder::start(tract.repo().clone(), &RecorderOptions::default()).unwrap();
     let route = Route::only(format!("http://{upstream}").parse().unwrap());
     let proxy = runtime.block_on(async {
-        Proxy::bind(&ProxyOptions::new(), vec![route.clone()], recorder.handle()).await.unwrap()
+        Proxy::bind(&ProxyOptions::default(), vec![route.clone()], recorder.handle()).await.unwrap()
     });
     let ours = proxy.address();
     let base = proxy.base_url(&route).replace(&format!("http://{ours}"), "");

@@ -43,7 +43,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
         .map(|query| query["query"].as_str().unwrap().to_owned())
         .collect();
-    let options = PickOptions::new().max_candidates(5);
+    let options = PickOptions { max_candidates: 5, ..PickOptions::default() };
     let mut took_us = Vec::new();
     for query in &queries {
         let (picked, took) = timed(|| index.pick(query, &options));

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dispatcher = Dispatcher::new(Arc::new(registry))
         .policy(ReadBeforeWrite::of_fs_tools(files.clone()))
         .policy(ApprovalRequired::of_destructive())
-        .options(DispatchOptions::new().concurrent(8, 4));
+        .options(DispatchOptions { concurrent: 4, ..DispatchOptions::default() });
     let resources = Resources::builder().bind(bind(files.clone())).build()?;
     let turn = Turn::new().resources(Arc::new(resources));
 

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(hydrated[2].error_text().contains("did you mean \"add\"?"));
 
     // Reading more than strict JSON is opt-in, and each change is listed.
-    let options = HydrateOptions::new().coercion();
+    let options = HydrateOptions { coercion: true, ..HydrateOptions::default() };
     let coerced = &hydrate_with(calls[1].clone(), &registry, &options)[0];
     assert!(coerced.success());
     assert_eq!(coerced.provenance.edits[0].before, "\"2\"");

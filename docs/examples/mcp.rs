@@ -5,7 +5,7 @@ use tract::mcp::{McpServer, PinPolicy, ServerCommand, ServerOptions, distinct_na
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tract = tract::open("memory:").await?;
     let command = ServerCommand::new("npx").args(["-y", "@modelcontextprotocol/server-memory"]);
-    let server = McpServer::start("memory", command, ServerOptions::new()).await?;
+    let server = McpServer::start("memory", command, ServerOptions::default()).await?;
     let pins = tract.pins().all().await?;
     let tools = distinct_names(server.tools().await?.tools);
     let tools: Vec<_> =

@@ -97,7 +97,10 @@ struct EffectTool {
 #[async_trait::async_trait]
 impl DynTool for EffectTool {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::new(self.name, "Does it.", r#"{"type":"object"}"#).traits(self.traits)
+        ToolSpec {
+            traits: self.traits,
+            ..ToolSpec::new(self.name, "Does it.", r#"{"type":"object"}"#)
+        }
     }
 
     async fn run(
@@ -194,7 +197,10 @@ impl Fixture {
             .context(context)
             .cancellation(token.clone())
             .resources(Arc::new(resources))
-            .dispatch_options(DispatchOptions::new().grace(Duration::ZERO))
+            .dispatch_options(DispatchOptions {
+                grace: Duration::ZERO,
+                ..DispatchOptions::default()
+            })
             .policy(|call: &PolicyRequest<'_>| match spring(Stage::Policy, call.call_id) {
                 Ok(()) => Decision::Allow,
                 Err(_) => Decision::deny("not this one"),

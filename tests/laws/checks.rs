@@ -28,7 +28,7 @@ pub(crate) fn print(repo: &Repo, head: Option<CommitId>) -> Result<Print, Broken
     let compiled = block_on(repo.compile(head)).map_err(|error| format!("{head:?}: {error}"))?;
     let mut bodies = Vec::new();
     for form in Form::all() {
-        let params = compile_form(&compiled, form, &FormOptions::new())
+        let params = compile_form(&compiled, form, &FormOptions::default())
             .map_err(|error| format!("{form}: {error}"))?;
         let repairs: Vec<String> = params.repairs.iter().map(ToString::to_string).collect();
         bodies.push((form, format!("{}\n{repairs:?}\n{:?}", params.to_json(), params.prefix)));

@@ -35,7 +35,10 @@ impl BareSqlite {
     /// Makes a file for messages with contents and records of the given lengths in bytes.
     pub(super) fn create(path: &Path, content: usize, record: usize) -> Outcome<Self> {
         // The tables and indexes of a store, by making an empty one.
-        drop(tract_store_sqlite::open(path, &SqliteOptions::new().create(true))?);
+        drop(tract_store_sqlite::open(
+            path,
+            &SqliteOptions { create: true, ..SqliteOptions::default() },
+        )?);
         let connection = Connection::open(path)?;
         // As the store sets up a connection that writes.
         connection.set_prepared_statement_cache_capacity(64);

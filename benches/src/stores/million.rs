@@ -51,7 +51,11 @@ pub(crate) fn compare(table: &mut Table, on: &str, large: u64, [small, big]: [[f
 fn quick_repair(table: &mut Table, folder: &Path, commits: u64) {
     let path = folder.join("tract.store");
     let [with, without] = [true, false].map(|quick| {
-        let options = RedbOptions::new().write_mode(WriteMode::InPlace).quick_repair(quick);
+        let options = RedbOptions {
+            write_mode: WriteMode::InPlace,
+            quick_repair: quick,
+            ..RedbOptions::default()
+        };
         let store = Arc::new(tract_store_redb::open(&path, &options).unwrap());
         let tract = block_on(OpenOptions::new().branch("line-0").open_store(store)).unwrap();
         let append = |n| micros(timed(|| block_on(tract.user(messages::text(n))).unwrap()).1);

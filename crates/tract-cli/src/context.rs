@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
         if let Some((_, store)) = self.opened.iter().find(|(known, _)| known == url) {
             return Ok(Arc::clone(store));
         }
-        let options = StoreOptions::new().create(create).write_mode(WriteMode::InPlace);
+        let options = StoreOptions { create, write_mode: WriteMode::InPlace };
         let store = tract::store::open_with(url, &options).await?;
         self.opened.push((url.to_owned(), Arc::clone(&store)));
         Ok(store)

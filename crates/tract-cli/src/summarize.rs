@@ -61,7 +61,7 @@ impl Summarizer for CommandSummarizer {
             message: "the summary is not UTF-8".to_owned(),
             source: None,
         })?;
-        Ok(Summary::new(text.trim_end()).by(self.command.clone()))
+        Ok(Summary { by: Some(self.command.clone()), ..Summary::new(text.trim_end()) })
     }
 }
 

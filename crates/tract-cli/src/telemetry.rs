@@ -21,12 +21,10 @@ impl Running {
     pub(crate) fn start(verb: &str, out: &mut Output) -> Self {
         let started = TelemetryOptions::from_env().map_err(|error| error.to_string());
         let started = started.and_then(|options| {
-            let options = options.map(|options| {
-                let options = options.default_flush_within(FLUSH_WITHIN);
-                match crate::caches::folder() {
-                    Some(folder) => options.remember_in(folder.join("tract")),
-                    None => options,
-                }
+            let options = options.map(|options| TelemetryOptions {
+                flush_within: options.flush_within.or(Some(FLUSH_WITHIN)),
+                remembered_in: crate::caches::folder().map(|folder| folder.join("tract")),
+                ..options
             });
             let started = options.as_ref().map(Telemetry::start).transpose();
             started.map_err(|error| error.to_string())

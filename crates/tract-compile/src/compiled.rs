@@ -131,10 +131,11 @@ impl Compiled {
         let skipped: Vec<_> =
             skipped.filter_map(|(row, _)| Some((row.slot, row.answers?))).collect();
         let messages: Vec<Message> = self.messages().cloned().collect();
-        let request = ModelRequest::new(messages).tools(Arc::clone(&self.tools)).skipped(skipped);
-        match self.head {
-            Some(head) => request.head(head),
-            None => request,
+        ModelRequest {
+            tools: Arc::clone(&self.tools),
+            skipped: skipped.into(),
+            head: self.head,
+            ..ModelRequest::new(messages)
         }
     }
 

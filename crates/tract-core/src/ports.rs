@@ -125,34 +125,6 @@ impl ModelRequest {
     pub fn new(messages: impl Into<Arc<[Message]>>) -> Self {
         Self { messages: messages.into(), ..Self::default() }
     }
-
-    /// Sets the tools.
-    #[must_use]
-    pub fn tools(mut self, tools: impl Into<Arc<[ActiveTool]>>) -> Self {
-        self.tools = tools.into();
-        self
-    }
-
-    /// Sets the model and sampling parameters: a JSON object.
-    #[must_use]
-    pub fn parameters(mut self, parameters: JsonText) -> Self {
-        self.parameters = Some(parameters);
-        self
-    }
-
-    /// Sets the skipped results, each by its slot and its call.
-    #[must_use]
-    pub fn skipped(mut self, results: impl Into<Arc<[(CommitId, CallRef)]>>) -> Self {
-        self.skipped = results.into();
-        self
-    }
-
-    /// Sets the commit from which the context was compiled.
-    #[must_use]
-    pub fn head(mut self, head: CommitId) -> Self {
-        self.head = Some(head);
-        self
-    }
 }
 
 /// A chat model. Dropping the future cancels a request.
@@ -213,41 +185,6 @@ impl SummaryRequest {
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
-
-    /// Sets the texts that the summary must contain verbatim.
-    #[must_use]
-    pub fn must_keep(mut self, texts: Vec<String>) -> Self {
-        self.must_keep = texts;
-        self
-    }
-
-    /// Sets the conversation around the text.
-    #[must_use]
-    pub fn context(mut self, context: impl Into<String>) -> Self {
-        self.context = Some(context.into());
-        self
-    }
-
-    /// Sets the kind of text.
-    #[must_use]
-    pub fn what(mut self, what: impl Into<String>) -> Self {
-        self.what = Some(what.into());
-        self
-    }
-
-    /// Sets the instructions, such as the facts to keep.
-    #[must_use]
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.instructions = Some(instructions.into());
-        self
-    }
-
-    /// Sets the target length of the summary, in tokens.
-    #[must_use]
-    pub fn target_tokens(mut self, tokens: u64) -> Self {
-        self.target_tokens = Some(tokens);
-        self
-    }
 }
 
 /// A summary of a text.
@@ -265,20 +202,6 @@ impl Summary {
     /// Creates a summary without author and token usage.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), by: None, usage: None }
-    }
-
-    /// Sets the author.
-    #[must_use]
-    pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.by = Some(by.into());
-        self
-    }
-
-    /// Sets the token usage.
-    #[must_use]
-    pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = Some(usage);
-        self
     }
 }
 

@@ -80,20 +80,6 @@ impl Usage {
             reasoning_tokens: None,
         }
     }
-
-    /// Sets the number of tokens read from the provider's cache.
-    #[must_use]
-    pub const fn cached(mut self, tokens: u64) -> Self {
-        self.cached_tokens = Some(tokens);
-        self
-    }
-
-    /// Sets the number of tokens spent on reasoning.
-    #[must_use]
-    pub const fn reasoning(mut self, tokens: u64) -> Self {
-        self.reasoning_tokens = Some(tokens);
-        self
-    }
 }
 
 /// An answer of a model.
@@ -144,56 +130,6 @@ impl Reply {
             head: None,
             sent: RequestMap::default(),
         }
-    }
-
-    /// Sets the token usage.
-    #[must_use]
-    pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = Some(usage);
-        self
-    }
-
-    /// Sets the stop reason.
-    #[must_use]
-    pub fn stop_reason(mut self, reason: StopReason) -> Self {
-        self.stop_reason = Some(reason);
-        self
-    }
-
-    /// Sets the model that answered.
-    #[must_use]
-    pub fn model(mut self, model: impl Into<String>) -> Self {
-        self.model = Some(model.into());
-        self
-    }
-
-    /// Sets the provider's id of the answer.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
-    /// Sets the answer as received, and its dialect.
-    #[must_use]
-    pub fn verbatim(mut self, form: impl Into<String>, received: Blob) -> Self {
-        self.form = Some(form.into());
-        self.verbatim = Some(received);
-        self
-    }
-
-    /// Sets the complete body or stream of the response.
-    #[must_use]
-    pub fn raw(mut self, received: Blob) -> Self {
-        self.raw = Some(received);
-        self
-    }
-
-    /// Sets the head that it answers.
-    #[must_use]
-    pub fn head(mut self, head: CommitId) -> Self {
-        self.head = Some(head);
-        self
     }
 
     /// Returns the requested calls, in order.

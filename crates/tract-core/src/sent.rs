@@ -27,15 +27,6 @@ impl RequestTool {
         let (sent_name, name) = (sent_name.into(), name.into());
         Self { sent_name, name, tool, strict: false, null_for_absent: false }
     }
-
-    /// Marks the schema as enforced by the provider, and sets whether optional fields were sent as
-    /// nullable ones.
-    #[must_use]
-    pub fn strict(mut self, null_for_absent: bool) -> Self {
-        self.strict = true;
-        self.null_for_absent = null_for_absent;
-        self
-    }
 }
 
 /// The tools of one request: the name under which each was sent, and the form of its schema.

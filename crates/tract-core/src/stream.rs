@@ -290,27 +290,6 @@ impl StreamOp {
         write::operation(self)
     }
 
-    /// Sets the name by which later lines refer to the new commit.
-    #[must_use]
-    pub fn mark(mut self, mark: impl Into<String>) -> Self {
-        self.mark = Some(mark.into());
-        self
-    }
-
-    /// Sets the shared fields of the new commit.
-    #[must_use]
-    pub fn fields(mut self, fields: StreamOpFields) -> Self {
-        self.fields = fields;
-        self
-    }
-
-    /// Sets the exported commit.
-    #[must_use]
-    pub fn recorded(mut self, commit: Commit) -> Self {
-        self.recorded = Some(commit);
-        self
-    }
-
     /// Returns a draft of the message that it adds; `None` if it does not add one.
     pub fn to_draft(&self) -> Option<Draft> {
         self.op.adds_message().then(|| self.clone()).and_then(Self::into_draft)

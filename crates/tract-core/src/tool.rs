@@ -234,27 +234,6 @@ impl ToolSpec {
         }
     }
 
-    /// Sets the origin.
-    #[must_use]
-    pub fn origin(mut self, origin: ToolOrigin) -> Self {
-        self.origin = Some(origin);
-        self
-    }
-
-    /// Sets the declared effects.
-    #[must_use]
-    pub fn traits(mut self, traits: ToolTraits) -> Self {
-        self.traits = traits;
-        self
-    }
-
-    /// Sets the time limit of one call.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
     /// Returns the definition as committed: `{"name", "description", "parameters"}`, with the
     /// parameters unchanged.
     ///

@@ -231,27 +231,6 @@ impl Summarize {
     pub fn to_tokens(target_tokens: u64) -> Self {
         Self { target_tokens: Some(target_tokens), ..Self::default() }
     }
-
-    /// Sets the instructions to the summarizer, such as the facts to keep.
-    #[must_use]
-    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.instructions = Some(instructions.into());
-        self
-    }
-
-    /// Adds a regular expression. Every match in the text must occur in the summary.
-    #[must_use]
-    pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
-        self.must_keep.push(pattern.into());
-        self
-    }
-
-    /// Passes the conversation to the summarizer.
-    #[must_use]
-    pub fn with_context(mut self) -> Self {
-        self.with_context = true;
-        self
-    }
 }
 
 impl From<Summarize> for ToolResultAction {

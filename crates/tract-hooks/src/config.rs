@@ -13,8 +13,13 @@ use crate::action::Summarize;
 /// not.
 ///
 /// ```
+/// use std::collections::BTreeMap;
 /// use tract_hooks::ToolSummarization;
-/// let config = ToolSummarization::new().tool("grep", "keep file names").auto_threshold(500);
+/// let config = ToolSummarization {
+///     instructions: BTreeMap::from([("grep".to_owned(), "keep file names".to_owned())]),
+///     auto_threshold: Some(500),
+///     ..ToolSummarization::default()
+/// };
 /// assert_eq!(config.rule(Some("grep"), 3).unwrap().instructions.as_deref(), Some("keep file names"));
 /// assert!(config.rule(Some("ls"), 500).is_none());
 /// assert!(config.rule(Some("ls"), 501).is_some());
@@ -43,53 +48,6 @@ pub struct ToolSummarization {
 }
 
 impl ToolSummarization {
-    /// Creates a configuration that summarizes nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Summarizes the results of a tool, regardless of their size.
-    #[must_use]
-    pub fn tool(mut self, name: impl Into<String>, instructions: impl Into<String>) -> Self {
-        self.instructions.insert(name.into(), instructions.into());
-        self
-    }
-
-    /// Summarizes the results of other tools that have more than `tokens` tokens.
-    #[must_use]
-    pub fn auto_threshold(mut self, tokens: u64) -> Self {
-        self.auto_threshold = Some(tokens);
-        self
-    }
-
-    /// Sets the instructions for the results of other tools.
-    #[must_use]
-    pub fn default_instructions(mut self, instructions: impl Into<String>) -> Self {
-        self.default_instructions = Some(instructions.into());
-        self
-    }
-
-    /// Sets the target length of a summary, in tokens.
-    #[must_use]
-    pub fn target_tokens(mut self, tokens: u64) -> Self {
-        self.target_tokens = Some(tokens);
-        self
-    }
-
-    /// Adds a regular expression. Every match in a result must occur in its summary.
-    #[must_use]
-    pub fn must_keep(mut self, pattern: impl Into<String>) -> Self {
-        self.must_keep.push(pattern.into());
-        self
-    }
-
-    /// Passes the conversation to the summarizer.
-    #[must_use]
-    pub fn with_context(mut self) -> Self {
-        self.with_context = true;
-        self
-    }
-
     /// Returns how to summarize the result of a tool; `None` if it is not summarized.
     pub fn rule(&self, tool: Option<&str>, tokens: u64) -> Option<Summarize> {
         let listed = tool.and_then(|tool| self.instructions.get(tool));

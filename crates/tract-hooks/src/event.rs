@@ -42,20 +42,6 @@ impl BeforeCommit {
     pub fn new(branch: RefName, draft: Draft) -> Self {
         Self { branch, head: None, op: Op::append(), draft }
     }
-
-    /// Sets the branch's head.
-    #[must_use]
-    pub fn head(mut self, head: Option<CommitId>) -> Self {
-        self.head = head;
-        self
-    }
-
-    /// Sets the requested operation.
-    #[must_use]
-    pub fn op(mut self, op: Op) -> Self {
-        self.op = op;
-        self
-    }
 }
 
 /// A tool's result was received and is about to be committed.
@@ -90,34 +76,6 @@ impl ToolResultReceived {
             token_count: 0,
         }
     }
-
-    /// Sets the branch's head.
-    #[must_use]
-    pub fn head(mut self, head: Option<CommitId>) -> Self {
-        self.head = head;
-        self
-    }
-
-    /// Sets the tool's name.
-    #[must_use]
-    pub fn tool_name(mut self, name: impl Into<String>) -> Self {
-        self.tool_name = Some(name.into());
-        self
-    }
-
-    /// Sets whether the tool failed.
-    #[must_use]
-    pub fn is_error(mut self, is_error: bool) -> Self {
-        self.is_error = is_error;
-        self
-    }
-
-    /// Sets the number of tokens of the result.
-    #[must_use]
-    pub fn token_count(mut self, tokens: u64) -> Self {
-        self.token_count = tokens;
-        self
-    }
 }
 
 /// A tool is about to run.
@@ -146,13 +104,6 @@ impl BeforeDispatch {
             destructive: traits.destructive,
         }
     }
-
-    /// Sets the message that contains the call.
-    #[must_use]
-    pub fn commit(mut self, commit: CommitId) -> Self {
-        self.commit = Some(commit);
-        self
-    }
 }
 
 /// A context is about to be compiled.
@@ -168,13 +119,6 @@ impl BeforeCompile {
     /// Creates the event of compiling this commit.
     pub fn new(head: Option<CommitId>) -> Self {
         Self { branch: None, head }
-    }
-
-    /// Sets the branch.
-    #[must_use]
-    pub fn branch(mut self, branch: RefName) -> Self {
-        self.branch = Some(branch);
-        self
     }
 }
 
@@ -200,21 +144,6 @@ impl BeforeCompress {
     pub fn new(branch: RefName, sources: Vec<CommitId>, summary: Content) -> Self {
         Self { branch, head: None, sources, summary, tokens_before: 0, tokens_after: 0 }
     }
-
-    /// Sets the branch's head.
-    #[must_use]
-    pub fn head(mut self, head: Option<CommitId>) -> Self {
-        self.head = head;
-        self
-    }
-
-    /// Sets the number of tokens of the messages and of the summary.
-    #[must_use]
-    pub fn tokens(mut self, before: u64, after: u64) -> Self {
-        self.tokens_before = before;
-        self.tokens_after = after;
-        self
-    }
 }
 
 /// Other heads are about to be merged into a branch.
@@ -234,20 +163,6 @@ impl BeforeMerge {
     /// Creates the event of a merge that is not a fast-forward.
     pub fn new(branch: RefName, sources: Vec<CommitId>) -> Self {
         Self { branch, head: None, sources, fast_forward: false }
-    }
-
-    /// Sets the branch's head.
-    #[must_use]
-    pub fn head(mut self, head: Option<CommitId>) -> Self {
-        self.head = head;
-        self
-    }
-
-    /// Sets whether the merge is a fast-forward.
-    #[must_use]
-    pub fn fast_forward(mut self, fast_forward: bool) -> Self {
-        self.fast_forward = fast_forward;
-        self
     }
 }
 

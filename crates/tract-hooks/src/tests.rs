@@ -168,7 +168,7 @@ fn handlers_may_wait() {
         },
     );
     let merge = BeforeMerge::new(main_branch(), vec![CommitId::from_bytes([1; 32])]);
-    let forward = merge.clone().fast_forward(true);
+    let forward = BeforeMerge { fast_forward: true, ..merge.clone() };
     assert_eq!(run(hooks.before_merge(&forward)).by(), Some("slow"));
     assert_eq!(
         run(hooks.before_merge(&merge)).into_action(),
@@ -218,11 +218,18 @@ fn actions_of_a_handler_run_no_handlers() {
 
 #[test]
 fn an_unsupported_action_is_an_error() {
-    let long = ToolResultReceived::new(main_branch(), "c", vec![]).token_count(900);
+    let long = ToolResultReceived {
+        token_count: 900,
+        ..ToolResultReceived::new(main_branch(), "c", vec![])
+    };
     let hooks =
         Hooks::new().on("shorten", |result: &ToolResultReceived| match result.token_count {
             0..=800 => ToolResultAction::Pass,
-            _ => Summarize::to_tokens(200).instructions("keep paths").into(),
+            _ => Summarize {
+                instructions: Some("keep paths".to_owned()),
+                ..Summarize::to_tokens(200)
+            }
+            .into(),
         });
     let decision = run(hooks.tool_result_received(&long));
     let error = decision.settle().unwrap_err();

@@ -138,7 +138,7 @@ async fn openai(
 ) -> Result<ExportedSession> {
     let compiled = repo.compile(Some(head)).await?;
     let form = |form| {
-        let options = FormOptions::new().pairing(Pairing::Keep);
+        let options = FormOptions { pairing: Some(Pairing::Keep), ..FormOptions::default() };
         compile_form(&compiled, form, &options).map_err(damaged)
     };
     let messages = form(Form::Conversation(Dialect::OpenAi))?.to_json();

@@ -11,22 +11,26 @@ use tract_core::{StoreError, StoreErrorKind, StoreResult};
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the method of the same name says what each is")]
 pub struct FileOptions {
+    /// Creates the store and its folder if they do not exist; off by default.
     pub create: bool,
+    /// Opens for reading only, shared with other readers; off by default. No process may have the
+    /// store open for writing, and the last writer must have closed it. Engines that do not support
+    /// it fail with `Unsupported`.
     pub read_only: bool,
+    /// Maximum wait for another process that has the store open; then opening fails with `Busy`.
+    /// 5 s by default.
     pub busy_timeout: Duration,
+    /// The thread that writes run on.
     pub write_mode: WriteMode,
+    /// Stores recovery data with every write, so that opening after a crash need not scan the whole
+    /// file; on by default. Without it, a write is some microseconds faster, and opening after a
+    /// crash takes time proportional to the file size. Ignored by engines without this choice.
     pub quick_repair: bool,
 }
 
 impl Default for FileOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl FileOptions {
     /// Opens an existing store for reading and writing, with a busy timeout of five seconds.
-    pub const fn new() -> Self {
+    fn default() -> Self {
         Self {
             create: false,
             read_only: false,
@@ -34,46 +38,6 @@ impl FileOptions {
             write_mode: WriteMode::Thread,
             quick_repair: true,
         }
-    }
-
-    /// Creates the store and its folder if they do not exist; off by default.
-    #[must_use]
-    pub const fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Opens for reading only, shared with other readers; off by default. No process may have the
-    /// store open for writing, and the last writer must have closed it. Engines that do not support
-    /// it fail with `Unsupported`.
-    #[must_use]
-    pub const fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
-        self
-    }
-
-    /// Sets how long to wait for another process that has the store open before failing with
-    /// `Busy`.
-    #[must_use]
-    pub const fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
-        self
-    }
-
-    /// Sets where writes run.
-    #[must_use]
-    pub const fn write_mode(mut self, mode: WriteMode) -> Self {
-        self.write_mode = mode;
-        self
-    }
-
-    /// Stores recovery data with every write, so that opening after a crash need not scan the whole
-    /// file; on by default. Without it, a write is some microseconds faster, and opening after a
-    /// crash takes time proportional to the file size. Ignored by engines without this choice.
-    #[must_use]
-    pub const fn quick_repair(mut self, quick: bool) -> Self {
-        self.quick_repair = quick;
-        self
     }
 }
 

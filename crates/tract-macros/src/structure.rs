@@ -38,7 +38,8 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
     let derives = types::derives(options, &structure.attrs, closed)?;
     let private = paths::private(options.krate.as_ref());
     let traits = options.traits(&private);
-    let timeout = options.timeout().map(|timeout| quote!(.timeout(#timeout)));
+    let timeout =
+        options.timeout().map(|timeout| quote!(timeout: ::core::option::Option::Some(#timeout),));
     let vis = &structure.vis;
     let context = Ident::new("context", Span::mixed_site());
     // If `run` is missing or has another signature, the error points at the name of the struct.
@@ -66,7 +67,11 @@ pub(crate) fn expand(options: &Options, structure: ItemStruct) -> Result<TokenSt
         #[automatically_derived]
         impl #private::ToolInstance for #ident {
             fn describe() -> #private::ToolSpec {
-                #private::ToolSpec::new(#name, #description, "").traits(#traits) #timeout
+                #private::ToolSpec {
+                    traits: #traits,
+                    #timeout
+                    ..#private::ToolSpec::new(#name, #description, "")
+                }
             }
 
             fn output_schema() -> ::core::option::Option<::std::string::String> {

@@ -47,11 +47,16 @@ impl fmt::Display for McpEvent {
     }
 }
 
-/// The receiver of events.
+/// The receiver of events; by default events are dropped.
 #[derive(Clone, Default)]
-pub(crate) struct Listener(pub(crate) Option<Arc<dyn Fn(McpEvent) + Send + Sync>>);
+pub struct Listener(Option<Arc<dyn Fn(McpEvent) + Send + Sync>>);
 
 impl Listener {
+    /// Creates a listener that calls a function with each event.
+    pub fn new(on_event: impl Fn(McpEvent) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(on_event)))
+    }
+
     pub(crate) fn tell(&self, event: McpEvent) {
         if let Some(listener) = &self.0 {
             listener(event);

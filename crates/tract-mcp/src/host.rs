@@ -58,13 +58,6 @@ impl HostPage {
     pub fn last(documents: Vec<HostDocument>) -> Self {
         Self { documents, next: None }
     }
-
-    /// Sets the cursor of the next page.
-    #[must_use]
-    pub fn next(mut self, cursor: Option<String>) -> Self {
-        self.next = cursor;
-        self
-    }
 }
 
 /// The text documents that clients of a host may read.

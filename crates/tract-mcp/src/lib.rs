@@ -24,7 +24,7 @@ mod tool;
 mod wire;
 
 pub use crate::error::{McpError, Result};
-pub use crate::event::McpEvent;
+pub use crate::event::{Listener, McpEvent};
 #[cfg(feature = "host")]
 pub use crate::host::{HostDocument, HostDocuments, HostPage, McpHost};
 #[cfg(feature = "http")]

@@ -148,7 +148,7 @@ mod tests {
         );
         let events = Arc::new(std::sync::Mutex::new(Vec::new()));
         let log = Arc::clone(&events);
-        let listener = Listener(Some(Arc::new(move |event| log.lock().unwrap().push(event))));
+        let listener = Listener::new(move |event| log.lock().unwrap().push(event));
         let answers = Arc::new(Answers::default());
         let reader = std::io::Cursor::new(text.into_bytes());
         let writer = tokio::io::sink();

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tract_core::hash;
 
-use crate::event::{Listener, McpEvent};
+use crate::event::Listener;
 
 /// The variables of our environment that every program gets, with `LC_*`: what it takes to find
 /// programs, folders and the language. Proxies are not among them: their urls contain passwords.
@@ -163,24 +162,27 @@ pub(crate) fn short_hash(bytes: &[u8]) -> String {
 /// The permissions and time limits of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    pub(crate) handshake_timeout: Duration,
-    pub(crate) call_timeout: Duration,
-    pub(crate) max_line_bytes: usize,
-    pub(crate) max_restarts: u32,
-    pub(crate) trust_annotations: bool,
-    pub(crate) listener: Listener,
+    /// Time limit for the handshake; 30 s by default.
+    pub handshake_timeout: Duration,
+    /// Time limit for one request, and for all pages of a listing together; 60 s by default. A
+    /// call's own deadline may be shorter.
+    pub call_timeout: Duration,
+    /// Maximum size of one message, and of all pages of a listing together; 16 MiB by default.
+    pub max_line_bytes: usize,
+    /// Maximum number of restarts without an answer in between; 3 by default.
+    pub max_restarts: u32,
+    /// Trusts the server's annotations that a tool only reads or may be repeated; off by default.
+    /// Without it annotations only restrict: a tool annotated as destructive is treated as such,
+    /// and one annotated as harmless is not trusted.
+    pub trust_annotations: bool,
+    /// The receiver of events. It is called between two messages and must return soon.
+    pub listener: Listener,
 }
 
 impl Default for ServerOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl ServerOptions {
     /// 30 seconds for the handshake, 60 for a request, 16 MiB for a message, 3 restarts in a row,
     /// annotations not trusted, no listener.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             handshake_timeout: Duration::from_secs(30),
             call_timeout: Duration::from_secs(60),
@@ -190,48 +192,6 @@ impl ServerOptions {
             listener: Listener::default(),
         }
     }
-
-    /// Sets how long it may take to say hello.
-    #[must_use]
-    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.handshake_timeout = timeout;
-        self
-    }
-
-    /// Sets how long one request may take; a call's own deadline may be shorter. A listing may take
-    /// that long with all its pages together.
-    #[must_use]
-    pub fn call_timeout(mut self, timeout: Duration) -> Self {
-        self.call_timeout = timeout;
-        self
-    }
-
-    /// Sets how long one message may be, and all pages of a listing together.
-    #[must_use]
-    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
-        self.max_line_bytes = bytes;
-        self
-    }
-
-    /// Sets how often it is started again without having answered in between.
-    #[must_use]
-    pub fn max_restarts(mut self, times: u32) -> Self {
-        self.max_restarts = times;
-        self
-    }
-
-    /// Takes the server's word that its tools only read or may be repeated. Without it annotations
-    /// only restrict: what a server calls destructive is, what it calls harmless promises nothing.
-    #[must_use]
-    pub fn trust_annotations(mut self, trust: bool) -> Self {
-        self.trust_annotations = trust;
-        self
-    }
-
-    /// Sets the receiver of events. It is called between two messages and must return soon.
-    #[must_use]
-    pub fn on_event(mut self, listener: impl Fn(McpEvent) + Send + Sync + 'static) -> Self {
-        self.listener = Listener(Some(Arc::new(listener)));
-        self
-    }
 }
+
+impl ServerOptions {}

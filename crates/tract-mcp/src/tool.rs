@@ -148,9 +148,11 @@ fn traits(hints: Hints, trusted: bool) -> ToolTraits {
 impl DynTool for McpTool {
     fn spec(&self) -> ToolSpec {
         let origin = ToolOrigin::new(self.server.identity(), self.definition.clone());
-        ToolSpec::new(&*self.name, &*self.description, &*self.parameters)
-            .traits(self.traits)
-            .origin(origin)
+        ToolSpec {
+            traits: self.traits,
+            origin: Some(origin),
+            ..ToolSpec::new(&*self.name, &*self.description, &*self.parameters)
+        }
     }
 
     async fn run(

@@ -8,7 +8,10 @@ use tract_otel::{Telemetry, TelemetryOptions};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Where OTEL_EXPORTER_OTLP_ENDPOINT is not set, this is `None`.
     let telemetry = match TelemetryOptions::from_env()? {
-        Some(options) => Some(Telemetry::start(&options.service_name("my-agent"))?),
+        Some(options) => {
+            let service_name = Some("my-agent".to_owned());
+            Some(Telemetry::start(&TelemetryOptions { service_name, ..options })?)
+        }
         None => None,
     };
     // Next to any other layer, such as the one that writes the log.

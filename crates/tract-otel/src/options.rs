@@ -17,23 +17,37 @@ const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
 /// ```
 /// use std::time::Duration;
 /// use tract_otel::TelemetryOptions;
-/// let options = TelemetryOptions::new("http://localhost:4318")?
-///     .service_name("my-agent")
-///     .flush_within(Duration::from_secs(1));
+/// let options = TelemetryOptions {
+///     service_name: Some("my-agent".to_owned()),
+///     flush_within: Some(Duration::from_secs(1)),
+///     ..TelemetryOptions::new("http://localhost:4318")?
+/// };
 /// # let _ = options;
 /// # Ok::<(), tract_otel::OptionsError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct TelemetryOptions {
-    pub(crate) traces: Option<String>,
-    pub(crate) metrics: Option<String>,
-    pub(crate) service_name: Option<String>,
-    pub(crate) content: bool,
-    pub(crate) timeout: Duration,
-    /// Absent if neither the environment nor the program sets it.
-    pub(crate) flush_within: Option<Duration>,
-    pub(crate) remembered_in: Option<PathBuf>,
-    pub(crate) parent: Option<(String, String)>,
+    /// The URL that spans are sent to; `None` if they are off.
+    pub traces: Option<String>,
+    /// The URL that metrics are sent to; `None` if they are off.
+    pub metrics: Option<String>,
+    /// The service's name. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win; without any
+    /// of them it is `tract`.
+    pub service_name: Option<String>,
+    /// Whether spans contain prompts, answers, arguments and results; off by default. Keys and
+    /// passwords that tract recognizes are replaced in them.
+    pub content: bool,
+    /// The timeout of one export; 10 s by default.
+    pub timeout: Duration,
+    /// The time limit of the flush at the end. `None` if `OTEL_EXPORTER_OTLP_TIMEOUT` is not set;
+    /// the limit is then 2 s.
+    pub flush_within: Option<Duration>,
+    /// A folder that stores, for a minute, which collector did not answer the flush in time.
+    /// Programs that end within this minute do not wait for it, and report nothing.
+    pub remembered_in: Option<PathBuf>,
+    /// The parent of spans without one: the values of the headers `traceparent` and `tracestate`.
+    /// An invalid value is ignored.
+    pub parent: Option<(String, String)>,
 }
 
 /// A variable that cannot be used. No value is repeated that may contain a secret.
@@ -156,53 +170,6 @@ impl TelemetryOptions {
             remembered_in,
             parent,
         }))
-    }
-
-    /// Sets the service's name. `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win; without any
-    /// of them it is `tract`.
-    #[must_use]
-    pub fn service_name(mut self, name: impl Into<String>) -> Self {
-        self.service_name = Some(name.into());
-        self
-    }
-
-    /// Sets whether prompts, answers, arguments and results are in the spans; they are not by
-    /// default. Keys and passwords that tract recognizes are replaced in them.
-    #[must_use]
-    pub fn content(mut self, on: bool) -> Self {
-        self.content = on;
-        self
-    }
-
-    /// Sets the time limit of the flush at the end. Without a call, it is
-    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, or 2 seconds.
-    #[must_use]
-    pub fn flush_within(mut self, bound: Duration) -> Self {
-        self.flush_within = Some(bound);
-        self
-    }
-
-    /// Sets how long the flush at the end may take where `OTEL_EXPORTER_OTLP_TIMEOUT` is not set.
-    #[must_use]
-    pub fn default_flush_within(mut self, bound: Duration) -> Self {
-        self.flush_within.get_or_insert(bound);
-        self
-    }
-
-    /// Sets a folder in which a collector that did not answer the flush in time is remembered for a
-    /// minute. Programs that end within this minute do not wait for it, and report nothing.
-    #[must_use]
-    pub fn remember_in(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.remembered_in = Some(folder.into());
-        self
-    }
-
-    /// Sets the parent of spans without one: the value of a `traceparent` header. An invalid value
-    /// is ignored.
-    #[must_use]
-    pub fn parent(mut self, traceparent: impl Into<String>) -> Self {
-        self.parent = Some((traceparent.into(), String::new()));
-        self
     }
 }
 
@@ -340,10 +307,9 @@ mod tests {
         let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h");
         let bounds = |variables: &[(&str, &str)]| {
             let options = read(variables).expect("options").expect("on");
-            let options = options.default_flush_within(Duration::from_millis(200));
             (options.timeout.as_millis(), options.flush_within.map(|bound| bound.as_millis()))
         };
-        assert_eq!(bounds(&[base]), (10_000, Some(200)));
+        assert_eq!(bounds(&[base]), (10_000, None));
         assert_eq!(bounds(&[base, ("OTEL_EXPORTER_OTLP_TIMEOUT", "50")]), (50, Some(50)));
         assert_eq!(bounds(&[base, ("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")]), (5000, Some(5000)));
     }

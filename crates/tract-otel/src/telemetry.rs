@@ -159,7 +159,7 @@ impl Telemetry {
     /// Exports what is left and ends the threads, within the bound of
     /// [`flush_within`](TelemetryOptions::flush_within). Returns why something could not be
     /// exported, the first reason since the start. For a collector that is remembered as not
-    /// answering ([`remember_in`](TelemetryOptions::remember_in)) it does not wait, and returns
+    /// answering ([`remembered_in`](TelemetryOptions::remembered_in)) it does not wait, and returns
     /// nothing.
     pub fn finish(self) -> Option<String> {
         let Self { traces, metrics, failure, collector, flush_within, unresponsive, .. } = self;

@@ -42,22 +42,38 @@ impl Scripted {
     fn reply(request: &ModelRequest) -> Reply {
         let call = |id: &str, word: &str| {
             let part = Part::call(id, "look_up", format!(r#"{{"word":"{word}"}}"#));
-            Reply::new(Content::Assistant(Body { parts: vec![part], name: None }))
-                .stop_reason(StopReason::ToolUse)
+            Reply {
+                stop_reason: Some(StopReason::ToolUse),
+                ..Reply::new(Content::Assistant(Body { parts: vec![part], name: None }))
+            }
         };
+        let usage =
+            Usage { cached_tokens: Some(40), reasoning_tokens: Some(5), ..Usage::new(100, 10) };
         let reply = match request.messages.len() {
             0..=2 => call("c1", "apple"),
             3..=4 => call("c2", "nothing"),
-            _ => Reply::new(Content::assistant("answer-text")).stop_reason(StopReason::EndTurn),
+            _ => Reply {
+                stop_reason: Some(StopReason::EndTurn),
+                ..Reply::new(Content::assistant("answer-text"))
+            },
         };
-        reply.usage(Usage::new(100, 10).cached(40).reasoning(5)).model("model-2").id("reply-1")
+        Reply {
+            usage: Some(usage),
+            model: Some("model-2".to_owned()),
+            id: Some("reply-1".to_owned()),
+            ..reply
+        }
     }
 }
 
 #[async_trait::async_trait]
 impl ChatModel for Scripted {
     fn description(&self) -> ModelDescription {
-        ModelDescription::new("openai", "model-1").server("models.test", Some(8443))
+        ModelDescription {
+            address: Some("models.test".to_owned()),
+            port: Some(8443),
+            ..ModelDescription::new("openai", "model-1")
+        }
     }
 
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
@@ -120,7 +136,10 @@ fn work() {
 fn a_run_is_received_as_the_table_says_without_content() {
     let _alone = alone();
     let receiver = Receiver::start();
-    let failure = observed(&options(&receiver).service_name("shelf-agent"), work);
+    let failure = observed(
+        &TelemetryOptions { service_name: Some("shelf-agent".to_owned()), ..options(&receiver) },
+        work,
+    );
     assert_eq!(failure, None);
     let received = receiver.take();
     received.is_as_the_table_says(false);
@@ -206,7 +225,7 @@ fn a_run_is_received_as_the_table_says_without_content() {
 fn content_is_there_when_asked_for_and_keys_in_it_are_not() {
     let _alone = alone();
     let receiver = Receiver::start();
-    assert_eq!(observed(&options(&receiver).content(true), work), None);
+    assert_eq!(observed(&TelemetryOptions { content: true, ..options(&receiver) }, work), None);
     let received = receiver.take();
     received.is_as_the_table_says(true);
     let calls = received.named(names::MODEL_CALL);
@@ -243,7 +262,11 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     let _alone = alone();
     let receiver = Receiver::start();
     let trace = "0af7651916cd43dd8448eb211c80319c";
-    let options = options(&receiver).parent(format!("00-{trace}-b7ad6b7169203331-01"));
+    let parent = |text: String| Some((text, String::new()));
+    let options = TelemetryOptions {
+        parent: parent(format!("00-{trace}-b7ad6b7169203331-01")),
+        ..options(&receiver)
+    };
     assert_eq!(observed(&options, work), None);
     let received = receiver.take();
     assert!(received.spans.iter().all(|span| span.trace == trace));
@@ -263,7 +286,7 @@ fn spans_belong_to_the_span_that_the_caller_names() {
     assert_eq!(received.one(names::AGENT_RUN).parent, command.id);
 
     // What is no header is ignored.
-    let options = options.parent("not one");
+    let options = TelemetryOptions { parent: parent("not one".to_owned()), ..options };
     assert_eq!(observed(&options, work), None);
     assert!(receiver.take().named(names::AGENT_RUN).iter().all(|run| run.parent.is_empty()));
 }
@@ -307,7 +330,8 @@ fn a_collector_that_fails_is_reported_once_and_within_the_bound() {
         (options(&stops), "no answer within 500ms"),
         (options(&vanishes), "telemetry was not exported to http://127.0.0.1:"),
     ] {
-        let telemetry = Telemetry::start(&options.flush_within(bound)).expect("it starts");
+        let options = TelemetryOptions { flush_within: Some(bound), ..options };
+        let telemetry = Telemetry::start(&options).expect("it starts");
         let subscriber = Registry::default().with(telemetry.layer());
         tracing::subscriber::with_default(subscriber, work);
         let began = Instant::now();

@@ -35,7 +35,7 @@ pub(crate) static PROFILE: Profile = Profile {
     limit: &["max_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
-    rules: Rules::turns,
+    rules: |rules| Rules { turns: true, ..rules },
     conversation: |sheet| turns::members(sheet, &request::WORDING),
     set: parameters::set,
     wire: |params, streaming, _| ("v1/messages".to_owned(), params.with("stream", streaming)),

@@ -126,27 +126,6 @@ pub struct FormOptions {
     pub strict_tools: bool,
 }
 
-impl FormOptions {
-    /// Makes the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the treatment of calls and results that do not pair.
-    #[must_use]
-    pub fn pairing(mut self, pairing: Pairing) -> Self {
-        self.pairing = Some(pairing);
-        self
-    }
-
-    /// Makes the provider enforce the schemas of tools, if they can be written for strict mode.
-    #[must_use]
-    pub fn strict_tools(mut self, strict: bool) -> Self {
-        self.strict_tools = strict;
-        self
-    }
-}
-
 /// The forms of a compiled context.
 ///
 /// # Errors
@@ -198,7 +177,7 @@ pub trait RequestForms {
 
 impl RequestForms for Compiled {
     fn to_form(&self, form: Form) -> Result<Params, FormError> {
-        compile_form(self, form, &FormOptions::new())
+        compile_form(self, form, &FormOptions::default())
     }
 }
 
@@ -316,6 +295,11 @@ fn tools(
         let name = aliases.sent(&tool.name);
         let damaged = |source| FormError::Damaged { what: format!("tool {}", tool.name), source };
         let sent = |sent_name: String| RequestTool::new(sent_name, &*tool.name, tool.id);
+        let strict_tool = |sent_name: String, null_for_absent: bool| RequestTool {
+            strict: true,
+            null_for_absent,
+            ..sent(sent_name)
+        };
         let lowered = match strict {
             true => {
                 let lowered =
@@ -330,7 +314,7 @@ fn tools(
                 }
                 match (lowered.text, lowered.strict) {
                     (Some(text), true) => {
-                        Ok((text, sent(lowered.sent_name).strict(lowered.null_for_absent)))
+                        Ok((text, strict_tool(lowered.sent_name, lowered.null_for_absent)))
                     }
                     (Some(text), false) => Ok((text, sent(lowered.sent_name))),
                     (None, _) => {
@@ -343,7 +327,7 @@ fn tools(
             false => {
                 match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
                     Lowered::Tool { text, name, strict: true, .. } => {
-                        Ok((text, sent(name).strict(false)))
+                        Ok((text, strict_tool(name, false)))
                     }
                     Lowered::Tool { text, name, .. } => Ok((text, sent(name))),
                     Lowered::LeftOut { name, reason, .. } => Err((name, reason)),

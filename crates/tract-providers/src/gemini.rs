@@ -33,7 +33,7 @@ pub(crate) static PROFILE: Profile = Profile {
     limit: &["generationConfig", "maxOutputTokens"],
     parameters: parameters::PARAMETERS,
     options: parameters::OPTIONS,
-    rules: Rules::turns,
+    rules: |rules| Rules { turns: true, ..rules },
     conversation: |sheet| turns::members(sheet, &request::WORDING),
     set: parameters::set,
     wire,

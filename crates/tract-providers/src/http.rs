@@ -109,7 +109,7 @@ impl HttpModel {
     /// [`ModelError::InvalidRequest`] if the request cannot be written in the provider's form.
     pub fn params(&self, request: &ModelRequest) -> Result<Params, ModelError> {
         let HttpModelBuilder { dialect, model, strict_tools, .. } = &self.inner.settings;
-        let options = FormOptions::new().strict_tools(*strict_tools);
+        let options = FormOptions { strict_tools: *strict_tools, ..FormOptions::default() };
         let mut params = params_of(request, *dialect, &options)
             .map_err(|error| ModelError::InvalidRequest { message: error.to_string() })?;
         // The model is the client's, unless the request names one. The model name in a recorded
@@ -157,10 +157,11 @@ impl ChatModel for HttpModel {
         let described =
             ModelDescription::new(profile_of(*dialect).api.telemetry_name, model.as_str());
         match base.host_str() {
-            Some(host) => {
-                let host = host.trim_start_matches('[').trim_end_matches(']');
-                described.server(host, base.port_or_known_default())
-            }
+            Some(host) => ModelDescription {
+                address: Some(host.trim_start_matches('[').trim_end_matches(']').to_owned()),
+                port: base.port_or_known_default(),
+                ..described
+            },
             None => described,
         }
     }

@@ -57,8 +57,8 @@ mod tests {
 
     fn made(dialect: Dialect, parameters: &str) -> Params {
         let parameters = JsonText::new(parameters).expect("it is JSON");
-        let request = ModelRequest::default().parameters(parameters);
-        params_of(&request, dialect, &FormOptions::new()).expect("it compiles")
+        let request = ModelRequest { parameters: Some(parameters), ..ModelRequest::default() };
+        params_of(&request, dialect, &FormOptions::default()).expect("it compiles")
     }
 
     #[track_caller]

@@ -26,8 +26,8 @@ use crate::profile_of;
 /// use tract_core::{JsonText, ModelRequest};
 /// use tract_providers::{Dialect, FormOptions, params_of};
 /// let parameters = JsonText::new(r#"{"model":"m","max_tokens":9}"#)?;
-/// let request = ModelRequest::default().parameters(parameters);
-/// let params = params_of(&request, Dialect::Responses, &FormOptions::new())?;
+/// let request = ModelRequest { parameters: Some(parameters), ..ModelRequest::default() };
+/// let params = params_of(&request, Dialect::Responses, &FormOptions::default())?;
 /// assert_eq!(params.get("max_output_tokens"), Some("9"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -121,14 +121,14 @@ mod tests {
         let found = r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#;
         let open = ModelRequest::new(vec![user.clone(), paused(used)]);
         let params =
-            params_of(&open, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
+            params_of(&open, Dialect::Anthropic, &FormOptions::default()).expect("it compiles");
         let body = params.to_json();
         assert!(body.ends_with(&format!("[{used}]}}]}}")), "{body}");
         assert!(params.repairs.is_empty(), "{:?}", params.repairs);
         // A conversation whose calls are all answered is closed.
         let done = ModelRequest::new(vec![user, paused(&format!("{used},{found}"))]);
         let params =
-            params_of(&done, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
+            params_of(&done, Dialect::Anthropic, &FormOptions::default()).expect("it compiles");
         assert!(params.to_json().contains("Continue."), "{}", params.to_json());
     }
 
@@ -142,7 +142,10 @@ mod tests {
         let tools = vec![tool("first"), tool("second")].into();
         let request = ModelRequest { tools, ..ModelRequest::default() };
         for dialect in Dialect::ALL {
-            for options in [FormOptions::new(), FormOptions::new().strict_tools(true)] {
+            for options in [
+                FormOptions::default(),
+                FormOptions { strict_tools: true, ..FormOptions::default() },
+            ] {
                 let params = params_of(&request, dialect, &options).expect("it compiles");
                 let tools = params.get("tools").expect("tools");
                 assert!(tools.contains("second"), "{tools}");
@@ -153,7 +156,7 @@ mod tests {
             }
         }
         let params =
-            params_of(&request, Dialect::Anthropic, &FormOptions::new()).expect("it compiles");
+            params_of(&request, Dialect::Anthropic, &FormOptions::default()).expect("it compiles");
         assert!(!params.get("tools").expect("tools").contains("first"));
     }
 
@@ -164,7 +167,8 @@ mod tests {
         earlier.generation_config = Some(JsonText::new(config).expect("it is JSON"));
         let request = ModelRequest::new(vec![earlier]);
         for dialect in Dialect::ALL {
-            let params = params_of(&request, dialect, &FormOptions::new()).expect("it compiles");
+            let params =
+                params_of(&request, dialect, &FormOptions::default()).expect("it compiles");
             let body = params.to_json();
             assert!(!body.contains(":5") && params.get("model") == Some(r#""m""#), "{body}");
         }

@@ -31,7 +31,7 @@ pub(crate) static PROFILE: Profile = Profile {
     limit: &["max_output_tokens"],
     parameters: parameters::PARAMETERS,
     options: &[],
-    rules: Rules::anywhere,
+    rules: |rules| Rules { anywhere: true, ..rules },
     conversation: request::members,
     set: parameters::set,
     wire: |params, streaming, _| ("responses".to_owned(), params.with("stream", streaming)),

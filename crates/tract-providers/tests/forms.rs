@@ -81,7 +81,7 @@ fn lowering_is_frozen() {
     let tool = r#"{"name":"now","description":"The time.","input_schema":{"type":"object"}}"#;
     let context = compiled(&drafts, Some(&[ToolSchema::parse(tool).unwrap()]));
     for form in Form::all().filter(|form| *form != Form::Messages) {
-        let params = compile_form(&context, form, &FormOptions::new()).unwrap();
+        let params = compile_form(&context, form, &FormOptions::default()).unwrap();
         assert_eq!(params.repairs, [], "{form}");
         let golden = format!("golden-{form}.json");
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -204,7 +204,7 @@ fn an_append_extends_the_blocks_of_its_parent() {
         ] {
             let make = |count: usize| {
                 let context = compiled(&imported.drafts[..count], tools);
-                compile_form(&context, form, &FormOptions::new()).unwrap()
+                compile_form(&context, form, &FormOptions::default()).unwrap()
             };
             let mut before = make(0);
             for count in 1..=imported.drafts.len() {
@@ -306,7 +306,7 @@ fn recorded_replies_are_read_and_go_back() {
             draft.verbatim = reply.verbatim.clone();
             drafts.push(draft);
             let context = compiled(&drafts, None);
-            let keep = FormOptions::new().pairing(Pairing::Keep);
+            let keep = FormOptions { pairing: Some(Pairing::Keep), ..FormOptions::default() };
             let sent = compile_form(&context, Form::Params(dialect), &keep).unwrap();
             let sent: Value = sent.to().unwrap();
             let answer: Value = serde_json::from_str(response).unwrap();
@@ -353,7 +353,7 @@ fn replies_carry_the_names_that_were_given() {
 fn strict_refuses_and_says_what_repair_would_do() {
     let drafts = [Draft::user("?"), Draft::assistant("").call("c", "f", "{}")];
     let context = compiled(&drafts, None);
-    let strict = FormOptions::new().pairing(Pairing::Strict);
+    let strict = FormOptions { pairing: Some(Pairing::Strict), ..FormOptions::default() };
     let error = compile_form(&context, Form::Params(Dialect::Anthropic), &strict).unwrap_err();
     assert!(error.to_string().contains("call \"c\" has no result"), "{error}");
     assert_eq!(error.notes().len(), 2);
@@ -373,7 +373,12 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
         (Form::Params(Dialect::Anthropic), "input_schema", true, false),
         (Form::Params(Dialect::Ollama), "parameters", false, false),
     ] {
-        let params = compile_form(&context, form, &FormOptions::new().strict_tools(true)).unwrap();
+        let params = compile_form(
+            &context,
+            form,
+            &FormOptions { strict_tools: true, ..FormOptions::default() },
+        )
+        .unwrap();
         let sent: Vec<_> = params.sent().iter().collect();
         assert_eq!(sent.len(), 2, "{form}");
         assert_eq!((sent[0].name.as_str(), sent[0].tool), ("fs.read", tools[0].id()));
@@ -392,10 +397,10 @@ fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
         let expected: &[_] =
             if form == Form::Params(Dialect::Ollama) { &[] } else { &["not_strict"] };
         assert_eq!(repairs, expected, "{form}: what was asked for and is not so");
-        let plain = compile_form(&context, form, &FormOptions::new()).unwrap();
+        let plain = compile_form(&context, form, &FormOptions::default()).unwrap();
         assert!(plain.sent().iter().all(|sent| !sent.strict && !sent.null_for_absent));
     }
-    let options = FormOptions::new().strict_tools(true);
+    let options = FormOptions { strict_tools: true, ..FormOptions::default() };
     let params = compile_form(&context, Form::Params(Dialect::OpenAi), &options).unwrap();
     let reply = params
         .reply(
@@ -418,7 +423,7 @@ fn anthropic_is_sent_no_more_strict_tools_than_it_takes_in_one_request() {
     };
     let tools: Vec<ToolSchema> = (0..23).map(tool).collect();
     let context = compiled(&[Draft::user("Go.")], Some(&tools));
-    let options = FormOptions::new().strict_tools(true);
+    let options = FormOptions { strict_tools: true, ..FormOptions::default() };
     for (form, expected) in
         [(Form::Params(Dialect::Anthropic), 20), (Form::Params(Dialect::OpenAi), 23)]
     {

@@ -175,8 +175,11 @@ fn every_reason_to_stop_is_understood_or_kept() {
 #[test]
 fn parameters_go_where_gemini_has_them() {
     let given = r#"{"max_tokens":7,"model":"gemini-3-pro","temperature":0.5,"stop":"x","reasoning_effort":"low","response_format":{"type":"json_object"},"tool_choice":"required","user":"u"}"#;
-    let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(given).unwrap());
-    let params = params_of(&request, Dialect::Gemini, &FormOptions::new()).unwrap();
+    let request = ModelRequest {
+        parameters: Some(JsonText::new(given).unwrap()),
+        ..ModelRequest::new(Vec::new())
+    };
+    let params = params_of(&request, Dialect::Gemini, &FormOptions::default()).unwrap();
     let body: Value = params.to().unwrap();
     assert_eq!(
         body["generationConfig"],
@@ -189,9 +192,12 @@ fn parameters_go_where_gemini_has_them() {
     assert!(params.repairs.iter().any(|repair| repair.text.contains("\"user\"")));
     // Earlier models count thoughts in tokens.
     let earlier = given.replace("gemini-3-pro", "gemini-2.5-flash");
-    let request = ModelRequest::new(Vec::new()).parameters(JsonText::new(&earlier).unwrap());
+    let request = ModelRequest {
+        parameters: Some(JsonText::new(&earlier).unwrap()),
+        ..ModelRequest::new(Vec::new())
+    };
     let body: Value =
-        params_of(&request, Dialect::Gemini, &FormOptions::new()).unwrap().to().unwrap();
+        params_of(&request, Dialect::Gemini, &FormOptions::default()).unwrap().to().unwrap();
     assert_eq!(body["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 1024}));
 }
 

@@ -195,7 +195,7 @@ fn events(body: impl Into<Vec<u8>>) -> HttpAnswer {
 fn requests_are_sent_as_each_provider_wants_them() {
     run(async |server| {
         let parameters = tract_core::JsonText::new(r#"{"temperature":0.5}"#).unwrap();
-        let request = ModelRequest::default().parameters(parameters);
+        let request = ModelRequest { parameters: Some(parameters), ..ModelRequest::default() };
         for (dialect, path) in [
             (Dialect::OpenAi, "/v1/chat/completions"),
             (Dialect::Responses, "/v1/responses"),
@@ -238,7 +238,11 @@ fn temporary_errors_are_retried() {
     run(async |server| {
         let retries = Arc::new(Mutex::new(Vec::new()));
         let model = builder(&server, Dialect::OpenAi)
-            .retry(RetryPolicy::default().retries(3).base(Duration::from_millis(1)))
+            .retry(RetryPolicy {
+                retries: 3,
+                base: Duration::from_millis(1),
+                ..RetryPolicy::default()
+            })
             .on_retry({
                 let retries = Arc::clone(&retries);
                 move |retry| {
@@ -281,7 +285,8 @@ fn temporary_errors_are_retried() {
 #[test]
 fn a_stream_with_delivered_pieces_is_not_retried() {
     run(async |server| {
-        let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
+        let retry =
+            RetryPolicy { retries: 5, base: Duration::from_millis(1), ..RetryPolicy::default() };
         let model = builder(&server, Dialect::OpenAi).retry(retry).build().unwrap();
         server.will_answer(events(BEGUN).end(HttpEnd::Dropped));
         let (streamed, reply) = stream(&model).await;
@@ -294,7 +299,8 @@ fn a_stream_with_delivered_pieces_is_not_retried() {
 #[test]
 fn refusals_are_typed_and_asked_once() {
     run(async |server| {
-        let retry = RetryPolicy::default().retries(5).base(Duration::from_millis(1));
+        let retry =
+            RetryPolicy { retries: 5, base: Duration::from_millis(1), ..RetryPolicy::default() };
         for dialect in Dialect::ALL {
             let model = builder(&server, dialect).retry(retry).build().unwrap();
             for (status, code) in [

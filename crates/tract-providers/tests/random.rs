@@ -77,7 +77,7 @@ proptest! {
             prop_assert!(shows_nothing || broken.is_empty(), "{dialect} {broken:#?}\n{}", params.to_json());
         }
         for form in Form::all() {
-            let keep = FormOptions::new().pairing(Pairing::Keep);
+            let keep = FormOptions { pairing: Some(Pairing::Keep), ..FormOptions::default() };
             let params = compile_form(&context, form, &keep).unwrap();
             prop_assert!(tract_core::json::check(&params.to_json()).is_ok());
         }

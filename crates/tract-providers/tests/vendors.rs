@@ -120,7 +120,7 @@ fn push_all(bodies: &mut Bodies, name: &str, context: &Compiled) {
     for dialect in Dialect::ALL {
         let has_tools = !context.tools().is_empty();
         for strict in [false, true].into_iter().filter(|strict| has_tools || !strict) {
-            let options = FormOptions::new().strict_tools(strict);
+            let options = FormOptions { strict_tools: strict, ..FormOptions::default() };
             let params = compile_form(context, Form::Params(dialect), &options).unwrap();
             let name = format!("{name} for {dialect}, strict {strict}");
             bodies.push(&name, dialect, &complete(params, dialect));
@@ -232,12 +232,14 @@ fn random_conversations_become_valid_requests_of_each_vendor() {
     ] {
         let context = own_conversation();
         let tools: Vec<_> = context.tools().to_vec();
-        let mut request = ModelRequest::new(vec![context.messages().next().unwrap().clone()]);
-        request.tools = tools.into();
         let parameters = JsonText::new(&format!(r#"{{"{key}":{value}}}"#)).unwrap();
-        let request = request.parameters(parameters);
+        let request = ModelRequest {
+            tools: tools.into(),
+            parameters: Some(parameters),
+            ..ModelRequest::new(vec![context.messages().next().unwrap().clone()])
+        };
         for dialect in Dialect::ALL {
-            let params = params_of(&request, dialect, &FormOptions::new()).unwrap();
+            let params = params_of(&request, dialect, &FormOptions::default()).unwrap();
             let name = format!("{key} {value} for {dialect}");
             bodies.push(&name, dialect, &complete(params, dialect));
         }

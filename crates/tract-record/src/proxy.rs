@@ -47,34 +47,6 @@ impl Default for ProxyOptions {
     }
 }
 
-impl ProxyOptions {
-    /// Listens on a free loopback port.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the address.
-    #[must_use]
-    pub fn address(mut self, address: SocketAddr) -> Self {
-        self.address = address;
-        self
-    }
-
-    /// Sets whether an address that other machines can reach is allowed.
-    #[must_use]
-    pub fn allow_remote(mut self, allow: bool) -> Self {
-        self.allow_remote = allow;
-        self
-    }
-
-    /// Sets the secret segment of its paths, for URLs that stay the same.
-    #[must_use]
-    pub fn secret(mut self, secret: impl Into<String>) -> Self {
-        self.secret = Some(secret.into());
-        self
-    }
-}
-
 /// A listening proxy.
 #[derive(Debug)]
 pub struct Proxy {

@@ -36,34 +36,6 @@ impl Default for RecorderOptions {
     }
 }
 
-impl RecorderOptions {
-    /// The defaults: secrets are redacted, and usual traffic fits into the limits.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether secrets are redacted.
-    #[must_use]
-    pub fn redact(mut self, redact: bool) -> Self {
-        self.redact = redact;
-        self
-    }
-
-    /// Sets the memory limit of all copies in bytes.
-    #[must_use]
-    pub fn budget_bytes(mut self, bytes: usize) -> Self {
-        self.budget_bytes = bytes;
-        self
-    }
-
-    /// Sets how many exchanges may wait to be recorded. The minimum is one.
-    #[must_use]
-    pub fn queue_exchanges(mut self, exchanges: usize) -> Self {
-        self.queue_exchanges = exchanges;
-        self
-    }
-}
-
 /// The results of the recorder thread, for the report.
 #[derive(Debug, Default)]
 struct Progress {

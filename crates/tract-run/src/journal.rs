@@ -148,7 +148,7 @@ impl OtherBranches {
         let error = match content {
             Ok(Content::ToolResult(answer)) => {
                 let text = Content::ToolResult(answer.clone()).text();
-                let recorded = Recorded::new(text).is_error(answer.is_error);
+                let recorded = Recorded { is_error: answer.is_error, ..Recorded::new(text) };
                 return Ok(Some((answer.call_id, recorded)));
             }
             Ok(_) => return Ok(None),

@@ -193,12 +193,9 @@ impl Agent {
         call: &ToolCall,
         decisions: &[&RecordedDecision],
     ) -> Result<(Call, Option<Approval>)> {
-        let approval = |decided: &RecordedDecision, key| {
-            let approval = Approval::new(key);
-            match &decided.record.handler {
-                Some(by) => approval.by(by),
-                None => approval,
-            }
+        let approval = |decided: &RecordedDecision, key| Approval {
+            by: decided.record.handler.clone(),
+            ..Approval::new(key)
         };
         let resumed = self.resumed(call);
         let mut newest = None;

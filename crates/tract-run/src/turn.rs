@@ -136,7 +136,7 @@ impl CallStep {
 
     /// Returns the step of a call that never runs and is answered with this text.
     pub(crate) fn give_up(text: &str, outcome: &'static str) -> Self {
-        Self::Answer(Recorded::new(text).is_error(true), outcome, false)
+        Self::Answer(Recorded { is_error: true, ..Recorded::new(text) }, outcome, false)
     }
 }
 

@@ -66,15 +66,6 @@ pub struct LintOptions {
     pub own: bool,
 }
 
-impl LintOptions {
-    /// Applies the stricter rules for your own tools.
-    #[must_use]
-    pub fn own(mut self) -> Self {
-        self.own = true;
-        self
-    }
-}
-
 /// Finds mistakes in a definition's text. An invalid definition is the only finding.
 ///
 /// ```
@@ -476,7 +467,7 @@ mod tests {
             let text = format!(r#"{{"name":"add"{description},"parameters":{parameters}}}"#);
             lint_with(&text, options).into_iter().map(|f| (f.code, f.level)).collect::<Vec<_>>()
         };
-        let (others, own) = (LintOptions::default(), LintOptions::default().own());
+        let (others, own) = (LintOptions::default(), LintOptions { own: true });
         for absent in ["", r#","description":"""#, r#","description":"  ""#] {
             for options in [&others, &own] {
                 assert_eq!(find(absent, options), [("no_tool_description", Level::Warning)]);
@@ -493,6 +484,6 @@ mod tests {
     #[test]
     fn a_good_tool_has_no_findings() {
         let text = r#"{"name":"add","description":"Adds.","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"A."}},"required":["a"]}}"#;
-        assert_eq!(lint_with(text, &LintOptions::default().own()), []);
+        assert_eq!(lint_with(text, &LintOptions { own: true }), []);
     }
 }

@@ -28,22 +28,6 @@ pub struct ValidateOptions {
     pub limits: SchemaLimits,
 }
 
-impl ValidateOptions {
-    /// Enables format checks.
-    #[must_use]
-    pub fn formats(mut self) -> Self {
-        self.formats = true;
-        self
-    }
-
-    /// Sets the limits on the schema.
-    #[must_use]
-    pub fn limits(mut self, limits: SchemaLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-}
-
 /// Compiles schemas into validators. [`JsonSchema`](crate::JsonSchema) is the built-in
 /// implementation, with the feature `validate`.
 pub trait SchemaCompiler: Send + Sync {

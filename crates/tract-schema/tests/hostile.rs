@@ -80,7 +80,7 @@ fn by_dynamic_reference(n: usize) -> Value {
 
 /// Checks arguments; returns the keyword of the refusal, if any, and the steps that the engine took.
 fn checked(schema: &Value, arguments: &Value, limits: SchemaLimits) -> (Result<(), String>, u64) {
-    let options = ValidateOptions::default().limits(limits);
+    let options = ValidateOptions { limits, ..ValidateOptions::default() };
     match JsonSchema.compile(&schema.to_string(), &options) {
         Ok(validator) => {
             let (result, steps) = validator.validate_counting(arguments);

@@ -61,7 +61,7 @@ impl HostDocuments for Documents {
             let what = "the last messages of the conversation, as JSON";
             HostDocument::new(uri, branch.name, what)
         });
-        Ok(HostPage::last(documents.collect()).next(next))
+        Ok(HostPage { next, ..HostPage::last(documents.collect()) })
     }
 
     fn templates(&self) -> Vec<HostDocument> {

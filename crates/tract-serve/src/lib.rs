@@ -6,7 +6,7 @@
 //! ```no_run
 //! # async fn example(repo: tract_engine::Repo) -> tract_mcp::Result<()> {
 //! use tract_serve::{ServeOptions, host};
-//! host(repo, ServeOptions::new()).serve_stdio().await
+//! host(repo, ServeOptions::default()).serve_stdio().await
 //! # }
 //! ```
 #![forbid(unsafe_code)]
@@ -37,34 +37,6 @@ pub struct ServeOptions {
     pub write_to: Vec<String>,
     /// Branches that no tool lists or searches, such as the caller's own conversation.
     pub exclude: Vec<String>,
-}
-
-impl ServeOptions {
-    /// Starts from the defaults: reading alone, every branch.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether clients may make branches, and notes and messages on those.
-    #[must_use]
-    pub fn write(mut self, write: bool) -> Self {
-        self.write = write;
-        self
-    }
-
-    /// Lets clients write to these branches too: names, or a beginning followed by `*`.
-    #[must_use]
-    pub fn write_to(mut self, branches: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.write_to.extend(branches.into_iter().map(Into::into));
-        self
-    }
-
-    /// Leaves branches out of lists and searches.
-    #[must_use]
-    pub fn exclude(mut self, branches: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.exclude.extend(branches.into_iter().map(Into::into));
-        self
-    }
 }
 
 const READING: &str = "\

@@ -102,7 +102,7 @@ impl Connector {
         let (schema, server) = (target.schema.clone(), target.server());
         let manager = manager(target, recycling)?;
         let pool = Pool::builder(manager)
-            .max_size(options.pool_size)
+            .max_size(options.pool_size.max(1))
             // The most recently used connection has the warmest caches, here and on the server.
             .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
@@ -588,7 +588,7 @@ mod tests {
     fn steps_that_panic_or_are_dropped_leave_no_transaction_open() {
         let Some(url) = server::shared() else { return };
         runtime().block_on(async {
-            let link = linked(url, &PostgresOptions::new().pool_size(1));
+            let link = linked(url, &PostgresOptions { pool_size: 1, ..PostgresOptions::default() });
             let scope = Scope::Repo(RepoName::new("left open").expect("a name"));
             let setting = async || {
                 let sql = "SELECT coalesce(current_setting('tract.repo', true), '')";

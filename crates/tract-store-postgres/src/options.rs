@@ -14,33 +14,60 @@ use crate::error::new;
 /// ```
 /// use std::time::Duration;
 /// use tract_store_postgres::PostgresOptions;
-/// let options = PostgresOptions::new().create(true).pool_size(16).schema("agents")?;
-/// # Ok::<(), tract_core::StoreError>(())
+/// let options = PostgresOptions {
+///     create: true,
+///     pool_size: 16,
+///     schema: Some("agents".to_owned()),
+///     ..PostgresOptions::default()
+/// };
 /// ```
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
-    pub(crate) create: bool,
-    pub(crate) schema: Option<String>,
-    pub(crate) pool_size: usize,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) statement_timeout: Duration,
-    pub(crate) lock_timeout: Duration,
-    pub(crate) retry_for: Duration,
-    pub(crate) partitions: u16,
-    pub(crate) row_security: bool,
-    pub(crate) named_statements: bool,
-    pub(crate) unsafe_lose_on_power_loss: bool,
+    /// Creates the schema and its tables if they are missing; off by default.
+    pub create: bool,
+    /// The schema of the tables, `tract` by default; `?schema=` in the URL overrides it. Stores in
+    /// different schemas of one database are independent. Opening fails with `Invalid` unless it is
+    /// 1 to 63 lower-case letters, digits and `_`, not starting with a digit.
+    pub schema: Option<String>,
+    /// The maximum number of connections of this handle; 8 by default, and at least 1;
+    /// `?pool_size=` in the URL overrides it. All handles together should have about twice as many
+    /// as the server has cores.
+    pub pool_size: usize,
+    /// The time limit for connecting, and for waiting for a free connection: 10 seconds by
+    /// default; `?connect_timeout=SECONDS` in the URL overrides it.
+    pub connect_timeout: Duration,
+    /// The time limit for the answer to a statement, after which its connection is closed: 60
+    /// seconds by default; `?statement_timeout=SECONDS` in the URL overrides it. A whole write has
+    /// this time, including waiting for earlier writes and retries, and the same time again for
+    /// every 8 MiB of content.
+    pub statement_timeout: Duration,
+    /// Maximum wait of a write for another write of the same ref, after which it fails with `Busy`:
+    /// 10 seconds by default; `?lock_timeout=SECONDS` in the URL overrides it.
+    pub lock_timeout: Duration,
+    /// Maximum time that a call is retried if the server is unavailable, restarts, or rolls it back
+    /// because of concurrent transactions: 10 seconds by default; `?retry_for=SECONDS` in the URL
+    /// overrides it.
+    pub retry_for: Duration,
+    /// The number of hash partitions (by repository) of the large tables when the store is
+    /// created: 1 to 1,024, 16 by default; `?partitions=` in the URL overrides it. It cannot be
+    /// changed later.
+    pub partitions: u16,
+    /// Whether a new store separates repositories by row-level security; off by default;
+    /// `?row_security=on` in the URL does the same. An existing store keeps its own setting.
+    pub row_security: bool,
+    /// Caches prepared statements on each connection instead of sending the text each time. Off by
+    /// default, because not all connection poolers support it.
+    pub named_statements: bool,
+    /// Accepts a server with `fsync`, `full_page_writes` or `synchronous_commit` off, and
+    /// acknowledges writes that a power loss may revert. With `fsync` or `full_page_writes` off, a
+    /// power loss may destroy all databases of the server. Off by default: such a server is
+    /// rejected.
+    pub unsafe_lose_on_power_loss: bool,
 }
 
 impl Default for PostgresOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl PostgresOptions {
     /// Opens an existing store, durably, with up to eight connections.
-    pub const fn new() -> Self {
+    fn default() -> Self {
         Self {
             create: false,
             schema: None,
@@ -54,103 +81,6 @@ impl PostgresOptions {
             named_statements: false,
             unsafe_lose_on_power_loss: false,
         }
-    }
-
-    /// Creates the schema and its tables if they are missing; off by default.
-    #[must_use]
-    pub const fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Sets the schema of the tables, `tract` by default; `?schema=` in the URL overrides it.
-    /// Stores in different schemas of one database are independent.
-    ///
-    /// # Errors
-    /// `Invalid` unless it is 1 to 63 lower-case letters, digits and `_`, not starting with a
-    /// digit.
-    pub fn schema(mut self, name: &str) -> StoreResult<Self> {
-        self.schema = Some(schema_name(name)?);
-        Ok(self)
-    }
-
-    /// Sets the maximum number of connections of this handle; 8 by default; `?pool_size=` in the
-    /// URL overrides it. All handles together should have about twice as many as the server has
-    /// cores.
-    #[must_use]
-    pub const fn pool_size(mut self, size: usize) -> Self {
-        self.pool_size = if size == 0 { 1 } else { size };
-        self
-    }
-
-    /// Sets the time limit for connecting, and for waiting for a free connection: 10 seconds by
-    /// default; `?connect_timeout=SECONDS` in the URL overrides it.
-    #[must_use]
-    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets the time limit for the answer to a statement, after which its connection is closed: 60
-    /// seconds by default; `?statement_timeout=SECONDS` in the URL overrides it. A whole write has
-    /// this time, including waiting for earlier writes and retries, and the same time again for
-    /// every 8 MiB of content.
-    #[must_use]
-    pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.statement_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a write waits for another write of the same ref before it fails with `Busy`:
-    /// 10 seconds by default; `?lock_timeout=SECONDS` in the URL overrides it.
-    #[must_use]
-    pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
-        self.lock_timeout = timeout;
-        self
-    }
-
-    /// Sets how long a call is retried if the server is unavailable, restarts, or rolls it back
-    /// because of concurrent transactions: 10 seconds by default; `?retry_for=SECONDS` in the URL
-    /// overrides it.
-    #[must_use]
-    pub const fn retry_for(mut self, time: Duration) -> Self {
-        self.retry_for = time;
-        self
-    }
-
-    /// Sets the number of hash partitions (by repository) of the large tables when the store is
-    /// created: 1 to 1,024, 16 by default; `?partitions=` in the URL overrides it. It cannot be
-    /// changed later.
-    #[must_use]
-    pub const fn partitions(mut self, partitions: u16) -> Self {
-        self.partitions = partitions;
-        self
-    }
-
-    /// Sets whether a new store separates repositories by row-level security; off by default;
-    /// `?row_security=on` in the URL does the same. An existing store keeps its own setting.
-    #[must_use]
-    pub const fn row_security(mut self, on: bool) -> Self {
-        self.row_security = on;
-        self
-    }
-
-    /// Caches prepared statements on each connection instead of sending the text each time. Off by
-    /// default, because not all connection poolers support it.
-    #[must_use]
-    pub const fn named_statements(mut self, named: bool) -> Self {
-        self.named_statements = named;
-        self
-    }
-
-    /// Accepts a server with `fsync`, `full_page_writes` or `synchronous_commit` off, and
-    /// acknowledges writes that a power loss may revert. With `fsync` or `full_page_writes` off, a
-    /// power loss may destroy all databases of the server. Off by default: such a server is
-    /// rejected.
-    #[must_use]
-    pub const fn unsafe_lose_on_power_loss(mut self, lose: bool) -> Self {
-        self.unsafe_lose_on_power_loss = lose;
-        self
     }
 }
 
@@ -269,9 +199,9 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
     let mut rest = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
-            Some(("schema", name)) => options = options.schema(name)?,
+            Some(("schema", name)) => options.schema = Some(name.to_owned()),
             Some(("partitions", value)) => options.partitions = number("partitions", value)?,
-            Some(("pool_size", value)) => options = options.pool_size(number("pool_size", value)?),
+            Some(("pool_size", value)) => options.pool_size = number("pool_size", value)?,
             Some(("row_security", "on")) => options.row_security = true,
             Some((name @ "connect_timeout", value)) => {
                 options.connect_timeout = seconds(name, value)?;
@@ -308,7 +238,7 @@ pub(crate) fn target(url: &str, options: &PostgresOptions) -> StoreResult<Target
         // Refs are on the primary; a standby may lag behind.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
-    let schema = options.schema.clone().unwrap_or_else(|| "tract".to_owned());
+    let schema = schema_name(options.schema.as_deref().unwrap_or("tract"))?;
     Ok(Target { config, options, schema, root_certificates })
 }
 
@@ -318,7 +248,7 @@ mod tests {
 
     #[test]
     fn urls_say_where_and_which_schema() {
-        let options = PostgresOptions::new();
+        let options = PostgresOptions::default();
         let read =
             target("postgres://me:pw@db:6543/agents?schema=a_1&application_name=x", &options);
         let read = read.expect("a good url");
@@ -339,7 +269,7 @@ mod tests {
             "postgres://u:SE?CRET@h/db",
             "postgres://u:SE#CRET@h/db",
         ] {
-            let Err(error) = target(url, &PostgresOptions::new()) else {
+            let Err(error) = target(url, &PostgresOptions::default()) else {
                 panic!("{url} is accepted");
             };
             let text = error.to_string();
@@ -350,7 +280,7 @@ mod tests {
             "postgres://h/db?application_name=me@home",
             "postgres://h:5/db?application_name=me@home",
         ] {
-            assert!(target(url, &PostgresOptions::new()).is_ok(), "{url}");
+            assert!(target(url, &PostgresOptions::default()).is_ok(), "{url}");
         }
     }
 
@@ -384,7 +314,7 @@ mod tests {
     fn a_url_may_say_how_long_things_may_take() {
         let url =
             "postgres://db/a?connect_timeout=2&statement_timeout=1.5&lock_timeout=3&retry_for=0";
-        let read = target(url, &PostgresOptions::new()).expect("a good url");
+        let read = target(url, &PostgresOptions::default()).expect("a good url");
         let options = read.options;
         let times = [options.connect_timeout, options.statement_timeout, options.lock_timeout];
         assert_eq!(times.map(|time| time.as_millis()), [2000, 1500, 3000]);
@@ -392,13 +322,13 @@ mod tests {
         assert_eq!(read.config.get_connect_timeout(), Some(&Duration::from_secs(2)));
         for value in ["-1", "x", "inf", ""] {
             let url = format!("postgres://db/a?statement_timeout={value}");
-            target(&url, &PostgresOptions::new()).err().expect(&url);
+            target(&url, &PostgresOptions::default()).err().expect(&url);
         }
     }
 
     #[test]
     fn bad_urls_are_refused_without_their_password() {
-        let options = PostgresOptions::new();
+        let options = PostgresOptions::default();
         for url in [
             "postgres://me:secret@db/a?schema=No",
             "postgres://me:secret@db/a?schema=",

@@ -158,7 +158,7 @@ mod tests {
         [NEXT[1], Migration { from: FORMAT + 1, sql: "INSERT INTO {s}.nowhere VALUES (1)" }];
 
     fn options() -> PostgresOptions {
-        PostgresOptions::new().create(true).partitions(2)
+        PostgresOptions { create: true, partitions: 2, ..PostgresOptions::default() }
     }
 
     /// A connector has no threads of its own.
@@ -179,7 +179,7 @@ mod tests {
     fn upgraded(url: &str, row_security: bool) {
         let schema = server::schema();
         let url = server::with_schema(url, &schema);
-        let options = options().row_security(row_security);
+        let options = PostgresOptions { row_security, ..options() };
         let repo = RepoName::default();
         let store = block_on(open(&url, &options)).expect("it is made");
         let texts = ["from", "an", "earlier", "format"];

@@ -67,8 +67,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         keeps_a_copy(
             &folder.path().join("agent.redb"),
-            |path| open(path, &RedbOptions::new().create(true)),
-            |path| open_engine(path, &RedbOptions::new()),
+            |path| open(path, &RedbOptions { create: true, ..RedbOptions::default() }),
+            |path| open_engine(path, &RedbOptions::default()),
         );
     }
 
@@ -76,8 +76,12 @@ mod tests {
     fn an_older_file_that_is_open_for_reading_stays_as_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("agent.redb");
-        drop(open(&path, &RedbOptions::new().create(true)).expect("it is made"));
-        let engine = open_engine(&path, &RedbOptions::new().read_only(true)).expect("it opens");
+        drop(
+            open(&path, &RedbOptions { create: true, ..RedbOptions::default() })
+                .expect("it is made"),
+        );
+        let engine = open_engine(&path, &RedbOptions { read_only: true, ..RedbOptions::default() })
+            .expect("it opens");
         let error = migrate(&engine, &[NEXT], FORMAT + 1).expect_err("it is read only");
         assert_eq!(error.kind, StoreErrorKind::ReadOnly, "{error}");
         drop(engine);

@@ -185,7 +185,7 @@ fn a_full_disk_refuses_and_continues_when_there_is_room() {
 fn an_open_store_continues_after_a_full_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("agent.redb");
-    let options = crate::RedbOptions::new().create(true);
+    let options = crate::RedbOptions { create: true, ..crate::RedbOptions::default() };
     let engine = crate::open::open_engine(&path, &options).expect("it opens");
     let store = RedbStore::new(engine).expect("a store");
     let (mut acknowledged, _) = append(&store, 3, 300);

@@ -75,7 +75,7 @@ impl RedbEngine {
         let path = opened.path().to_owned();
         let (file, opened) = (RwLock::new(Some(file)), Mutex::new(opened));
         // A file that is reopened must exist.
-        let options = options.clone().create(false);
+        let options = RedbOptions { create: false, ..options.clone() };
         Self { path, options, file, opened }
     }
 

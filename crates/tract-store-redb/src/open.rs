@@ -215,7 +215,7 @@ mod tests {
             std::fs::write(at(name), "redb, half made").unwrap();
         }
         let making = redb::Database::create(at("agent.redb.8.new")).unwrap();
-        let options = RedbOptions::new().create(true);
+        let options = RedbOptions { create: true, ..RedbOptions::default() };
         drop(open(&path, &options).unwrap());
         let mut left: Vec<_> = std::fs::read_dir(folder.path())
             .unwrap()
@@ -229,7 +229,7 @@ mod tests {
         std::fs::hard_link(&path, at("agent.redb.9.new")).unwrap();
         // A wipe that was killed left its new file.
         std::fs::write(at("agent.redb.10.new"), "redb, half made").unwrap();
-        drop(open(&path, &RedbOptions::new()).unwrap());
+        drop(open(&path, &RedbOptions::default()).unwrap());
         assert!(!at("agent.redb.9.new").exists() && path.exists());
         assert!(!at("agent.redb.10.new").exists() && !at("agent.redb.8.new").exists());
     }
@@ -238,11 +238,11 @@ mod tests {
     fn a_process_that_waited_while_the_file_was_replaced_opens_the_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.redb");
-        let store = open(&path, &RedbOptions::new().create(true)).unwrap();
+        let store = open(&path, &RedbOptions { create: true, ..RedbOptions::default() }).unwrap();
         // Another process has opened the file and waits for the lock.
         let waiting = FileHandle::open(&path, false).unwrap();
         block_on(store.wipe()).unwrap();
-        let impatient = RedbOptions::new().busy_timeout(Duration::ZERO);
+        let impatient = RedbOptions { busy_timeout: Duration::ZERO, ..RedbOptions::default() };
         let error = open(&path, &impatient).expect_err("the new file is locked");
         assert_eq!(error.kind, StoreErrorKind::Busy);
         block_on(store.close()).unwrap();

@@ -54,7 +54,7 @@ impl StorageBackend for Disk {
 
 /// Opens the store in a database without a file.
 fn store_in(database: Database, quick_repair: bool) -> StoreResult<RedbStore> {
-    let options = RedbOptions::new().quick_repair(quick_repair);
+    let options = RedbOptions { quick_repair, ..RedbOptions::default() };
     let opened = OpenedFile::new(PathBuf::new());
     KvStore::new(RedbEngine::new(&options, File::Writable(database, None), opened))
 }
@@ -86,7 +86,7 @@ fn nothing_acknowledged_is_lost(quick_repair: bool) {
     let open = |image: &Image| {
         let place = folder.path().join(image.number().to_string());
         image.write_to(&place)?;
-        let options = RedbOptions::new().quick_repair(quick_repair);
+        let options = RedbOptions { quick_repair, ..RedbOptions::default() };
         let store: ThreadedStore<RedbStore> = crate::open(place.join(FILE), &options)?;
         // The surviving store accepts further writes.
         crash::append(&store, &repo, 1, 1, |_| {})?;

@@ -7,7 +7,7 @@ use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_redb::{RedbOptions, RedbStore};
 
 fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<RedbStore>> {
-    let options = RedbOptions::new().create(true).write_mode(mode);
+    let options = RedbOptions { create: true, write_mode: mode, ..RedbOptions::default() };
     tract_store_redb::open(folder.join("agent.redb"), &options)
 }
 

@@ -17,7 +17,7 @@ fn repo() -> RepoName {
 }
 
 fn create(path: &Path) -> ThreadedStore<RedbStore> {
-    tract_store_redb::open(path, &RedbOptions::new().create(true)).unwrap()
+    tract_store_redb::open(path, &RedbOptions { create: true, ..RedbOptions::default() }).unwrap()
 }
 
 /// Appends every recorded message of one conversation, one write each.
@@ -37,12 +37,12 @@ fn refused(path: &Path, options: &RedbOptions) -> StoreErrorKind {
 fn no_file_is_no_store_and_none_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
-    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NoStore);
-    let reading = RedbOptions::new().create(true).read_only(true);
+    assert_eq!(refused(&path, &RedbOptions::default()), StoreErrorKind::NoStore);
+    let reading = RedbOptions { create: true, read_only: true, ..RedbOptions::default() };
     assert_eq!(refused(&path, &reading), StoreErrorKind::NoStore);
     assert!(!path.exists());
     std::fs::write(&path, "").unwrap();
-    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NoStore);
+    assert_eq!(refused(&path, &RedbOptions::default()), StoreErrorKind::NoStore);
     drop(create(&path));
     drop(create(&folder.path().join("new/folder/agent.redb")));
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -52,7 +52,7 @@ fn no_file_is_no_store_and_none_is_made() {
 #[test]
 fn a_foreign_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let options = RedbOptions::new().create(true);
+    let options = RedbOptions { create: true, ..RedbOptions::default() };
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "a text of another program").unwrap();
     assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
@@ -103,7 +103,7 @@ fn a_newer_format_is_refused_whole() {
     writing.open_table(SMALL).unwrap().insert(b"\0f".as_slice(), newer.as_slice()).unwrap();
     writing.commit().unwrap();
     drop(database);
-    assert_eq!(refused(&path, &RedbOptions::new()), StoreErrorKind::NotAStore);
+    assert_eq!(refused(&path, &RedbOptions::default()), StoreErrorKind::NotAStore);
 }
 
 #[test]
@@ -111,13 +111,16 @@ fn one_process_writes_and_others_get_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.redb");
     let store = create(&path);
-    let options = RedbOptions::new().busy_timeout(Duration::from_millis(20));
+    let options = RedbOptions { busy_timeout: Duration::from_millis(20), ..RedbOptions::default() };
     assert_eq!(refused(&path, &options), StoreErrorKind::Busy);
-    assert_eq!(refused(&path, &options.clone().read_only(true)), StoreErrorKind::Busy);
+    assert_eq!(
+        refused(&path, &RedbOptions { read_only: true, ..options.clone() }),
+        StoreErrorKind::Busy
+    );
     // Who waits long enough gets it.
     let waiting = std::thread::spawn({
         let path = path.clone();
-        move || tract_store_redb::open(path, &RedbOptions::new()).map(drop)
+        move || tract_store_redb::open(path, &RedbOptions::default()).map(drop)
     });
     std::thread::sleep(Duration::from_millis(20));
     drop(store);
@@ -132,7 +135,10 @@ fn read_only_reads_and_refuses_writes() {
     let line = append(&store);
     drop(store);
     let bytes = std::fs::read(&path).unwrap();
-    let open = || tract_store_redb::open(&path, &RedbOptions::new().read_only(true)).unwrap();
+    let open = || {
+        tract_store_redb::open(&path, &RedbOptions { read_only: true, ..RedbOptions::default() })
+            .unwrap()
+    };
     let (reader, second) = (open(), open());
     for reader in [&reader, &second] {
         assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
@@ -184,7 +190,7 @@ fn flip(stored: &Stored, at: usize) -> bool {
     let mut bytes = stored.whole.clone();
     bytes[at] ^= 1 << (at % 8);
     std::fs::write(&stored.path, &bytes).unwrap();
-    let options = RedbOptions::new().write_mode(WriteMode::InPlace);
+    let options = RedbOptions { write_mode: WriteMode::InPlace, ..RedbOptions::default() };
     let store = match tract_store_redb::open(&stored.path, &options) {
         Ok(store) => store,
         Err(error) => {
@@ -225,7 +231,7 @@ fn a_file_cut_short_anywhere_is_refused_or_reported() {
     let step = (stored.whole.len() / 40) | 1;
     for len in (1..stored.whole.len()).step_by(step) {
         std::fs::write(&stored.path, &stored.whole[..len]).unwrap();
-        match tract_store_redb::open(&stored.path, &RedbOptions::new()) {
+        match tract_store_redb::open(&stored.path, &RedbOptions::default()) {
             Err(error) => assert!(
                 matches!(error.kind, StoreErrorKind::Corrupt { .. } | StoreErrorKind::NotAStore),
                 "cut at {len}: {error:?}"
@@ -244,7 +250,7 @@ fn a_file_cut_short_anywhere_is_refused_or_reported() {
 #[test]
 fn checking_changes_nothing() {
     let stored = stored();
-    let store = tract_store_redb::open(&stored.path, &RedbOptions::new()).unwrap();
+    let store = tract_store_redb::open(&stored.path, &RedbOptions::default()).unwrap();
     let before = std::fs::read(&stored.path).unwrap();
     assert_eq!(store.store().check(&repo(), false).unwrap(), []);
     assert!(std::fs::read(&stored.path).unwrap() == before);

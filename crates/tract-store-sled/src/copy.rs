@@ -48,8 +48,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         tract_testkit::upgrade::keeps_a_copy(
             &folder.path().join("agent.sled"),
-            |path| open(path, &SledOptions::new().create(true)),
-            |path| open_engine(path, &SledOptions::new()),
+            |path| open(path, &SledOptions { create: true, ..SledOptions::default() }),
+            |path| open_engine(path, &SledOptions::default()),
         );
     }
 }

@@ -7,7 +7,7 @@ use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_sled::{SledOptions, SledStore};
 
 fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<SledStore>> {
-    let options = SledOptions::new().create(true).write_mode(mode);
+    let options = SledOptions { create: true, write_mode: mode, ..SledOptions::default() };
     tract_store_sled::open(folder.join("agent.sled"), &options)
 }
 

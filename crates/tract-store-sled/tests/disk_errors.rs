@@ -45,7 +45,7 @@ fn child() {
     let Some(size) = std::env::var(CHILD).ok().and_then(|size| size.parse().ok()) else { return };
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
     let repo = RepoName::default();
-    let options = SledOptions::new().create(true);
+    let options = SledOptions { create: true, ..SledOptions::default() };
     let store = match open(folder.join("agent.sled"), &options) {
         Ok(store) => store,
         Err(error) => return say(format_args!("refused {:?}: {error}", error.kind)),
@@ -120,7 +120,8 @@ fn this_program() -> PathBuf {
 /// Opens what is left, on a disk that works again: it holds what was acknowledged and nothing that
 /// was not asked for, and takes more.
 fn judge(folder: &Path, report: &DiskReport, what: &str) {
-    let store = open(folder.join("agent.sled"), &SledOptions::new().create(true));
+    let store =
+        open(folder.join("agent.sled"), &SledOptions { create: true, ..SledOptions::default() });
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
     report.judge(store.store(), what);
     let damage = store.store().check(&RepoName::default(), false);
@@ -190,7 +191,7 @@ fn a_folder_that_was_not_finished_is_no_store_yet() {
     let path = folder.path().join("agent.sled");
     std::fs::create_dir_all(path.join("blobs")).expect("a folder");
     std::fs::write(path.join("conf"), "segm").expect("a file");
-    let kind = open(&path, &SledOptions::new()).expect_err("it holds nothing").kind;
+    let kind = open(&path, &SledOptions::default()).expect_err("it holds nothing").kind;
     assert_eq!(kind, tract_core::StoreErrorKind::NoStore);
     judge(folder.path(), &DiskReport::default(), "half made");
 }

@@ -9,21 +9,21 @@ use tract_store_sled::{SledOptions, open};
 fn no_folder_is_no_store_and_none_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.sled");
-    let kind = open(&path, &SledOptions::new()).unwrap_err().kind;
+    let kind = open(&path, &SledOptions::default()).unwrap_err().kind;
     assert_eq!(kind, StoreErrorKind::NoStore);
     assert!(!path.exists());
     // An empty folder is none either.
-    let kind = open(folder.path(), &SledOptions::new()).unwrap_err().kind;
+    let kind = open(folder.path(), &SledOptions::default()).unwrap_err().kind;
     assert_eq!(kind, StoreErrorKind::NoStore);
-    drop(open(&path, &SledOptions::new().create(true)).unwrap());
-    let store = open(&path, &SledOptions::new()).unwrap();
+    drop(open(&path, &SledOptions { create: true, ..SledOptions::default() }).unwrap());
+    let store = open(&path, &SledOptions::default()).unwrap();
     assert_eq!(block_on(store.repos()).unwrap(), [] as [RepoName; 0]);
 }
 
 #[test]
 fn a_foreign_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SledOptions::new().create(true);
+    let options = SledOptions { create: true, ..SledOptions::default() };
     let file = folder.path().join("file");
     std::fs::write(&file, "another program's").unwrap();
     assert_eq!(open(&file, &options).unwrap_err().kind, StoreErrorKind::NotAStore);
@@ -41,8 +41,8 @@ fn a_foreign_file_is_left_unchanged() {
 fn one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.sled");
-    let store = open(&path, &SledOptions::new().create(true)).unwrap();
-    let hasty = SledOptions::new().busy_timeout(Duration::from_millis(20));
+    let store = open(&path, &SledOptions { create: true, ..SledOptions::default() }).unwrap();
+    let hasty = SledOptions { busy_timeout: Duration::from_millis(20), ..SledOptions::default() };
     assert_eq!(open(&path, &hasty).unwrap_err().kind, StoreErrorKind::Busy);
     block_on(store.close()).unwrap();
     drop(open(&path, &hasty).unwrap());
@@ -54,6 +54,6 @@ fn a_folder_that_was_moved_takes_no_more_writes_until_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.sled");
     tract_testkit::blocking::a_moved_store_takes_no_writes(&path, |path| {
-        open(path, &SledOptions::new().create(true)).unwrap()
+        open(path, &SledOptions { create: true, ..SledOptions::default() }).unwrap()
     });
 }

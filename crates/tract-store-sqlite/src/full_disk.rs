@@ -9,7 +9,8 @@ use tract_testkit::fixtures::{appending, branch};
 use crate::{SqliteOptions, SqliteStore};
 
 fn open(path: &Path) -> SqliteStore {
-    SqliteStore::open(path, &SqliteOptions::new().create(true)).expect("it opens")
+    SqliteStore::open(path, &SqliteOptions { create: true, ..SqliteOptions::default() })
+        .expect("it opens")
 }
 
 /// Appends one message. Returns its commit id and the answer.

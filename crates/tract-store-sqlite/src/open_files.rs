@@ -68,10 +68,12 @@ mod tests {
     fn a_second_store_of_the_process_leaves_the_locks_of_the_first() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.db");
-        let first = SqliteStore::open(&path, &SqliteOptions::new().create(true)).expect("it opens");
+        let first =
+            SqliteStore::open(&path, &SqliteOptions { create: true, ..SqliteOptions::default() })
+                .expect("it opens");
         let before = locks(&path);
         assert!(before > 0, "an open store holds a lock");
-        let second = SqliteStore::open(&path, &SqliteOptions::new()).expect("it opens");
+        let second = SqliteStore::open(&path, &SqliteOptions::default()).expect("it opens");
         assert!(locks(&path) >= before);
         drop(second);
         assert!(locks(&path) >= before);

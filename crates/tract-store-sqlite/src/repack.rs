@@ -215,7 +215,9 @@ mod tests {
     /// `topic` gives each test a dictionary of its own: those that were used lately are shared.
     fn filled(folder: &std::path::Path, topic: &str) -> (SqliteStore, RepoName, BlobId) {
         let path = folder.join("agent.db");
-        let store = SqliteStore::open(&path, &SqliteOptions::new().create(true)).unwrap();
+        let store =
+            SqliteStore::open(&path, &SqliteOptions { create: true, ..SqliteOptions::default() })
+                .unwrap();
         let repo = RepoName::default();
         let text = |n: usize| Blob::seal(format!("The {topic} of number {n} is {}", n * 7919));
         let blobs: Vec<Blob> = (0..2000).map(text).collect();
@@ -266,7 +268,7 @@ mod tests {
         let damage = format!("UPDATE small SET data = zeroblob(length(data)) WHERE id = ({first})");
         assert_eq!(connection.execute(&damage, []).unwrap(), 1);
         drop(connection);
-        let store = SqliteStore::open(store.path(), &SqliteOptions::new()).unwrap();
+        let store = SqliteStore::open(store.path(), &SqliteOptions::default()).unwrap();
         tract_compression::forget_dictionaries();
         assert!(store.blobs(&repo, &[secret.into()]).unwrap()[0].is_some());
         let damage = store.check(&repo, false).unwrap();

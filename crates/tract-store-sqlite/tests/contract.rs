@@ -7,7 +7,7 @@ use tract_core::store::{ThreadedStore, WriteMode};
 use tract_store_sqlite::{SqliteOptions, SqliteStore};
 
 fn open(folder: &Path, mode: WriteMode) -> StoreResult<ThreadedStore<SqliteStore>> {
-    let options = SqliteOptions::new().create(true).write_mode(mode);
+    let options = SqliteOptions { create: true, write_mode: mode, ..SqliteOptions::default() };
     tract_store_sqlite::open(folder.join("agent.db"), &options)
 }
 

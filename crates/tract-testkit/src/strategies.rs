@@ -259,6 +259,6 @@ impl HistoryWriter {
             self.messages.push(mark.clone());
         }
         self.commits.push(mark.clone());
-        self.steps.push(StreamOp::from(op).mark(mark));
+        self.steps.push(StreamOp { mark: Some(mark), ..StreamOp::from(op) });
     }
 }

@@ -58,7 +58,8 @@ fn recorded_conversations_pass_through_a_stream_unchanged() {
                 tools: (n == 0).then(|| schemas.clone()),
                 ..StreamOpFields::default()
             };
-            let step = StreamOp::from(StreamOpKind::adding(content.clone(), None)).fields(fields);
+            let step =
+                StreamOp { fields, ..StreamOp::from(StreamOpKind::adding(content.clone(), None)) };
             let draft = passes(step).to_draft().unwrap();
             assert_eq!(draft.content, content);
             assert_eq!(draft.created_at, Some(1_700_000_000_000_000 + messages));

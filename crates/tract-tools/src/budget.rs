@@ -11,8 +11,9 @@ use tract_core::{Clock, SystemClock, Usage};
 ///
 /// ```
 /// use tract_tools::budget::{Budget, BudgetError};
-/// assert!(Budget::new().total_tokens(100_000).calls(50).check().is_ok());
-/// assert_eq!(Budget::new().check(), Err(BudgetError::NoLimit));
+/// let budget = Budget { total_tokens: Some(100_000), calls: Some(50), ..Budget::default() };
+/// assert!(budget.check().is_ok());
+/// assert_eq!(Budget::default().check(), Err(BudgetError::NoLimit));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
@@ -41,48 +42,6 @@ impl Budget {
             calls: None,
             cost_micros: None,
         }
-    }
-
-    /// Sets the deadline in microseconds since 1970 UTC.
-    #[must_use]
-    pub const fn deadline_us(mut self, deadline_us: i64) -> Self {
-        self.deadline_us = Some(deadline_us);
-        self
-    }
-
-    /// Limits the tokens of requests.
-    #[must_use]
-    pub const fn input_tokens(mut self, tokens: u64) -> Self {
-        self.input_tokens = Some(tokens);
-        self
-    }
-
-    /// Limits the tokens of replies.
-    #[must_use]
-    pub const fn output_tokens(mut self, tokens: u64) -> Self {
-        self.output_tokens = Some(tokens);
-        self
-    }
-
-    /// Limits the tokens of requests and replies together.
-    #[must_use]
-    pub const fn total_tokens(mut self, tokens: u64) -> Self {
-        self.total_tokens = Some(tokens);
-        self
-    }
-
-    /// Limits the number of tool calls.
-    #[must_use]
-    pub const fn calls(mut self, calls: u64) -> Self {
-        self.calls = Some(calls);
-        self
-    }
-
-    /// Limits the cost, in millionths of the host's currency.
-    #[must_use]
-    pub const fn cost_micros(mut self, micros: u64) -> Self {
-        self.cost_micros = Some(micros);
-        self
     }
 
     /// Checks that it has a limit, and that no limit is zero.
@@ -229,7 +188,7 @@ impl Spent {
 /// ```
 /// use tract_core::Usage;
 /// use tract_tools::budget::{Budget, BudgetTracker};
-/// let tracker = BudgetTracker::new(Budget::new().total_tokens(100))?;
+/// let tracker = BudgetTracker::new(Budget { total_tokens: Some(100), ..Budget::default() })?;
 /// tracker.usage("main", Usage::new(60, 40));
 /// assert!(tracker.check().is_ok());
 /// tracker.usage("summary", Usage::new(1, 0));
@@ -371,12 +330,14 @@ mod tests {
     #[test]
     fn a_limit_is_exceeded_only_above_it_and_reported_in_order() {
         let clock = ManualClock::at_us(1_000);
-        let budget = Budget::new()
-            .deadline_us(2_000)
-            .input_tokens(10)
-            .output_tokens(5)
-            .total_tokens(15)
-            .cost_micros(7);
+        let budget = Budget {
+            deadline_us: Some(2_000),
+            input_tokens: Some(10),
+            output_tokens: Some(5),
+            total_tokens: Some(15),
+            cost_micros: Some(7),
+            ..Budget::default()
+        };
         let tracker = BudgetTracker::new(budget).unwrap().clock(clock.clone());
         tracker.usage("a", Usage::new(6, 5));
         tracker.usage("b", Usage::new(4, 0));
@@ -400,7 +361,12 @@ mod tests {
 
     #[test]
     fn calls_are_counted_before_they_run_and_running_totals_replace() {
-        let tracker = BudgetTracker::new(Budget::new().calls(2).total_tokens(9)).unwrap();
+        let tracker = BudgetTracker::new(Budget {
+            calls: Some(2),
+            total_tokens: Some(9),
+            ..Budget::default()
+        })
+        .unwrap();
         assert_eq!((tracker.call("a"), tracker.call("b")), (Ok(()), Ok(())));
         let refused = tracker.call("a").unwrap_err();
         assert_eq!(refused.to_string(), "expected at most 2 tool calls, found 3");
@@ -413,8 +379,8 @@ mod tests {
 
     #[test]
     fn a_budget_limits_something_to_something() {
-        assert_eq!(BudgetTracker::new(Budget::new()).err(), Some(BudgetError::NoLimit));
-        let zero = BudgetTracker::new(Budget::new().calls(0)).err();
+        assert_eq!(BudgetTracker::new(Budget::default()).err(), Some(BudgetError::NoLimit));
+        let zero = BudgetTracker::new(Budget { calls: Some(0), ..Budget::default() }).err();
         assert_eq!(zero, Some(BudgetError::Zero(Dimension::Calls)));
     }
 }

@@ -72,43 +72,6 @@ impl Default for DispatchOptions {
     }
 }
 
-impl DispatchOptions {
-    /// Starts from the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the maximum number of read-only calls in parallel, and of those of the same tool.
-    #[must_use]
-    pub fn concurrent(mut self, all: usize, of_one_tool: usize) -> Self {
-        self.concurrent = all;
-        self.concurrent_of_one_tool = of_one_tool;
-        self
-    }
-
-    /// Sets the maximum number of attempts for idempotent tools, and the wait before the second.
-    #[must_use]
-    pub fn attempts(mut self, attempts: u32, backoff: Duration) -> Self {
-        self.attempts = attempts;
-        self.backoff = backoff;
-        self
-    }
-
-    /// Sets the time limit for calls of tools without a timeout of their own.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Sets how long a cancelled handler has to end by itself.
-    #[must_use]
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
-}
-
 /// Runs the calls of turns. Cheap to clone and shared between conversations: each [`Turn`] brings
 /// the state of its conversation.
 ///

@@ -40,35 +40,6 @@ impl Default for HydrateOptions {
     }
 }
 
-impl HydrateOptions {
-    /// Creates the default options, which are strict.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Repairs text that is nearly JSON: code fences, single quotes, bare keys, trailing commas,
-    /// Python's literals, a missing end.
-    #[must_use]
-    pub fn tolerant(mut self) -> Self {
-        self.tolerant = true;
-        self
-    }
-
-    /// Converts values to the type in the schema if the conversion is lossless.
-    #[must_use]
-    pub fn coercion(mut self) -> Self {
-        self.coercion = true;
-        self
-    }
-
-    /// Sets the maximum size of one call's arguments in bytes.
-    #[must_use]
-    pub fn arguments_bytes(mut self, bytes: usize) -> Self {
-        self.arguments_bytes = bytes;
-        self
-    }
-}
-
 /// A tool together with the arguments of one call, which can run once it is allowed.
 #[derive(Clone)]
 pub struct Invocation {

@@ -108,20 +108,6 @@ impl<'a> PolicyRequest<'a> {
             past: &past::NONE,
         }
     }
-
-    /// Sets the calls that succeeded before.
-    #[must_use]
-    pub fn past(mut self, past: &'a PastCalls) -> Self {
-        self.past = past;
-        self
-    }
-
-    /// Sets the traits of the tool.
-    #[must_use]
-    pub fn traits(mut self, traits: ToolTraits) -> Self {
-        self.traits = traits;
-        self
-    }
 }
 
 /// Decides whether calls may run. The first denial wins, then the first request for approval.

@@ -42,7 +42,7 @@ struct Measure {
 
 impl Measure {
     fn of<'a>(index: &ToolIndex, queries: impl Iterator<Item = &'a Query>) -> Self {
-        let options = PickOptions::new().min_score(0.0).max_candidates(100);
+        let options = PickOptions { min_score: 0.0, max_candidates: 100, ..PickOptions::default() };
         let mut sums = Self::default();
         for query in queries {
             sums.queries += 1.0;
@@ -95,7 +95,8 @@ fn an_index_and_the_plain_scorer_choose_alike() {
     let tools: Vec<CatalogEntry> = catalog(&folder).into_iter().take(60).collect();
     let index: ToolIndex = tools.iter().cloned().collect();
     for query in queries(&folder).iter().take(40) {
-        let options = PickOptions::new().max_candidates(5).scorer(Bm25);
+        let options =
+            PickOptions { max_candidates: 5, scorer: Arc::new(Bm25), ..PickOptions::default() };
         let listed = pick(&query.query, &tools, &options);
         let indexed = index.pick(&query.query, &options);
         assert_eq!(listed, indexed);
@@ -125,7 +126,7 @@ fn an_index_changed_in_place_equals_a_new_one() {
     changed.extend(second.iter().cloned());
     let anew: ToolIndex = tools.iter().cloned().collect();
     assert_eq!(changed.len(), anew.len());
-    let options = PickOptions::new().min_score(0.0).max_candidates(10);
+    let options = PickOptions { min_score: 0.0, max_candidates: 10, ..PickOptions::default() };
     for query in queries(&folder).iter().take(50) {
         let chosen = |index: &ToolIndex| {
             let picked = index.pick(&query.query, &options);
@@ -147,25 +148,36 @@ fn names(input: &str, tools: &[CatalogEntry], options: &PickOptions) -> Vec<Stri
 fn overlap_is_the_share_of_the_words_that_are_found() {
     let tools =
         [tool("get_weather", "Weather in a city."), tool("mail", "Sends a weather report.")];
-    let picked = pick("weather report", &tools, &PickOptions::new());
+    let picked = pick("weather report", &tools, &PickOptions::default());
     let scores: Vec<f64> = picked.candidates.iter().map(|c| c.score).collect();
     // Of 2 × 2: a word in the name is 2, elsewhere 1.
     assert_eq!(scores, [0.5, 0.5]);
     assert_eq!(picked.candidates[0].name, "get_weather", "ties go by order of registration");
     assert_eq!(picked.candidates[0].provenance.scorer, "overlap");
-    assert_eq!(names("GetWeather", &tools, &PickOptions::new().min_score(1.0)), ["get_weather"]);
-    assert!(names("", &tools, &PickOptions::new().min_score(0.0)).is_empty());
+    assert_eq!(
+        names("GetWeather", &tools, &PickOptions { min_score: 1.0, ..PickOptions::default() }),
+        ["get_weather"]
+    );
+    assert!(
+        names("", &tools, &PickOptions { min_score: 0.0, ..PickOptions::default() }).is_empty()
+    );
     let tagged = [tool("a", "b").tag("Finance"), tool("c", "d")];
-    assert_eq!(names("finance", &tagged, &PickOptions::new()), ["a"]);
+    assert_eq!(names("finance", &tagged, &PickOptions::default()), ["a"]);
 }
 
 #[test]
 fn nothing_above_the_least_score_is_an_empty_list() {
     let tools = [tool("get_weather", "Weather in a city.")];
-    assert!(names("sing a song", &tools, &PickOptions::new().min_score(0.5)).is_empty());
+    assert!(
+        names("sing a song", &tools, &PickOptions { min_score: 0.5, ..PickOptions::default() })
+            .is_empty()
+    );
     let many: Vec<CatalogEntry> = (0..9).map(|n| tool(&format!("w{n}"), "weather")).collect();
-    assert_eq!(names("weather", &many, &PickOptions::new()).len(), 3, "three unless said");
-    assert_eq!(names("weather", &many, &PickOptions::new().max_candidates(7)).len(), 7);
+    assert_eq!(names("weather", &many, &PickOptions::default()).len(), 3, "three unless said");
+    assert_eq!(
+        names("weather", &many, &PickOptions { max_candidates: 7, ..PickOptions::default() }).len(),
+        7
+    );
 }
 
 #[test]
@@ -173,12 +185,12 @@ fn unsafe_tools_are_skipped_before_they_are_scored() {
     let bare = CatalogEntry::new("bare", "weather", "Weather, without a schema.");
     let tools = [bare, tool("weather2", "weather").declare_unsafe(), tool("weather3", "weather")];
     let index: ToolIndex = tools.iter().cloned().collect();
-    let picked = pick("weather", &tools, &PickOptions::new());
+    let picked = pick("weather", &tools, &PickOptions::default());
     assert_eq!((picked.candidates[0].place, picked.skipped_unsafe), (2, 2));
-    assert_eq!(index.pick("weather", &PickOptions::new()).skipped_unsafe, 2);
+    assert_eq!(index.pick("weather", &PickOptions::default()).skipped_unsafe, 2);
     for picked in [
-        pick("weather", &tools, &PickOptions::new().allow_unsafe(true)),
-        index.pick("weather", &PickOptions::new().allow_unsafe(true)),
+        pick("weather", &tools, &PickOptions { allow_unsafe: true, ..PickOptions::default() }),
+        index.pick("weather", &PickOptions { allow_unsafe: true, ..PickOptions::default() }),
     ] {
         assert_eq!((picked.candidates.len(), picked.skipped_unsafe), (3, 0));
     }
@@ -213,18 +225,29 @@ impl Scorer for Slow {
 fn a_timeout_gives_the_first_tools_in_order_of_registration() {
     let tools: Vec<CatalogEntry> = (0..5).map(|n| tool(&format!("t{n}"), "x")).collect();
     let clock = Arc::new(ManualClock::at_us(0));
-    let options = PickOptions::new()
-        .scorer(Slow(Arc::clone(&clock)))
-        .clock(Arc::clone(&clock) as Arc<dyn Clock>)
-        .max_candidates(2);
-    let late = pick("x", &tools, &options.clone().timeout(Duration::from_secs(3)));
+    let options = PickOptions {
+        scorer: Arc::new(Slow(Arc::clone(&clock))),
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        max_candidates: 2,
+        ..PickOptions::default()
+    };
+    let late = pick(
+        "x",
+        &tools,
+        &PickOptions { timeout: Some(Duration::from_secs(3)), ..options.clone() },
+    );
     assert!(late.timed_out);
     let found: Vec<(&str, f64)> =
         late.candidates.iter().map(|c| (c.name.as_str(), c.score)).collect();
     assert_eq!(found, [("t0", 0.0), ("t1", 0.0)]);
-    let in_time = pick("x", &tools, &options.timeout(Duration::from_secs(6)));
+    let in_time =
+        pick("x", &tools, &PickOptions { timeout: Some(Duration::from_secs(6)), ..options });
     assert!(!in_time.timed_out);
     assert_eq!(in_time.candidates[0].score, 1.0, "a score beyond 1 is brought inside");
-    let at_once = PickOptions::new().scorer(TokenOverlap).timeout(Duration::ZERO);
+    let at_once = PickOptions {
+        scorer: Arc::new(TokenOverlap),
+        timeout: Some(Duration::ZERO),
+        ..PickOptions::default()
+    };
     assert!(pick("x", &tools, &at_once).timed_out);
 }

@@ -284,7 +284,7 @@ async fn compare(State(shared): Served, Query(params): Query<CompareQuery>) -> P
     let diff = tract_engine::diff(&before.compiled, &after.compiled, &tract_schema::diff_lines);
     let form = Form::all().find(|form| form.as_str() == "anthropic-params");
     let form = form.ok_or_else(|| Error::NotFound("no form for requests".to_owned()))?;
-    let options = FormOptions::new();
+    let options = FormOptions::default();
     let first = compile_form(&before.compiled, form, &options)?;
     let second = compile_form(&after.compiled, form, &options)?;
     let miss = tract_providers::why_miss(&first, &second);
@@ -319,7 +319,7 @@ async fn request(
 ) -> Result<impl IntoResponse> {
     let form: Form = params.to.as_deref().unwrap_or("anthropic-params").parse()?;
     let context = load::context(&shared.repo, &params.rev).await?;
-    let request = compile_form(&context.compiled, form, &FormOptions::new())?;
+    let request = compile_form(&context.compiled, form, &FormOptions::default())?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], request.to_json().to_string()))
 }
 

@@ -46,7 +46,7 @@ fn model() -> Result<Arc<dyn ChatModel>, Box<dyn Error>> {
 /// Runs the agent to its end; returns how its calls ended, and what it said last.
 pub(crate) async fn conversation(command: ServerCommand) -> Result<Vec<String>, Box<dyn Error>> {
     let tract = tract::open("memory:").await?;
-    let server = McpServer::start("notes", command, ServerOptions::new()).await?;
+    let server = McpServer::start("notes", command, ServerOptions::default()).await?;
 
     // The definitions stay as the server wrote them. What it says of itself can only restrict:
     // to rely on `readOnlyHint`, say so with `ServerOptions::trust_annotations`. What was approved

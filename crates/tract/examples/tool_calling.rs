@@ -2,6 +2,8 @@
 //!
 //! Run it with `cargo run -p tract --example tool_calling`. The summarizer here needs no model;
 //! `tract::hooks::ModelSummarizer` takes any.
+use std::collections::BTreeMap;
+
 use tract::core::{ModelError, Summarizer, Summary, SummaryRequest};
 use tract::engine::{CompressToolCalls, ToolQuery};
 use tract::hooks::{Hooks, Summarize, ToolSummarization};
@@ -15,7 +17,10 @@ impl Summarizer for FirstLine {
     async fn summarize(&self, request: &SummaryRequest) -> Result<Summary, ModelError> {
         let mut lines = request.text.lines();
         let first = lines.next().unwrap_or_default();
-        Ok(Summary::new(format!("{first} (and {} lines more)", lines.count())).by("first-line"))
+        Ok(Summary {
+            by: Some("first-line".to_owned()),
+            ..Summary::new(format!("{first} (and {} lines more)", lines.count()))
+        })
     }
 }
 
@@ -49,7 +54,11 @@ pub(crate) fn main() -> tract::Result<()> {
         assert!(after < before);
 
         // From here on by itself, for all users of this repository.
-        let config = ToolSummarization::new().tool("grep", "keep paths").auto_threshold(50);
+        let config = ToolSummarization {
+            instructions: BTreeMap::from([("grep".to_owned(), "keep paths".to_owned())]),
+            auto_threshold: Some(50),
+            ..ToolSummarization::default()
+        };
         tract.repo().configure_tool_summarization(Some(&config)).await?;
         tract.commit(Draft::assistant("").call("c3", "cat", "{}")).await?;
         let cat = tract.tool_result("c3", listing("line", 200)).await?;

@@ -84,14 +84,14 @@ impl OpenOptions {
     /// Sets whether a missing store or repository is created. Default: true.
     #[must_use]
     pub fn create(mut self, create: bool) -> Self {
-        self.store = self.store.create(create);
+        self.store.create = create;
         self
     }
 
     /// Sets how writes reach an embedded store.
     #[must_use]
     pub fn write_mode(mut self, mode: WriteMode) -> Self {
-        self.store = self.store.write_mode(mode);
+        self.store.write_mode = mode;
         self
     }
 
@@ -153,7 +153,7 @@ impl OpenOptions {
         let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
         let repo = Repo::new(store, self.options.clone().name(name));
         let exists = repo.ref_target(&RefName::head()).await?.is_some();
-        if !exists && !self.store.creates() {
+        if !exists && !self.store.create {
             return Err(Error::NoRepo { name: self.repo.clone() });
         }
         if !exists {

@@ -120,7 +120,7 @@ impl Remotes<'_> {
     }
 
     async fn open(&self, remote: &Remote, create: bool) -> Result<(Arc<dyn Store>, Tract)> {
-        let options = StoreOptions::new().create(create).write_mode(WriteMode::InPlace);
+        let options = StoreOptions { create, write_mode: WriteMode::InPlace };
         let store = store::open_with(&remote.url, &options).await?;
         let own = self.tract.repo();
         let name = remote.repo.as_deref().unwrap_or(own.name().as_str());

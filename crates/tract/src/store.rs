@@ -54,8 +54,11 @@ const ENGINES: &[Engine] = &[
         location: Location::File,
         #[cfg(feature = "redb")]
         open: Some(|_, path, options| {
-            let redb = tract_store_redb::RedbOptions::new();
-            let redb = redb.create(options.create).write_mode(options.write_mode);
+            let redb = tract_store_redb::RedbOptions {
+                create: options.create,
+                write_mode: options.write_mode,
+                ..tract_store_redb::RedbOptions::default()
+            };
             open_off_thread("redb", move || tract_store_redb::open(path, &redb))
         }),
         #[cfg(not(feature = "redb"))]
@@ -67,8 +70,11 @@ const ENGINES: &[Engine] = &[
         location: Location::File,
         #[cfg(feature = "sled")]
         open: Some(|_, path, options| {
-            let sled = tract_store_sled::SledOptions::new();
-            let sled = sled.create(options.create).write_mode(options.write_mode);
+            let sled = tract_store_sled::SledOptions {
+                create: options.create,
+                write_mode: options.write_mode,
+                ..tract_store_sled::SledOptions::default()
+            };
             open_off_thread("sled", move || tract_store_sled::open(path, &sled))
         }),
         #[cfg(not(feature = "sled"))]
@@ -81,7 +87,10 @@ const ENGINES: &[Engine] = &[
         #[cfg(feature = "postgres")]
         open: Some(|url, _, options| {
             let url = url.to_owned();
-            let postgres = tract_store_postgres::PostgresOptions::new().create(options.create);
+            let postgres = tract_store_postgres::PostgresOptions {
+                create: options.create,
+                ..tract_store_postgres::PostgresOptions::default()
+            };
             Box::pin(async move {
                 let store = tract_store_postgres::open(&url, &postgres).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
@@ -96,8 +105,11 @@ const ENGINES: &[Engine] = &[
         location: Location::File,
         #[cfg(feature = "sqlite")]
         open: Some(|_, path, options| {
-            let sqlite = tract_store_sqlite::SqliteOptions::new();
-            let sqlite = sqlite.create(options.create).write_mode(options.write_mode);
+            let sqlite = tract_store_sqlite::SqliteOptions {
+                create: options.create,
+                write_mode: options.write_mode,
+                ..tract_store_sqlite::SqliteOptions::default()
+            };
             open_off_thread("sqlite", move || tract_store_sqlite::open(path, &sqlite))
         }),
         #[cfg(not(feature = "sqlite"))]
@@ -129,45 +141,20 @@ fn open_off_thread<S: Store + 'static>(
 ///
 /// ```
 /// use tract::store::{StoreOptions, WriteMode};
-/// let options = StoreOptions::new().create(false).write_mode(WriteMode::InPlace);
-/// assert!(!options.creates());
+/// let options = StoreOptions { create: false, write_mode: WriteMode::InPlace };
+/// assert!(!options.create);
 /// ```
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    create: bool,
-    write_mode: WriteMode,
+    /// Whether a missing store is created; on by default.
+    pub create: bool,
+    /// The thread that writes of an embedded store run on; the store's own by default.
+    pub write_mode: WriteMode,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
         Self { create: true, write_mode: WriteMode::default() }
-    }
-}
-
-impl StoreOptions {
-    /// Makes the defaults: a missing store is created, and writes go through the store's own
-    /// thread.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether a missing store is created.
-    #[must_use]
-    pub fn create(mut self, create: bool) -> Self {
-        self.create = create;
-        self
-    }
-
-    /// Returns whether a missing store is created.
-    pub fn creates(&self) -> bool {
-        self.create
-    }
-
-    /// Sets how writes reach an embedded store.
-    #[must_use]
-    pub fn write_mode(mut self, mode: WriteMode) -> Self {
-        self.write_mode = mode;
-        self
     }
 }
 
@@ -187,7 +174,7 @@ impl StoreOptions {
 /// # Errors
 /// [`Error::NoSuchStore`] if this build lacks the engine of the URL; else the errors of the engine.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    open_with(url, &StoreOptions::new()).await
+    open_with(url, &StoreOptions::default()).await
 }
 
 /// Opens the store of a URL. If opening may block, for instance while another process locks the
@@ -286,7 +273,7 @@ mod tests {
             let path = folder.path().join(scheme);
             let url = format!("{scheme}:{}", path.display());
             assert_eq!(file_of(&url).expect(scheme), Some(path));
-            let missing = StoreOptions::new().create(false);
+            let missing = StoreOptions { create: false, ..StoreOptions::default() };
             let error = crate::block_on(open_with(&url, &missing)).expect_err(scheme);
             assert_eq!(error.code(), "no_store", "{scheme}");
             let store = crate::block_on(open(&url)).expect(scheme);

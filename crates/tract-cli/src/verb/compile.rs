@@ -78,14 +78,12 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
         }
         None => tract.compile_at(revision).await?,
     };
-    let mut options = FormOptions::new();
-    if let Some(pairing) = compile.pairing {
-        options = options.pairing(match pairing {
-            PairingWord::Keep => Pairing::Keep,
-            PairingWord::Repair => Pairing::Repair,
-            PairingWord::Strict => Pairing::Strict,
-        });
-    }
+    let pairing = compile.pairing.map(|pairing| match pairing {
+        PairingWord::Keep => Pairing::Keep,
+        PairingWord::Repair => Pairing::Repair,
+        PairingWord::Strict => Pairing::Strict,
+    });
+    let options = FormOptions { pairing, ..FormOptions::default() };
     let mut params: Params = tract::forms::compile_form(&compiled, compile.to, &options)?;
     if compile.at.is_none()
         && let (Form::Params(dialect), Some(head)) = (compile.to, compiled.head())

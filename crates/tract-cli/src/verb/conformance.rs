@@ -117,7 +117,7 @@ fn suite(url: &str, mode: WriteMode) -> Outcome<Suite> {
             false if base.starts_with("memory:") => base.clone(),
             false => in_schema(&base, folder)?,
         };
-        let options = StoreOptions::new().create(true).write_mode(mode);
+        let options = StoreOptions { create: true, write_mode: mode };
         block_on(tract::store::open_with(&url, &options)).map_err(of_store)
     };
     let mut suite = Suite::new(open);

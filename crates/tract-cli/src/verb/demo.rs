@@ -202,7 +202,7 @@ fn head(out: &mut Output, count: usize, path: &Path) -> Outcome<()> {
 /// Shows that an exported request equals the imported one.
 async fn as_it_was(context: &mut Context<'_>) -> Outcome<()> {
     let tract = context.open().await?;
-    let options = FormOptions::new();
+    let options = FormOptions::default();
     say(context.out, "Compile an imported request: it is what was sent.")?;
     let compiled = tract.compile_at(BOATS).await?;
     let params = tract::forms::compile_form(&compiled, Form::Params(Dialect::Anthropic), &options)?;

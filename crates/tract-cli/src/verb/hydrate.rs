@@ -98,13 +98,11 @@ pub(crate) async fn run(context: &mut Context<'_>, hydrate: &Hydrate) -> Outcome
         Some(to) => sent_strictly(&registry, to)?,
         None => RequestMap::default(),
     };
-    let mut options = HydrateOptions::new();
-    if hydrate.profile.contains(&Profile::Tolerant) {
-        options = options.tolerant();
-    }
-    if hydrate.profile.contains(&Profile::Coercion) {
-        options = options.coercion();
-    }
+    let options = HydrateOptions {
+        tolerant: hydrate.profile.contains(&Profile::Tolerant),
+        coercion: hydrate.profile.contains(&Profile::Coercion),
+        ..HydrateOptions::default()
+    };
     let mut documents = Documents::new(input::open(&hydrate.calls)?)?;
     let (mut all, mut failed) = (0, 0);
     while let Some(document) = documents.next()? {
@@ -182,7 +180,11 @@ fn sent_strictly(registry: &Registry, to: Dialect) -> Outcome<RequestMap> {
         let text = tool.definition().schema().text();
         let made = tract::schema::translate(text, Target::Provider(to), true)?;
         let sent = RequestTool::new(made.sent_name, made.name, tool.definition().id());
-        Ok(if made.strict { sent.strict(made.null_for_absent) } else { sent })
+        Ok(RequestTool {
+            strict: made.strict,
+            null_for_absent: made.strict && made.null_for_absent,
+            ..sent
+        })
     });
     sent.collect()
 }
@@ -192,10 +194,7 @@ async fn catalog(
     context: &mut Context<'_>,
     args: &Hydrate,
 ) -> Outcome<(Registry, HashMap<String, String>)> {
-    let mut options = ValidateOptions::default();
-    if args.formats {
-        options = options.formats();
-    }
+    let options = ValidateOptions { formats: args.formats, ..ValidateOptions::default() };
     let mut builder = Registry::builder().shared_names().options(options);
     let mut refused = HashMap::new();
     let mut seen = HashSet::new();
@@ -264,9 +263,5 @@ fn calls(text: &str, line: usize, from: Option<Dialect>) -> Outcome<Vec<Call>> {
     } else {
         given.to_owned()
     };
-    let mut call = Call::new(id, name, arguments);
-    if let Some(tool_id) = string("tool_id") {
-        call = call.tool_id(tool_id);
-    }
-    Ok(vec![call])
+    Ok(vec![Call { tool_id: string("tool_id"), ..Call::new(id, name, arguments) }])
 }

@@ -109,8 +109,7 @@ pub(crate) async fn run(context: &mut Context<'_>, mcp: Mcp) -> Outcome<()> {
         }
         #[cfg(feature = "serve")]
         McpVerb::Serve { write, write_to, exclude } => {
-            let options = tract::serve::ServeOptions::new().write(write).write_to(write_to);
-            serve(context, options.exclude(exclude)).await
+            serve(context, tract::serve::ServeOptions { write, write_to, exclude }).await
         }
     }
 }
@@ -123,7 +122,7 @@ impl From<McpError> for Failure {
 
 /// Lists the tools of a server. Invalid definitions are reported and left out.
 pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolSchema>> {
-    let options = ServerOptions::new();
+    let options = ServerOptions::default();
     let listing = server.ask(label, options, async |server| Ok(server.tools().await?))?;
     report_refused("the server", &listing);
     Ok(listing.tools.iter().map(|tool| tool.definition().clone()).collect())
@@ -153,7 +152,8 @@ fn call(
         "-" => input::read_text(std::path::Path::new("-"))?,
         given => given.to_owned(),
     };
-    let options = ServerOptions::new().call_timeout(Duration::from_secs(timeout_s));
+    let options =
+        ServerOptions { call_timeout: Duration::from_secs(timeout_s), ..ServerOptions::default() };
     let result = server.ask("", options, async |server| {
         let cancellation = CancellationToken::new();
         let call = ToolContext::new("call").with_cancellation(cancellation.clone()).with_progress(

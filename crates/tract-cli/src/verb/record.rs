@@ -108,9 +108,11 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Record) -> Outcome<()> 
     let options = proxy_options(&args)?;
     let tract = context.open_to_record().await?;
     let runtime = runtime::threads(2)?;
-    let recording = RecorderOptions::new()
-        .redact(!args.no_redact)
-        .budget_bytes(args.memory.saturating_mul(1 << 20));
+    let recording = RecorderOptions {
+        redact: !args.no_redact,
+        budget_bytes: args.memory.saturating_mul(1 << 20),
+        ..RecorderOptions::default()
+    };
     let recorder = Recorder::start(tract.repo().clone(), &recording)?;
     let proxy = runtime.block_on(Proxy::bind(&options, routes, recorder.handle()))?;
     let exit = if args.command.is_empty() {
@@ -136,9 +138,9 @@ fn routes(args: &Record) -> Outcome<Vec<Route>> {
 }
 
 fn proxy_options(args: &Record) -> Outcome<ProxyOptions> {
-    let mut options = ProxyOptions::new().allow_remote(args.allow_remote);
+    let mut options = ProxyOptions { allow_remote: args.allow_remote, ..ProxyOptions::default() };
     if let Some(address) = args.listen {
-        options = options.address(address);
+        options.address = address;
     }
     if let Some(secret) = args.secret.as_deref() {
         let is_plain = secret.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
@@ -146,7 +148,7 @@ fn proxy_options(args: &Record) -> Outcome<ProxyOptions> {
             let what = format!("expected a secret of {MIN_SECRET} or more letters and digits");
             return Err(Failure::usage(what));
         }
-        options = options.secret(secret);
+        options.secret = Some(secret.to_owned());
     }
     Ok(options)
 }

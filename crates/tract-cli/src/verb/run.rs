@@ -214,7 +214,7 @@ async fn worked(
         agent = agent.parameters(parameters);
     }
     if let Some(tokens) = run.max_tokens {
-        let budget = BudgetTracker::new(Budget::new().total_tokens(tokens))
+        let budget = BudgetTracker::new(Budget { total_tokens: Some(tokens), ..Budget::default() })
             .map_err(|error| Failure::usage(error.to_string()))?;
         agent = agent.budget(Arc::new(budget));
     }

@@ -7,9 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tract::tools::select::{
-    Candidate, CatalogEntry, PickOptions, PickReport, TokenOverlap, ToolIndex, pick,
-};
+use tract::tools::select::{Candidate, CatalogEntry, PickOptions, PickReport, ToolIndex, pick};
 
 use crate::context::Context;
 use crate::escape;
@@ -87,14 +85,12 @@ pub(crate) async fn run(context: &mut Context<'_>, select: Select) -> Outcome<()
         return Err(Failure::usage("catalog and queries cannot both be standard input"));
     }
     let tools = read_catalog(&select.catalog)?;
-    let options = PickOptions::new()
-        .scorer(TokenOverlap)
-        .max_candidates(select.k)
-        .min_score(select.min_score)
-        .allow_unsafe(select.allow_unsafe);
-    let options = match select.timeout_ms {
-        Some(timeout) => options.timeout(Duration::from_millis(timeout)),
-        None => options,
+    let options = PickOptions {
+        max_candidates: select.k,
+        min_score: select.min_score,
+        allow_unsafe: select.allow_unsafe,
+        timeout: select.timeout_ms.map(Duration::from_millis),
+        ..PickOptions::default()
     };
     let pick: Box<dyn Fn(&str) -> PickReport> = match select.scorer {
         ScorerName::Overlap => Box::new(move |query| pick(query, &tools, &options)),

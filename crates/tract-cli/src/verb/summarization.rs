@@ -64,13 +64,13 @@ pub(crate) async fn run(context: &mut Context<'_>, args: Summarization) -> Outco
     if args.off {
         tract.repo().configure_tool_summarization(None).await?;
     } else if args.sets() {
-        let mut config = ToolSummarization::new();
+        let mut config = ToolSummarization::default();
         for tool in &args.tool {
             let Some((name, text)) = tool.split_once('=') else {
                 return Err(Failure::usage(format!("expected NAME=TEXT, found {tool:?}"))
                     .note("for example --tool 'grep=keep file names'"));
             };
-            config = config.tool(name, text);
+            config.instructions.insert(name.to_owned(), text.to_owned());
         }
         config.auto_threshold = args.threshold;
         config.default_instructions = args.default;

@@ -69,7 +69,7 @@ pub(crate) async fn run(context: &mut Context<'_>, why_miss: WhyMiss) -> Outcome
         return Err(Failure::usage("--prices needs --turns or --all"));
     }
     let tract = context.open().await?;
-    let options = FormOptions::new();
+    let options = FormOptions::default();
     let before = tract.compile_at(before).await?;
     let before = tract::forms::compile_form(&before, why_miss.to, &options)?;
     let after = tract.compile_at(why_miss.after.as_str()).await?;

@@ -21,20 +21,6 @@ impl Rules {
         Self { forms: forms.into_iter().collect(), ..Self::default() }
     }
 
-    /// Treats adjacent messages of one role as one turn.
-    #[must_use]
-    pub fn turns(mut self) -> Self {
-        self.turns = true;
-        self
-    }
-
-    /// Allows results in the provider's own format anywhere after their call.
-    #[must_use]
-    pub fn anywhere(mut self) -> Self {
-        self.anywhere = true;
-        self
-    }
-
     /// Returns whether a message was recorded in the provider's own format.
     pub fn own(&self, message: &Message) -> bool {
         message.form.as_deref().is_some_and(|form| self.forms.contains(&form))

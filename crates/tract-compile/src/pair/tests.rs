@@ -179,7 +179,11 @@ fn plans() -> impl Strategy<Value = Vec<Plan>> {
 }
 
 fn all_rules() -> [Rules; 3] {
-    [Rules::new([OWN]), Rules::new([OWN]).turns(), Rules::new([OWN]).anywhere()]
+    [
+        Rules::new([OWN]),
+        Rules { turns: true, ..Rules::new([OWN]) },
+        Rules { anywhere: true, ..Rules::new([OWN]) },
+    ]
 }
 
 proptest! {
@@ -258,7 +262,7 @@ fn results_follow_their_calls_in_call_order() {
     ];
     let moved = [RepairKind::Moved, RepairKind::Moved];
     check(&rows, &Rules::new([]), &moved, &["0", "3", "2", "1"]);
-    check(&rows, &Rules::new([]).turns(), &moved, &["0", "3", "2", "1"]);
+    check(&rows, &Rules { turns: true, ..Rules::new([]) }, &moved, &["0", "3", "2", "1"]);
 }
 
 #[test]
@@ -272,13 +276,13 @@ fn own_rows_that_satisfy_the_rules_stay() {
     ];
     check(
         &rows[..2],
-        &Rules::new([OWN]).turns(),
+        &Rules { turns: true, ..Rules::new([OWN]) },
         &[RepairKind::NotExecuted],
         &["0", "no result is recorded", "1"],
     );
     let answered = [rows[0].clone(), rows[1].clone(), rows[3].clone(), rows[2].clone()];
-    check(&answered, &Rules::new([OWN]).turns(), &[], &["0", "1", "2", "3"]);
-    check(&rows, &Rules::new([OWN]).anywhere(), &[], &["0", "1", "2", "3"]);
+    check(&answered, &Rules { turns: true, ..Rules::new([OWN]) }, &[], &["0", "1", "2", "3"]);
+    check(&rows, &Rules { anywhere: true, ..Rules::new([OWN]) }, &[], &["0", "1", "2", "3"]);
     check(&rows, &Rules::new([OWN]), &[RepairKind::Moved], &["0", "3", "1", "2"]);
 }
 
@@ -287,7 +291,7 @@ fn a_message_between_a_call_and_its_result_comes_after_the_result() {
     let own = |what| Plan { own: true, ..plan(what) };
     let rows =
         [own(Entry::Call(1)), own(Entry::Say(Kind::User, Role::User)), own(Entry::Answer(Some(0)))];
-    let turns = Rules::new([OWN]).turns();
+    let turns = Rules { turns: true, ..Rules::new([OWN]) };
     check(&rows, &turns, &[RepairKind::Moved], &["0", "2", "1"]);
     // Text and result in one recorded message stay as the provider took them.
     let apart = compiled(&rows);

@@ -292,8 +292,10 @@ fn exported_objects_must_come_out_as_they_are_named() {
     let mut record = CommitRecord::new(Op::append(), AuthorKind::User);
     record.metadata = Some(JsonText::new(r#"{"n":1}"#).unwrap());
     let commit = Commit::seal(record).unwrap();
-    let operation =
-        StreamOp::from(StreamOpKind::User { text: "hello".into() }).recorded(commit.clone());
+    let operation = StreamOp {
+        recorded: Some(commit.clone()),
+        ..StreamOp::from(StreamOpKind::User { text: "hello".into() })
+    };
     let line = operation.to_line().unwrap();
     assert_eq!(parsed(&line).recorded, Some(commit.clone()));
     let error = StreamOp::parse(&line.replace("\"n\":1", "\"n\":2")).unwrap_err();
@@ -301,7 +303,7 @@ fn exported_objects_must_come_out_as_they_are_named() {
     assert!(error.to_string().starts_with(&format!("commit {} comes out as ", commit.id())));
     let half = format!(r#"{{"op":"user","text":"a","commit":"{}"}}"#, commit.id());
     refused(&half, "missing_field", "op \"user\" expects a field \"record\", found none");
-    let bare = StreamOp::from(StreamOpKind::Record).recorded(commit);
+    let bare = StreamOp { recorded: Some(commit), ..StreamOp::from(StreamOpKind::Record) };
     assert_eq!(parsed(&bare.to_line().unwrap()), bare);
     assert_eq!(StreamOp::from(StreamOpKind::Record).to_line().unwrap_err().code(), "missing_field");
 }
@@ -342,7 +344,7 @@ fn refs_say_what_they_point_at() {
 #[test]
 fn an_operation_with_a_field_it_does_not_take_has_no_line() {
     let fields = StreamOpFields { priority: Some(Priority::Skip), ..StreamOpFields::default() };
-    let operation = StreamOp::from(StreamOpKind::Note { text: "n".into() }).fields(fields);
+    let operation = StreamOp { fields, ..StreamOp::from(StreamOpKind::Note { text: "n".into() }) };
     assert_eq!(
         operation.to_line().unwrap_err().to_string(),
         "op \"note\" takes no field \"priority\""

@@ -33,14 +33,6 @@ impl ModelDescription {
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: Some(provider.into()), model: Some(model.into()), ..Self::default() }
     }
-
-    /// Sets the host and port of the server.
-    #[must_use]
-    pub fn server(mut self, address: impl Into<String>, port: Option<u16>) -> Self {
-        self.address = Some(address.into());
-        self.port = port;
-        self
-    }
 }
 
 /// The span of a request to a model, from before it is sent until it is answered.

@@ -44,18 +44,4 @@ impl BoundCall {
             changes: Vec::new(),
         }
     }
-
-    /// Sets the server of the tool.
-    #[must_use]
-    pub fn server(mut self, server: Option<String>) -> Self {
-        self.server = server;
-        self
-    }
-
-    /// Sets the changes to the model's arguments, and whether a repair made any.
-    #[must_use]
-    pub fn changed(mut self, changes: Vec<JsonText>, repaired: bool) -> Self {
-        (self.changes, self.repaired) = (changes, repaired);
-        self
-    }
 }

@@ -166,7 +166,8 @@ impl Export {
         };
         let given = tools.as_ref().map(|(_, schemas)| schemas.clone());
         let line = stream_op_of(commit, content, given)
-            .and_then(|step| step.recorded(commit.clone()).to_line().ok());
+            .map(|step| StreamOp { recorded: Some(commit.clone()), ..step })
+            .and_then(|step| step.to_line().ok());
         match line {
             Some(line) => self.lines.push_back(line),
             None => {
@@ -174,7 +175,10 @@ impl Export {
                 if let Some((toolset, _)) = tools {
                     self.push(StreamOpKind::Blob(list(&toolset)))?;
                 }
-                self.push(StreamOp::from(StreamOpKind::Record).recorded(commit.clone()))?;
+                self.push(StreamOp {
+                    recorded: Some(commit.clone()),
+                    ..StreamOp::from(StreamOpKind::Record)
+                })?;
             }
         }
         Ok(())
@@ -246,7 +250,7 @@ fn stream_op_of(
         Op::Unknown { .. } => return None,
     };
     fields.tools = tools;
-    Some(StreamOp::from(op).fields(fields))
+    Some(StreamOp { fields, ..StreamOp::from(op) })
 }
 
 /// Returns the parts of a content that consists only of parts.

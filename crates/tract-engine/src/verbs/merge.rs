@@ -225,8 +225,11 @@ impl Txn<'_> {
         }
         let hooks = self.repo().hooks();
         if ruling.is_none() && hooks.has_handler::<BeforeMerge>() && !self.imports() {
-            let event = BeforeMerge::new(branch.clone(), vec![source]);
-            let event = event.head(head).fast_forward(forward);
+            let event = BeforeMerge {
+                head,
+                fast_forward: forward,
+                ..BeforeMerge::new(branch.clone(), vec![source])
+            };
             let decision = hooks.before_merge(&event).await;
             let request = PendingRequest::Merge {
                 source,

@@ -167,14 +167,16 @@ impl WriteTarget<'_> {
             return self.automatic(request, draft, tool.as_deref(), source).await;
         }
         let tokens = self.repo.count(&draft.content.text());
-        let mut event = ToolResultReceived::new(
-            self.branch.clone(),
-            answer.call_id.clone(),
-            answer.parts.clone(),
-        )
-        .head(self.head)
-        .is_error(answer.is_error)
-        .token_count(tokens);
+        let mut event = ToolResultReceived {
+            head: self.head,
+            is_error: answer.is_error,
+            token_count: tokens,
+            ..ToolResultReceived::new(
+                self.branch.clone(),
+                answer.call_id.clone(),
+                answer.parts.clone(),
+            )
+        };
         event.tool_name = tool.clone();
         let decision = hooks.tool_result_received(&event).await;
         let source = DecisionSource::of(&decision);

@@ -40,7 +40,7 @@ pub(crate) fn on_each_store(test: impl AsyncFn(Arc<dyn Store>)) {
 
 /// Opens a file, made where there is none.
 pub(crate) fn sqlite(path: &Path) -> Arc<dyn Store> {
-    let options = SqliteOptions::new().create(true);
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     Arc::new(tract_store_sqlite::open(path, &options).expect("it opens"))
 }
 

@@ -188,7 +188,7 @@ impl Conversation {
             let record = own.as_ref().map(Recorded::of).unwrap_or_default();
             entries.push(Entry::Message(Box::new(ExportedMessage::of(message, record))));
         }
-        let options = FormOptions::new().pairing(Pairing::Keep);
+        let options = FormOptions { pairing: Some(Pairing::Keep), ..FormOptions::default() };
         let request = compile_form(&compiled, Form::Params(Dialect::OpenAi), &options);
         let tools = request.map_err(damaged)?.get("tools").map(str::to_owned);
         Ok(Self { entries, tools, as_recorded: false })

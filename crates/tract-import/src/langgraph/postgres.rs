@@ -85,7 +85,8 @@ pub(crate) struct CheckpointReader {
 impl CheckpointReader {
     /// Opens the database of a url.
     pub(crate) async fn open(url: &str) -> io::Result<Self> {
-        let database = DatabaseReader::open(url, &PostgresOptions::new()).await.map_err(failure)?;
+        let database =
+            DatabaseReader::open(url, &PostgresOptions::default()).await.map_err(failure)?;
         let found = database.rows(HAS_TABLES, Vec::new()).await.map_err(failure)?;
         if found.first().and_then(|row| text(row, 0)).as_deref() != Some("true") {
             let what = "the database has no checkpoints of LangGraph";

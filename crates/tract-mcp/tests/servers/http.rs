@@ -15,7 +15,7 @@ async fn approvals_of_a_server_without_a_label_are_bound_to_its_whole_url_which_
     let page = r#"[{"name":"a","inputSchema":{"type":"object"}}]"#.to_owned();
     let web = Web::start(ServerBehavior { pages: vec![page], ..ServerBehavior::default() });
     let bound_to = async |label: &str, url: ServerUrl| {
-        let server = McpServer::connect(label, url, ServerOptions::new()).await.unwrap();
+        let server = McpServer::connect(label, url, ServerOptions::default()).await.unwrap();
         let tool = server.tools().await.unwrap().tools.remove(0);
         let origin = DynTool::spec(&tool).origin.unwrap();
         assert_eq!(origin.server, server.identity());
@@ -41,7 +41,7 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
     ];
     let pages: Vec<String> = pages.iter().map(|page| (*page).to_owned()).collect();
     let web = Web::start(ServerBehavior { pages: pages.clone(), ..ServerBehavior::default() });
-    let server = connect(&web, ServerOptions::new()).await;
+    let server = connect(&web, ServerOptions::default()).await;
     let listing = server.tools().await.unwrap();
     let texts: Vec<String> =
         listing.tools.iter().map(|tool| format!("[{}]", tool.definition().text())).collect();
@@ -65,7 +65,7 @@ async fn arguments_and_results_pass_as_they_were_written_over_http() {
 async fn faults_of_http_are_errors_that_say_what_came() {
     let web = Web::start(ServerBehavior::default());
     let (options, events) = options();
-    let server = connect(&web, options.max_line_bytes(64 << 10)).await;
+    let server = connect(&web, ServerOptions { max_line_bytes: 64 << 10, ..options }).await;
     for (tool, code, part) in [
         ("cut", "mcp_cut", "broke off"),
         ("cut_json", "mcp_cut", "broke off"),
@@ -97,7 +97,7 @@ async fn faults_of_http_are_errors_that_say_what_came() {
 #[tokio::test]
 async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
     let web = Web::start(ServerBehavior::default());
-    let server = connect(&web, ServerOptions::new()).await;
+    let server = connect(&web, ServerOptions::default()).await;
     assert_eq!(server.call("resumed", "{}", &context()).await.unwrap().text(), "whole");
     server.close().await;
 }
@@ -127,7 +127,7 @@ async fn a_forgotten_session_is_replaced() {
 #[tokio::test]
 async fn a_server_that_forgets_again_and_again_is_given_up() {
     let web = Web::start(ServerBehavior { forgets: true, ..ServerBehavior::default() });
-    let server = connect(&web, ServerOptions::new().max_restarts(2)).await;
+    let server = connect(&web, ServerOptions { max_restarts: 2, ..ServerOptions::default() }).await;
     let error = server.call("other", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::SessionLost { .. }), "{error:?}");
     let error = server.call("other", "{}", &context()).await.unwrap_err();
@@ -137,7 +137,8 @@ async fn a_server_that_forgets_again_and_again_is_given_up() {
 #[tokio::test]
 async fn a_call_over_http_that_hangs_is_cancelled() {
     let web = Web::start(ServerBehavior::default());
-    let options = ServerOptions::new().call_timeout(Duration::from_millis(200));
+    let options =
+        ServerOptions { call_timeout: Duration::from_millis(200), ..ServerOptions::default() };
     let server = connect(&web, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
@@ -171,7 +172,7 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
         ..ServerBehavior::default()
     };
     let web = Web::start(manner);
-    let server = connect(&web, ServerOptions::new()).await;
+    let server = connect(&web, ServerOptions::default()).await;
     let [tool] = &server.tools().await.unwrap().tools[..] else { panic!("one tool") };
     assert_eq!(tool.origin(), "läs");
     assert_eq!(server.call("läs", "{}", &context()).await.unwrap().text(), "unknown läs");
@@ -188,11 +189,11 @@ async fn a_server_without_handshake_and_sessions_is_spoken_with() {
 async fn refused_access_and_an_unreachable_server_are_reported() {
     let web =
         Web::start(ServerBehavior { token: Some("Bearer t0ken"), ..ServerBehavior::default() });
-    let error = McpServer::connect("web", web.url(), ServerOptions::new()).await.unwrap_err();
+    let error = McpServer::connect("web", web.url(), ServerOptions::default()).await.unwrap_err();
     let McpError::Unauthorized { status: 401, challenge, .. } = &error else { panic!("{error:?}") };
     assert_eq!(challenge.as_deref(), Some("Bearer realm=\"tools\""));
     assert!(error.notes()[0].contains("Authorization"));
-    let options = ServerOptions::new;
+    let options = ServerOptions::default;
     let server = McpServer::connect("web", web.url().bearer(" t0ken\n"), options()).await.unwrap();
     assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
     assert!(!format!("{:?} {server:?}", web.url().bearer("t0ken")).contains("t0ken"));

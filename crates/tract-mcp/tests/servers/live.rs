@@ -28,7 +28,8 @@ async fn start(modules: &Path, name: &str, args: &[&Path]) -> McpServer {
     let command = ServerCommand::new("node")
         .args([modules.join(name).join("dist/index.js")])
         .args(args.iter().map(|path| path.as_os_str()));
-    let options = ServerOptions::new().handshake_timeout(Duration::from_secs(120));
+    let options =
+        ServerOptions { handshake_timeout: Duration::from_secs(120), ..ServerOptions::default() };
     McpServer::start(name, command, options).await.unwrap()
 }
 
@@ -98,7 +99,8 @@ async fn server_memory_is_started_again_after_a_crash() {
         .args([modules.join("server-memory/dist/index.js")])
         .env("MEMORY_FILE_PATH", &memory)
         .env("DIE", &flag);
-    let options = ServerOptions::new().handshake_timeout(Duration::from_secs(120));
+    let options =
+        ServerOptions { handshake_timeout: Duration::from_secs(120), ..ServerOptions::default() };
     let server = McpServer::start("memory", command, options).await.unwrap();
     let entity =
         r#"{"entities":[{"name":"tract","entityType":"tool","observations":["remembers"]}]}"#;
@@ -162,7 +164,8 @@ impl Drop for Listening {
 async fn server_everything_does_the_same_over_http() {
     let Some(modules) = servers() else { return };
     let listening = Listening::start(&modules).await;
-    let options = ServerOptions::new().handshake_timeout(Duration::from_secs(120));
+    let options =
+        ServerOptions { handshake_timeout: Duration::from_secs(120), ..ServerOptions::default() };
     let server = McpServer::connect("everything", listening.1.clone(), options).await.unwrap();
     let stdio = start(&modules, "server-everything", &[]).await;
     let texts = |listing: &tract_mcp::Listing| -> Vec<String> {

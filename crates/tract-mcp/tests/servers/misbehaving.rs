@@ -11,7 +11,7 @@ const NONE: &[&str] = &["[]"];
 
 #[tokio::test]
 async fn arguments_and_results_pass_as_they_were_written() {
-    let server = start(NONE, ServerOptions::new()).await;
+    let server = start(NONE, ServerOptions::default()).await;
     check_echo(&server).await;
     let lines = server.call("echo", "{\n  \"b\": 1\n}", &context()).await.unwrap();
     assert_eq!(lines.structured(), Some(r#"{"given":{"b":1}}"#));
@@ -24,7 +24,7 @@ async fn arguments_and_results_pass_as_they_were_written() {
 
 #[tokio::test]
 async fn a_failure_is_a_result_and_a_refusal_an_error() {
-    let server = start(NONE, ServerOptions::new()).await;
+    let server = start(NONE, ServerOptions::default()).await;
     assert!(server.call("fail", "{}", &context()).await.unwrap().is_error());
     let error = server.call("refuse", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Refused { code: -32602, .. }), "{error:?}");
@@ -36,7 +36,8 @@ async fn a_failure_is_a_result_and_a_refusal_an_error() {
 
 #[tokio::test]
 async fn a_server_that_hangs_is_asked_to_stop() {
-    let options = ServerOptions::new().call_timeout(Duration::from_millis(100));
+    let options =
+        ServerOptions { call_timeout: Duration::from_millis(100), ..ServerOptions::default() };
     let server = start(NONE, options).await;
     let error = server.call("hang", "{}", &context()).await.unwrap_err();
     assert!(matches!(error, McpError::Timeout { .. }), "{error:?}");
@@ -54,7 +55,7 @@ async fn a_server_that_hangs_is_asked_to_stop() {
 #[tokio::test]
 async fn lines_that_are_no_messages_are_reported_and_skipped() {
     let (options, events) = options();
-    let server = start(NONE, options.max_line_bytes(64 << 10)).await;
+    let server = start(NONE, ServerOptions { max_line_bytes: 64 << 10, ..options }).await;
     let result = server.call("garbage", "{}", &context()).await.unwrap();
     assert_eq!(result.text(), "first", "the first answer counts");
     let error = server.call("huge", "{}", &context()).await.unwrap_err();
@@ -73,7 +74,7 @@ async fn lines_that_are_no_messages_are_reported_and_skipped() {
 #[tokio::test]
 async fn a_crashed_server_is_started_again_by_the_next_call() {
     let (options, events) = options();
-    let server = start(NONE, options.max_restarts(2)).await;
+    let server = start(NONE, ServerOptions { max_restarts: 2, ..options }).await;
     let error = server.call("crash", "{}", &context()).await.unwrap_err();
     assert!(
         matches!(&error, McpError::Ended { stderr, .. } if stderr == "out of cheese"),
@@ -112,13 +113,13 @@ async fn one_bad_definition_does_not_hide_the_others() {
         r#"[{"name":"a","inputSchema":{"type":"object"}},{"name":"b"},"c"]"#,
         r#"[{"name":"a","inputSchema":{}},{"inputSchema":{}},{"name":"d","inputSchema":{}}]"#,
     ];
-    let server = start(&pages, ServerOptions::new()).await;
+    let server = start(&pages, ServerOptions::default()).await;
     let listing = server.tools().await.unwrap();
     let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name()).collect();
     assert_eq!(names, ["a", "d"]);
     assert_eq!(listing.refused.len(), 4, "{:?}", listing.refused);
     server.close().await;
-    let again = start(&["[]", "again"], ServerOptions::new()).await;
+    let again = start(&["[]", "again"], ServerOptions::default()).await;
     let listing = again.tools().await.unwrap();
     assert!(listing.warnings[0].contains("was listed before"), "{:?}", listing.warnings);
 }
@@ -126,9 +127,9 @@ async fn one_bad_definition_does_not_hide_the_others() {
 #[tokio::test]
 async fn tools_of_several_servers_have_names_of_their_own() {
     let page = r#"[{"name":"echo","inputSchema":{}},{"name":"only","inputSchema":{}}]"#;
-    let first = start(&[page], ServerOptions::new()).await;
+    let first = start(&[page], ServerOptions::default()).await;
     let page = r#"[{"name":"echo","inputSchema":{}}]"#;
-    let second = start_as("other", &[page], ServerOptions::new()).await;
+    let second = start_as("other", &[page], ServerOptions::default()).await;
     let mut tools = first.tools().await.unwrap().tools;
     tools.extend(second.tools().await.unwrap().tools);
     let tools = distinct_names(tools);
@@ -143,17 +144,17 @@ async fn tools_of_several_servers_have_names_of_their_own() {
 #[tokio::test]
 async fn a_program_that_is_no_server_is_reported() {
     let missing = ServerCommand::new("no-such-program-anywhere");
-    let error = McpServer::start("x", missing, ServerOptions::new()).await.unwrap_err();
+    let error = McpServer::start("x", missing, ServerOptions::default()).await.unwrap_err();
     assert_eq!(error.code(), "mcp_start");
     // This program itself, without its script: it prints and ends.
     let other = ServerCommand::new(std::env::current_exe().unwrap()).args(["--list"]);
-    let error = McpServer::start("x", other, ServerOptions::new()).await.unwrap_err();
+    let error = McpServer::start("x", other, ServerOptions::default()).await.unwrap_err();
     assert_eq!(error.code(), "mcp_handshake", "{error}");
 }
 
 #[tokio::test]
 async fn a_listing_without_end_is_given_up() {
-    let options = || ServerOptions::new().max_line_bytes(64 << 10);
+    let options = || ServerOptions { max_line_bytes: 64 << 10, ..ServerOptions::default() };
     let page =
         format!(r#"[{{"name":"a","description":"{}","inputSchema":{{}}}}]"#, "x".repeat(9_000));
     let server = start(&["endless", &page], options()).await;
@@ -162,7 +163,8 @@ async fn a_listing_without_end_is_given_up() {
     server.close().await;
     // Small definitions count, too.
     let page = format!("[{}]", vec!["1"; 3_000].join(","));
-    let server = start(&["endless", &page], options().max_line_bytes(1 << 20)).await;
+    let options = ServerOptions { max_line_bytes: 1 << 20, ..options() };
+    let server = start(&["endless", &page], options).await;
     let error = server.tools().await.unwrap_err();
     assert!(error.to_string().contains("10000 tools"), "{error}");
     server.close().await;

@@ -9,7 +9,7 @@ async fn a_tool_that_changed_since_it_was_approved_does_not_run() {
     let echo = |says: &str| {
         format!(r#"[{{"name":"echo","description":"{says}","inputSchema":{{"type":"object"}}}}]"#)
     };
-    let server = start(&[&echo("Says it again.")], ServerOptions::new()).await;
+    let server = start(&[&echo("Says it again.")], ServerOptions::default()).await;
     let [tool] = &server.tools().await.unwrap().tools[..] else { panic!("one tool") };
     let context = ToolContext::new("c1");
     let unknown = tool.clone().pinned(&Pins::new(), PinPolicy::ApprovedOnly);

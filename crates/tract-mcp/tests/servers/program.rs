@@ -17,7 +17,7 @@ async fn environment(server: &McpServer) -> Vec<String> {
 #[tokio::test]
 async fn a_server_gets_only_the_variables_that_it_needs_or_is_given() {
     assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "run by cargo");
-    let server = start(NONE, ServerOptions::new()).await;
+    let server = start(NONE, ServerOptions::default()).await;
     let names = environment(&server).await;
     let of_cargo: Vec<&String> = names.iter().filter(|name| name.starts_with("CARGO")).collect();
     assert!(of_cargo.is_empty(), "{of_cargo:?}");
@@ -28,7 +28,7 @@ async fn a_server_gets_only_the_variables_that_it_needs_or_is_given() {
         .inherit("CARGO_PKG_NAME")
         .inherit("NOT_SET_ANYWHERE")
         .env("OWN", "1");
-    let server = McpServer::start("script", command, ServerOptions::new()).await.unwrap();
+    let server = McpServer::start("script", command, ServerOptions::default()).await.unwrap();
     let names = environment(&server).await;
     for wanted in ["CARGO_PKG_NAME", "OWN"] {
         assert!(names.iter().any(|name| name == wanted), "{wanted}: {names:?}");
@@ -65,7 +65,7 @@ async fn ends(pid: &str) -> bool {
 async fn child_processes_end_with_their_server() {
     let context = ToolContext::new("c1");
     for way in ["closed", "dropped", "crashed"] {
-        let server = start(NONE, ServerOptions::new()).await;
+        let server = start(NONE, ServerOptions::default()).await;
         let pid = server.call("spawn", "{}", &context).await.unwrap().text();
         assert!(runs(&pid), "{way}");
         match way {

@@ -32,7 +32,7 @@ async fn every_recorded_tool_comes_back_as_it_was_written() {
         let pages: Vec<String> =
             given.chunks(5).map(|page| format!("[{}]", page.join(","))).collect();
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-        let server = start(&pages, ServerOptions::new()).await;
+        let server = start(&pages, ServerOptions::default()).await;
         let listing = server.tools().await.unwrap();
         assert!(listing.refused.is_empty(), "{:?}", listing.refused);
         assert_eq!(listing.tools.len(), given.len());

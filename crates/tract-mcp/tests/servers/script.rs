@@ -10,7 +10,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::{CancellationToken, ToolContext};
-use tract_mcp::{CallResult, McpError, McpEvent, McpServer, ServerCommand, ServerOptions};
+use tract_mcp::{
+    CallResult, Listener, McpError, McpEvent, McpServer, ServerCommand, ServerOptions,
+};
 
 const VARIABLE: &str = "TRACT_MCP_SCRIPT";
 
@@ -81,7 +83,8 @@ pub(crate) type Events = Arc<Mutex<Vec<McpEvent>>>;
 pub(crate) fn options() -> (ServerOptions, Events) {
     let events = Events::default();
     let sink = Arc::clone(&events);
-    (ServerOptions::new().on_event(move |event| sink.lock().unwrap().push(event)), events)
+    let listener = Listener::new(move |event| sink.lock().unwrap().push(event));
+    (ServerOptions { listener, ..ServerOptions::default() }, events)
 }
 
 /// A server that was started, with its pages of tools.

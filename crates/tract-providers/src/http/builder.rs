@@ -337,7 +337,7 @@ mod tests {
     fn check(dialect: Dialect, base: &str, expected: &str) {
         let url = base_of(api_of(dialect), base).and_then(|base| {
             let request = tract_core::ModelRequest::default();
-            let params = crate::params_of(&request, dialect, &crate::FormOptions::new())
+            let params = crate::params_of(&request, dialect, &crate::FormOptions::default())
                 .map_err(|error| ModelError::other(error.to_string()))?;
             let (path, _) = (profile_of(dialect).wire)(params.with("model", "m"), false, true);
             Ok(crate::http::send::url_of(&base, &path))

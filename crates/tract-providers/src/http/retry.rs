@@ -28,27 +28,6 @@ impl RetryPolicy {
         Self { retries: 0, ..Self::default() }
     }
 
-    /// Sets the maximum number of retries.
-    #[must_use]
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
-        self
-    }
-
-    /// Sets the first wait.
-    #[must_use]
-    pub fn base(mut self, wait: Duration) -> Self {
-        self.base = wait;
-        self
-    }
-
-    /// Sets the longest wait.
-    #[must_use]
-    pub fn longest(mut self, wait: Duration) -> Self {
-        self.longest = wait;
-        self
-    }
-
     /// Returns the wait before the `attempt`-th retry, from 1; `None` if there is no retry.
     /// `jitter` is a random number. A wait that the server did not set is between half and all of
     /// the computed time, so that clients that failed together do not retry together.
@@ -124,7 +103,8 @@ mod tests {
 
     #[test]
     fn waits_double_and_stay_within_their_bounds() {
-        let policy = RetryPolicy::default().retries(9).longest(Duration::from_secs(3));
+        let policy =
+            RetryPolicy { retries: 9, longest: Duration::from_secs(3), ..RetryPolicy::default() };
         for (attempt, most) in [(1, 500), (2, 1000), (3, 2000), (4, 3000), (9, 3000)] {
             for jitter in [0, 1, 7_777_777_777, u64::MAX] {
                 let wait = policy.wait(attempt, &unavailable(), None, jitter).expect("it waits");
@@ -132,7 +112,7 @@ mod tests {
                 assert!(range.contains(&wait), "{attempt}: {wait:?}");
             }
         }
-        let many = RetryPolicy::default().retries(u32::MAX);
+        let many = RetryPolicy { retries: u32::MAX, ..RetryPolicy::default() };
         assert!(many.wait(u32::MAX, &unavailable(), None, 3).is_some());
         assert_eq!(policy.wait(10, &unavailable(), None, 0), None);
         assert_eq!(RetryPolicy::never().wait(1, &unavailable(), None, 0), None);

@@ -167,13 +167,13 @@ async fn only_the_secret_path_and_configured_upstreams_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_of_the_network_is_refused_unless_allowed() {
-    let recorder = Recorder::start(memory_repo(), &RecorderOptions::new()).unwrap();
+    let recorder = Recorder::start(memory_repo(), &RecorderOptions::default()).unwrap();
     let upstream: Upstream = "http://127.0.0.1:9".parse().unwrap();
-    let options = ProxyOptions::new().address("0.0.0.0:0".parse().unwrap());
+    let options = ProxyOptions { address: "0.0.0.0:0".parse().unwrap(), ..ProxyOptions::default() };
     let routes = || vec![Route::only(upstream.clone())];
     let refused = Proxy::bind(&options, routes(), recorder.handle()).await;
     assert!(matches!(refused, Err(Error::NotLoopback { .. })), "{refused:?}");
-    let options = options.allow_remote(true);
+    let options = ProxyOptions { allow_remote: true, ..options };
     assert!(Proxy::bind(&options, routes(), recorder.handle()).await.is_ok());
 }
 
@@ -186,8 +186,9 @@ async fn a_route_goes_to_its_own_upstream() {
         upstream: format!("http://{}{path}", server.address).parse().unwrap(),
     };
     let routes = vec![route("anthropic", &first, ""), route("openai", &second, "/team/v1")];
-    let recorder = Recorder::start(memory_repo(), &RecorderOptions::new()).unwrap();
-    let proxy = Proxy::bind(&ProxyOptions::new(), routes.clone(), recorder.handle()).await.unwrap();
+    let recorder = Recorder::start(memory_repo(), &RecorderOptions::default()).unwrap();
+    let proxy =
+        Proxy::bind(&ProxyOptions::default(), routes.clone(), recorder.handle()).await.unwrap();
     let urls: Vec<String> = routes.iter().map(|route| proxy.base_url(route)).collect();
     let address = proxy.address();
     tokio::spawn(proxy.run(std::future::pending()));

@@ -100,7 +100,7 @@ async fn a_conversation_continues_in_the_next_recording() {
     ask(&bench, "s", &["first"]).await;
     let repo = bench.repo.clone();
     drop(bench.finish().await);
-    let options = tract_record::RecorderOptions::new();
+    let options = tract_record::RecorderOptions::default();
     let bench = Bench::with(repo, &options, [stream("Two.")]).await;
     ask(&bench, "s", &["first", "One.", "second"]).await;
     assert_eq!(bench.branches().await, ["record/s"]);

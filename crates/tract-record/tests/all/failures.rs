@@ -72,7 +72,7 @@ async fn a_recorder_that_panics_continues_with_the_next_exchange() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn traffic_over_the_memory_limit_passes_and_is_counted() {
-    let options = RecorderOptions::new().budget_bytes(4000);
+    let options = RecorderOptions { budget_bytes: 4000, ..RecorderOptions::default() };
     let large = "x".repeat(10_000);
     let bench =
         Bench::with(memory_repo(), &options, [stream("One."), stream(&large), stream("Two.")]);
@@ -104,7 +104,7 @@ async fn a_slow_store_drops_recordings_and_no_request() {
         Ok(())
     });
     let repo = tract_engine::Repo::new(Arc::new(slow), tract_engine::RepoOptions::new());
-    let options = RecorderOptions::new().queue_exchanges(2);
+    let options = RecorderOptions { queue_exchanges: 2, ..RecorderOptions::default() };
     let bench = Bench::with(repo, &options, [stream("One.")]).await;
     for n in 0..10 {
         let got = bench.post("/v1/messages", &anthropic_request(&[&format!("first {n}")])).await;

@@ -35,7 +35,7 @@ async fn ask(bench: &Bench, session: Option<&str>, input: &str, more: serde_json
 async fn restart(bench: Bench, answers: impl IntoIterator<Item = Answer>) -> Bench {
     let repo: Repo = bench.repo.clone();
     drop(bench.finish().await);
-    Bench::with(repo, &RecorderOptions::new(), answers).await
+    Bench::with(repo, &RecorderOptions::default(), answers).await
 }
 
 fn after(response: &str) -> serde_json::Value {
@@ -196,7 +196,7 @@ async fn an_old_conversation_is_found_among_hundreds() {
             r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"One."},
                 "finish_reason":"stop"}]}"#,
         );
-        let bench = Bench::with(memory_repo(), &RecorderOptions::new(), [reply.clone()]).await;
+        let bench = Bench::with(memory_repo(), &RecorderOptions::default(), [reply.clone()]).await;
         let first = |n: usize| vec![format!("chat {n}")];
         for n in 0..COUNT {
             bench.record("/v1/chat/completions", &headers, &chat(&first(n))).await;

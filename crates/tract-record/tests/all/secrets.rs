@@ -29,7 +29,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new().create(true);
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
     let repo = Repo::new(Arc::new(store), RepoOptions::new());
     // Written in two pieces, so that scanners of repositories pass over this page.
@@ -43,7 +43,7 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
     let cut_body = anthropic_stream(&message);
     let cut_at = cut_body.find("event: content_block_stop").unwrap();
     let cut = Answer::new("text/event-stream", cut_body).cut_at(cut_at);
-    let options = RecorderOptions::new();
+    let options = RecorderOptions::default();
     let bench = Bench::with(repo, &options, [stream.clone(), refused, cut, stream]).await;
     let question = format!("my key is {key}");
     let person = r#""metadata":{"user_id":"plain-value-account"},"user":"plain-value-user","#;
@@ -78,7 +78,7 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_of_messages_stay_when_asked_for() {
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
-    let options = RecorderOptions::new().redact(false);
+    let options = RecorderOptions { redact: false, ..RecorderOptions::default() };
     let answer = Answer::new("text/event-stream", anthropic_stream("One."));
     let bench = Bench::with(crate::support::memory_repo(), &options, [answer]).await;
     bench.record("/v1/messages", &[], &anthropic_request(&[&key])).await;
@@ -89,11 +89,11 @@ async fn secrets_of_messages_stay_when_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_of_requests_are_not_stored_whatever_they_look_like() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new().create(true);
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
     let repo = Repo::new(Arc::new(store), RepoOptions::new());
     let answer = Answer::new("text/event-stream", anthropic_stream("One."));
-    let bench = Bench::with(repo, &RecorderOptions::new(), [answer]).await;
+    let bench = Bench::with(repo, &RecorderOptions::default(), [answer]).await;
     let members = r#""mcp_servers":[{"type":"url","name":"kept-name","authorization_token":"plain-value a"}],
         "extra_headers":{"X-Any":"plain-value b"},"secret":"plain-value c","cookie":"plain-value d",
         "aws_session_token":"plain-value h","vertex_credentials":"plain-value i",

@@ -267,14 +267,14 @@ pub(crate) fn memory_repo() -> Repo {
 
 impl Bench {
     pub(crate) async fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self::with(memory_repo(), &RecorderOptions::new(), answers).await
+        Self::with(memory_repo(), &RecorderOptions::default(), answers).await
     }
 
     pub(crate) async fn over(
         store: Arc<dyn Store>,
         answers: impl IntoIterator<Item = Answer>,
     ) -> Self {
-        Self::with(Repo::new(store, RepoOptions::new()), &RecorderOptions::new(), answers).await
+        Self::with(Repo::new(store, RepoOptions::new()), &RecorderOptions::default(), answers).await
     }
 
     pub(crate) async fn with(
@@ -286,7 +286,7 @@ impl Bench {
         let recorder = Recorder::start(repo.clone(), options).unwrap();
         let upstream = format!("http://{}", server.address).parse().unwrap();
         let route = Route::only(upstream);
-        let options = ProxyOptions::new();
+        let options = ProxyOptions::default();
         let proxy = Proxy::bind(&options, vec![route.clone()], recorder.handle());
         let proxy = proxy.await.unwrap();
         let (address, url) = (proxy.address(), proxy.base_url(&route));

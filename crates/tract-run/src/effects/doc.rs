@@ -117,7 +117,7 @@ impl CallDoc {
     pub(super) fn answer(&self) -> Option<Recorded> {
         match &self.state {
             CallState::Answered { text, is_error, value } => {
-                Some(Recorded::new(text).is_error(*is_error).value(value.clone()))
+                Some(Recorded { is_error: *is_error, value: value.clone(), ..Recorded::new(text) })
             }
             CallState::Started | CallState::Unknown { .. } => None,
         }

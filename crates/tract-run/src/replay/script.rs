@@ -44,11 +44,7 @@ impl Script {
 #[async_trait]
 impl ChatModel for Script {
     async fn chat(&self, request: &ModelRequest) -> Result<Reply, ModelError> {
-        let reply = Reply::new(self.reply.clone());
-        Ok(match request.head {
-            Some(head) => reply.head(head),
-            None => reply,
-        })
+        Ok(Reply { head: request.head, ..Reply::new(self.reply.clone()) })
     }
 }
 
@@ -61,7 +57,8 @@ pub(super) fn registry_of(
 ) -> Result<Registry> {
     let recorded = |name: &str| -> Arc<dyn DynTool> {
         // Returning a recorded result has no effect, so no start has to be recorded.
-        let spec = ToolSpec::new(name, "", "{}").traits(ToolTraits::new().read_only());
+        let spec =
+            ToolSpec { traits: ToolTraits::new().read_only(), ..ToolSpec::new(name, "", "{}") };
         let script = Arc::clone(script);
         let run = move |_, context: ToolContext| ready(script.take(context.call_id()));
         Arc::new(ClosureTool::new(spec, run))

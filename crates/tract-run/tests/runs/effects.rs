@@ -327,8 +327,11 @@ impl ChatModel for Strict {
 
 /// Gives, with a word about it that may be absent and not null.
 fn give() -> Arc<dyn DynTool> {
-    let spec = ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#);
-    tool_of(spec.traits(ToolTraits::new().destructive()), |arguments, context| {
+    let spec = ToolSpec {
+        traits: ToolTraits::new().destructive(),
+        ..ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#)
+    };
+    tool_of(spec, |arguments, context| {
         context.resource::<Payments>()?.pay(sum_of(arguments));
         Ok(format!("gave {arguments}"))
     })
@@ -343,7 +346,11 @@ fn a_call_sent_in_strict_mode_runs_once_it_is_approved_or_resumed() {
         let till = Till::new();
         let registry = || Registry::builder().definition_with(GIVE, give()).build().unwrap();
         let id = registry().iter().next().unwrap().definition().id();
-        let sent = RequestTool::new("give", "give", id).strict(true);
+        let sent = RequestTool {
+            strict: true,
+            null_for_absent: true,
+            ..RequestTool::new("give", "give", id)
+        };
         let agent = |says: Draft| {
             let model = Arc::new(Strict(Script::new([says]), sent.clone()));
             let agent = Agent::new(till.repo.clone(), main_branch(), model, registry());
@@ -378,9 +385,11 @@ const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type
 /// A tool that a server lists.
 fn remote(server: &'static str) -> Arc<dyn DynTool> {
     let definition = ToolSchema::parse(LISTED).unwrap();
-    let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
-        .traits(ToolTraits::new().destructive())
-        .origin(ToolOrigin::new(server, definition));
+    let spec = ToolSpec {
+        traits: ToolTraits::new().destructive(),
+        origin: Some(ToolOrigin::new(server, definition)),
+        ..ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
+    };
     tool_of(spec, move |arguments, context| {
         context.resource::<Payments>()?.pay(sum_of(arguments));
         Ok(format!("paid by {server}"))
@@ -517,7 +526,7 @@ impl ChatModel for Payer {
 /// Pays, and lets others run before and after it has.
 fn remit(name: &str, traits: ToolTraits) -> ClosureTool {
     let schema = r#"{"type":"object","properties":{"sum":{"type":"integer"}}}"#;
-    let spec = ToolSpec::new(name, "Pays.", schema).traits(traits);
+    let spec = ToolSpec { traits, ..ToolSpec::new(name, "Pays.", schema) };
     ClosureTool::new(spec, |arguments, context| async move {
         let sum = sum_of(&arguments.to_string());
         pause(1).await;

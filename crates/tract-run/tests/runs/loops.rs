@@ -129,7 +129,9 @@ fn steps_budget_and_conditions_stop_a_run_that_can_continue() {
     };
     let condition = run(&agent.clone().stop_if(until("c2")), None);
     assert_eq!((condition.stop, condition.steps), (Stop::Condition("c2".into()), 1));
-    let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(20)).unwrap());
+    let budget = Arc::new(
+        BudgetTracker::new(Budget { total_tokens: Some(20), ..Budget::default() }).unwrap(),
+    );
     let spent = run(&agent.clone().budget(budget), None);
     assert_eq!((spent.stop.code(), spent.steps), ("budget_exceeded", 2));
     assert_eq!(spent.estimated_tokens, 0, "the model reports them");

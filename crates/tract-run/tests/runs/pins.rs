@@ -14,8 +14,10 @@ const OTHER: &str = r#"{"name":"list","description":"Lists.","inputSchema":{"typ
 /// The tool of a server.
 fn registry(definition: &str) -> Registry {
     let tool = ToolSchema::parse(definition).unwrap();
-    let spec = ToolSpec::new(tool.name(), "", r#"{"type":"object"}"#);
-    let spec = spec.origin(ToolOrigin::new("files", tool));
+    let spec = ToolSpec {
+        origin: Some(ToolOrigin::new("files", tool.clone())),
+        ..ToolSpec::new(tool.name(), "", r#"{"type":"object"}"#)
+    };
     let served = tool_of(spec, |_, _| Ok("it ran".to_owned()));
     Registry::builder().definition_with(definition, served).build().unwrap()
 }

@@ -101,7 +101,9 @@ fn calls_of_a_reply_that_was_cut_off_or_filtered_are_not_run() {
 fn a_budget_of_tokens_holds_where_the_server_reports_none() {
     let repo = fresh();
     let registry = Registry::builder().tool(Look).build().unwrap();
-    let budget = Arc::new(BudgetTracker::new(Budget::new().total_tokens(60)).unwrap());
+    let budget = Arc::new(
+        BudgetTracker::new(Budget { total_tokens: Some(60), ..Budget::default() }).unwrap(),
+    );
     let agent = Agent::new(repo, main_branch(), cut("tool_use", 50), registry).budget(budget);
     let report = run(&agent, "go");
     assert_eq!(report.stop.code(), "budget_exceeded");

@@ -50,7 +50,11 @@ impl ChatModel for Script {
         self.requests.lock().unwrap().push(request.clone());
         let next = self.says.lock().unwrap().pop_front();
         let draft = next.ok_or_else(|| ModelError::other("the script is at its end"))?;
-        let mut reply = Reply::new(draft.content).usage(Usage::new(10, 5)).model("scripted-1");
+        let mut reply = Reply {
+            usage: Some(Usage::new(10, 5)),
+            model: Some("scripted-1".to_owned()),
+            ..Reply::new(draft.content)
+        };
         reply.stop_reason = draft.metadata.as_ref().and_then(|metadata| {
             let metadata: serde_json::Value = serde_json::from_str(metadata.as_str()).unwrap();
             Some(match metadata["stop_reason"].as_str()? {
@@ -190,7 +194,8 @@ pub(crate) fn move_to_another_machine(repo: &Repo, silent: bool) {
 
 /// A store in a file. A process that aborts loses nothing that the operating system has.
 pub(crate) fn sqlite(folder: &Path) -> Arc<dyn Store> {
-    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    let options =
+        SqliteOptions { create: true, unsafe_lose_on_power_loss: true, ..SqliteOptions::default() };
     Arc::new(tract_store_sqlite::open(folder.join("tract.db"), &options).unwrap())
 }
 

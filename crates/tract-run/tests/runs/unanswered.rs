@@ -68,7 +68,7 @@ fn registry(
     runs: &Arc<AtomicUsize>,
 ) -> Registry {
     let (token, runs) = (token.clone(), Arc::clone(runs));
-    let spec = ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#).traits(traits);
+    let spec = ToolSpec { traits, ..ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#) };
     let tool: Arc<dyn DynTool> = Arc::new(ClosureTool::new(spec, move |_, context| {
         runs.fetch_add(1, Ordering::SeqCst);
         let ended = end(cause, context, token.clone());
@@ -78,9 +78,11 @@ fn registry(
 }
 
 fn options(cause: Cause) -> DispatchOptions {
-    let options = DispatchOptions::new().grace(Duration::from_millis(5));
+    let options = DispatchOptions { grace: Duration::from_millis(5), ..DispatchOptions::default() };
     match cause {
-        Cause::OwnTime | Cause::OwnTimeWhileItHangs => options.timeout(Duration::from_millis(20)),
+        Cause::OwnTime | Cause::OwnTimeWhileItHangs => {
+            DispatchOptions { timeout: Some(Duration::from_millis(20)), ..options }
+        }
         _ => options,
     }
 }

@@ -123,7 +123,7 @@ pub(crate) async fn why_miss(
     })?;
     let request = async |revision: &str| {
         let (_, context) = compiled(&repo, revision).await?;
-        compile_form(&context, form, &FormOptions::new())
+        compile_form(&context, form, &FormOptions::default())
             .map_err(|error| ToolError::other(error.to_string()))
     };
     let (before, after) = (request(&a).await?, request(&b).await?);

@@ -91,7 +91,7 @@ pub(crate) async fn commit(
     write(&shared, &repo, branch, Request::Append(draft)).await
 }
 
-/// Writes to a branch that exists: a name with a typo is no new branch.
+/// Writes to an existing branch, so that a misspelled name does not create one.
 async fn write(
     shared: &Shared,
     repo: &Repo,

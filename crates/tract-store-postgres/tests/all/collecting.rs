@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tract_core::store::{Sweep, SweepAnswer};
 use tract_core::{CommitId, Draft, ObjectId, RefName, RepoName, Store, StoreExt, block_on};
 use tract_engine::{GcOptions, Repo, RepoOptions, VerifyOptions, gc, verify};
+use tract_store_postgres::PostgresOptions;
 use tract_testkit::fixtures::{advance, batch, done, line};
 
 use crate::server;
@@ -21,7 +22,7 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
     for row_security in [false, true] {
         let url = support::role(url, row_security);
         let url = server::with_schema(&url, &server::schema());
-        let options = support::options().row_security(row_security);
+        let options = PostgresOptions { row_security, ..support::options() };
         let repo = || Repo::new(Arc::new(opened(&url, &options)), RepoOptions::new());
         let collector = repo();
         let count = tract_testkit::scaled(1_000, 0.15, 20);

@@ -15,7 +15,7 @@ fn plain(options: PostgresOptions) -> Option<Suite> {
 
 fn tenant() -> Option<Suite> {
     let url = support::tenant_url(server::shared()?);
-    let options = support::options().row_security(true);
+    let options = PostgresOptions { row_security: true, ..support::options() };
     Some(Suite::new(move |folder| support::open_in(&url, folder, &options)).lacks(LACKS))
 }
 
@@ -43,7 +43,8 @@ mod default {
 
 mod named_statements {
     fn suite() -> Option<tract_testkit::Suite> {
-        super::plain(crate::support::options().named_statements(true))
+        let options = crate::support::options();
+        super::plain(super::PostgresOptions { named_statements: true, ..options })
     }
     tract_testkit::__contract! { [cases] }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tract_core::{Applied, RefTarget, RepoName, Store, StoreExt, block_on};
+use tract_store_postgres::PostgresOptions;
 use tract_testkit::fixtures::{appending, branch};
 
 use crate::server;
@@ -16,7 +17,11 @@ const WRITERS: usize = 4;
 #[test]
 fn a_killed_server_loses_nothing_acknowledged() {
     let Some(server) = server::Server::start(&[]) else { return server::left_out() };
-    let options = support::options().retry_for(Duration::from_secs(120)).pool_size(WRITERS);
+    let options = PostgresOptions {
+        retry_for: Duration::from_secs(120),
+        pool_size: WRITERS,
+        ..support::options()
+    };
     let store = opened(&server.url(), &options);
     let repo = RepoName::default();
     let mut heads = [None; WRITERS];

@@ -10,7 +10,7 @@ use tract_core::{
     Applied, Batch, Blob, BlobId, Commit, CommitId, ObjectId, RefName, RepoName, Store,
     StoreErrorKind, StoreExt, StoreResult, block_on,
 };
-use tract_store_postgres::{PostgresStore, open};
+use tract_store_postgres::{PostgresOptions, PostgresStore, open};
 use tract_testkit::fixtures::{
     advance, appending, batch, done, erasing, line, push_with_tools, record, schemas, seal, toolset,
 };
@@ -29,7 +29,7 @@ fn opened(url: &str, row_security: bool) -> (String, PostgresStore) {
 }
 
 fn again(url: &str, row_security: bool) -> PostgresStore {
-    support::opened(url, &support::options().row_security(row_security))
+    support::opened(url, &PostgresOptions { row_security, ..support::options() })
 }
 
 /// Makes a batch whose commit links to a content that it does not bring.
@@ -226,7 +226,7 @@ fn an_erasure_that_waits_delays_writers_by_a_moment() {
     let mut head = commits.expect("it is written")[0].id();
     let sql = format!("SELECT pg_advisory_xact_lock_shared(id) FROM {schema}.repos");
     let held = support::hold(url, &sql);
-    let options = support::options().retry_for(Duration::from_millis(1500));
+    let options = PostgresOptions { retry_for: Duration::from_millis(1500), ..support::options() };
     let eraser = block_on(open(&with_schema, &options)).expect("it opens");
     let waiting = thread::spawn(move || {
         let answer = block_on(eraser.apply(&repo(), erasing(secret())));

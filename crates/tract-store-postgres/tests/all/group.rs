@@ -8,7 +8,7 @@ use tract_core::{
     Applied, Batch, CommitId, ObjectId, RefTarget, Store, StoreErrorKind, StoreExt, StoreResult,
     block_on,
 };
-use tract_store_postgres::PostgresStore;
+use tract_store_postgres::{PostgresOptions, PostgresStore};
 use tract_testkit::fixtures::{
     advance, appending, batch, branch, push, push_with_tools, record, schemas, seal,
 };
@@ -24,8 +24,12 @@ fn name(writer: usize) -> String {
 }
 
 fn opened(url: &str, row_security: bool) -> Arc<PostgresStore> {
-    let options = support::options().row_security(row_security).pool_size(4);
-    let options = options.named_statements(!row_security);
+    let options = PostgresOptions {
+        row_security,
+        pool_size: 4,
+        named_statements: !row_security,
+        ..support::options()
+    };
     Arc::new(support::opened(url, &options))
 }
 

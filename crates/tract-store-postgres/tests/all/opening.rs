@@ -1,7 +1,7 @@
 //! Opening: what is refused, and what it says.
 
 use tract_core::{RepoName, Store, StoreErrorKind, block_on};
-use tract_store_postgres::open;
+use tract_store_postgres::{PostgresOptions, open};
 use tract_testkit::fixtures::{appending, done, line};
 
 use crate::{server, support};
@@ -10,10 +10,14 @@ use crate::{server, support};
 fn without_create_there_must_be_a_store() {
     let Some(url) = server::shared() else { return };
     let url = server::with_schema(url, &server::schema());
-    let error = block_on(open(&url, &support::options().create(false))).expect_err("none yet");
+    let error = block_on(open(&url, &PostgresOptions { create: false, ..support::options() }))
+        .expect_err("none yet");
     assert_eq!(error.kind, StoreErrorKind::NoStore);
     drop(block_on(open(&url, &support::options())).expect("it is made"));
-    drop(block_on(open(&url, &support::options().create(false))).expect("it is there"));
+    drop(
+        block_on(open(&url, &PostgresOptions { create: false, ..support::options() }))
+            .expect("it is there"),
+    );
 }
 
 #[test]
@@ -75,7 +79,7 @@ fn a_server_that_forgets_is_refused_unless_named_unsafe() {
     let error = block_on(open(&url, &support::options())).expect_err("it forgets");
     assert_eq!(error.kind, StoreErrorKind::Unsupported);
     assert!(error.message.contains("synchronous_commit"), "{error}");
-    let options = support::options().unsafe_lose_on_power_loss(true);
+    let options = PostgresOptions { unsafe_lose_on_power_loss: true, ..support::options() };
     let store = block_on(open(&url, &options)).expect("it was named unsafe");
     assert!(!store.capabilities().durable);
 }
@@ -87,7 +91,7 @@ fn a_server_with_fsync_off_is_refused() {
         let error = block_on(open(&server.url(), &support::options())).expect_err("it forgets");
         assert_eq!(error.kind, StoreErrorKind::Unsupported);
         assert!(error.message.contains(&setting[..setting.len() - 6]), "{error}");
-        let options = support::options().unsafe_lose_on_power_loss(true);
+        let options = PostgresOptions { unsafe_lose_on_power_loss: true, ..support::options() };
         drop(block_on(open(&server.url(), &options)).expect("it was named unsafe"));
     }
 }
@@ -95,7 +99,7 @@ fn a_server_with_fsync_off_is_refused() {
 #[test]
 fn a_role_beyond_row_level_security_is_refused() {
     let Some(url) = server::shared() else { return };
-    let options = support::options().row_security(true);
+    let options = PostgresOptions { row_security: true, ..support::options() };
     let with_schema = server::with_schema(url, &server::schema());
     let error = block_on(open(&with_schema, &options)).expect_err("a superuser sees all");
     assert_eq!(error.kind, StoreErrorKind::Unsupported);
@@ -103,7 +107,7 @@ fn a_role_beyond_row_level_security_is_refused() {
 
 #[test]
 fn a_closed_port_is_unavailable_and_names_no_password() {
-    let options = support::options().retry_for(std::time::Duration::ZERO);
+    let options = PostgresOptions { retry_for: std::time::Duration::ZERO, ..support::options() };
     let url = "postgres://me:secret@127.0.0.1:1/agents";
     let error = block_on(open(url, &options)).expect_err("port 1 is closed");
     assert_eq!(error.kind, StoreErrorKind::Unavailable);

@@ -2,7 +2,7 @@
 
 use tract_core::store::{BlobKey, ObjectRepository, RefRepository};
 use tract_core::{Applied, Batch, Blob, CommitId, RepoName, Store, block_on};
-use tract_store_postgres::PostgresStore;
+use tract_store_postgres::{PostgresOptions, PostgresStore};
 use tract_testkit::fixtures::{advance, batch, branch, done, push};
 
 use crate::proxy::Proxy;
@@ -40,7 +40,7 @@ fn large_contents_come_back_whole() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
         let url = support::role(url, row_security);
-        let options = support::options().row_security(row_security);
+        let options = PostgresOptions { row_security, ..support::options() };
         let url = server::with_schema(&url, &server::schema());
         let store = block_on(tract_store_postgres::open(&url, &options)).expect("it opens");
         let (repo, mut head) = (RepoName::default(), None);
@@ -67,7 +67,7 @@ fn a_large_write_whose_answers_are_lost_happens_once() {
     let Some(url) = server::shared() else { return };
     let proxy = Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
-    let options = support::options().pool_size(1);
+    let options = PostgresOptions { pool_size: 1, ..support::options() };
     let store = block_on(tract_store_postgres::open(&url, &options)).expect("it opens");
     let (repo, mut head) = (RepoName::default(), None);
     for seed in 1..=4 {

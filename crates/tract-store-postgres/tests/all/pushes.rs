@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::{Draft, RefName, block_on};
 use tract_engine::{FetchOptions, PushOptions, Repo, RepoOptions, fetch, push};
-use tract_store_postgres::open;
+use tract_store_postgres::{PostgresOptions, open};
 
 use crate::proxy::Proxy;
 use crate::{server, support};
@@ -14,7 +14,8 @@ fn ten_new_messages_of_a_long_chain_take_less_than_twenty_round_trips() {
     let Some(url) = server::shared() else { return };
     let proxy = Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
-    let store = block_on(open(&url, &support::options().pool_size(1))).expect("it opens");
+    let store = block_on(open(&url, &PostgresOptions { pool_size: 1, ..support::options() }))
+        .expect("it opens");
     let to = Repo::new(Arc::new(store), RepoOptions::new());
     let from = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
     let main = RefName::branch("main").expect("a name");

@@ -6,7 +6,7 @@ use tract_core::{
     Applied, Batch, Commit, CommitId, Expect, ObjectId, RefEdit, RefTarget, RepoName, Store,
     StoreErrorKind, StoreExt, StoreResult, block_on,
 };
-use tract_store_postgres::{PostgresStore, open};
+use tract_store_postgres::{PostgresOptions, PostgresStore, open};
 use tract_testkit::fixtures::{
     advance, appending, batch, branch, done, moving, push, push_with_tools, record, schemas, seal,
     toolset,
@@ -17,7 +17,7 @@ use crate::server;
 use crate::support::{self, append, is_sound, length, repo, role, turn};
 
 fn opened(url: &str, row_security: bool) -> PostgresStore {
-    support::opened(url, &support::options().row_security(row_security))
+    support::opened(url, &PostgresOptions { row_security, ..support::options() })
 }
 
 /// Without the long way only what goes the short way is written.
@@ -233,7 +233,10 @@ fn a_schema_that_is_made_again_is_written_to_all_the_same() {
     let (writing, one) = appending("main", None, "one");
     done(block_on(store.apply(&repo(), writing.clone()))).expect("it is written");
     support::execute(url, &format!("DROP SCHEMA {schema} CASCADE"));
-    drop(block_on(open(&with_schema, &support::options().partitions(1))).expect("made again"));
+    drop(
+        block_on(open(&with_schema, &PostgresOptions { partitions: 1, ..support::options() }))
+            .expect("made again"),
+    );
     let (late, two) = appending("main", Some(one), "two");
     let answer = block_on(store.apply(&repo(), late.clone())).expect("an answer");
     assert!(matches!(&answer, Applied::Conflict(conflict) if conflict.found.is_none()));

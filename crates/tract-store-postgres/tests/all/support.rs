@@ -13,7 +13,7 @@ use crate::server;
 
 /// The options of a store that a test makes: few partitions, for every test makes its own tables.
 pub(crate) fn options() -> PostgresOptions {
-    PostgresOptions::new().create(true).partitions(2)
+    PostgresOptions { create: true, partitions: 2, ..PostgresOptions::default() }
 }
 
 pub(crate) fn opened(url: &str, options: &PostgresOptions) -> PostgresStore {

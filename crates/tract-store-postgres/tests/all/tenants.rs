@@ -10,7 +10,7 @@ use tract_core::{
     Applied, Blob, CommitId, DerivedKind, DerivedRow, IdPrefix, ObjectId, RefTarget, RepoName,
     Store, StoreExt, block_on,
 };
-use tract_store_postgres::{PostgresStore, open};
+use tract_store_postgres::{PostgresOptions, PostgresStore, open};
 use tract_testkit::fixtures::{advance, batch, branch, push_with_tools, schemas};
 use tract_testkit::power::SeededRng;
 
@@ -124,7 +124,7 @@ fn two_repositories_through_one_pool_leak_nothing() {
     for row_security in [false, true] {
         let url = support::role(url, row_security);
         let url = server::with_schema(&url, &server::schema());
-        let options = support::options().row_security(row_security).pool_size(3);
+        let options = PostgresOptions { row_security, pool_size: 3, ..support::options() };
         let store = opened(&url, &options);
         let leaks = AtomicUsize::new(0);
         let repos = ["alpha", "omega"].map(|name| RepoName::new(name).expect("a valid name"));
@@ -167,7 +167,7 @@ fn a_statement_that_forgets_to_ask_sees_its_own_rows() {
     let Some(url) = server::shared() else { return };
     let schema = server::schema();
     let tenant = support::tenant_url(url);
-    let options = support::options().row_security(true);
+    let options = PostgresOptions { row_security: true, ..support::options() };
     let store = opened(&server::with_schema(&tenant, &schema), &options);
     for name in ["alpha", "omega", "third"] {
         let repo = RepoName::new(name).expect("a valid name");
@@ -223,7 +223,7 @@ fn partitions_hide_what_their_tables_hide() {
     let Some(url) = server::shared() else { return };
     let (tenant, schema) = (support::tenant_url(url), server::schema());
     let with_schema = server::with_schema(&tenant, &schema);
-    let options = support::options().row_security(true);
+    let options = PostgresOptions { row_security: true, ..support::options() };
     let store = opened(&with_schema, &options);
     let tenants = ["one", "two"].map(|name| RepoName::new(name).expect("a name"));
     for repo in &tenants {
@@ -260,7 +260,7 @@ fn partitions_hide_what_their_tables_hide() {
 fn a_protected_store_refuses_a_role_that_would_bypass_the_protection() {
     let Some(url) = server::shared() else { return };
     let (tenant, schema) = (support::tenant_url(url), server::schema());
-    let options = support::options().row_security(true);
+    let options = PostgresOptions { row_security: true, ..support::options() };
     drop(opened(&server::with_schema(&tenant, &schema), &options));
     // Neither the options nor the url say that it is protected: the store itself does.
     let superuser = server::with_schema(url, &schema);

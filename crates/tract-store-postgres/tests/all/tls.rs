@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tract_core::{RepoName, StoreErrorKind, block_on};
-use tract_store_postgres::open;
+use tract_store_postgres::{PostgresOptions, open};
 use tract_testkit::fixtures::line;
 
 use crate::{server, support};
@@ -54,7 +54,7 @@ fn a_server_is_checked_and_then_trusted() {
         "DO $$ BEGIN ASSERT (SELECT bool_and(s.ssl) FROM pg_stat_ssl s JOIN pg_stat_activity a \
          USING (pid) WHERE a.application_name = 'tract'); END $$",
     );
-    let options = support::options().retry_for(std::time::Duration::ZERO);
+    let options = PostgresOptions { retry_for: std::time::Duration::ZERO, ..support::options() };
     let error =
         block_on(open(&url("other.pem"), &options)).expect_err("no authority vouches for it");
     assert_eq!(error.kind, StoreErrorKind::Unavailable, "{error}");

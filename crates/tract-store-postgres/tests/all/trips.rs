@@ -2,7 +2,7 @@
 
 use tract_core::store::{CommitRepository, RefRepository, Walk};
 use tract_core::{Applied, CommitId, RepoName, Store, StoreExt, block_on};
-use tract_store_postgres::PostgresStore;
+use tract_store_postgres::{PostgresOptions, PostgresStore};
 use tract_testkit::fixtures::{advance, appending, batch, branch, done, push};
 
 use crate::proxy::Proxy;
@@ -12,7 +12,7 @@ use crate::support::{self, append, is_sound, length, opened};
 fn through(url: &str, row_security: bool) -> (Proxy, PostgresStore) {
     let proxy = Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
-    let options = support::options().pool_size(1).row_security(row_security);
+    let options = PostgresOptions { pool_size: 1, row_security, ..support::options() };
     (proxy, opened(&url, &options))
 }
 
@@ -123,7 +123,11 @@ fn an_unknown_outcome_says_so_and_a_retry_settles_it() {
     let Some(url) = server::shared() else { return };
     let proxy = Proxy::before(url);
     let schema = server::schema();
-    let options = support::options().pool_size(1).retry_for(std::time::Duration::ZERO);
+    let options = PostgresOptions {
+        pool_size: 1,
+        retry_for: std::time::Duration::ZERO,
+        ..support::options()
+    };
     let store = opened(&server::with_schema(proxy.url(), &schema), &options);
     let head = append(&store, "main", None, "the first");
     let repo = RepoName::default();

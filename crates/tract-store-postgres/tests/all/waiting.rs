@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tract_core::{RepoName, Store, StoreErrorKind, block_on};
-use tract_store_postgres::open;
+use tract_store_postgres::{PostgresOptions, open};
 use tract_testkit::fixtures::appending;
 
 use crate::server;
@@ -16,11 +16,12 @@ fn waiting_ends_and_leaves_a_clean_pool() {
     let Some(url) = server::shared() else { return };
     for is_server in [true, false] {
         let schema = server::schema();
-        let options = support::options().pool_size(1).retry_for(Duration::ZERO);
+        let options =
+            PostgresOptions { pool_size: 1, retry_for: Duration::ZERO, ..support::options() };
         let options = if is_server {
-            options.lock_timeout(Duration::from_millis(100))
+            PostgresOptions { lock_timeout: Duration::from_millis(100), ..options }
         } else {
-            options.statement_timeout(Duration::from_millis(300))
+            PostgresOptions { statement_timeout: Duration::from_millis(300), ..options }
         };
         let with_schema = server::with_schema(url, &schema);
         // The tables are made without haste.

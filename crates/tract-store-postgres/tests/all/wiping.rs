@@ -14,7 +14,7 @@ use tract_engine::{
     EraseRequest, GcOptions, PushOptions, Repo, RepoOptions, SearchOptions, VerifyOptions, erase,
     finish_erasures, gc, push, search, verify,
 };
-use tract_store_postgres::PostgresStore;
+use tract_store_postgres::{PostgresOptions, PostgresStore};
 use tract_testkit::fixtures::{done, erasing, line};
 
 use crate::server::{self, Server};
@@ -209,7 +209,8 @@ fn a_wipe_that_waits_for_others_is_busy_and_delays_no_writer() {
     let with_schema = server::with_schema(url, "busy");
     let (store, mut head) = erased(&with_schema);
     drop(store);
-    let options = support::options().statement_timeout(Duration::from_millis(1500));
+    let options =
+        PostgresOptions { statement_timeout: Duration::from_millis(1500), ..support::options() };
     let cases = [
         // A reader of a table, and one that may still read what was deleted.
         ("LOCK TABLE busy.blobs IN ACCESS SHARE MODE", "others use the table \"busy\".blobs"),
@@ -300,7 +301,7 @@ fn a_push_erases_on_the_server_what_was_erased_here() {
     let Some(url) = server::shared() else { return };
     for row_security in [false, true] {
         let url = support::role(url, row_security);
-        let options = support::options().row_security(row_security);
+        let options = PostgresOptions { row_security, ..support::options() };
         let with_schema = server::with_schema(&url, &server::schema());
         let there = repo_of(support::opened(&with_schema, &options));
         let here = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new().who("tester"));

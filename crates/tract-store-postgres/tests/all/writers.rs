@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tract_core::store::{LogQuery, RefRepository};
 use tract_core::{Applied, Batch, CommitId, Store, StoreErrorKind, StoreResult, block_on};
-use tract_store_postgres::PostgresStore;
+use tract_store_postgres::{PostgresOptions, PostgresStore};
 use tract_testkit::fixtures::{advance, appending, branch, done};
 
 use crate::proxy::Proxy;
@@ -89,7 +89,7 @@ fn writes_of_one_ref_that_come_at_once_share_round_trips() {
     for row_security in [false, true] {
         let url = support::role(url, row_security);
         let proxy = Proxy::before(&url);
-        let options = support::options().row_security(row_security);
+        let options = PostgresOptions { row_security, ..support::options() };
         let store = opened(&server::with_schema(proxy.url(), &server::schema()), &options);
         let (batches, head) = line(begin(&store), 200);
         let ids: Vec<_> = batches.iter().map(|batch| batch.id).collect();
@@ -164,10 +164,12 @@ fn writes_behind_a_silent_server_do_not_wait_for_each_other() {
     let proxy = Proxy::before(url);
     let schema = server::with_schema(proxy.url(), &server::schema());
     drop(opened(&schema, &support::options()));
-    let options = support::options()
-        .pool_size(2)
-        .statement_timeout(Duration::from_millis(500))
-        .connect_timeout(Duration::from_millis(500));
+    let options = PostgresOptions {
+        pool_size: 2,
+        statement_timeout: Duration::from_millis(500),
+        connect_timeout: Duration::from_millis(500),
+        ..support::options()
+    };
     let store = opened(&schema, &options);
     let (batches, _) = line(begin(&store), 8);
     let before = proxy.connections();
@@ -189,10 +191,12 @@ fn a_large_write_to_a_silent_server_ends() {
     let proxy = Proxy::before(url);
     let schema = server::with_schema(proxy.url(), &server::schema());
     drop(opened(&schema, &support::options()));
-    let options = support::options()
-        .retry_for(Duration::ZERO)
-        .statement_timeout(Duration::from_millis(300))
-        .connect_timeout(Duration::from_millis(300));
+    let options = PostgresOptions {
+        retry_for: Duration::ZERO,
+        statement_timeout: Duration::from_millis(300),
+        connect_timeout: Duration::from_millis(300),
+        ..support::options()
+    };
     let store = opened(&schema, &options);
     let head = begin(&store);
     let (writing, _) = appending("main", Some(head), &"x".repeat(9 << 20));

@@ -28,12 +28,13 @@ pub(crate) fn repo() -> RepoName {
 }
 
 pub(crate) fn create(path: &Path) -> ThreadedStore<SqliteStore> {
-    tract_store_sqlite::open(path, &SqliteOptions::new().create(true)).unwrap()
+    tract_store_sqlite::open(path, &SqliteOptions { create: true, ..SqliteOptions::default() })
+        .unwrap()
 }
 
 /// Opens a store for calls that block.
 pub(crate) fn reopen(path: &Path) -> SqliteStore {
-    SqliteStore::open(path, &SqliteOptions::new()).unwrap()
+    SqliteStore::open(path, &SqliteOptions::default()).unwrap()
 }
 
 /// Makes a store in a folder of its own.

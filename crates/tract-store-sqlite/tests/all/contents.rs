@@ -25,7 +25,7 @@ fn a_large_content_is_stored_once_and_comes_back() {
     assert_eq!(store.store().stats(&repo()).unwrap().blobs, 2);
     block_on(store.close()).unwrap();
     drop(store);
-    let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let store = tract_store_sqlite::open(&path, &SqliteOptions::default()).unwrap();
     let page = store.store().walk(&repo(), Walk::from(head.unwrap())).unwrap();
     let steps = page.entries.iter().rev();
     let keys: Vec<_> = steps

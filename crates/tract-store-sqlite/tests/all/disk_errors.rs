@@ -25,7 +25,7 @@ fn disk_errors_child() {
         return;
     }
     let folder = PathBuf::from(std::env::var_os(FOLDER).expect("a folder"));
-    let options = SqliteOptions::new().create(true);
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = match tract_store_sqlite::open(folder.join("agent.db"), &options) {
         Ok(store) => store,
         Err(error) => return say(format_args!("refused {:?}", error.kind)),
@@ -105,7 +105,8 @@ fn errors_of(report: &DiskReport) -> Vec<&str> {
 /// Opens what is left, on a disk that works again.
 fn judge(folder: &Path, report: &DiskReport, what: &str) {
     let path = folder.join("agent.db");
-    let store = SqliteStore::open(&path, &SqliteOptions::new().create(true));
+    let store =
+        SqliteStore::open(&path, &SqliteOptions { create: true, ..SqliteOptions::default() });
     let store = store.unwrap_or_else(|error| panic!("{what}: {error}"));
     let line = report.judge(&store, what);
     // One that failed may be there, whole: the caller got the answer that it is unknown. It is the

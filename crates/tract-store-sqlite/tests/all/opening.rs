@@ -16,12 +16,12 @@ fn refused(path: &std::path::Path, options: &SqliteOptions) -> StoreErrorKind {
 fn no_file_is_no_store_and_none_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
-    assert_eq!(refused(&path, &SqliteOptions::new()), StoreErrorKind::NoStore);
-    let reading = SqliteOptions::new().create(true).read_only(true);
+    assert_eq!(refused(&path, &SqliteOptions::default()), StoreErrorKind::NoStore);
+    let reading = SqliteOptions { create: true, read_only: true, ..SqliteOptions::default() };
     assert_eq!(refused(&path, &reading), StoreErrorKind::NoStore);
     assert!(!path.exists());
     std::fs::write(&path, "").unwrap();
-    assert_eq!(refused(&path, &SqliteOptions::new()), StoreErrorKind::NoStore);
+    assert_eq!(refused(&path, &SqliteOptions::default()), StoreErrorKind::NoStore);
     drop(create(&path));
     drop(create(&folder.path().join("new/folder/agent.db")));
 }
@@ -29,7 +29,7 @@ fn no_file_is_no_store_and_none_is_made() {
 #[test]
 fn a_foreign_file_is_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new().create(true);
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let text = folder.path().join("notes.txt");
     std::fs::write(&text, "a text of another program, longer than a header of a database").unwrap();
     assert_eq!(refused(&text, &options), StoreErrorKind::NotAStore);
@@ -58,7 +58,7 @@ fn refused_after(sql: &str) -> StoreErrorKind {
     let (_folder, path, store) = fresh();
     block_on(store.close()).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-    refused(&path, &SqliteOptions::new())
+    refused(&path, &SqliteOptions::default())
 }
 
 #[test]
@@ -77,7 +77,11 @@ fn other_tables_are_damage() {
 fn read_only_reads_and_refuses_writes() {
     let (_folder, path, writer) = fresh();
     let line = append(&writer, "main", None, messages().take(3));
-    let reader = tract_store_sqlite::open(&path, &SqliteOptions::new().read_only(true)).unwrap();
+    let reader = tract_store_sqlite::open(
+        &path,
+        &SqliteOptions { read_only: true, ..SqliteOptions::default() },
+    )
+    .unwrap();
     assert!(reader.store().commits(&repo(), &line).unwrap().iter().all(Option::is_some));
     let (batch, _) = appending("main", line.last().copied(), "never");
     assert_eq!(apply(&reader, batch).unwrap_err().kind, StoreErrorKind::ReadOnly);
@@ -91,10 +95,12 @@ fn a_locked_database_is_busy_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
     for mode in [WriteMode::Thread, WriteMode::InPlace] {
-        let options = SqliteOptions::new()
-            .create(true)
-            .busy_timeout(Duration::from_millis(30))
-            .write_mode(mode);
+        let options = SqliteOptions {
+            create: true,
+            busy_timeout: Duration::from_millis(30),
+            write_mode: mode,
+            ..SqliteOptions::default()
+        };
         let store = tract_store_sqlite::open(&path, &options).unwrap();
         let name = format!("{mode:?}");
         let line = append(&store, &name, None, messages().take(2));
@@ -129,7 +135,8 @@ fn a_closed_store_refuses_everything() {
 #[test]
 fn the_faster_mode_says_that_it_is_not_durable() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(true);
+    let options =
+        SqliteOptions { create: true, unsafe_lose_on_power_loss: true, ..SqliteOptions::default() };
     let store = tract_store_sqlite::open(folder.path().join("agent.db"), &options).unwrap();
     assert!(!store.capabilities().durable);
     assert!(create(&folder.path().join("other.db")).capabilities().durable);
@@ -140,7 +147,11 @@ fn the_faster_mode_says_that_it_is_not_durable() {
 fn closing_does_not_wait_for_readers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.db");
-    let options = SqliteOptions::new().create(true).busy_timeout(Duration::from_secs(3600));
+    let options = SqliteOptions {
+        create: true,
+        busy_timeout: Duration::from_secs(3600),
+        ..SqliteOptions::default()
+    };
     let store = tract_store_sqlite::open(&path, &options).unwrap();
     append(&store, "main", None, messages().take(2));
     let reader = rusqlite::Connection::open(&path).unwrap();
@@ -171,12 +182,12 @@ fn a_flipped_bit_in_the_log_is_reported_once_and_the_log_is_kept() {
     bytes[middle] ^= 4;
     std::fs::write(&log, &bytes).unwrap();
     let path = killed.join("agent.db");
-    let error = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap_err();
+    let error = tract_store_sqlite::open(&path, &SqliteOptions::default()).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt { object: None });
     assert!(error.message.contains("acknowledged writes behind it"), "{error}");
     assert_eq!(std::fs::read(killed.join("agent.db-wal.damaged")).unwrap(), bytes);
     // It continues without what is lost, and the check says so until the copy is removed.
-    let left = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let left = tract_store_sqlite::open(&path, &SqliteOptions::default()).unwrap();
     let found = left.store().commits(&repo(), &line).unwrap();
     let there = found.iter().filter(|commit| commit.is_some()).count();
     assert!(0 < there && there < line.len(), "{there} of {}", line.len());
@@ -203,7 +214,7 @@ fn blobs_of_the_first_format_that_begin_like_compressed_ones_are_read() {
         )
         .unwrap();
     drop(connection);
-    let store = tract_store_sqlite::open(&path, &SqliteOptions::new()).unwrap();
+    let store = tract_store_sqlite::open(&path, &SqliteOptions::default()).unwrap();
     for blob in &blobs {
         assert_eq!(block_on(store.blob(&repo(), blob.id())).unwrap().as_ref(), Some(blob));
     }

@@ -24,7 +24,11 @@ fn power_loss_child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = PathBuf::from(folder);
     let unsafely = std::env::var_os(UNSAFE).is_some();
-    let options = SqliteOptions::new().create(true).unsafe_lose_on_power_loss(unsafely);
+    let options = SqliteOptions {
+        create: true,
+        unsafe_lose_on_power_loss: unsafely,
+        ..SqliteOptions::default()
+    };
     let store = tract_store_sqlite::open(folder.join("agent.db"), &options).expect("it opens");
     let mut acknowledged = power::AckReporter::create(&folder).expect("a file");
     let mut parent = None;
@@ -62,7 +66,7 @@ fn after_losses_of_power(unsafely: bool) -> Option<Result<Losses, LossOfPower>> 
     let open = |image: &power::Image| {
         let place = folder.path().join(image.number().to_string());
         image.write_to(&place).expect("an image");
-        let store = tract_store_sqlite::open(place.join("agent.db"), &SqliteOptions::new())?;
+        let store = tract_store_sqlite::open(place.join("agent.db"), &SqliteOptions::default())?;
         Ok(Arc::new(store) as Arc<dyn Store>)
     };
     Some(power::losses(&tape, &mut tract_testkit::rounds(1000, 60), open))

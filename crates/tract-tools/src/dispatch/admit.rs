@@ -254,8 +254,11 @@ impl Run<'_> {
     pub(super) async fn keep_answer(&mut self, call: &Call) {
         let (Some(journal), Some(start)) = (&self.turn.journal, &call.start) else { return };
         let Some(answer) = self.answers.last_mut() else { return };
-        let recorded = Recorded::new(&answer.text).is_error(answer.is_error);
-        let recorded = recorded.value(answer.value.clone());
+        let recorded = Recorded {
+            text: answer.text.clone(),
+            is_error: answer.is_error,
+            value: answer.value.clone(),
+        };
         let kept = match answer.invoked.outcome_unknown {
             true => caught(journal.unanswered(start)).await,
             false => caught(journal.finish(start, &recorded)).await,

@@ -101,9 +101,12 @@ impl Call {
         let repair = provenance.repair.iter().map(JsonText::of);
         let changes = edits.chain(repair).chain(self.notes.iter().map(text)).flatten();
         let (name, arguments) = (tool.name(), bound.arguments.as_str());
-        let call = BoundCall::new(name, definition.id(), definition.text(), arguments);
-        let call = call.server(self.server().map(str::to_owned));
-        Some(call.changed(changes.collect(), provenance.repaired))
+        Some(BoundCall {
+            server: self.server().map(str::to_owned),
+            repaired: provenance.repaired,
+            changes: changes.collect(),
+            ..BoundCall::new(name, definition.id(), definition.text(), arguments)
+        })
     }
 
     /// Returns the record of its start, for the journal.

@@ -127,20 +127,6 @@ impl Recorded {
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_error: false, value: None }
     }
-
-    /// Sets whether the call failed.
-    #[must_use]
-    pub fn is_error(mut self, is_error: bool) -> Self {
-        self.is_error = is_error;
-        self
-    }
-
-    /// Sets the value.
-    #[must_use]
-    pub fn value(mut self, value: Option<JsonText>) -> Self {
-        self.value = value;
-        self
-    }
 }
 
 /// Records durably which calls have started and how they were answered.
@@ -207,20 +193,6 @@ impl Approval {
     /// Approves a call, without the person's name and without an expiry.
     pub fn new(key: CallKey) -> Self {
         Self { key, by: None, expires_at_us: None }
-    }
-
-    /// Sets the person who approved.
-    #[must_use]
-    pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.by = Some(by.into());
-        self
-    }
-
-    /// Sets the expiry in microseconds since 1970 UTC.
-    #[must_use]
-    pub fn expires_at_us(mut self, at_us: i64) -> Self {
-        self.expires_at_us = Some(at_us);
-        self
     }
 }
 

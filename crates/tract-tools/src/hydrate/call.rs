@@ -76,20 +76,6 @@ impl Call {
         self
     }
 
-    /// Selects one of several tools with the same name.
-    #[must_use]
-    pub fn tool_id(mut self, id: impl Into<String>) -> Self {
-        self.tool_id = Some(id.into());
-        self
-    }
-
-    /// Sets the name under which the tool was sent.
-    #[must_use]
-    pub fn sent_name(mut self, name: impl Into<String>) -> Self {
-        self.sent_name = Some(name.into());
-        self
-    }
-
     /// Sets how the tool was sent: its name, its definition, and the form of its schema.
     #[must_use]
     pub fn sent_as(mut self, sent: &RequestTool) -> Self {
@@ -117,7 +103,9 @@ impl From<&ToolCall> for Call {
 ///     )
 ///     .build()?;
 /// let tool = registry.iter().next().expect("there is one").definition().id();
-/// let map: RequestMap = [RequestTool::new("f", "f", tool).strict(true)].into_iter().collect();
+/// let sent =
+///     RequestTool { strict: true, null_for_absent: true, ..RequestTool::new("f", "f", tool) };
+/// let map: RequestMap = [sent].into_iter().collect();
 /// // OpenAI's strict mode has no way to leave `n` out but null.
 /// let calls = sent_in(vec![Call::new("c1", "f", r#"{"n":null}"#)], &map);
 /// let hydrated = hydrate(calls, &registry);

@@ -13,7 +13,7 @@ use super::{Decision, Policy, PolicyRequest};
 /// let tool = ToolSchema::parse(r#"{"name":"deploy","parameters":{"type":"object"}}"#)?.id();
 /// let mut past = PastCalls::new();
 /// past.push("build", "{}");
-/// let call = PolicyRequest::new("c1", "deploy", tool, "{}").past(&past);
+/// let call = PolicyRequest { past: &past, ..PolicyRequest::new("c1", "deploy", tool, "{}") };
 /// assert_eq!(policy.decide(&call), Decision::deny(r#"expected "test" to have succeeded before "deploy""#));
 /// # Ok::<(), tract_core::json::JsonError>(())
 /// ```

@@ -23,10 +23,10 @@ type Term = u32;
 /// let mut index = ToolIndex::new();
 /// index.insert(tool("get_weather", "Current weather in a city.")?);
 /// index.insert(tool("send_mail", "Sends a message to a person.")?);
-/// let picked = index.pick("what is the weather in Oslo?", &PickOptions::new());
+/// let picked = index.pick("what is the weather in Oslo?", &PickOptions::default());
 /// assert_eq!(picked.candidates[0].name, "get_weather");
 /// index.remove("get_weather");
-/// assert!(index.pick("weather", &PickOptions::new()).candidates.is_empty());
+/// assert!(index.pick("weather", &PickOptions::default()).candidates.is_empty());
 /// # Ok::<(), tract_tools::select::EntryError>(())
 /// ```
 #[derive(Clone, Debug, Default)]

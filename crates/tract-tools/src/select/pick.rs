@@ -14,24 +14,26 @@ use super::scorer::{OutOfTime, Scorer, SelectionDeadline, WordMatch};
 /// Options for selecting tools.
 #[derive(Clone)]
 pub struct PickOptions {
-    max_candidates: usize,
-    min_score: f64,
-    allow_unsafe: bool,
-    timeout: Option<Duration>,
-    scorer: Arc<dyn Scorer>,
-    clock: Arc<dyn Clock>,
+    /// Maximum number of candidates; 3 by default.
+    pub max_candidates: usize,
+    /// Minimum score of a candidate, from 0 to 1; 0.05 by default. A tool without a match is never
+    /// a candidate.
+    pub min_score: f64,
+    /// Whether unsafe tools may be selected; off by default.
+    pub allow_unsafe: bool,
+    /// The time limit, `None` by default. After it, the candidates are the first safe tools in
+    /// order of registration, with score 0, and [`PickReport::timed_out`] is set.
+    pub timeout: Option<Duration>,
+    /// The scorer; [`TokenOverlap`] by default. An index has its own scorer and ignores this one.
+    pub scorer: Arc<dyn Scorer>,
+    /// The clock that the time limit is measured with.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for PickOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl PickOptions {
     /// Returns the defaults: at most 3 candidates with a score of at least 0.05, no unsafe tools,
     /// no time limit, scored by [`TokenOverlap`].
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             max_candidates: 3,
             min_score: 0.05,
@@ -41,51 +43,9 @@ impl PickOptions {
             clock: Arc::new(SystemClock),
         }
     }
+}
 
-    /// Sets the maximum number of candidates.
-    #[must_use]
-    pub fn max_candidates(mut self, count: usize) -> Self {
-        self.max_candidates = count;
-        self
-    }
-
-    /// Sets the minimum score of a candidate, from 0 to 1. A tool without a match is never a
-    /// candidate.
-    #[must_use]
-    pub fn min_score(mut self, score: f64) -> Self {
-        self.min_score = score;
-        self
-    }
-
-    /// Sets whether unsafe tools may be selected.
-    #[must_use]
-    pub fn allow_unsafe(mut self, allow: bool) -> Self {
-        self.allow_unsafe = allow;
-        self
-    }
-
-    /// Sets the time limit. After it, the candidates are the first safe tools in order of
-    /// registration, with score 0, and [`PickReport::timed_out`] is set.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Sets the scorer. An index has its own scorer and ignores this one.
-    #[must_use]
-    pub fn scorer(mut self, scorer: impl Scorer + 'static) -> Self {
-        self.scorer = Arc::new(scorer);
-        self
-    }
-
-    /// Sets the clock that the time limit is measured with.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
+impl PickOptions {
     fn until(&self) -> SelectionDeadline {
         let deadline = self.timeout.map(|timeout| {
             let timeout_us = i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX);
@@ -152,7 +112,7 @@ pub struct PickReport {
 /// use tract_tools::select::{CatalogEntry, PickOptions, pick};
 /// let tool = |name, says| CatalogEntry::new(name, name, says).parameters(r#"{"type":"object"}"#);
 /// let tools = [tool("get_weather", "Weather in a city.")?, tool("send_mail", "Sends a letter.")?];
-/// let picked = pick("the weather in Paris", &tools, &PickOptions::new());
+/// let picked = pick("the weather in Paris", &tools, &PickOptions::default());
 /// assert_eq!(picked.candidates.len(), 1);
 /// assert_eq!(picked.candidates[0].reason, "weather, in");
 /// # Ok::<(), tract_tools::select::EntryError>(())

@@ -90,7 +90,7 @@ pub struct SearchTools {
 impl SearchTools {
     /// Creates a search over an index, which may change while it is in use.
     pub fn new(index: Arc<RwLock<ToolIndex>>) -> Self {
-        Self { index, options: PickOptions::new() }
+        Self { index, options: PickOptions::default() }
     }
 
     /// Sets the options of the selection. The number of tools is an argument of the call.
@@ -141,7 +141,7 @@ impl Tool for SearchTools {
             let error = format!("expected a number from 1 to {MOST}, found {limit}");
             return Err(ToolError::validation(error).at("limit"));
         }
-        let options = self.options.clone().max_candidates(usize::from(limit));
+        let options = PickOptions { max_candidates: usize::from(limit), ..self.options.clone() };
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         let picked = index.pick(&params.query, &options);
         if picked.candidates.is_empty() {

@@ -21,8 +21,10 @@ fn registry() -> Registry {
 fn hydrated(registry: &Registry, line: &str) -> Hydrated {
     let row = json(line);
     let text = |key: &str| row[key].as_str().unwrap().to_owned();
-    let call =
-        |arguments: String| Call::new(text("id"), text("name"), arguments).tool_id(text("tool_id"));
+    let call = |arguments: String| Call {
+        tool_id: Some(text("tool_id")),
+        ..Call::new(text("id"), text("name"), arguments)
+    };
     let mut calls = vec![call(text("arguments_json"))];
     if row["arguments"].is_object() {
         calls.push(call(row["arguments"].to_string()));
@@ -84,7 +86,8 @@ fn every_recorded_or_broken_call_gets_the_recorded_verdict_with_the_failing_path
 #[test]
 fn the_tolerant_profile_repairs_broken_text_or_gives_a_reason() {
     let registry = registry();
-    let options = tract_tools::HydrateOptions::new().tolerant();
+    let options =
+        tract_tools::HydrateOptions { tolerant: true, ..tract_tools::HydrateOptions::default() };
     let (mut mended, mut given_up) = (0, 0);
     for line in lines("toolcatalog/hydration_negative.jsonl") {
         let row = json(&line);
@@ -92,7 +95,10 @@ fn the_tolerant_profile_repairs_broken_text_or_gives_a_reason() {
             continue;
         }
         let text = |key: &str| row[key].as_str().unwrap().to_owned();
-        let call = Call::new("c", text("name"), text("arguments_json")).tool_id(text("tool_id"));
+        let call = Call {
+            tool_id: Some(text("tool_id")),
+            ..Call::new("c", text("name"), text("arguments_json"))
+        };
         let one = tract_tools::hydrate_with(call, &registry, &options).remove(0);
         if one.success() {
             mended += 1;

@@ -92,7 +92,10 @@ fn count() -> Score {
 /// A tool as a server lists it.
 fn listed(definition: &str) -> ClosureTool {
     let origin = ToolOrigin::new("server", ToolSchema::parse(definition).unwrap());
-    idle(ToolSpec::new("listed", "Lists.", r#"{"type":"object"}"#).origin(origin))
+    idle(ToolSpec {
+        origin: Some(origin),
+        ..ToolSpec::new("listed", "Lists.", r#"{"type":"object"}"#)
+    })
 }
 
 fn example(output: impl Into<String>) -> ExampleText {

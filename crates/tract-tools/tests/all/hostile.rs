@@ -11,12 +11,12 @@ use tract_tools::{
 use crate::support::Mend;
 
 fn options() -> HydrateOptions {
-    HydrateOptions::new().tolerant().coercion()
+    HydrateOptions { tolerant: true, coercion: true, ..HydrateOptions::default() }
 }
 
 fn registry(limits: SchemaLimits) -> Registry {
     Registry::builder()
-        .options(ValidateOptions::default().limits(limits))
+        .options(ValidateOptions { limits, ..ValidateOptions::default() })
         .definition(
             r##"{"name":"f","parameters":{"type":"object","properties":{"s":{"type":"string","pattern":"^(a|a)*$"},
             "n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":["object","null"],"properties":{"n":{"$ref":"#/$defs/n"}}}}}}"##,
@@ -95,7 +95,7 @@ fn a_hundred_megabytes_are_an_error() {
     assert!(Definition::parse(&text).is_err());
     assert!(JsonSchema.compile(&text, &ValidateOptions::default()).is_err());
     // A host that allows that much gets an answer, too.
-    let allowed = options().arguments_bytes(usize::MAX);
+    let allowed = HydrateOptions { arguments_bytes: usize::MAX, ..options() };
     let limits = SchemaLimits { steps: 1 << 30, ..SchemaLimits::default() };
     let registry_of_more = registry(limits);
     let one = |text: String| {
@@ -112,7 +112,7 @@ fn a_hundred_megabytes_are_an_error() {
     let call = Call::new("c", "f", "{");
     let flood = Mend::new(text);
     let registry = registry(SchemaLimits::default());
-    let repaired = block_on(hydrate_repairing(call, &registry, &HydrateOptions::new(), &flood));
+    let repaired = block_on(hydrate_repairing(call, &registry, &HydrateOptions::default(), &flood));
     let failed = &repaired[0];
     assert!(!failed.success() && !failed.provenance.repaired);
     assert!(failed.provenance.repair.as_ref().unwrap().failure.is_some());
@@ -129,7 +129,10 @@ fn reading_null_as_absent_is_bounded_for_any_schema_and_arguments() {
         .build()
         .unwrap();
     let tool = registry.iter().next().unwrap().definition().id();
-    let map: RequestMap = [RequestTool::new("f", "f", tool).strict(true)].into_iter().collect();
+    let map: RequestMap =
+        [RequestTool { strict: true, null_for_absent: true, ..RequestTool::new("f", "f", tool) }]
+            .into_iter()
+            .collect();
     let call = |text: String| sent_in(vec![Call::new("c", "f", text)], &map);
     let many = format!(r#"{{"x":[{}{{}}]}}"#, r#"{"n":null,"x":[]},"#.repeat(20_000));
     let one = hydrate(call(many), &registry).remove(0);

@@ -141,7 +141,7 @@ fn profiles_are_opt_in_and_list_what_they_changed() {
     let registry = counting();
     let raw = "```json\n{'from': '1', \"to\": 2,}\n```";
     assert!(!one(&registry, "count", raw).success());
-    let options = HydrateOptions::new().tolerant().coercion();
+    let options = HydrateOptions { tolerant: true, coercion: true, ..HydrateOptions::default() };
     let mended = hydrate_with(Call::new("c", "count", raw), &registry, &options).remove(0);
     assert!(mended.success(), "{:?}", mended.errors);
     let kinds: Vec<&str> = mended.provenance.edits.iter().map(|edit| edit.kind).collect();
@@ -155,7 +155,7 @@ fn profiles_are_opt_in_and_list_what_they_changed() {
 #[test]
 fn a_repair_is_asked_once_and_what_it_gives_is_not_trusted() {
     let registry = counting();
-    let options = HydrateOptions::new();
+    let options = HydrateOptions::default();
     let calls = vec![
         Call::new("c1", "count", "from 1 to 3"),
         Call::new("c2", "count", r#"{"from":1,"to":3}"#),
@@ -187,7 +187,8 @@ fn provenance_says_all_and_serializes() {
     let registry = counting();
     registry.compile_all().unwrap();
     let raw = r#"{ "to": 3, "from": 1 }"#;
-    let call = Call::new("c1", "count", raw).sent_name("count_1a2b3c4d");
+    let call =
+        Call { sent_name: Some("count_1a2b3c4d".to_owned()), ..Call::new("c1", "count", raw) };
     let good = hydrate(call, &registry).remove(0);
     let document = json(good.provenance.to_json().unwrap().as_str());
     assert_eq!(document["call_id"], "c1");

@@ -26,7 +26,7 @@ fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
     let unrelated = |_: &PolicyRequest<'_>| Decision::Allow;
     let registry = Registry::builder().definition(PAY).policy(unrelated).build().unwrap();
     let call = Call::new("c1", "pay", r#"{"sum":"1"}"#);
-    let options = HydrateOptions::new();
+    let options = HydrateOptions::default();
     let mend = Mend::new(r#"{"sum":1000}"#);
     let repaired = block_on(hydrate_repairing(call, &registry, &options, &mend)).remove(0);
     assert!(repaired.provenance.repaired);
@@ -34,7 +34,7 @@ fn a_policy_that_allows_a_call_does_not_vouch_for_a_repair() {
 }
 
 fn wipe(traits: ToolTraits) -> ClosureTool {
-    idle(ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#).traits(traits))
+    idle(ToolSpec { traits, ..ToolSpec::new("wipe", "Wipes a disk.", r#"{"type":"object"}"#) })
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_destructive_tool_is_not_selected_without_leave() {
 fn tolerantly(arguments: &str) -> Hydrated {
     let any = r#"{"name":"f","parameters":{"type":"object"}}"#;
     let registry = Registry::builder().definition(any).build().unwrap();
-    let options = HydrateOptions::new().tolerant();
+    let options = HydrateOptions { tolerant: true, ..HydrateOptions::default() };
     hydrate_with(Call::new("c", "f", arguments), &registry, &options).remove(0)
 }
 
@@ -191,11 +191,11 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
         .shared_names()
         .strict()
         .compiler(Arc::new(Mine(Some(false))))
-        .options(ValidateOptions::default().formats())
+        .options(ValidateOptions { formats: true, ..ValidateOptions::default() })
         .build()
         .unwrap();
     let outer = Registry::builder().registry(&inner).build().unwrap();
-    let call = Call::new("c", "pay", r#"{"sum":1}"#).tool_id("second");
+    let call = Call { tool_id: Some("second".to_owned()), ..Call::new("c", "pay", r#"{"sum":1}"#) };
     let one = hydrate(call, &outer).remove(0);
     assert_eq!(one.error_text(), "expected formats true, found nothing");
     assert_eq!(outer.validator(), Some(("mine", "1")));
@@ -214,7 +214,7 @@ fn every_tool_of_merged_registries_keeps_the_validation_that_it_had() {
     let strict = Registry::builder()
         .definition(PAY)
         .compiler(Arc::new(Mine(Some(false))))
-        .options(ValidateOptions::default().formats())
+        .options(ValidateOptions { formats: true, ..ValidateOptions::default() })
         .build()
         .unwrap();
     let plain = Registry::builder().definition(&other).build().unwrap();
@@ -353,7 +353,7 @@ fn coercion_repeats_until_nothing_is_wrong_and_rewrites_nothing_else() {
         "xs":{"type":"array","items":{"type":"integer"}},"price":{"type":"number"},
         "ys":{"type":"array","items":{"type":"boolean"}},"label":{"type":"string"}}}}"#;
     let registry = Registry::builder().definition(tool).build().unwrap();
-    let options = HydrateOptions::new().coercion();
+    let options = HydrateOptions { coercion: true, ..HydrateOptions::default() };
     let one = |text: &str| hydrate_with(Call::new("c", "f", text), &registry, &options).remove(0);
     let nested = one(r#"{"xs":"5","price":1.50,"label":2.50}"#);
     assert!(nested.success(), "{:?}", nested.errors);

@@ -121,7 +121,7 @@ impl Tools {
         let index: Result<ToolIndex, _> = entries.collect();
         let index = index.map_err(no("tools"))?;
         let search = SearchTools::new(Arc::new(RwLock::new(index)))
-            .options(PickOptions::new().allow_unsafe(true));
+            .options(PickOptions { allow_unsafe: true, ..PickOptions::default() });
         agent.search_tools(search).map_err(no("tools"))
     }
 
@@ -185,7 +185,7 @@ async fn servers(
     let mut tools = Vec::new();
     for (label, given) in order {
         let Some(command) = planned.remove(&label) else { continue };
-        let server = McpServer::start(given, command, ServerOptions::new()).await?;
+        let server = McpServer::start(given, command, ServerOptions::default()).await?;
         let listing = server.tools().await?;
         report_refused(&label, &listing);
         tools.extend(listing.tools);

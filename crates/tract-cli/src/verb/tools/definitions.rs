@@ -44,10 +44,7 @@ pub(super) fn hash(out: &mut Output, file: &Path) -> Outcome<()> {
 }
 
 pub(super) fn lint(out: &mut Output, file: &Path, own: bool) -> Outcome<()> {
-    let mut options = LintOptions::default();
-    if own {
-        options = options.own();
-    }
+    let options = LintOptions { own };
     let (mut tools, mut errors, mut others) = (0, 0, 0);
     for DefinitionText { line, text, .. } in definitions::texts(file)? {
         let findings = tract::schema::lint_with(&text, &options);

@@ -215,7 +215,7 @@ impl App {
             )
             .note("`tract verify` names what is damaged"));
         }
-        let request = compile_form(compiled, form, &FormOptions::new())?;
+        let request = compile_form(compiled, form, &FormOptions::default())?;
         let text = request.to_json();
         let branch = self.shown_branch();
         screen.copy(&text).map_err(|failure| {

@@ -111,7 +111,11 @@ impl Repo {
         }
         kept.sort();
         kept.dedup();
-        let mut request = SummaryRequest::new(text).what(CONVERSATION).must_keep(kept);
+        let mut request = SummaryRequest {
+            what: Some(CONVERSATION.into()),
+            must_keep: kept,
+            ..SummaryRequest::new(text)
+        };
         request.instructions = Some(instructions.join("\n")).filter(|text| !text.is_empty());
         request.target_tokens = options.how.target_tokens;
         let limit = hooks.summary_time();

@@ -21,9 +21,11 @@ impl WriteTarget<'_> {
             },
             _ => return Ok(None),
         };
-        let event = BeforeCommit::new(self.branch.clone(), draft)
-            .head(self.head)
-            .op(planned.record.op.clone());
+        let event = BeforeCommit {
+            head: self.head,
+            op: planned.record.op.clone(),
+            ..BeforeCommit::new(self.branch.clone(), draft)
+        };
         let decision = self.repo.hooks().before_commit(&event).await;
         let source = DecisionSource::of(&decision);
         let pending_request = match request {
@@ -69,9 +71,12 @@ impl WriteTarget<'_> {
             role: role.clone(),
             details: details.clone(),
         };
-        let event = BeforeCompress::new(self.branch.clone(), sources, content.clone())
-            .head(self.head)
-            .tokens(before, self.repo.count(&content.text()));
+        let event = BeforeCompress {
+            head: self.head,
+            tokens_before: before,
+            tokens_after: self.repo.count(&content.text()),
+            ..BeforeCompress::new(self.branch.clone(), sources, content.clone())
+        };
         let decision = self.repo.hooks().before_compress(&event).await;
         let source = DecisionSource::of(&decision);
         let action = match decision.into_action() {

@@ -56,7 +56,7 @@ pub(crate) fn request(
     how: &Summarize,
 ) -> Result<SummaryRequest, SummaryError> {
     let kept = kept_texts(text, &how.must_keep)?;
-    let mut request = SummaryRequest::new(text).must_keep(kept);
+    let mut request = SummaryRequest { must_keep: kept, ..SummaryRequest::new(text) };
     request.what = Some(format!("tool:{}", tool.unwrap_or("unknown")));
     request.instructions = how.instructions.clone();
     request.target_tokens = how.target_tokens;

@@ -163,7 +163,8 @@ impl Setting {
                 Tools::Idempotent => ToolTraits::new().idempotent(),
                 Tools::Effects => ToolTraits::new(),
             };
-            let spec = ToolSpec::new(name, "Simulated.", r#"{"type":"object"}"#).traits(traits);
+            let spec =
+                ToolSpec { traits, ..ToolSpec::new(name, "Simulated.", r#"{"type":"object"}"#) };
             Arc::new(ClosureTool::new(spec, move |_, context| {
                 let (setting, life) = (setting.clone(), Arc::clone(&life));
                 async move { setting.result(&context, &life, looks).await }

@@ -128,10 +128,10 @@ fn approval_is_data_bound_to_definition_arguments_call_and_time() {
         let by = done.answers[0].invoked.decided_by.clone();
         (outcomes(&done), by)
     };
-    let (found, by) = approved(Approval::new(key).by("ada"));
+    let (found, by) = approved(Approval { by: Some("ada".to_owned()), ..Approval::new(key) });
     assert_eq!(found, [Outcome::Succeeded, Outcome::Succeeded, Outcome::Deferred]);
     assert_eq!(by.as_deref(), Some("ada"));
-    let late = Approval::new(key).expires_at_us(1_000_000);
+    let late = Approval { expires_at_us: Some(1_000_000), ..Approval::new(key) };
     assert_eq!(approved(late).0[0], Outcome::Deferred, "it has expired");
     let other = CallKey::of(done.answers[0].invoked.tool.unwrap(), "c1", r#"{"do":"other"}"#);
     assert_eq!(approved(Approval::new(other)).0[0], Outcome::Deferred, "of other arguments");
@@ -259,9 +259,13 @@ fn a_replay_gives_the_recorded_answer_and_repeats_no_effect() {
     let calls = vec![call("c1", "act", &Act::Ok), call("c2", "put", &Act::Other)];
     let first = block_on(host.dispatcher().run(calls.clone(), &turn));
     for answer in &first.answers {
-        let recorded = Recorded::new(&answer.text).is_error(answer.is_error);
+        let recorded = Recorded {
+            text: answer.text.clone(),
+            is_error: answer.is_error,
+            value: answer.value.clone(),
+        };
         let key = answer.invoked.idempotency_key.unwrap();
-        journal.answers.lock().unwrap().insert(key, recorded.value(answer.value.clone()));
+        journal.answers.lock().unwrap().insert(key, recorded);
     }
     let runs = host.runs.load(Ordering::SeqCst);
     let again = block_on(host.dispatcher().run(calls, &turn));
@@ -309,7 +313,10 @@ fn only_idempotent_tools_are_tried_again_from_the_state_before() {
 fn a_spent_budget_ends_the_turn_before_the_next_call() {
     let (host, session) = Host::with_session();
     let calls: Vec<Call> = (1..=4).map(|n| call(&format!("c{n}"), "act", &Act::Ok)).collect();
-    let tracker = Arc::new(BudgetTracker::new(Budget::new().calls(2).total_tokens(10)).unwrap());
+    let tracker = Arc::new(
+        BudgetTracker::new(Budget { calls: Some(2), total_tokens: Some(10), ..Budget::default() })
+            .unwrap(),
+    );
     let turn = host.turn(&session).budget(Arc::clone(&tracker)).evaluation("e1");
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     use Outcome::{Failed, NotExecuted, Succeeded};
@@ -347,7 +354,9 @@ fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
     }
     let host = Host::new();
     let registry = Registry::builder().tool(Curious).build().unwrap();
-    let tracker = Arc::new(BudgetTracker::new(Budget::new().total_tokens(5)).unwrap());
+    let tracker = Arc::new(
+        BudgetTracker::new(Budget { total_tokens: Some(5), ..Budget::default() }).unwrap(),
+    );
     let context = ToolContext::new("").with_clock(Arc::new(host.clock.clone())).with_resource(7_u8);
     let turn = tract_tools::Turn::new()
         .context(context)

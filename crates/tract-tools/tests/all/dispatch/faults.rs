@@ -78,7 +78,7 @@ fn run(host: &Host, stage: Stage, fault: Fault, parallel: bool) -> (Dispatched, 
     let put = host.tool("put", ToolTraits::new().idempotent());
     let registry = Registry::builder().tool(act).tool(look).tool(put).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry))
-        .options(DispatchOptions::new().grace(Duration::ZERO))
+        .options(DispatchOptions { grace: Duration::ZERO, ..DispatchOptions::default() })
         .policy(move |_: &PolicyRequest<'_>| match policy.spring() {
             Ok(()) => Decision::Allow,
             Err(error) => Decision::deny(format!("no: {}", error.to_string().len())),

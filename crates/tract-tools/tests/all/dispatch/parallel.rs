@@ -21,7 +21,11 @@ fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_ord
         let traits = if read_only { ToolTraits::new().read_only() } else { ToolTraits::new() };
         let gauged = |name| gauged(name, traits, &gauge);
         let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
-        let options = DispatchOptions::new().concurrent(all, of_one);
+        let options = DispatchOptions {
+            concurrent: all,
+            concurrent_of_one_tool: of_one,
+            ..DispatchOptions::default()
+        };
         let dispatcher = Dispatcher::new(Arc::new(registry)).options(options);
         let calls: Vec<Call> = (0..6)
             .map(|n| {
@@ -112,7 +116,13 @@ fn dispatched(
     concurrent: usize,
 ) -> (Dispatched, Vec<String>, Vec<String>) {
     let (host, session) = Host::with_session();
-    let options = DispatchOptions::new().attempts(3, Duration::ZERO).concurrent(concurrent, 3);
+    let options = DispatchOptions {
+        attempts: 3,
+        backoff: Duration::ZERO,
+        concurrent,
+        concurrent_of_one_tool: 3,
+        ..DispatchOptions::default()
+    };
     let dispatcher = host.dispatcher().options(options);
     let made = calls.iter().enumerate().map(|(n, (tool, act, broken))| {
         let name = ["look", "look", "act", "put"][*tool % 4];

@@ -184,7 +184,8 @@ fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
         [(Act::Cancel, Duration::ZERO), (Act::HangPolitely, Duration::from_secs(60))]
     {
         let (host, session) = Host::with_session();
-        let dispatcher = host.dispatcher().options(DispatchOptions::new().grace(grace));
+        let dispatcher =
+            host.dispatcher().options(DispatchOptions { grace, ..DispatchOptions::default() });
         let calls = vec![call("c1", "act", &act), call("c2", "act", &Act::Ok)];
         let turn = host.turn(&session);
         let (token, polite) = (host.token.clone(), matches!(act, Act::HangPolitely));
@@ -223,8 +224,11 @@ fn a_turn_whose_future_is_dropped_is_undone() {
 fn blocking_work_is_left_behind_when_its_time_is_over() {
     let (sender, receiver) = std::sync::mpsc::channel::<()>();
     let receiver = Mutex::new(Some(receiver));
-    let spec = ToolSpec::new("block", "Blocks.", r#"{"type":"object"}"#);
-    let slow = ClosureTool::new(spec.timeout(Duration::from_millis(2)), move |_, _| {
+    let spec = ToolSpec {
+        timeout: Some(Duration::from_millis(2)),
+        ..ToolSpec::new("block", "Blocks.", r#"{"type":"object"}"#)
+    };
+    let slow = ClosureTool::new(spec, move |_, _| {
         let receiver = receiver.lock().unwrap().take().unwrap();
         async move {
             // Returns only when the test is over.

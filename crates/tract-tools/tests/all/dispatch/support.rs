@@ -193,8 +193,10 @@ pub(crate) struct Scripted {
 impl DynTool for Scripted {
     fn spec(&self) -> ToolSpec {
         let schema = r#"{"type":"object","properties":{"do":{"type":"string"}},"required":["do"]}"#;
-        let mut spec =
-            ToolSpec::new(self.name, "Does what its arguments say.", schema).traits(self.traits);
+        let mut spec = ToolSpec {
+            traits: self.traits,
+            ..ToolSpec::new(self.name, "Does what its arguments say.", schema)
+        };
         spec.timeout = self.timeout;
         spec
     }
@@ -273,7 +275,7 @@ pub(crate) struct Gauge {
 /// A tool that takes a while: as many polls as its arguments say, else five.
 pub(crate) fn gauged(name: &str, traits: ToolTraits, gauge: &Gauge) -> ClosureTool {
     let schema = r#"{"type":"object","properties":{"polls":{"type":"integer"}}}"#;
-    let spec = ToolSpec::new(name, "Takes a while.", schema).traits(traits);
+    let spec = ToolSpec { traits, ..ToolSpec::new(name, "Takes a while.", schema) };
     let gauge = gauge.clone();
     ClosureTool::new(spec, move |arguments, context| {
         let gauge = gauge.clone();
@@ -379,7 +381,12 @@ impl Host {
     }
 
     pub(crate) fn dispatcher(&self) -> Dispatcher {
-        let options = DispatchOptions::new().attempts(3, Duration::ZERO).grace(Duration::ZERO);
+        let options = DispatchOptions {
+            attempts: 3,
+            backoff: Duration::ZERO,
+            grace: Duration::ZERO,
+            ..DispatchOptions::default()
+        };
         Dispatcher::new(Arc::new(self.registry())).options(options)
     }
 
