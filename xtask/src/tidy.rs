@@ -72,7 +72,9 @@ fn check_rust(file: &Path, text: &str, found: &mut Vec<String>) {
         }
     }
     let crate_root = file.ends_with("src/lib.rs") || file.ends_with("src/main.rs");
-    if crate_root && !text.contains("#![forbid(unsafe_code)]") {
+    // The macros of PyO3 generate unsafe code; the lint table of the crate denies it elsewhere.
+    let generates_unsafe = file.starts_with("crates/tract-python");
+    if crate_root && !generates_unsafe && !text.contains("#![forbid(unsafe_code)]") {
         found.push(format!("{}: does not forbid unsafe code", file.display()));
     }
 }

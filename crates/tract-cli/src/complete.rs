@@ -22,14 +22,14 @@ const MAX_CANDIDATES: usize = 500;
 ///
 /// # Errors
 /// If the shell is unknown, or stdout cannot be written.
-pub(crate) fn answer() -> Result<bool, clap::Error> {
+pub(crate) fn answer(arguments: &[OsString]) -> Result<bool, clap::Error> {
     let folder = std::env::current_dir().ok();
     let bash = Quoted { shell: &Bash, write: write_bash };
     let powershell = Quoted { shell: &Powershell, write: write_powershell };
     CompleteEnv::with_factory(command)
         .var(VARIABLE)
         .shells(Shells(&[&bash, &Elvish, &Fish, &powershell, &Zsh]))
-        .try_complete(std::env::args_os(), folder.as_deref())
+        .try_complete(arguments.iter().cloned(), folder.as_deref())
 }
 
 /// A shell that inserts offers into the command line unquoted, so that a name such as `x;touch y`

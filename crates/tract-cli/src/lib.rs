@@ -30,6 +30,7 @@ mod summarize;
 mod telemetry;
 mod verb;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use tract::store::hide_anywhere;
@@ -38,11 +39,20 @@ use crate::context::Context;
 use crate::failure::{Failure, USAGE};
 use crate::out::{Color, Output};
 
+/// The exit code of a successful command.
+const DONE: u8 = 0;
+
 /// Runs the command of this process and returns its exit code: 0 done, 1 negative answer, 2 wrong
 /// command line, 3 store unavailable or damaged.
 ///
 /// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
 pub fn main() -> ExitCode {
+    ExitCode::from(run(std::env::args_os().collect()))
+}
+
+/// Runs a command as [`main`] does, for a program that contains the command line. The first
+/// argument is the program's name.
+pub fn run(arguments: Vec<OsString>) -> u8 {
     let print = std::panic::take_hook();
     // Panics of an engine on a damaged file are caught and reported as errors, not here.
     std::panic::set_hook(Box::new(move |panic| {
@@ -50,14 +60,15 @@ pub fn main() -> ExitCode {
             print(panic);
         }
     }));
-    match complete::answer() {
+    let json = arguments.iter().any(|argument| argument == "--json");
+    match complete::answer(&arguments) {
         Ok(false) => {}
-        Ok(true) => return ExitCode::SUCCESS,
-        Err(error) => return refused(&error),
+        Ok(true) => return DONE,
+        Err(error) => return refused(&error, json),
     }
-    let (cli, verb) = match help::parse(std::env::args_os()) {
+    let (cli, verb) = match help::parse(arguments) {
         Ok(parsed) => parsed,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&error, json),
     };
     let mut out = Output::new(cli.global.json, cli.global.color, !cli.global.no_pager);
     #[cfg(feature = "otel")]
@@ -84,15 +95,14 @@ pub fn main() -> ExitCode {
     #[cfg(feature = "otel")]
     telemetry.finish(done.as_ref().err(), &mut out);
     match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => ExitCode::from(failure.exit),
+        Ok(()) => DONE,
+        Err(failure) => failure.exit,
     }
 }
 
 /// Prints the help, or the error of an invalid command line.
-fn refused(error: &clap::Error) -> ExitCode {
+fn refused(error: &clap::Error, json: bool) -> u8 {
     let asks_for_help = !error.use_stderr();
-    let json = std::env::args_os().any(|argument| argument == "--json");
     if asks_for_help {
         // A reader that closed its end has read enough of the help.
         let _ = error.print();
@@ -108,5 +118,5 @@ fn refused(error: &clap::Error) -> ExitCode {
         let failure = lines.fold(failure, |failure, line| failure.note(line));
         Output::new(true, Color::Never, false).failure(&failure);
     }
-    if asks_for_help { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
+    if asks_for_help { DONE } else { USAGE }
 }
