@@ -52,7 +52,7 @@ def test_a_handle_in_a_forked_child_raises_at_once(t: tract.Tract) -> None:
             assert error.value.code == "forked"
         assert "fork" in repr(t)
 
-    assert in_child(child, seconds=1) == 0
+    assert in_child(child) == 0
     assert len(t.compile()) == 1
 
 
