@@ -60,6 +60,7 @@ fn cases_that_failed_once_pass() {
         // A merge of a head that was pruned and collected while it was planned: reported as a
         // missing object of a damaged store.
         ("38323/38325:;;1;0,1", all),
+        ("38323/38324:1;;1;0,1", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

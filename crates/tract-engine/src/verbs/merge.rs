@@ -21,6 +21,7 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::write::hooks::WriteTarget;
 use crate::write::pending::{Document, PendingRequest};
+use crate::write::races::is_gone;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
@@ -200,7 +201,26 @@ impl Txn<'_> {
     }
 
     /// Merges. Asks handlers unless `ruling` already contains their decision.
+    ///
+    /// # Errors
+    /// [`Error::Collected`](crate::Error::Collected) when the source was named before its branch was deleted and garbage
+    /// collection deleted its commits, which is no damage.
     async fn merge_asking(
+        &mut self,
+        branch: &RefName,
+        source: CommitId,
+        options: &MergeOptions,
+        ruling: &mut Option<MergeNote>,
+        resolver: &mut Resolver<'_>,
+    ) -> Result<Merged> {
+        let merged = self.merge_stored(branch, source, options, ruling, resolver).await;
+        if merged.as_ref().is_err_and(is_gone) {
+            self.repo().require_uncollected(&[source]).await?;
+        }
+        merged
+    }
+
+    async fn merge_stored(
         &mut self,
         branch: &RefName,
         source: CommitId,

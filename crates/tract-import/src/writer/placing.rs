@@ -127,8 +127,10 @@ impl TreeWriter<'_> {
                         (ImportStatus::Unchanged, false)
                     }
                     Some(found) => {
+                        let root = line.iter().last();
                         if is_conversation
-                            && let Some(name) = self.abandoned(txn, session, branch, head).await?
+                            && let Some(name) =
+                                self.abandoned(txn, session, branch, head, (found, root)).await?
                         {
                             is_older = true;
                             abandoned = Some(name);
@@ -191,27 +193,35 @@ impl TreeWriter<'_> {
     }
 
     /// Returns the branch that contains the whole conversation under its name for abandoned ones:
-    /// the recording is then an older state of a session whose user went back since.
+    /// the recording is then an older state of a session whose user went back since. `named` is the
+    /// head of the branch that has the name of the session, `root` the first commit of the recording.
     async fn abandoned(
         &self,
         txn: &mut Txn<'_>,
         session: &ReadSession,
         branch: &OpenBranch,
         head: CommitId,
+        (named, root): (CommitId, Option<CommitId>),
     ) -> Result<Option<String>> {
-        let Some(suffix) = &branch.abandoned_suffix else {
-            return self.branch_with(session, head).await;
-        };
-        let plain = format!("{}{suffix}", session.name);
-        for attempt in 1..=NAMES {
-            let name = name_of(&plain, attempt);
-            let found = txn.target(&RefName::branch(&name)?).await?;
-            let Some(found) = found.and_then(|target| target.commit()) else { break };
-            if found == head || leads_to(self.repo, found, head).await? {
-                return Ok(Some(name));
+        if let Some(suffix) = &branch.abandoned_suffix {
+            let plain = format!("{}{suffix}", session.name);
+            for attempt in 1..=NAMES {
+                let name = name_of(&plain, attempt);
+                let found = txn.target(&RefName::branch(&name)?).await?;
+                let Some(found) = found.and_then(|target| target.commit()) else { break };
+                if found == head || leads_to(self.repo, found, head).await? {
+                    return Ok(Some(name));
+                }
             }
         }
-        self.branch_with(session, head).await
+        // A branch of this name that begins differently is another conversation, next to which the
+        // recording is placed.
+        match root {
+            Some(root) if leads_to(self.repo, named, root).await? => {
+                self.branch_with(session, head).await
+            }
+            Some(_) | None => Ok(None),
+        }
     }
 
     /// Returns a branch of the recording that contains a commit. The branch may have any suffix: the
