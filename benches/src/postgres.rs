@@ -106,7 +106,7 @@ fn options() -> PostgresOptions {
 
 fn round_trips(table: &mut Table, url: &str) {
     let proxy = proxy::Proxy::before(url);
-    let store = open(proxy.url(), &options().pool_size(1));
+    let store = open(proxy.url(), &PostgresOptions { pool_size: 1, ..options() });
     let mut head = append(&store, None, "main");
     let before = proxy.trips();
     for _ in 0..100 {
@@ -131,7 +131,8 @@ fn rates(table: &mut Table, url: &str, quick: bool) {
     });
     for (what, named) in [("unnamed statements", false), ("named statements", true)] {
         let schema = server::schema();
-        let store = open_schema(url, &schema, &options().named_statements(named));
+        let store =
+            open_schema(url, &schema, &PostgresOptions { named_statements: named, ..options() });
         let own = Own { url, schema: &schema, store: &store, named };
         for clients in [1, CLIENTS, MANY] {
             let (mut mine, mut floor, mut same) = (Vec::new(), Vec::new(), Vec::new());
