@@ -160,7 +160,7 @@ impl Compiler {
 
     /// Folds the history of a commit from its root and compares it with the commit's snapshot,
     /// including separate rows. Linear in the history; to check several snapshots of one history,
-    /// fold it once with [`fold_onto_line`](Self::fold_onto_line).
+    /// fold it once with [`fold_onto`](Self::fold_onto).
     ///
     /// # Errors
     /// As [`fold`](Self::fold). A history that does not fold is an error, not a wrong snapshot.
