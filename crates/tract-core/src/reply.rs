@@ -87,8 +87,8 @@ impl Usage {
 /// ```
 /// use tract_core::{Body, Content, Part, Reply, StopReason};
 /// let call = Part::call("c1", "get_weather", r#"{"city":"Paris"}"#);
-/// let reply = Reply::new(Content::Assistant(Body { parts: vec![call], name: None }))
-///     .stop_reason(StopReason::ToolUse);
+/// let content = Content::Assistant(Body { parts: vec![call], name: None });
+/// let reply = Reply { stop_reason: Some(StopReason::ToolUse), ..Reply::new(content) };
 /// assert_eq!(reply.calls().next().map(|call| call.name.as_str()), Some("get_weather"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use super::{Decision, Policy, PolicyRequest};
 /// let tool = ToolSchema::parse(r#"{"name":"rm","parameters":{"type":"object"}}"#)?.id();
 /// let call = PolicyRequest::new("c1", "rm", tool, "{}");
 /// assert_eq!(policy.decide(&call), Decision::Allow);
-/// assert_eq!(policy.decide(&call.traits(ToolTraits::new().destructive())), Decision::NeedsApproval);
+/// let call = PolicyRequest { traits: ToolTraits::new().destructive(), ..call };
+/// assert_eq!(policy.decide(&call), Decision::NeedsApproval);
 /// # Ok::<(), tract_core::json::JsonError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
