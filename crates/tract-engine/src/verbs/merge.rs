@@ -203,8 +203,8 @@ impl Txn<'_> {
     /// Merges. Asks handlers unless `ruling` already contains their decision.
     ///
     /// # Errors
-    /// [`Error::Collected`](crate::Error::Collected) when the source was named before its branch was deleted and garbage
-    /// collection deleted its commits, which is no damage.
+    /// [`Error::Collected`](crate::Error::Collected) when garbage collection deleted the source
+    /// after the caller named it. The store is healthy, so this must not be reported as damage.
     async fn merge_asking(
         &mut self,
         branch: &RefName,
@@ -220,6 +220,7 @@ impl Txn<'_> {
         merged
     }
 
+    /// Merges a source whose commits are expected to be stored.
     async fn merge_stored(
         &mut self,
         branch: &RefName,
