@@ -514,6 +514,16 @@ fn time_left(limit: Duration, deadline: Option<Instant>) -> Duration {
 
 #[cfg(feature = "tls")]
 fn manager(target: Target, config: ManagerConfig) -> StoreResult<Manager> {
+    // The connector needs a host name, which a Unix socket lacks. As in libpq, a socket needs no TLS.
+    #[cfg(unix)]
+    if target
+        .config
+        .get_hosts()
+        .iter()
+        .all(|host| matches!(host, tokio_postgres::config::Host::Unix(_)))
+    {
+        return Ok(Manager::from_config(target.config, tokio_postgres::NoTls, config));
+    }
     let tls = crate::tls::connector(target.root_certificates.as_deref())?;
     Ok(Manager::from_config(target.config, tls, config))
 }
