@@ -26,6 +26,17 @@ use crate::readers::Source;
 use crate::report::AnomalyKind;
 use crate::tree::{BranchStart, TreeEvent};
 
+/// Returns whether a line is the summary of a compaction.
+pub(crate) fn is_compact_summary(text: &str) -> bool {
+    serde_json::from_str::<line::Line<'_>>(text)
+        .is_ok_and(|line| line.is_compact_summary == Some(true))
+}
+
+/// Reads a single line of a session. Returns its events.
+pub(crate) fn line_events(text: &str) -> Vec<TreeEvent> {
+    SessionReader::default().read(1, text.as_bytes(), true)
+}
+
 /// Reads a session and sends its events.
 pub(crate) fn read_session(
     to: &mut FileReader,

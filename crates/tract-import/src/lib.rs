@@ -29,6 +29,7 @@ mod goose;
 mod import;
 #[cfg(feature = "inspect")]
 mod inspect;
+mod items;
 mod langchain;
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 mod langgraph;
@@ -67,6 +68,7 @@ pub use crate::detect::{FileKind, UnknownFile, detect, recognize};
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};
 pub use crate::import::{RecordingOptions, import, import_cached};
+pub use crate::items::{FrameworkItem, ItemFormat, read_item};
 pub use crate::listing::session_files;
 pub use crate::readers::{Source, UnknownSource};
 pub use crate::redact::{redact_draft, redact_tool};

@@ -8,6 +8,7 @@ use crate::document::{Conversation, Document};
 use crate::object::Object;
 use crate::recording::Recording;
 use crate::report::TokenTotals;
+use crate::tree::TreeEvent;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, recorded, shown};
 
 /// Returns whether an object is a message of a dump.
@@ -19,6 +20,19 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
 
 fn part_kind(raw: &RawValue) -> Option<String> {
     Object::of(Some(raw))?.text("part_kind")
+}
+
+/// Reads a single message. `instructions` are those of the message before.
+pub(crate) fn item(text: &str, instructions: Option<&str>) -> Vec<Draft> {
+    let mut conversation = Conversation::default();
+    let mut instructions = instructions.map(str::to_owned);
+    let Some(members) = Object::parse(text) else { return Vec::new() };
+    message(&mut conversation, 1, &members, &mut instructions);
+    let drafts = conversation.recording.events().into_iter().filter_map(|event| match event {
+        TreeEvent::Message { draft, .. } => Some(*draft),
+        _ => None,
+    });
+    drafts.collect()
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
@@ -36,20 +50,29 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let mut instructions = None;
     for (n, raw) in messages.into_iter().enumerate() {
         let line = n + 1;
-        let Some(message) = Object::of(Some(raw)) else {
+        let Some(members) = Object::of(Some(raw)) else {
             conversation.recording.unreadable(line, "a message that is not an object");
             continue;
         };
-        match message.text("kind").as_deref() {
-            Some("request") => request(&mut conversation, line, &message, &mut instructions),
-            Some("response") => response(&mut conversation, line, &message),
-            kind => {
-                let what = format!("a message of the unknown kind {:?}", kind.unwrap_or(""));
-                conversation.recording.unreadable(line, what);
-            }
-        }
+        message(&mut conversation, line, &members, &mut instructions);
     }
     Ok(conversation.into())
+}
+
+fn message(
+    conversation: &mut Conversation,
+    line: usize,
+    message: &Object<'_>,
+    instructions: &mut Option<String>,
+) {
+    match message.text("kind").as_deref() {
+        Some("request") => request(conversation, line, message, instructions),
+        Some("response") => response(conversation, line, message),
+        kind => {
+            let what = format!("a message of the unknown kind {:?}", kind.unwrap_or(""));
+            conversation.recording.unreadable(line, what);
+        }
+    }
 }
 
 fn request(

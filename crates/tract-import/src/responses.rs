@@ -9,6 +9,10 @@ use tract_providers::{Dialect, ProviderConversation};
 
 use crate::values::{Raw, canonical, lenient, shown};
 
+/// The name of the dialect of opaque parts, and the form of items.
+pub(crate) const DIALECT: &str = "openai-responses";
+pub(crate) const FORM: &str = "openai-responses-1";
+
 /// The members that identify the type of an item.
 #[derive(Debug, Deserialize)]
 struct Item<'a> {
