@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use serde_json::json;
 use tract::compile::Pairing;
-use tract::forms::{Form, FormOptions, compile_form, why_miss};
+use tract::forms::{Form, FormOptions, PrefixSource, compile_form, why_miss};
 
 use crate::error;
 
@@ -84,12 +84,24 @@ impl Params {
         self.params.to_json()
     }
 
+    /// The commit of each block, or `None` for one that a repair added and for a tool.
+    #[getter]
+    fn origins(&self) -> Vec<Option<String>> {
+        let commit = |origin: &PrefixSource| match origin {
+            PrefixSource::System(commit) | PrefixSource::Message(commit) => {
+                Some(commit.to_string())
+            }
+            PrefixSource::Tool { .. } | PrefixSource::Repair(_) => None,
+        };
+        self.params.origins().iter().map(commit).collect()
+    }
+
     #[getter]
     fn repairs(&self) -> Vec<String> {
         self.params.repairs.iter().map(ToString::to_string).collect()
     }
 
-    /// Where the second request stops to share the cached prefix of the first, as JSON, or `None`.
+    /// Compares the cached prefixes of two requests: the first difference as JSON, or `None`.
     fn why_miss(&self, second: &Self) -> Option<String> {
         let miss = why_miss(&self.params, &second.params)?;
         let value = json!({

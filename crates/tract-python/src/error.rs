@@ -3,16 +3,19 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::process;
+
 /// Makes the exception of a code: `tract_context._errors.make(code, message, notes)`.
 pub(crate) fn plain(code: &str, message: &str, notes: &[String]) -> PyErr {
-    Python::attach(|py| {
+    let made = process::attach(|py| {
         let make = py.import("tract_context._errors").and_then(|module| module.getattr("make"));
-        match make.and_then(|make| make.call1((code, message, notes))) {
-            Ok(exception) => PyErr::from_value(exception),
-            // Only an incomplete installation lacks the module.
-            Err(error) => PyRuntimeError::new_err(format!("{message} ({error})")),
-        }
-    })
+        make.and_then(|make| make.call1((code, message, notes))).map(PyErr::from_value)
+    });
+    match made {
+        Some(Ok(error)) => error,
+        // An incomplete installation lacks the module, and an interpreter that ends cannot import it.
+        Some(Err(_)) | None => PyRuntimeError::new_err(format!("{message} ({code})")),
+    }
 }
 
 /// Makes the exception for a handle that is used in a forked child.

@@ -129,9 +129,8 @@ fn decide(ask: &Py<PyAny>, event: &ToolResultReceived) -> ToolResultAction {
         "is_error": event.is_error,
         "token_count": event.token_count,
     });
-    let answer = Python::try_attach(|py| {
-        ask.call1(py, (json.to_string(),))?.extract::<(String, String)>(py)
-    });
+    let answer =
+        process::attach(|py| ask.call1(py, (json.to_string(),))?.extract::<(String, String)>(py));
     match answer {
         Some(Ok((action, text))) => match action.as_str() {
             "pass" => ToolResultAction::Pass,

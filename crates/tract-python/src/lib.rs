@@ -10,6 +10,7 @@ mod error;
 mod handle;
 mod operation;
 mod process;
+mod record;
 mod verbs;
 
 use std::ffi::OsString;
@@ -31,5 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<compiled::Params>()?;
     module.add_class::<handle::Handle>()?;
     module.add_class::<operation::Operation>()?;
+    let finish = wrap_pyfunction!(process::finish, module)?;
+    module.py().import("atexit")?.call_method1("register", (finish,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -86,7 +86,7 @@ impl Operation {
                 Err(_) => Err(panicked()),
             };
             // After the interpreter has ended, no caller waits.
-            let _ = Python::try_attach(|py| {
+            process::attach(move |py| {
                 let called = match outcome.and_then(|outcome| outcome.into_python(py)) {
                     Ok(value) => done.call1(py, (value, py.None())),
                     Err(error) => done.call1(py, (py.None(), error.into_value(py))),
@@ -125,7 +125,7 @@ async fn with_signals(mut work: Work) -> PyResult<Outcome> {
         tokio::select! {
             biased;
             outcome = &mut work => return outcome,
-            _ = ticks.tick() => Python::attach(|py| py.check_signals())?,
+            _ = ticks.tick() => process::attach(|py| py.check_signals()).unwrap_or(Ok(()))?,
         }
     }
 }

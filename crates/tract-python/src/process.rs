@@ -4,9 +4,12 @@
 //! a child: a call would wait forever for a thread that does not exist. Every handle remembers the
 //! process that opened it, and the runtime is created again in a child that opens a store of its own.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use pyo3::PyResult;
+use pyo3::prelude::*;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error;
@@ -67,4 +70,45 @@ impl<T> Drop for Owned<T> {
             std::mem::forget(self.value.take());
         }
     }
+}
+
+/// Number of threads that are attached to the interpreter, or about to be.
+static ATTACHED: AtomicUsize = AtomicUsize::new(0);
+/// The process whose threads are counted. Threads of a parent do not exist in a forked child.
+static COUNTED_BY: AtomicU32 = AtomicU32::new(0);
+/// Whether the interpreter is ending.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Longest time that the end of the interpreter waits for attached threads, such as hooks.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Calls a function with the interpreter; `None` if it is ending.
+///
+/// A thread that is attached while the interpreter is finalized ends the process with a fatal error,
+/// so [`finish`] waits for those that are, and lets no others in.
+pub(crate) fn attach<T>(call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let pid = std::process::id();
+    if COUNTED_BY.swap(pid, SeqCst) != pid {
+        ATTACHED.store(0, SeqCst);
+    }
+    ATTACHED.fetch_add(1, SeqCst);
+    // Counted first: either `finish` sees this thread, or this thread sees that it is too late.
+    let value = if ENDING.load(SeqCst) { None } else { Python::try_attach(call) };
+    ATTACHED.fetch_sub(1, SeqCst);
+    value
+}
+
+/// Detaches all threads from the interpreter, which calls this before it ends.
+#[pyfunction]
+pub(crate) fn finish(py: Python<'_>) {
+    ENDING.store(true, SeqCst);
+    py.detach(|| {
+        let start = Instant::now();
+        while COUNTED_BY.load(SeqCst) == std::process::id()
+            && ATTACHED.load(SeqCst) > 0
+            && start.elapsed() < LONGEST_WAIT
+        {
+            sleep(Duration::from_millis(1));
+        }
+    });
 }

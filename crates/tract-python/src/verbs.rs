@@ -16,6 +16,7 @@ use tract::import::{ImportOptions, Importer};
 use tract::{Commit, CommitId, Draft, Error, Kind, Message, Priority, Result, Tract};
 
 use crate::operation::Outcome;
+use crate::record::{self, Items, Record};
 
 /// A verb with its arguments, as in `{"log":{"revision":"HEAD","limit":10}}`. Lines and tools are
 /// JSON texts, so that they are stored as given.
@@ -179,6 +180,14 @@ pub(crate) enum Call {
         text: String,
         name: String,
     },
+    Record(Record),
+    Items(Items),
+    Documents {
+        prefix: String,
+    },
+    Document {
+        name: String,
+    },
     Verify {},
     Erase {
         targets: Vec<String>,
@@ -192,7 +201,7 @@ pub(crate) enum Call {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
-    head: Option<CommitId>,
+    pub(crate) head: Option<CommitId>,
 }
 
 impl Call {
@@ -375,6 +384,10 @@ impl Call {
                 json!({"commits": report.commits, "refs": transferred(&report.refs)})
             }
             Self::ImportText { text, name } => import_text(tract, &text, &name).await?,
+            Self::Record(write) => record::record(tract, &write).await?,
+            Self::Items(query) => record::items(tract, &query).await?,
+            Self::Documents { prefix } => record::documents(tract, &prefix).await?,
+            Self::Document { name } => record::document(tract, &name).await?,
             Self::Verify {} => {
                 let report = tract.verify().await?;
                 let damage: Vec<String> =

@@ -241,12 +241,13 @@ def test_why_miss(t: tract.Tract) -> None:
 
 def test_every_verb_has_an_async_twin() -> None:
     sync_only = {"branch", "on", "one_operation", "with_tool_result_hook"}
-    names = {name for name in vars(tract.Tract) if not name.startswith("_")}
+    names = {name for name in dir(tract.Tract) if not name.startswith("_")}
     for name in names - sync_only:
         if f"a{name}" in names:
             here, twin = getattr(tract.Tract, name), getattr(tract.Tract, f"a{name}")
             assert inspect.signature(here) == inspect.signature(twin), name
             assert inspect.iscoroutinefunction(twin), name
             assert here.__doc__, name
+            assert twin.__doc__, name
         else:
             assert inspect.iscoroutinefunction(getattr(tract.Tract, name)), name

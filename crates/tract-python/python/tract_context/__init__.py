@@ -14,6 +14,7 @@ Every verb exists twice: `commit` waits on this thread with the GIL released, an
 Both run the same Rust future. Importing the package starts no threads.
 """
 
+from tract_context._calls import UNCHECKED
 from tract_context._compiled import Compiled, Params
 from tract_context._errors import (
     BusyError,
@@ -26,7 +27,7 @@ from tract_context._errors import (
     UnknownRevisionError,
 )
 from tract_context._native import __version__
-from tract_context._tract import UNCHECKED, Tract, aopen, open
+from tract_context._tract import Tract, aopen, open
 
 __all__ = [
     "UNCHECKED",

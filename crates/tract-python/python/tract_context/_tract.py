@@ -4,27 +4,25 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from tract_context import _native
+from tract_context._async_verbs import AsyncVerbs
+from tract_context._calls import (
+    UNCHECKED,
+    Message,
+    Record,
+    Unchecked,
+    commit_call,
+    commit_fields,
+    decode,
+    decode_commit,
+    decode_commits,
+)
 from tract_context._compiled import Compiled
 from tract_context._errors import TractError
-from tract_context._messages import dumps, line, text_of
+from tract_context._messages import dumps, text_of
 from tract_context._run import run_async
-
-Record: TypeAlias = dict[str, Any]
-Message: TypeAlias = Mapping[str, Any]
-
-
-class _Unchecked:
-    """The type of `UNCHECKED`."""
-
-    def __repr__(self) -> str:
-        return "UNCHECKED"
-
-
-UNCHECKED = _Unchecked()
-"""The default of `expect`: the message is added wherever the branch is."""
 
 
 def open(
@@ -64,46 +62,7 @@ async def aopen(
     return Tract(await run_async(operation))
 
 
-def _json(value: Any) -> Any:
-    return json.loads(value)
-
-
-def _flat(entry: Record) -> Record:
-    return {"id": entry["id"], **entry["record"]}
-
-
-def _json_commits(value: Any) -> list[Record]:
-    return [_flat(entry) for entry in json.loads(value)]
-
-
-def _commit(value: Any) -> Record:
-    return _json_commits(value)[0]
-
-
-def _commit_call(messages: Iterable[Message], fields: Record, expect: "str | _Unchecked | None") -> Record:
-    arguments: Record = {"lines": [line(message, fields) for message in messages], "expect": None}
-    if not isinstance(expect, _Unchecked):
-        arguments["expect"] = {"head": expect}
-    return {"commit": arguments}
-
-
-def _fields(
-    note: str | None,
-    metadata: Mapping[str, Any] | None,
-    generation_config: Mapping[str, Any] | None,
-    tools: Sequence[Mapping[str, Any]] | None,
-    priority: str | None,
-) -> Record:
-    return {
-        "message": note,
-        "metadata": metadata,
-        "generation_config": generation_config,
-        "tools": tools,
-        "priority": priority,
-    }
-
-
-class Tract:
+class Tract(AsyncVerbs):
     """A repository and one of its branches; `open` returns one.
 
     Each verb exists twice: `commit` waits with the GIL released, and `acommit` is awaited. Threads
@@ -224,11 +183,6 @@ class Tract:
         self.create_branch(name, source)
         return self.on(name)
 
-    async def afork(self, name: str, source: str = "HEAD") -> "Tract":
-        """Async `fork`."""
-        await self.acreate_branch(name, source)
-        return self.on(name)
-
     def checkout(self, name: str) -> "Tract":
         """Point the stored `HEAD` to a branch, and return a handle on it.
 
@@ -236,11 +190,7 @@ class Tract:
 
         Raises `UnknownRevisionError` with a similar name.
         """
-        return self.on(_json(self._wait({"checkout": {"name": name}})))
-
-    async def acheckout(self, name: str) -> "Tract":
-        """Async `checkout`."""
-        return self.on(_json(await self._start({"checkout": {"name": name}})))
+        return self.on(decode(self._wait({"checkout": {"name": name}})))
 
     def commit(
         self,
@@ -251,7 +201,7 @@ class Tract:
         generation_config: Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
         priority: str | None = None,
-        expect: str | _Unchecked | None = UNCHECKED,
+        expect: str | Unchecked | None = UNCHECKED,
     ) -> Record:
         """Record a message. It is durable when this returns.
 
@@ -268,43 +218,19 @@ class Tract:
         `no_open_call` for a result without a call, `too_large`, and `deferred` if a hook asks a
         person.
         """
-        fields = _fields(note, metadata, generation_config, tools, priority)
-        return _commit(self._wait(_commit_call([message], fields, expect)))
-
-    async def acommit(
-        self,
-        message: Message,
-        *,
-        note: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        generation_config: Mapping[str, Any] | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        priority: str | None = None,
-        expect: str | _Unchecked | None = UNCHECKED,
-    ) -> Record:
-        """Async `commit`."""
-        fields = _fields(note, metadata, generation_config, tools, priority)
-        return _commit(await self._start(_commit_call([message], fields, expect)))
+        fields = commit_fields(note, metadata, generation_config, tools, priority)
+        return decode_commit(self._wait(commit_call([message], fields, expect)))
 
     def commit_all(self, messages: Iterable[Message]) -> list[Record]:
         """Record messages in one durable write: all of them, or none.
 
         Raises as `commit`.
         """
-        return _json_commits(self._wait(_commit_call(messages, {}, UNCHECKED)))
-
-    async def acommit_all(self, messages: Iterable[Message]) -> list[Record]:
-        """Async `commit_all`."""
-        return _json_commits(await self._start(_commit_call(messages, {}, UNCHECKED)))
+        return decode_commits(self._wait(commit_call(messages, {}, UNCHECKED)))
 
     def head(self) -> str | None:
         """Return the id of the branch's head; `None` before the first commit."""
-        answer: str | None = _json(self._wait({"head": {}}))
-        return answer
-
-    async def ahead(self) -> str | None:
-        """Async `head`."""
-        answer: str | None = _json(await self._start({"head": {}}))
+        answer: str | None = decode(self._wait({"head": {}}))
         return answer
 
     def resolve(self, revision: str) -> str:
@@ -316,12 +242,7 @@ class Tract:
 
         Raises `UnknownRevisionError`, with similar names or the matches of an ambiguous prefix as notes.
         """
-        answer: str = _json(self._wait({"resolve": {"revision": revision}}))
-        return answer
-
-    async def aresolve(self, revision: str) -> str:
-        """Async `resolve`."""
-        answer: str = _json(await self._start({"resolve": {"revision": revision}}))
+        answer: str = decode(self._wait({"resolve": {"revision": revision}}))
         return answer
 
     def show(self, revision: str) -> Record:
@@ -331,11 +252,7 @@ class Tract:
 
         Raises `UnknownRevisionError`; `CorruptError` if the commit is not stored.
         """
-        return _commit(self._wait({"show": {"revision": revision}}))
-
-    async def ashow(self, revision: str) -> Record:
-        """Async `show`."""
-        return _commit(await self._start({"show": {"revision": revision}}))
+        return decode_commit(self._wait({"show": {"revision": revision}}))
 
     def log(self, revision: str = "HEAD", *, limit: int = 100) -> list[Record]:
         """Return the commits of a history, newest first, at most `limit`.
@@ -344,11 +261,7 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        return _json_commits(self._wait({"log": {"revision": revision, "limit": limit}}))
-
-    async def alog(self, revision: str = "HEAD", *, limit: int = 100) -> list[Record]:
-        """Async `log`."""
-        return _json_commits(await self._start({"log": {"revision": revision, "limit": limit}}))
+        return decode_commits(self._wait({"log": {"revision": revision, "limit": limit}}))
 
     def apply(self, operations: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Carry out stream operations such as `{"op": "user", "text": "Hi"}`: all of them, or none.
@@ -358,15 +271,8 @@ class Tract:
 
         Raises `TractError` with the number of the first refused operation; nothing is written then.
         """
-        answer: list[str | None] = _json(
+        answer: list[str | None] = decode(
             self._wait({"apply": {"lines": [text_of(operation) for operation in operations]}})
-        )
-        return answer
-
-    async def aapply(self, operations: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
-        """Async `apply`."""
-        answer: list[str | None] = _json(
-            await self._start({"apply": {"lines": [text_of(operation) for operation in operations]}})
         )
         return answer
 
@@ -379,10 +285,6 @@ class Tract:
         """
         return Compiled(self._wait({"compile": {"revision": revision}}))
 
-    async def acompile(self, revision: str | None = None) -> Compiled:
-        """Async `compile`."""
-        return Compiled(await self._start({"compile": {"revision": revision}}))
-
     def edit(self, message: str, text: str) -> Record:
         """Replace the text of a message, which may be named by any of its versions.
 
@@ -392,11 +294,7 @@ class Tract:
         Raises `TractError`: `not_visible` if the message is not in the context, `other_kind`,
         `other_calls`.
         """
-        return _commit(self._wait({"edit": {"message": message, "text": text}}))
-
-    async def aedit(self, message: str, text: str) -> Record:
-        """Async `edit`."""
-        return _commit(await self._start({"edit": {"message": message, "text": text}}))
+        return decode_commit(self._wait({"edit": {"message": message, "text": text}}))
 
     def annotate(self, message: str, priority: str) -> Record:
         """Set the priority of a message: `"pinned"`, `"important"`, `"normal"` or `"skip"`.
@@ -405,11 +303,7 @@ class Tract:
 
         Raises `TractError`: `not_visible` if the message is not in the context.
         """
-        return _commit(self._wait({"annotate": {"message": message, "priority": priority}}))
-
-    async def aannotate(self, message: str, priority: str) -> Record:
-        """Async `annotate`."""
-        return _commit(await self._start({"annotate": {"message": message, "priority": priority}}))
+        return decode_commit(self._wait({"annotate": {"message": message, "priority": priority}}))
 
     def compress(self, first: str, last: str, summary: str) -> Record:
         """Replace a range of messages, both ends included, by one summary.
@@ -420,34 +314,21 @@ class Tract:
 
         Raises `TractError`: `not_visible`; `nothing_left` if no message of the range may be replaced.
         """
-        return _commit(self._wait({"compress": {"first": first, "last": last, "summary": summary}}))
-
-    async def acompress(self, first: str, last: str, summary: str) -> Record:
-        """Async `compress`."""
-        return _commit(await self._start({"compress": {"first": first, "last": last, "summary": summary}}))
+        return decode_commit(self._wait({"compress": {"first": first, "last": last, "summary": summary}}))
 
     def revert(self, revision: str) -> Record:
         """Revert a commit with a new commit.
 
         Raises `TractError`: `superseded`, with the commits that have to be reverted first.
         """
-        return _commit(self._wait({"revert": {"revision": revision}}))
-
-    async def arevert(self, revision: str) -> Record:
-        """Async `revert`."""
-        return _commit(await self._start({"revert": {"revision": revision}}))
+        return decode_commit(self._wait({"revert": {"revision": revision}}))
 
     def merge(self, source: str) -> Record:
         """Merge a revision into this branch; `result` is `"nothing"`, `"fast_forward"` or `"merged"`.
 
         Raises `TractError`: `merge_conflicts` with the changes on both sides; nothing is written then.
         """
-        answer: Record = _json(self._wait({"merge": {"from": source}}))
-        return answer
-
-    async def amerge(self, source: str) -> Record:
-        """Async `merge`."""
-        answer: Record = _json(await self._start({"merge": {"from": source}}))
+        answer: Record = decode(self._wait({"merge": {"from": source}}))
         return answer
 
     def cherry_pick(self, revisions: Sequence[str]) -> Record:
@@ -458,12 +339,7 @@ class Tract:
 
         Raises `TractError`: `replay_conflicts` with the reason; `nothing_to_pick`. Nothing is written then.
         """
-        answer: Record = _json(self._wait({"cherry_pick": {"commits": list(revisions)}}))
-        return answer
-
-    async def acherry_pick(self, revisions: Sequence[str]) -> Record:
-        """Async `cherry_pick`."""
-        answer: Record = _json(await self._start({"cherry_pick": {"commits": list(revisions)}}))
+        answer: Record = decode(self._wait({"cherry_pick": {"commits": list(revisions)}}))
         return answer
 
     def rebase(self, onto: str) -> Record:
@@ -471,12 +347,7 @@ class Tract:
 
         Raises `TractError`: `replay_conflicts`; nothing is written then.
         """
-        answer: Record = _json(self._wait({"rebase": {"onto": onto}}))
-        return answer
-
-    async def arebase(self, onto: str) -> Record:
-        """Async `rebase`."""
-        answer: Record = _json(await self._start({"rebase": {"onto": onto}}))
+        answer: Record = decode(self._wait({"rebase": {"onto": onto}}))
         return answer
 
     def drop(self, revisions: Sequence[str]) -> Record:
@@ -484,12 +355,7 @@ class Tract:
 
         Raises `TractError`: `not_in_range`, `replay_conflicts`, `empty_branch`.
         """
-        answer: Record = _json(self._wait({"drop": {"commits": list(revisions)}}))
-        return answer
-
-    async def adrop(self, revisions: Sequence[str]) -> Record:
-        """Async `drop`."""
-        answer: Record = _json(await self._start({"drop": {"commits": list(revisions)}}))
+        answer: Record = decode(self._wait({"drop": {"commits": list(revisions)}}))
         return answer
 
     def reset(self, to: str) -> str | None:
@@ -497,12 +363,7 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: str | None = _json(self._wait({"reset": {"to": to}}))
-        return answer
-
-    async def areset(self, to: str) -> str | None:
-        """Async `reset`."""
-        answer: str | None = _json(await self._start({"reset": {"to": to}}))
+        answer: str | None = decode(self._wait({"reset": {"to": to}}))
         return answer
 
     def undo(self) -> Record:
@@ -513,12 +374,7 @@ class Tract:
         Raises `TractError`: `nothing_to_undo`; `ConflictError` if another operation has moved one of the
         refs since. Nothing moves then.
         """
-        answer: Record = _json(self._wait({"undo": {}}))
-        return answer
-
-    async def aundo(self) -> Record:
-        """Async `undo`."""
-        answer: Record = _json(await self._start({"undo": {}}))
+        answer: Record = decode(self._wait({"undo": {}}))
         return answer
 
     def redo(self) -> Record:
@@ -526,12 +382,7 @@ class Tract:
 
         Raises as `undo`.
         """
-        answer: Record = _json(self._wait({"redo": {}}))
-        return answer
-
-    async def aredo(self) -> Record:
-        """Async `redo`."""
-        answer: Record = _json(await self._start({"redo": {}}))
+        answer: Record = decode(self._wait({"redo": {}}))
         return answer
 
     def diff(self, before: str, after: str) -> Record:
@@ -539,12 +390,7 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: Record = _json(self._wait({"diff": {"before": before, "after": after}}))
-        return answer
-
-    async def adiff(self, before: str, after: str) -> Record:
-        """Async `diff`."""
-        answer: Record = _json(await self._start({"diff": {"before": before, "after": after}}))
+        answer: Record = decode(self._wait({"diff": {"before": before, "after": after}}))
         return answer
 
     def blame(self, revision: str = "HEAD") -> list[Record]:
@@ -552,12 +398,7 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: list[Record] = _json(self._wait({"blame": {"revision": revision}}))
-        return answer
-
-    async def ablame(self, revision: str = "HEAD") -> list[Record]:
-        """Async `blame`."""
-        answer: list[Record] = _json(await self._start({"blame": {"revision": revision}}))
+        answer: list[Record] = decode(self._wait({"blame": {"revision": revision}}))
         return answer
 
     def search(
@@ -570,19 +411,8 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: list[Record] = _json(
+        answer: list[Record] = decode(
             self._wait({"search": {"query": query, "heads": list(heads), "limit": limit, "hidden": hidden}})
-        )
-        return answer
-
-    async def asearch(
-        self, query: str, *, heads: Sequence[str] = (), limit: int = 20, hidden: bool = False
-    ) -> list[Record]:
-        """Async `search`."""
-        answer: list[Record] = _json(
-            await self._start(
-                {"search": {"query": query, "heads": list(heads), "limit": limit, "hidden": hidden}}
-            )
         )
         return answer
 
@@ -602,33 +432,8 @@ class Tract:
 
         Raises `TractError` for an invalid pattern; `UnknownRevisionError`.
         """
-        answer: list[Record] = _json(
+        answer: list[Record] = decode(
             self._wait(
-                {
-                    "grep": {
-                        "pattern": pattern,
-                        "heads": list(heads),
-                        "regex": regex,
-                        "ignore_case": ignore_case,
-                        "word": word,
-                    }
-                }
-            )
-        )
-        return answer
-
-    async def agrep(
-        self,
-        pattern: str,
-        *,
-        heads: Sequence[str] = (),
-        regex: bool = True,
-        ignore_case: bool = False,
-        word: bool = False,
-    ) -> list[Record]:
-        """Async `grep`."""
-        answer: list[Record] = _json(
-            await self._start(
                 {
                     "grep": {
                         "pattern": pattern,
@@ -644,22 +449,12 @@ class Tract:
 
     def usage(self) -> list[Record]:
         """Return the tokens of each recorded answer of a model, by branch and model."""
-        answer: list[Record] = _json(self._wait({"usage": {}}))
-        return answer
-
-    async def ausage(self) -> list[Record]:
-        """Async `usage`."""
-        answer: list[Record] = _json(await self._start({"usage": {}}))
+        answer: list[Record] = decode(self._wait({"usage": {}}))
         return answer
 
     def branches(self) -> list[Record]:
         """Return the branches: `name`, `head` and whether `HEAD` points to it, sorted by name."""
-        answer: list[Record] = _json(self._wait({"branches": {}}))
-        return answer
-
-    async def abranches(self) -> list[Record]:
-        """Async `branches`."""
-        answer: list[Record] = _json(await self._start({"branches": {}}))
+        answer: list[Record] = decode(self._wait({"branches": {}}))
         return answer
 
     def create_branch(self, name: str, source: str = "HEAD") -> str:
@@ -667,12 +462,7 @@ class Tract:
 
         Raises `TractError`: `exists` if there is a branch of this name; `UnknownRevisionError`.
         """
-        answer: str = _json(self._wait({"create_branch": {"name": name, "from": source}}))
-        return answer
-
-    async def acreate_branch(self, name: str, source: str = "HEAD") -> str:
-        """Async `create_branch`."""
-        answer: str = _json(await self._start({"create_branch": {"name": name, "from": source}}))
+        answer: str = decode(self._wait({"create_branch": {"name": name, "from": source}}))
         return answer
 
     def rename_branch(self, name: str, to: str) -> str | None:
@@ -680,12 +470,7 @@ class Tract:
 
         Raises `UnknownRevisionError`; `TractError`: `exists`.
         """
-        answer: str | None = _json(self._wait({"rename_branch": {"name": name, "to": to}}))
-        return answer
-
-    async def arename_branch(self, name: str, to: str) -> str | None:
-        """Async `rename_branch`."""
-        answer: str | None = _json(await self._start({"rename_branch": {"name": name, "to": to}}))
+        answer: str | None = decode(self._wait({"rename_branch": {"name": name, "to": to}}))
         return answer
 
     def delete_branch(self, name: str) -> str:
@@ -693,22 +478,12 @@ class Tract:
 
         Raises `UnknownRevisionError`; `TractError`: `checked_out` when `HEAD` points to it.
         """
-        answer: str = _json(self._wait({"delete_branch": {"name": name}}))
-        return answer
-
-    async def adelete_branch(self, name: str) -> str:
-        """Async `delete_branch`."""
-        answer: str = _json(await self._start({"delete_branch": {"name": name}}))
+        answer: str = decode(self._wait({"delete_branch": {"name": name}}))
         return answer
 
     def tags(self) -> list[Record]:
         """Return the tags: `name` and `commit`, sorted by name."""
-        answer: list[Record] = _json(self._wait({"tags": {}}))
-        return answer
-
-    async def atags(self) -> list[Record]:
-        """Async `tags`."""
-        answer: list[Record] = _json(await self._start({"tags": {}}))
+        answer: list[Record] = decode(self._wait({"tags": {}}))
         return answer
 
     def create_tag(self, name: str, revision: str = "HEAD") -> str:
@@ -716,12 +491,7 @@ class Tract:
 
         Raises `TractError`: `exists`; `UnknownRevisionError`.
         """
-        answer: str = _json(self._wait({"create_tag": {"name": name, "revision": revision}}))
-        return answer
-
-    async def acreate_tag(self, name: str, revision: str = "HEAD") -> str:
-        """Async `create_tag`."""
-        answer: str = _json(await self._start({"create_tag": {"name": name, "revision": revision}}))
+        answer: str = decode(self._wait({"create_tag": {"name": name, "revision": revision}}))
         return answer
 
     def delete_tags(self, names: Sequence[str]) -> list[str]:
@@ -729,12 +499,7 @@ class Tract:
 
         Raises `UnknownRevisionError` with the missing tag.
         """
-        answer: list[str] = _json(self._wait({"delete_tags": {"names": list(names)}}))
-        return answer
-
-    async def adelete_tags(self, names: Sequence[str]) -> list[str]:
-        """Async `delete_tags`."""
-        answer: list[str] = _json(await self._start({"delete_tags": {"names": list(names)}}))
+        answer: list[str] = decode(self._wait({"delete_tags": {"names": list(names)}}))
         return answer
 
     def set_tools(self, tools: Iterable[Mapping[str, Any] | str]) -> Record:
@@ -744,23 +509,14 @@ class Tract:
 
         Raises `TractError`: `invalid_json`, `too_large`, `no_name`, `duplicate_name`.
         """
-        return _commit(self._wait({"set_tools": {"tools": [text_of(tool) for tool in tools]}}))
-
-    async def aset_tools(self, tools: Iterable[Mapping[str, Any] | str]) -> Record:
-        """Async `set_tools`."""
-        return _commit(await self._start({"set_tools": {"tools": [text_of(tool) for tool in tools]}}))
+        return decode_commit(self._wait({"set_tools": {"tools": [text_of(tool) for tool in tools]}}))
 
     def tools(self, revision: str | None = None) -> list[Record]:
         """Return the active tools of the branch, or at a revision: `name`, `id`, and `schema` as given.
 
         Raises `UnknownRevisionError`.
         """
-        answer: list[Record] = _json(self._wait({"tools_at": {"revision": revision}}))
-        return answer
-
-    async def atools(self, revision: str | None = None) -> list[Record]:
-        """Async `tools`."""
-        answer: list[Record] = _json(await self._start({"tools_at": {"revision": revision}}))
+        answer: list[Record] = decode(self._wait({"tools_at": {"revision": revision}}))
         return answer
 
     def own_tools(self, revision: str) -> list[Record]:
@@ -768,22 +524,12 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: list[Record] = _json(self._wait({"own_tools": {"revision": revision}}))
-        return answer
-
-    async def aown_tools(self, revision: str) -> list[Record]:
-        """Async `own_tools`."""
-        answer: list[Record] = _json(await self._start({"own_tools": {"revision": revision}}))
+        answer: list[Record] = decode(self._wait({"own_tools": {"revision": revision}}))
         return answer
 
     def tool_history(self, name: str) -> list[Record]:
         """Return all versions of a tool, in the order of their first use."""
-        answer: list[Record] = _json(self._wait({"tool_history": {"name": name}}))
-        return answer
-
-    async def atool_history(self, name: str) -> list[Record]:
-        """Async `tool_history`."""
-        answer: list[Record] = _json(await self._start({"tool_history": {"name": name}}))
+        answer: list[Record] = decode(self._wait({"tool_history": {"name": name}}))
         return answer
 
     def tool_diff(self, before: str, after: str) -> Record:
@@ -791,32 +537,17 @@ class Tract:
 
         Raises `UnknownRevisionError`.
         """
-        answer: Record = _json(self._wait({"tool_diff": {"before": before, "after": after}}))
-        return answer
-
-    async def atool_diff(self, before: str, after: str) -> Record:
-        """Async `tool_diff`."""
-        answer: Record = _json(await self._start({"tool_diff": {"before": before, "after": after}}))
+        answer: Record = decode(self._wait({"tool_diff": {"before": before, "after": after}}))
         return answer
 
     def open_calls(self) -> list[Record]:
         """Return the unanswered calls of the branch: `id` and `name`."""
-        answer: list[Record] = _json(self._wait({"open_calls": {}}))
-        return answer
-
-    async def aopen_calls(self) -> list[Record]:
-        """Async `open_calls`."""
-        answer: list[Record] = _json(await self._start({"open_calls": {}}))
+        answer: list[Record] = decode(self._wait({"open_calls": {}}))
         return answer
 
     def pending(self) -> list[Record]:
         """Return the pending approvals of all branches, oldest first."""
-        answer: list[Record] = _json(self._wait({"pending": {}}))
-        return answer
-
-    async def apending(self) -> list[Record]:
-        """Async `pending`."""
-        answer: list[Record] = _json(await self._start({"pending": {}}))
+        answer: list[Record] = decode(self._wait({"pending": {}}))
         return answer
 
     def approve(self, pending_id: str) -> Record:
@@ -825,12 +556,7 @@ class Tract:
         Raises `TractError`: `unknown_pending`, `already_decided`; the operation's own error if it is no
         longer possible.
         """
-        answer: Record = _json(self._wait({"approve": {"id": pending_id}}))
-        return answer
-
-    async def aapprove(self, pending_id: str) -> Record:
-        """Async `approve`."""
-        answer: Record = _json(await self._start({"approve": {"id": pending_id}}))
+        answer: Record = decode(self._wait({"approve": {"id": pending_id}}))
         return answer
 
     def reject(self, pending_id: str, reason: str) -> Record:
@@ -838,12 +564,7 @@ class Tract:
 
         Raises as `approve`.
         """
-        answer: Record = _json(self._wait({"reject": {"id": pending_id, "reason": reason}}))
-        return answer
-
-    async def areject(self, pending_id: str, reason: str) -> Record:
-        """Async `reject`."""
-        answer: Record = _json(await self._start({"reject": {"id": pending_id, "reason": reason}}))
+        answer: Record = decode(self._wait({"reject": {"id": pending_id, "reason": reason}}))
         return answer
 
     def edit_pending(self, pending_id: str, text: str) -> Record:
@@ -851,22 +572,12 @@ class Tract:
 
         Raises as `approve`.
         """
-        answer: Record = _json(self._wait({"edit_pending": {"id": pending_id, "text": text}}))
-        return answer
-
-    async def aedit_pending(self, pending_id: str, text: str) -> Record:
-        """Async `edit_pending`."""
-        answer: Record = _json(await self._start({"edit_pending": {"id": pending_id, "text": text}}))
+        answer: Record = decode(self._wait({"edit_pending": {"id": pending_id, "text": text}}))
         return answer
 
     def remotes(self) -> list[Record]:
         """Return the remotes; passwords in their URLs are hidden."""
-        answer: list[Record] = _json(self._wait({"remotes": {}}))
-        return answer
-
-    async def aremotes(self) -> list[Record]:
-        """Async `remotes`."""
-        answer: list[Record] = _json(await self._start({"remotes": {}}))
+        answer: list[Record] = decode(self._wait({"remotes": {}}))
         return answer
 
     def add_remote(self, name: str, url: str, *, repo: str | None = None) -> None:
@@ -876,20 +587,12 @@ class Tract:
         """
         self._wait({"add_remote": {"name": name, "url": url, "repo": repo}})
 
-    async def aadd_remote(self, name: str, url: str, *, repo: str | None = None) -> None:
-        """Async `add_remote`."""
-        await self._start({"add_remote": {"name": name, "url": url, "repo": repo}})
-
     def remove_remote(self, name: str) -> None:
         """Remove a remote, with the remote-tracking refs of its branches.
 
         Raises `TractError`: `unknown_remote`.
         """
         self._wait({"remove_remote": {"name": name}})
-
-    async def aremove_remote(self, name: str) -> None:
-        """Async `remove_remote`."""
-        await self._start({"remove_remote": {"name": name}})
 
     def push(self, remote: str, branches: Sequence[str] | None = None) -> Record:
         """Push branches (default: all) to a remote; a missing store is created.
@@ -899,17 +602,8 @@ class Tract:
 
         Raises `TractError`: `unknown_remote`; errors of the remote's store.
         """
-        answer: Record = _json(
+        answer: Record = decode(
             self._wait({"push": {"remote": remote, "branches": None if branches is None else list(branches)}})
-        )
-        return answer
-
-    async def apush(self, remote: str, branches: Sequence[str] | None = None) -> Record:
-        """Async `push`."""
-        answer: Record = _json(
-            await self._start(
-                {"push": {"remote": remote, "branches": None if branches is None else list(branches)}}
-            )
         )
         return answer
 
@@ -918,14 +612,7 @@ class Tract:
 
         Raises `TractError`: `unknown_remote`; errors of the remote's store.
         """
-        answer: Record = _json(self._wait({"fetch": {"remote": remote, "pull": None, "pull_all": False}}))
-        return answer
-
-    async def afetch(self, remote: str) -> Record:
-        """Async `fetch`."""
-        answer: Record = _json(
-            await self._start({"fetch": {"remote": remote, "pull": None, "pull_all": False}})
-        )
+        answer: Record = decode(self._wait({"fetch": {"remote": remote, "pull": None, "pull_all": False}}))
         return answer
 
     def pull(self, remote: str, branches: Sequence[str] | None = None) -> Record:
@@ -935,23 +622,8 @@ class Tract:
 
         Raises as `fetch`.
         """
-        answer: Record = _json(
+        answer: Record = decode(
             self._wait(
-                {
-                    "fetch": {
-                        "remote": remote,
-                        "pull": None if branches is None else list(branches),
-                        "pull_all": branches is None,
-                    }
-                }
-            )
-        )
-        return answer
-
-    async def apull(self, remote: str, branches: Sequence[str] | None = None) -> Record:
-        """Async `pull`."""
-        answer: Record = _json(
-            await self._start(
                 {
                     "fetch": {
                         "remote": remote,
@@ -968,12 +640,7 @@ class Tract:
 
         Raises `TractError` if the file exists or cannot be written.
         """
-        answer: Record = _json(self._wait({"create_bundle": {"path": os.fspath(path)}}))
-        return answer
-
-    async def acreate_bundle(self, path: str | os.PathLike[str]) -> Record:
-        """Async `create_bundle`."""
-        answer: Record = _json(await self._start({"create_bundle": {"path": os.fspath(path)}}))
+        answer: Record = decode(self._wait({"create_bundle": {"path": os.fspath(path)}}))
         return answer
 
     def apply_bundle(self, path: str | os.PathLike[str]) -> Record:
@@ -981,12 +648,7 @@ class Tract:
 
         Raises `TractError` if the file is not a complete bundle; nothing is written then.
         """
-        answer: Record = _json(self._wait({"apply_bundle": {"path": os.fspath(path)}}))
-        return answer
-
-    async def aapply_bundle(self, path: str | os.PathLike[str]) -> Record:
-        """Async `apply_bundle`."""
-        answer: Record = _json(await self._start({"apply_bundle": {"path": os.fspath(path)}}))
+        answer: Record = decode(self._wait({"apply_bundle": {"path": os.fspath(path)}}))
         return answer
 
     def import_conversation(
@@ -998,16 +660,7 @@ class Tract:
 
         Raises `TractError`: `invalid_json`, `unknown_format`, `bad_recording`, with the path in the text.
         """
-        answer: Record = _json(self._wait({"import_text": {"text": text_of(conversation), "name": name}}))
-        return answer
-
-    async def aimport_conversation(
-        self, conversation: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str, *, name: str
-    ) -> Record:
-        """Async `import_conversation`."""
-        answer: Record = _json(
-            await self._start({"import_text": {"text": text_of(conversation), "name": name}})
-        )
+        answer: Record = decode(self._wait({"import_text": {"text": text_of(conversation), "name": name}}))
         return answer
 
     def verify(self) -> Record:
@@ -1015,12 +668,7 @@ class Tract:
 
         Damage of single objects is reported, not raised.
         """
-        answer: Record = _json(self._wait({"verify": {}}))
-        return answer
-
-    async def averify(self) -> Record:
-        """Async `verify`."""
-        answer: Record = _json(await self._start({"verify": {}}))
+        answer: Record = decode(self._wait({"verify": {}}))
         return answer
 
     def erase(
@@ -1033,19 +681,8 @@ class Tract:
 
         Raises `TractError`: `unsupported` if the store cannot erase, `bad_erase`; `UnknownRevisionError`.
         """
-        answer: Record = _json(
+        answer: Record = decode(
             self._wait(
-                {"erase": {"targets": list(messages), "reason": reason, "everywhere": everywhere, "ban": ban}}
-            )
-        )
-        return answer
-
-    async def aerase(
-        self, messages: Sequence[str], reason: str, *, everywhere: bool = False, ban: bool = False
-    ) -> Record:
-        """Async `erase`."""
-        answer: Record = _json(
-            await self._start(
                 {"erase": {"targets": list(messages), "reason": reason, "everywhere": everywhere, "ban": ban}}
             )
         )
