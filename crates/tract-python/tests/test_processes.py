@@ -227,3 +227,39 @@ def test_the_interpreter_ends_with_writes_in_flight(url: str) -> None:
     assert subprocess.run([sys.executable, "-c", script, url], timeout=30).returncode == 7
     with tract.open(url) as t:
         assert t.verify()["clean"]
+
+
+def test_the_interpreter_ends_right_after_the_last_answer(url: str) -> None:
+    """A thread that is attached while the interpreter is finalized would abort the process."""
+    script = (
+        "import asyncio, sys, tract_context as tract\n"
+        "async def main():\n"
+        "    t = await tract.aopen('memory:')\n"
+        "    await asyncio.gather(*(t.acommit({'role': 'user', 'content': str(n)}) for n in range(20)))\n"
+        "    await t.ahead()\n"
+        "asyncio.run(main())\n"
+    )
+    for _ in range(10):
+        run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+        assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_forked_child_ends_while_its_parent_has_calls_in_flight(url: str) -> None:
+    script = (
+        "import asyncio, os, sys, time, tract_context as tract\n"
+        "async def main():\n"
+        "    t = await tract.aopen(sys.argv[1])\n"
+        "    message = {'role': 'user', 'content': 'x'}\n"
+        "    calls = [asyncio.ensure_future(t.acommit(message)) for _ in range(50)]\n"
+        "    await asyncio.sleep(0)\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        start = time.monotonic()\n"
+        "        import atexit; atexit._run_exitfuncs()\n"
+        "        os._exit(0 if time.monotonic() - start < 5 else 1)\n"
+        "    await asyncio.gather(*calls)\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "asyncio.run(main())\n"
+    )
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", script, url], timeout=60)
+    assert run.returncode == 0
