@@ -11,7 +11,17 @@ import tract_context
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial-python.md", "crates/tract-python/README.md"])
+PAGES = [
+    "README.md",
+    "crates/tract-python/README.md",
+    "docs/claude-agent-sdk.md",
+    "docs/openai-agents.md",
+    "docs/pydantic-ai.md",
+    "docs/tutorial-python.md",
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_are_one_program(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
