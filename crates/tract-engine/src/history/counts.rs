@@ -206,6 +206,8 @@ impl Repo {
     /// Folds the newest commits alone; `None` if one of them changes an older row.
     async fn recent_view(&self, recent: &RecentCommits) -> Result<Option<RecentView>> {
         let before = recent.before;
+        // The view without its older rows. A fold onto it is right as long as no change refers to
+        // one of them; `is_older` detects those that do.
         let mut view = View::from_parts([], None, before.next);
         for commit in &recent.commits {
             let changes = self.changes(commit).await?;
@@ -266,6 +268,8 @@ impl<'a> Records<'a> {
             let found = repo.store().commits(repo.name(), &missing).await?;
             read.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
         }
+        // A commit that is only named, not linked, may be deleted. Without its kind the counts
+        // would be wrong, so there are none.
         let is_whole = missing.iter().all(|id| read.contains_key(id));
         Ok(is_whole.then_some(Self { at_hand, read }))
     }
@@ -332,6 +336,7 @@ pub(crate) async fn advance(
             Op::Append { .. } => count_append(&mut counts, is_shown_alone(commit)),
             _ => counts.commits += 1,
         }
+        // `lists` is in the order of `commits`, without those that have no changes.
         if let Some((_, changes)) = lists.next_if(|(at, _)| *at == id) {
             for change in &changes {
                 if count_change(&mut counts, id, change, &records).is_none() {

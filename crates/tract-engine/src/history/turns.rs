@@ -280,6 +280,8 @@ impl TurnMessages {
                 TurnEntry::Calls(call) => calls.add(call.id, call),
                 TurnEntry::Answer(result) => results.add(result.id, result),
                 TurnEntry::NewCalls(new) => calls.change(new.id, |call| call.message = new),
+                // A change of the version does not name the call; the row keeps the one that it
+                // answers.
                 TurnEntry::NewAnswer(new) => results.change(new.id, |result| {
                     result.message = FoundResult { call: result.message.call, ..new };
                 }),

@@ -89,14 +89,22 @@ fn bind(history: &History, records: &Records, call_id: &str) -> Plan<CallRef> {
     while rows.peek().is_some() {
         let some: Vec<&Row> = rows.by_ref().take(step).collect();
         records.ensure_calls(some.iter().filter(|row| row.answers.is_none()).copied())?;
+        // `ensure_calls` stops the planner, which starts again from the end once the rows are read.
+        // With a growing step the restarts read a geometric series, so the search is linear in the
+        // distance to the call.
         step = (step * 4).min(4096);
         for row in some {
+            // Joined rows are one provider message, which may list the same call id twice. The
+            // first of them in the order of the message is the open one, so the search continues
+            // through the rows that this one continues.
             if let Some((call, continues)) = first
                 && (continues != Some(row.slot) || row.answers.is_some())
             {
                 return Ok(call);
             }
             if let Some(call) = row.answers {
+                // Results come after their call, so walking backward sees all answers to a call
+                // before the call itself.
                 answered.entry(call).or_insert(row.slot);
                 continue;
             }

@@ -117,6 +117,8 @@ impl Rows {
         let mut walked: Option<(usize, Option<usize>)> = None;
         for n in chosen.iter() {
             match walked {
+                // All rows of a run of reasoning belong to the same message. Without this cache
+                // each of them would walk to the end of the run.
                 Some((end, head)) if *n < end => heads.extend(head),
                 _ => {
                     let (end, head) = self.head_of(records, *n)?;
@@ -165,6 +167,8 @@ impl Rows {
             .filter_map(|n| usize::try_from(self.rows.get(*n)?.answers?.index).ok())
             .collect();
         unit.open = (0..records.calls(row)?.len()).any(|index| !answered.contains(&index));
+        // A provider expects reasoning right before the message with the calls that it led to, so
+        // it belongs to the group.
         for (n, before) in self.rows.iter().enumerate().take(head).rev() {
             if records.kind(before.version)? != Kind::Reasoning {
                 break;

@@ -64,6 +64,8 @@ pub fn merge(
     let base_views: Vec<&View> = bases.iter().map(History::view).collect();
     let mut resolving = Resolving::new(sides, records);
     resolver.restart();
+    // Every round resolves at least one conflict, since `resolve` fails if one is left open, and a
+    // conflict that returns after its resolution counts as open. So the loop ends.
     let (changes, tools) = loop {
         let three = ThreeWayMerge {
             ours: &resolving.ours,
@@ -163,6 +165,9 @@ struct ThreeWayMerge<'a> {
 impl ThreeWayMerge<'_> {
     /// Compares the sides. Returns the changes to take from theirs, and the conflicts.
     fn compare(&self) -> Plan<Merged> {
+        // The order matters. Summaries come first: `settle` skips those that were found to be the
+        // same. `whole_summaries` looks at the rows that `settle` has added and removed, and
+        // `answers` at the rows that are left after both.
         let candidates = self.candidates();
         self.read(&candidates)?;
         let mut merged = Merged::default();
@@ -180,6 +185,8 @@ impl ThreeWayMerge<'_> {
     /// Returns the messages in which the sides differ: theirs in their order, then those that only
     /// our side has.
     fn candidates(&self) -> Vec<CommitId> {
+        // The key is left out: it is the position in one history, and a picked message has another
+        // one without having been changed.
         let facts = |row: &Row| (row.version, row.mark, row.answers);
         let differ = |row: &&Row| self.ours.get(row.slot).map(facts) != Some(facts(row));
         let theirs = self.theirs.rows().filter(differ).map(|row| row.slot);
@@ -292,6 +299,7 @@ impl ThreeWayMerge<'_> {
         let ours = self.new_summaries(candidates, self.ours, self.theirs)?;
         let theirs = self.new_summaries(candidates, self.theirs, self.ours)?;
         // The positions of our summaries, by covered message.
+        // Comparing each of them with each summary of theirs would be quadratic.
         let mut covering: HashMap<CommitId, Vec<usize>> = HashMap::new();
         for (place, (_, covers)) in ours.iter().enumerate() {
             for slot in covers {
@@ -346,6 +354,8 @@ impl ThreeWayMerge<'_> {
         let mut shown = Vec::new();
         for summary in &merged.add {
             for slot in covered(self.records, summary.slot)? {
+                // A summary is taken with all of its removals or not at all. A message that our
+                // side still shows would otherwise be next to its own summary.
                 let stays = self.ours.get(slot).filter(|_| !merged.remove.contains(&slot));
                 if let Some(row) = stays {
                     shown.push((slot, row.version, summary.slot));
@@ -370,6 +380,8 @@ impl ThreeWayMerge<'_> {
         let shown = |slot: &CommitId| {
             added.contains(slot) || self.ours.contains(*slot) && !merged.remove.contains(slot)
         };
+        // A provider rejects a request in which a call has two results, or a result has no call, so
+        // both are conflicts even if no message was changed on both sides.
         let kept = self.ours.rows().filter(|row| !merged.remove.contains(&row.slot));
         let mut answered = HashMap::new();
         let mut conflicts = Vec::new();
@@ -415,6 +427,8 @@ impl ThreeWayMerge<'_> {
     /// Writes the choices as changes of our view: first fields, then removals, then rows that
     /// return to their position, then new rows of theirs, in their order, after ours.
     fn changes(&self, view: &View, merged: &Merged) -> Plan<Vec<Change>> {
+        // The order of the changes is part of the record, and so of the commit id. It follows the
+        // rows and never a hash map.
         let mut changes = Vec::new();
         let mut work = WorkingView::new(view);
         let chosen = |slot: CommitId| {
@@ -451,6 +465,7 @@ impl ThreeWayMerge<'_> {
         };
         for row in self.ours.rows().filter(|row| !view.contains(row.slot)) {
             if let Some(row) = chosen(row.slot) {
+                // The fold refuses a row whose key is above `next`.
                 add(&mut work, Row { key: row.key.min(view.next()), ..row });
             }
         }
@@ -466,6 +481,8 @@ impl ThreeWayMerge<'_> {
             let key = first.or(back).unwrap_or(work.next).min(work.next);
             add(&mut work, Row { key, ..*row });
         }
+        // Only an added row can end up next to a summary of it. Merges that add none need not
+        // collect the messages under all summaries.
         if !work.added().is_empty() {
             SummaryCover::of(self.records, work.rows())?.check()?;
         }

@@ -193,6 +193,8 @@ impl Records {
     pub(super) fn chain_changes(&self, n: usize) -> Plan<Option<(&Commit, &[Change])>> {
         let Some(commit) = self.chain(n)? else { return Ok(None) };
         if self.lacks_changes(commit) {
+            // Each stop costs a restart of the planner and a read, so the lists of all commits that
+            // are loaded are requested at once.
             let read = self.chain.iter().skip(n).filter_map(|id| self.commits.get(id)?.as_ref());
             self.ensure_changes(read)?;
         }
@@ -224,6 +226,8 @@ impl Records {
 
     /// Requests all records that [`calls`](Self::calls) needs for these rows.
     pub(super) fn ensure_calls<'a>(&self, rows: impl IntoIterator<Item = &'a Row>) -> Plan<()> {
+        // In two stops instead of one for each row: first all records, which contain the kinds,
+        // then the contents of those that can contain calls.
         let versions: Vec<CommitId> = rows.into_iter().map(|row| row.version).collect();
         self.ensure(versions.iter().copied())?;
         let mut bearing = Vec::new();

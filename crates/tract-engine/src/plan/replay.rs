@@ -142,6 +142,8 @@ impl Replaying<'_> {
         record.role = self.commit.role.clone();
         record.joins = self.commit.joins.map(|slot| self.replayed.slot(slot));
         record.keeps = self.commit.keeps.clone();
+        // A provider signs its reasoning together with the messages before it, and those are others
+        // here. In the neutral form no signature is needed.
         if self.commit.effective_role() != Some(Role::Assistant) {
             record.form = self.commit.form.clone();
             record.verbatim = self.commit.verbatim;
@@ -175,6 +177,8 @@ impl Replaying<'_> {
             let Some(row) = view.get(call.slot) else {
                 return Err(Refusal::NoOpenCall { call_id, open: Vec::<OpenCall>::new() }.into());
             };
+            // An answer always comes after its call, so the rows before the call need not be
+            // searched.
             let other = view.rows_after(row.row_key()).find(|row| row.answers == Some(call));
             if let Some(other) = other {
                 return Err(Refusal::AlreadyAnswered { call_id, by: other.slot }.into());
@@ -232,6 +236,8 @@ impl Replaying<'_> {
             let mark = from.map(|from| from.resolve(self.commit.id()));
             self.records.ensure([Some(row.version), row.mark, mark].into_iter().flatten())?;
             let now = self.records.marked(&row)?;
+            // A message may have this priority by default. Only a mark makes it permanent, so one
+            // is written if there is none.
             if row.mark.is_some() && now == *marked {
                 continue;
             }

@@ -147,6 +147,8 @@ impl<'a> Undoing<'a> {
     fn run(mut self, cascade: bool) -> Plan<Self> {
         loop {
             self.revert_ready()?;
+            // Nothing is ready, so the remaining targets are blocked: by a commit that is not a
+            // target, which `cascade` adds, or by each other.
             if self.done.len() < self.wanted.len() {
                 match if cascade { self.dependent()? } else { None } {
                     Some(by) => _ = self.want(by),
@@ -185,6 +187,8 @@ impl<'a> Undoing<'a> {
             {
                 Ok(changes) => changes,
                 Err(block) => {
+                    // Retried only when the message that blocks it changes. Trying all remaining
+                    // targets after each revert would be quadratic.
                     self.waiting.entry(block.0).or_default().push(place);
                     self.unexplained.insert(place, block);
                     continue;
@@ -214,6 +218,9 @@ impl<'a> Undoing<'a> {
                 setting.push(*target);
             }
         }
+        // Tools are restored by value: each target gives back what was in force before it. That is
+        // only right from the newest to the oldest, and the order of the request may be another
+        // one.
         if setting.len() > 1 {
             let mut left: HashSet<CommitId> = setting.iter().copied().collect();
             let mut ordered = Vec::with_capacity(setting.len());

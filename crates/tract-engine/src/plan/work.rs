@@ -186,6 +186,9 @@ impl ChangeIndex {
     ) -> Plan<Option<CommitId>> {
         loop {
             if let Some(commits) = self.commits.get_mut(&(slot, field)) {
+                // Dropped for good, so that a revert of many commits of one message does not skip
+                // the same ones again and again. So a commit that is excluded once must stay
+                // excluded.
                 while commits.front().is_some_and(|commit| except(*commit)) {
                     super::records::visit(1);
                     commits.pop_front();
@@ -207,6 +210,7 @@ impl ChangeIndex {
         for (slot, fields) in touched(commit, changes) {
             for field in fields {
                 let commits = self.commits.entry((slot, *field)).or_default();
+                // A commit may change a message twice, for example remove its row and add it again.
                 if commits.back() != Some(&id) {
                     commits.push_back(id);
                 }
@@ -295,6 +299,8 @@ impl SummaryCover {
         for summary in sorted {
             for slot in covered(records, summary)? {
                 if covers.under.insert(slot, summary).is_some() {
+                    // The first pair in the order of the ids, so that the same view always gets the
+                    // same refusal.
                     covers.twice.get_or_insert((slot, summary));
                 }
             }

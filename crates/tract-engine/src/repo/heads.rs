@@ -111,6 +111,8 @@ impl Heads {
     ) {
         let mut branches = self.lock();
         if !branches.contains_key(name) {
+            // All idle branches are dropped at once, so that a handle that writes to many branches
+            // in turn scans the map once in `BRANCHES` writes and not with each of them.
             if branches.len() >= BRANCHES {
                 branches.retain(|_, branch| !branch.is_idle());
             }
@@ -134,6 +136,8 @@ impl Heads {
     /// Sets the tip after a write without a turn; `None` if it is unknown.
     pub(crate) fn keep(&self, name: &RefName, tip: Option<BranchTip>) {
         match tip {
+            // The writes in flight do not lead to this tip. A new epoch makes sure that their
+            // answers are not counted towards it.
             Some(_) => self.change(name, |branch| branch.reset(tip)),
             None => self.forget(name),
         }
@@ -154,6 +158,9 @@ impl Heads {
                 match branches.get_mut(name).filter(|branch| branch.under_way > 0) {
                     None => Poll::Ready(()),
                     Some(branch) => {
+                        // A future that is polled again leaves its old waker here. All of them are
+                        // called and dropped when the branch settles, and an unnecessary wake-up is
+                        // harmless.
                         branch.settling.push(context.waker().clone());
                         Poll::Pending
                     }
@@ -183,10 +190,15 @@ impl Heads {
             branch.next_ticket += 1;
             match branch.planning {
                 None => branch.planning = Some(ticket),
+                // Only reserves the place in the queue; the first poll stores the real waker. If
+                // the turn arrives before that poll, no wake-up is needed: the poll finds the turn
+                // taken.
                 Some(_) => _ = branch.waiting.insert(ticket, Waker::noop().clone()),
             }
             None
         });
+        // Created before the wait, so that its destructor removes the ticket if this future is
+        // dropped.
         let turn = Turn { heads: self.clone(), name: name.clone(), ticket };
         while !turn.is_mine() {
             // A turn is only taken if it did not change hands during the whole wait. In a long
@@ -236,6 +248,9 @@ impl Turn {
     /// Takes the turn from a write that makes no progress.
     fn take(&self) {
         self.heads.change(&self.name, |branch| {
+            // The overtaken writer still has its `Turn`. Since `planning` no longer names its
+            // ticket, dropping that turn passes nothing on. If both submit a batch that was planned
+            // on the same tip, the store accepts only one of them.
             branch.waiting.remove(&self.ticket);
             branch.planning = Some(self.ticket);
             branch.turns += 1;
@@ -296,6 +311,7 @@ impl Drop for SubmittedWrite {
                 return branch.reset(None);
             }
             branch.under_way -= 1;
+            // The epoch is the same, so this write was counted and the count is not zero.
             match branch.under_way {
                 0 => std::mem::take(&mut branch.settling),
                 _ => Vec::new(),

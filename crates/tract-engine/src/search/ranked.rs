@@ -236,6 +236,8 @@ pub async fn search(
     }
     let mut index = Index::new(repo, options, IndexState::read(repo).await?);
     let mut wanted = heads.to_vec();
+    // Races and damage are counted apart. Other clients may change the index many times while this
+    // search reads it, and that must not make it drop segments that are fine.
     let (mut raced, mut broken, mut errors) = (0, 0, 0);
     for _ in 0..MOST_TRIES {
         let found = match attempt(&mut index, &wanted, heads, &words, options).await {

@@ -223,6 +223,7 @@ pub async fn apply_stream(
     };
     let ran = stream.run(&mut lines, options, &mut answer).await;
     if options.lease.is_none() {
+        // Also after an error: nothing of the stream will need the objects that no ref leads to.
         stream.lease.release().await;
     }
     settle(repo, stream.restored > 0 || stream.is_moved).await;

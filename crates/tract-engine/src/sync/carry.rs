@@ -126,6 +126,8 @@ impl<'a> ObjectCopier<'a> {
                     let to = Some(target.clone());
                     batch.refs.push(RefEdit { name, expect: Expect::Any, to });
                 }
+                // Lifts the erasure in the same batch that stores the bytes, and only if it is
+                // still the one that was read.
                 (None, Some(target)) if self.may_return(commits, id).await? => {
                     let expect = Expect::Is(target.clone());
                     batch.refs.push(RefEdit { name, expect, to: None });
@@ -227,6 +229,7 @@ impl<'a> ObjectCopier<'a> {
             Err(error) if is_corrupt(&error) => {
                 let before = self.restorer.restored;
                 self.restorer.commits(ids, Replace::Damaged).await?;
+                // Without a replaced object a second try would fail in the same way.
                 if self.restorer.restored == before { Err(error) } else { self.carry(ids).await }
             }
             carried => carried,
@@ -249,6 +252,8 @@ impl<'a> ObjectCopier<'a> {
             true => batch.blobs.iter().map(|blob| (blob.id(), blob)).collect(),
             false => HashMap::new(),
         };
+        // Versions and marks that changes name are links as well: a history that lacks them cannot
+        // be folded or reverted.
         let mut required = HashSet::new();
         for commit in &commits {
             let changes = match &commit.changes {
@@ -272,6 +277,9 @@ impl<'a> ObjectCopier<'a> {
         let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
             + commits.len() * RECORD_BYTES;
         batch.commits = commits;
+        // Only the first batch goes without a lease, so that a small transfer needs no further
+        // write. Its refs follow at once, and the caller retries if garbage collection comes
+        // between.
         let applied = match self.brought {
             0 => apply_batch(self.to.store().as_ref(), self.to.name(), batch).await?,
             _ => self.lease.store(&self.operation, batch, &[]).await?,
@@ -295,6 +303,9 @@ impl<'a> ObjectCopier<'a> {
             let most = walk.limit;
             let page = store.walk(name, walk).await?;
             let mut found = 0;
+            // The order lists parents first and keeps histories together, so a walk from the last
+            // id returns the ids before it, newest first. It stops where the order continues with
+            // another history.
             for (entry, id) in page.entries.into_iter().zip(rest.iter().rev()) {
                 if entry.commit.id() != *id {
                     break;
@@ -380,6 +391,8 @@ impl<'a> ObjectCopier<'a> {
             let known = parent.and_then(|parent| {
                 parent.created_at.or_else(|| self.times.get(&parent.id()).copied())
             });
+            // Without the cached times each imported commit would walk back to the nearest one with
+            // a time.
             let at = match (commit.created_at, known) {
                 (Some(at), _) => at,
                 (None, known) => {

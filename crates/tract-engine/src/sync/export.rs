@@ -138,6 +138,7 @@ impl Export {
     }
 
     async fn commit_line(&mut self, commit: &Commit) -> Result<()> {
+        // A reader applies the lines in order, so everything that a commit links to precedes it.
         let links: Vec<BlobId> = commit.linked_blobs().collect();
         self.export_blobs(&links).await?;
         let mut tools = None;
@@ -153,6 +154,7 @@ impl Export {
                 Some(_) | None => self.push(StreamOpKind::Blob(list(&toolset)))?,
             }
         }
+        // This operation cannot be written without its tools, even if an earlier line has them.
         if let (Op::Tools, None, Some(id)) = (&commit.op, &tools, commit.toolset) {
             let toolset = self.repo.require_toolset(id).await?;
             tools = self.schemas(&toolset).await?.map(|schemas| (toolset, schemas));
@@ -192,6 +194,8 @@ impl Export {
         let schema = |blob: Option<Blob>| {
             let blob = blob?;
             let schema = ToolSchema::parse(blob.text()?).ok()?;
+            // A line gives its tools as JSON. A text that does not survive this would get another
+            // id, so the list and the schemas are written as blobs only.
             (schema.blob().id() == blob.id()).then_some(schema)
         };
         Ok(blobs.into_iter().map(schema).collect())

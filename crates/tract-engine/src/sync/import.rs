@@ -332,6 +332,8 @@ impl Importer {
             return Ok(());
         }
         for link in links {
+            // A commit that is already stored is left out of the batch with its blobs, so it cannot
+            // bring them back.
             let found = link.blobs.iter().find_map(|blob| banned.get(&blob.id()));
             if let Some(erasure) = found
                 && self.repo.commit(link.commit.id()).await?.is_none()
@@ -354,6 +356,8 @@ impl Importer {
             let reused = self.add_missing(&mut batch, &mut HashSet::new(), &links).await?;
             // The commit may have been stored before, and garbage-collected since.
             batch.requires.push(last);
+            // No ref leads to a portion until the last write. The lease protects it from a
+            // collection.
             match self.lease.store(&self.operation, batch, &[last]).await {
                 Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
                     races.lose().await?;

@@ -110,6 +110,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         // The scan takes long; following branches that moved does not. Retry with the same scan
         // first.
         loop {
+            // New commits contain the bytes as well, so the list of blobs and messages is outdated.
             if !scan.follow().await? {
                 races.lose().await?;
                 break;
@@ -156,6 +157,8 @@ async fn write(
     report.edits = planned.edits;
     let pending: Vec<RefName> =
         report.blobs.iter().map(|blob| RefName::pending_erasure(blob.id)).collect();
+    // Erasing confirms an erasure that arrived from another store and waited, so that it is not
+    // listed as pending any longer.
     let found = repo.store().refs(repo.name(), &pending).await?;
     for (name, target) in pending.iter().zip(found) {
         if target.is_some() {
@@ -216,6 +219,8 @@ async fn branches(repo: &Repo) -> Result<Vec<RefName>> {
 /// may not wipe it. The files may still contain the bytes then.
 pub async fn finish_erasures(repo: &Repo) -> Result<WipeReport> {
     repo.compiler().forget();
+    // The search index contains the words of messages. Derived rows are dropped before the files
+    // are wiped, or the wipe would leave their pages behind.
     repo.store().drop_derived(repo.name()).await?;
     let wiped = repo.store().wipe().await;
     // The rows are derived data: if they cannot be rebuilt, queries work without them.

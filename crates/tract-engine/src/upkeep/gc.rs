@@ -248,12 +248,14 @@ impl<'a> Collection<'a> {
         if options.dry_run {
             marks.pass_over(lease::expired(repo).await?);
         } else {
+            // Before the position is read, because deleting a lease is a write that moves it.
             lease::delete_expired(repo).await?;
         }
         // Read the position before the refs, so that every ref that moves afterwards is noticed.
         let position = repo.store().write_position(repo.name()).await?;
         let keep = i64::try_from(options.keep.as_micros()).unwrap_or(i64::MAX);
         let since = repo.now_us().saturating_sub(keep);
+        // Refs before the log: the first mark of an object decides the reason that is reported.
         marks.refs().await?;
         marks.log(since).await?;
         Ok(Self { repo, options, position, marks })
@@ -299,6 +301,9 @@ impl<'a> Collection<'a> {
         let mut unmarked = Vec::new();
         let (mut after, mut listed) = (0, 0);
         loop {
+            // An object that is stored after the marks were made is listed as unmarked. That is
+            // harmless: its write has moved the position, so the sweep marks the new log entries
+            // before it deletes anything.
             let listing = ObjectListing { kind, after, limit: LIST_OBJECTS };
             let page = self.repo.store().list_objects(self.repo.name(), listing).await?;
             for (object, bytes) in page.objects {
@@ -346,10 +351,12 @@ impl<'a> Collection<'a> {
                 bytes += size;
                 bytes <= SWEEP_BYTES
             };
+            // At least one: an object may be larger than the limit.
             let take = rest.iter().take(SWEEP_OBJECTS).take_while(fits).count().max(1);
             let (chunk, after) = rest.split_at(take);
             rest = after;
             loop {
+                // Filtered for each try, since `Again` means that more objects are marked now.
                 let unmarked: Vec<(ObjectId, u64)> = chunk
                     .iter()
                     .filter(|(object, _)| self.marks.reason(object).is_none())
@@ -407,6 +414,9 @@ impl<'a> Collection<'a> {
             SweepAnswer::Moved(now) if now.unlogged != self.position.unlogged => {
                 Ok(Deletion::Restart)
             }
+            // The entries are read after the store has reported its position, so they include
+            // everything up to `now`. Entries that are even newer are marked too, which keeps more
+            // than necessary and never less.
             SweepAnswer::Moved(now) => {
                 self.marks.moves(self.position.log).await?;
                 self.position = now;

@@ -117,6 +117,8 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
             return Ok(plan.report);
         }
         let mut txn = Txn::new(repo)?;
+        // A branch that moved since is kept because its expected target differs; one that was only
+        // checked out since is kept because `HEAD` is expected to be unchanged.
         txn.hold(&RefName::head(), plan.head);
         for (name, target) in plan.deleted {
             txn.move_from(&name, Some(target), None);

@@ -137,6 +137,9 @@ impl Repo {
             let planner = |records: &Records| plan(&request, &history, records);
             let planned = self.plan_with(head, &mut records, planner).await?;
             if let Op::Compress { targets } = planned.record.op {
+                // A person approves the summary of these messages. A selection by position or
+                // pattern would be evaluated again when it is carried out, and could then replace
+                // messages that are not in the summary.
                 *select = Selection::Exactly(targets);
             }
         }
@@ -208,6 +211,8 @@ impl Repo {
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(&plain)?;
+            // The document is deleted in the batch that carries out the request. Of two callers
+            // that decide, one finds it deleted, so nothing is carried out twice.
             txn.move_from(&name, Some(target.clone()), None);
             let commit = match &kind {
                 DecisionKind::Reject(reason) => {
@@ -232,6 +237,7 @@ impl Repo {
                 request: pending.request.clone(),
                 commit: commit.map(|commit| commit.id()),
             };
+            // Added after planning, because the record names the commit that was made.
             txn.add_document(&Document::decided(&decided)?)?;
             let what = format!("pending {}", record.action);
             match txn.apply(&what, &WriteOptions::default()).await? {

@@ -132,6 +132,8 @@ impl Repo {
         let mut races = self.races();
         // Handlers are asked once, even if the merge is retried.
         let mut ruling = None;
+        // Kept across retries as well: a resolver may ask a person or a model, and must not be
+        // asked twice about the same conflict.
         let mut resolver = options.resolver();
         loop {
             let mut txn = Txn::new(self)?;

@@ -203,6 +203,8 @@ impl Txn<'_> {
                         Ok(Some(new)) if new != *id => made.push((Some(*id), new)),
                         Ok(Some(_)) => {}
                         Ok(None) => left_out.push(*id),
+                        // Continue, so that all refusals are reported at once. Some of the later
+                        // ones may only follow from this one.
                         Err(Error::Refused(refusal)) => refused.push((*id, refusal)),
                         Err(error) => return Err(error),
                     }
@@ -233,6 +235,8 @@ impl Txn<'_> {
         if matches!(rebase, Rebase::Pick { .. }) && before == Some(head) {
             return Err(Refusal::NothingToPick.into());
         }
+        // Checked once at the end: a later step may replay the summary that a message belongs
+        // under, or drop it.
         if made.iter().any(|(from, _)| from.is_some()) {
             let history = self.fold(Some(head)).await?;
             self.plan_with(Some(head), |records| check_hidden(&history, records)).await?;
@@ -251,6 +255,8 @@ impl Txn<'_> {
     ) -> Result<Option<CommitId>> {
         let head = self.head(branch).await?;
         let commit = self.repo().require_commit(source).await?;
+        // This keeps the ids of the commits before the first change. The commit may be reachable
+        // only from the old head, which others can move and collect, so the batch requires it.
         if commit.parent() == head {
             self.require(source);
             self.move_ref(branch, Some(RefTarget::Commit(source))).await?;

@@ -40,6 +40,8 @@ impl PlannedTargets {
 
     /// Starts another try: none of the commits made so far is stored.
     pub(crate) fn roll_back(&mut self) {
+        // Ids of all earlier tries are kept: the targets of a first plan may name commits of the
+        // first try, or of a later one if an earlier request failed until then.
         self.places.extend(self.made.drain().map(|(place, commit)| (commit, place)));
     }
 

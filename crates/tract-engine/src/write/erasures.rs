@@ -74,6 +74,8 @@ impl KnownErasures {
     pub(crate) async fn read(repo: &Repo) -> Result<Self> {
         let refs = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
         let newest = refs.iter().find(|(name, _)| *name == RefName::newest_erasure());
+        // The mark comes from the same listing, before the documents are read. An erasure that is
+        // made after the listing changes the mark, so a write that holds it conflicts.
         let mark = ErasureMark::at(newest.map(|(_, target)| target.clone()));
         let by_blob = match refs.iter().any(|(name, _)| name.erased_blob().is_some()) {
             true => erasures(repo).await?,
@@ -151,6 +153,8 @@ pub(crate) async fn mend_branch(
     let mut edits = 0;
     for version in known.candidates(&history) {
         let commit = txn.require_commit(version).await?;
+        // A version may have been erased in its content, in the provider's bytes, or in both. The
+        // content decides what the edit contains.
         let content = known.of(commit.content);
         let Some(erasure) = content.or_else(|| known.of(commit.verbatim)) else { continue };
         // A new commit of this write stores the bytes again, and the batch lifts their erasure.
@@ -258,6 +262,8 @@ impl Repo {
         };
         let known = KnownErasures::read(self).await?;
         let mut now = *now;
+        // Ends at the first commit that is not the edit of an erasure, so it reads few commits
+        // however far the branch has moved.
         while now != *at {
             let Some(commit) = self.commit(now).await? else { return Ok(false) };
             let Some(parent) = commit.parent() else { return Ok(false) };

@@ -49,6 +49,8 @@ impl Repo {
         needs: &MissingRecords,
         records: &mut Records,
     ) -> Result<()> {
+        // The record of a commit names the blobs of its content and its changes, so the records are
+        // read first.
         let commits = needs.commits.iter().chain(&needs.contents).chain(&needs.changes);
         let commits: Vec<CommitId> =
             commits.filter(|id| !records.commits.contains_key(id)).copied().collect();
@@ -107,11 +109,14 @@ impl Repo {
         wanted: usize,
         records: &mut Records,
     ) -> Result<()> {
+        // A planner asks for one more commit at a time and is restarted each time. Doubling keeps
+        // the number of restarts logarithmic.
         let wanted = wanted.saturating_mul(2).max(16);
         let mut next = match records.chain.last() {
             Some(last) => present(records, *last)?.parent(),
             None => head,
         };
+        // Commits of this write are in `records` already; the store does not have them yet.
         while let Some(id) = next {
             if records.chain.len() >= wanted {
                 return Ok(());

@@ -130,6 +130,7 @@ impl WriteTarget<'_> {
                     changed = Box::pin(self.result(request, draft, answer, tool)).await?;
                 }
                 if hooks.has_handler::<BeforeCommit>() {
+                    // Handlers of commits see what a handler of results made of the message.
                     let current = changed.as_deref().unwrap_or(request);
                     changed = Box::pin(self.commit(current, planned)).await?.or(changed);
                 }

@@ -136,6 +136,8 @@ impl Lease {
             }
         };
         drop(state);
+        // An object that another one links to is kept by that one, so the document need not name
+        // it. A history of any length needs one name: its newest commit.
         let commits = batch.commits.iter().flat_map(|commit| commit.links());
         let entries = batch.toolsets.iter().flat_map(|set| set.entries());
         let linked: HashSet<ObjectId> =
@@ -151,6 +153,9 @@ impl Lease {
         // earlier batch or a renewal. If a collector has deleted the ref as expired, this creates
         // it again; expecting the earlier document would make the batch fail.
         batch.refs.push(RefEdit { name, expect: Expect::Any, to: Some(at.clone()) });
+        // The state changes only in `covered`. Until then a renewal repeats the earlier document.
+        // If the store applies the batch first, the renewal fails its comparison; if it applies the
+        // renewal first, the batch replaces it.
         Cover { tips, at }
     }
 
@@ -188,6 +193,8 @@ impl Lease {
     /// fails, the lease expires.
     pub(crate) async fn release(&self) {
         let refs = std::mem::take(&mut lock(&self.0.state).refs);
+        // A ref without `at` was in no stored batch. If its batch was stored after all, although
+        // the store reported an error, the lease expires.
         let names = refs.into_iter().filter(|one| one.at.is_some()).map(|one| one.name);
         let deleted = |name| RefEdit { name, expect: Expect::Any, to: None };
         let _ = self.write(names.map(deleted).collect(), Vec::new()).await;
@@ -227,6 +234,9 @@ impl Lease {
             edits.push(RefEdit { name: one.name.clone(), expect: Expect::Is(at.clone()), to });
             blobs.push(document);
         }
+        // One conflicting ref makes the whole renewal fail. The next one comes long before the
+        // lease expires, and a conflict usually means that the writer has just stored a newer
+        // document.
         if !matches!(self.write(edits.clone(), blobs).await, Ok(true)) {
             return;
         }

@@ -362,6 +362,7 @@ impl RefRepository for Overlay {
             }
         }
         let pending = self.pending();
+        // A ref that was deleted here is `Some(None)` in `refs`, so it is not looked up in `seen`.
         let current = |name| pending.refs.get(name).or(pending.seen.get(name)).cloned().flatten();
         Ok(names.iter().map(current).collect())
     }
@@ -373,6 +374,8 @@ impl RefRepository for Overlay {
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let below = self.below.list_refs(repo, prefix).await?;
         let mut refs: BTreeMap<RefName, RefTarget> = below.into_iter().collect();
+        // Refs that were not moved here are listed with their current target in the store, even if
+        // `refs` has read an older one before. Callers that decide on a ref read it with `refs`.
         for (name, now) in &self.pending().refs {
             match now {
                 Some(now) if name.as_str().starts_with(prefix) => {
@@ -421,6 +424,8 @@ impl Store for Overlay {
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
         batch.check_refs("overlay")?;
         let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
+        // The check and the change below do not happen under one lock. An overlay has one writer,
+        // so nothing can move a ref in between.
         let found = self.refs(repo, &names).await?;
         for (edit, found) in batch.refs.iter().zip(&found) {
             if let Some(conflict) = edit.conflict(found.as_ref()) {

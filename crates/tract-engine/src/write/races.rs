@@ -57,9 +57,12 @@ impl Races {
         if left.is_zero() {
             return Err(Error::KeptMoving { attempts: self.lost });
         }
+        // At least 2 losses here, since the first one returned. The bound of the shift only
+        // prevents an overflow; `LONGEST_PAUSE` is reached after five doublings.
         let doublings = u32::try_from(self.lost - 2).unwrap_or(u32::MAX).min(16);
         let most = (PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE).min(left);
         let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        // Each `RandomState` has its own keys, which is random enough for a pause.
         let random = RandomState::new().hash_one(self.lost);
         sleep(Duration::from_nanos(random % nanos.max(1))).await;
         Ok(())

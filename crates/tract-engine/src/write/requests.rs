@@ -89,6 +89,9 @@ impl Repo {
                 None
             };
             let guess = match options.expect {
+                // An expected head is a condition of the caller, so a failed compare-and-swap is
+                // its answer and nothing is planned again. This is also why such a write needs no
+                // place in the queue.
                 Some(expected) => {
                     txn.expect(branch, expected.map(RefTarget::Commit)).await?;
                     None
@@ -97,6 +100,9 @@ impl Repo {
                 // applied.
                 None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
             };
+            // Without a guess, planning reads the head of the branch from the store. In both cases
+            // the batch expects the head that was planned on, so the compare-and-swap finds out
+            // about a move in between.
             if let Some(tip) = guess {
                 txn.assume_tip(branch, tip);
             }
@@ -114,11 +120,15 @@ impl Repo {
                     if races.is_over() || !self.has_moved(branch, guess).await? {
                         return Err(error);
                     }
+                    // Before the pause: the other writes of this branch need not wait for it.
                     drop(turn);
                     races.lose().await?;
                     continue;
                 }
             };
+            // A summary is planned without a guess, so it fails the comparison below whenever this
+            // handle has a cached tip, and is planned again. The first try has completed
+            // `requested`, so the second one takes its turn first and cannot be overtaken.
             if options.expect.is_none() && turn.is_none() {
                 let come = self.heads().turn(branch).await;
                 if self.heads().tip(branch).head() != guess.map(|tip| tip.head) {
@@ -130,6 +140,8 @@ impl Repo {
             }
             let what = options.what.as_deref();
             let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
+            // Only after planning: a planner reads the contents that are released here. A lost race
+            // gives them back before the next try.
             let let_go = match &mut requests {
                 // The requests are owned, so their contents can be moved out.
                 Cow::Owned(requests) => {
@@ -138,6 +150,9 @@ impl Repo {
                 }
                 Cow::Borrowed(_) => ReleasedContents::default(),
             };
+            // An error is final. `apply_once` has repeated the batch under the same id as often as
+            // makes sense; a new try would get a new batch id, and would write the messages twice
+            // if the first batch was stored after all.
             match txn.apply_in_turn(branch, what, options, turn).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
                 Applied::Conflict(_) if options.expect.is_none() => {
@@ -178,6 +193,9 @@ impl Repo {
 
     /// Returns whether the write may call handlers or a summarizer.
     fn may_ask(&self, requests: &[Request]) -> bool {
+        // This may return true although no handler will be called. That costs only a wait for the
+        // writes in flight. Returning false although one will be called would hold the turn while
+        // it runs.
         let hooks = self.hooks();
         let is_result = |request: &Request| {
             matches!(request, Request::Append(draft)
@@ -355,6 +373,8 @@ async fn add_all(
             }
             None => {
                 let (commit, instead) = txn.add_asking(branch, request).await?;
+                // Pushed one by one: if a later request fails and the write is tried again, the
+                // handlers are asked about the remaining requests only.
                 requested.push(instead);
                 commit
             }

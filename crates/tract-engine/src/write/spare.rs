@@ -29,6 +29,8 @@ impl ReleasedContents {
             let blob = txn.blob_here(id).filter(|blob| blob.bytes().len() > LARGE);
             if let Some(blob) = blob.filter(|_| !replaced(place)) {
                 gone.push((place, kind.clone(), blob.clone()));
+                // Any small content will do as a placeholder. Nothing reads it: the request is
+                // either done, or planned again after `give_back`.
                 draft.content = Content::user("");
             }
         }

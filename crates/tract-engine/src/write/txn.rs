@@ -250,6 +250,8 @@ impl<'a> Txn<'a> {
         planner: impl FnMut(&Records) -> Plan<T>,
     ) -> Result<T> {
         if self.planned_on != head {
+            // Only the chain of first parents depends on the head. All other records are named by
+            // their hash and stay valid.
             self.records.restart_chain();
             self.planned_on = head;
         }
@@ -274,12 +276,17 @@ impl<'a> Txn<'a> {
     ) -> Result<(Commit, Option<Box<Request>>)> {
         let ready = self.ready(branch, request).await?;
         if !self.imports {
+            // A handler may write to this branch while it is asked. The plan stays as it is: this
+            // transaction expects the head that it read, so the write then conflicts and is planned
+            // again.
             match self.ask(branch, request, &ready).await {
                 Ok(None) => {}
                 Ok(Some(request)) => {
                     let commit = Box::pin(self.add_decided(branch, &request)).await?;
                     return Ok((commit, Some(request)));
                 }
+                // The document goes into a write of its own, because this transaction is dropped
+                // with everything that was added to it before.
                 Err(stopped) => return Err(Box::pin(Self::store_stopped(self.repo, stopped)).await),
             }
         }
@@ -598,6 +605,8 @@ impl Txn<'_> {
 
     fn found(&mut self, name: &RefName, found: Option<RefTarget>) -> &mut StagedRef {
         let moved = StagedRef { to: found.clone(), found, held: false };
+        // The first read counts, even if the caller reads again later. The batch expects it, so
+        // every decision of this transaction rests on the same state of the ref.
         self.refs.entry(name.clone()).or_insert_with(|| Box::new(moved))
     }
 }
@@ -613,6 +622,8 @@ impl Txn<'_> {
     /// fits any history, so it needs no check now.
     async fn fold_heads(&mut self) -> Result<()> {
         let moved = self.refs.values().filter_map(|moved| moved.to.as_ref()?.commit());
+        // `roomy` heads are not folded. That is what makes an append constant in time: its cost
+        // must not depend on the length of the history.
         let (every, made) = (self.repo.turn_rows_every(), self.batch.commits.len() as u64);
         let roomy = |head: CommitId| {
             self.tip.is_some_and(|tip| {
@@ -623,6 +634,8 @@ impl Txn<'_> {
             })
         };
         let heads: Vec<CommitId> = moved
+            // A head that this write did not make has had its snapshot and its row decided when it
+            // was written.
             .filter(|head| self.made.contains(head) && !self.histories.contains_key(head))
             .filter(|head| !roomy(*head))
             .collect();
@@ -649,6 +662,9 @@ impl Txn<'_> {
                 continue;
             };
             let counts = history.map(|history| history.counts()).or(run.and_then(|run| run.counts));
+            // A row is due if the new commits of this head cross a multiple of `every`. First a
+            // bound that costs nothing: all commits of the batch. Only if that crosses one are the
+            // commits of this head counted.
             if count % every >= self.batch.commits.len() as u64 {
                 continue;
             }
@@ -656,6 +672,8 @@ impl Txn<'_> {
             if count / every == count.saturating_sub(made.len() as u64) / every {
                 continue;
             }
+            // The row describes messages without entries, so it is made from the tip alone and
+            // quotes nothing that an erasure could remove.
             if let Some(silence) = run.and_then(|run| run.silence) {
                 rows.push(silent_row(self.repo, head, silence, counts));
                 continue;

@@ -47,6 +47,8 @@ impl CommitGraph {
                             continue;
                         }
                         open.push(Visit::Leave(number));
+                        // The parent is pushed last and so visited first: its whole history comes
+                        // before the other links, and histories stay together in the order.
                         let others = self.links.get(&number).into_iter().flatten().rev();
                         open.extend(others.map(|link| Visit::Enter(*link)));
                         open.extend(self.parent(number).map(Visit::Enter));
@@ -96,6 +98,8 @@ impl CommitGraph {
 
     /// Returns the number of commits that descend from each over first parents, itself included.
     fn sizes(&self, children: &[u32]) -> Vec<u32> {
+        // From the leaves to the roots: a commit is added to its parent once all of its own
+        // children were added to it.
         let mut left = children.to_vec();
         let mut sizes = vec![1; left.len()];
         let ends = (0..self.count()).filter(|end| self.is_read(*end) && at(&left, *end) == 0);

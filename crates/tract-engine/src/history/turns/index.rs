@@ -194,6 +194,8 @@ pub(crate) async fn due(
     };
     all.extend(new.concat());
     let previous = row.as_ref().map(|(at, _)| *at);
+    // A row names the last one with entries, and skips those without. A query of a long history
+    // without tools then reads few rows.
     let before = row.and_then(|(at, row)| row.spoken(at));
     Ok(NewRow::new(head, &TurnRow::new(repo, before, all).counted(counts, previous)))
 }
@@ -233,6 +235,8 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     // conflict.
     let mark = ErasureMark::read(repo).await?;
     let mut rows = Vec::with_capacity(ids.len() / every);
+    // Commits after the last full chunk get no row. They are read by each query, and are part of
+    // the next row.
     for chunk in ids.chunks_exact(every) {
         let Some(at) = chunk.last().copied() else { continue };
         let found = repo.store().commits(repo.name(), chunk).await?;

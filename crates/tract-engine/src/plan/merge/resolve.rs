@@ -197,6 +197,9 @@ impl<'a> Resolving<'a> {
                 return Err(Refusal::IllegalResolution { conflict, resolution, legal }.into());
             }
         }
+        // Opening a summary shows messages again that were not compared so far. The other answers
+        // may be about conflicts that no longer exist then, so they wait for the next round, where
+        // `answers` still has them.
         let summaries = answered.iter().any(|(conflict, _)| conflict.kind == ConflictKind::Summary);
         if let Some(mut collected) = resolver.collected.take() {
             let alone = open.is_empty() && summaries;
@@ -324,6 +327,8 @@ impl<'a> Resolving<'a> {
                     self.theirs.set_row(Row { version: our.version, ..their });
                 }
                 if matches!(resolution, Resolution::Both) {
+                    // The second copy needs a slot of its own. Its version is a good name: it is in
+                    // the history of theirs, and `may_repeat` made sure that no row has it.
                     let slot = their.version;
                     self.theirs.set_row(Row { slot, mark: None, ..their });
                 }
@@ -406,6 +411,7 @@ impl<'a> Resolving<'a> {
         match (our, their, theirs_wins) {
             (Some(our), Some(their), true) => {
                 self.ours.remove_row(our.slot);
+                // A key of their history is unrelated to the positions of ours.
                 self.ours.set_row(Row { key: our.key, ..their });
             }
             (_, Some(their), false) => self.theirs.remove_row(their.slot),
@@ -430,6 +436,8 @@ impl<'a> Resolving<'a> {
 
     /// Restores a message that our side removed, at its old position.
     fn bring_back(&mut self, slot: CommitId, their: Row, bases: &[&View]) -> Plan<()> {
+        // From the outermost summary inward: opening one shows the summaries under it, which are
+        // opened next.
         for over in self.summaries_over(slot, true)? {
             self.open(over, true, bases)?;
         }
@@ -450,6 +458,8 @@ impl<'a> Resolving<'a> {
         for change in self.records.changes(commit)? {
             let Change::Remove { slot, row } = change else { continue };
             let slot = slot.resolve(summary);
+            // The other side has removed the message since the fork. Showing it again would undo
+            // that change.
             let gone = bases.iter().any(|base| base.contains(slot)) && !other.contains(slot);
             if gone || view.contains(slot) {
                 continue;

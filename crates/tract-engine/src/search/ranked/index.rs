@@ -111,6 +111,8 @@ impl<'a> Index<'a> {
                 if self.absent.contains(&next) {
                     return Err(Error::Missing(ObjectId::Commit(next)));
                 }
+                // The history is longer than a segment. Its older part is pushed onto the stack and
+                // is indexed first, so that the commits of one segment are in memory at a time.
                 heads.push(next);
                 continue;
             }
@@ -119,6 +121,8 @@ impl<'a> Index<'a> {
                 continue;
             }
             let changes = self.changes(&walked.commits).await?;
+            // The walked commits are read again after those. Keeping them would need memory for
+            // each level of nested merges.
             let unknown = self.unknown(&walked.commits, &changes).await?;
             if !unknown.is_empty() {
                 // The oldest comes first.
@@ -489,6 +493,7 @@ impl<'a> Index<'a> {
                 }
                 let words = commit.content.and_then(|blob| words.get(&blob));
                 let position = self.builder.push(commit, words);
+                // Before its effects are added: a commit may refer to itself.
                 self.building.insert(commit.id(), position);
                 self.add_effects(commit, changes, position).await?;
             }
@@ -504,6 +509,7 @@ impl<'a> Index<'a> {
         let mut wanted = IdMap::default();
         for commit in commits {
             if let (Some(kind), Some(blob)) = (&commit.kind, commit.content) {
+                // Equal contents are read and counted once.
                 wanted.entry(blob).or_insert(kind);
             }
         }

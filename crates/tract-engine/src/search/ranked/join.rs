@@ -40,6 +40,8 @@ pub(super) async fn merge(index: &mut Index<'_>) -> Result<bool> {
                 let kept = kept.into_iter().enumerate().filter(|(at, _)| !places.contains(at));
                 let mut segments: Vec<Segment> = kept.map(|(_, segment)| segment).collect();
                 segments.push(joined);
+                // Segments are numbered by their position in the list, which changes here, so all
+                // known places and cached references are invalid.
                 index.clear();
                 for segment in segments {
                     index.take_described(segment);
@@ -81,10 +83,13 @@ fn joined(sizes: &[Size]) -> Option<Vec<usize>> {
     let mut by_size: HashMap<u32, Vec<usize>> = HashMap::new();
     for (place, size) in sizes.iter().enumerate() {
         if size.is_stored && !size.is_large() {
+            // Classes by powers of 4, like the number of segments that are joined. A commit moves
+            // up one class with each join, so it is rewritten a logarithmic number of times.
             by_size.entry(size.commits.max(256).ilog2() / 2).or_default().push(place);
         }
     }
     let full = by_size.into_iter().filter(|(_, places)| places.len() >= JOINED);
+    // The smallest class first: joining it costs least, and its result may complete the next class.
     let (_, mut places) = full.min_by_key(|(size, _)| *size)?;
     let mut all = Size::default();
     places.retain(|place| {
@@ -107,6 +112,8 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
     for input in &inputs {
         if let Terms::Stored { rows, bytes: size } = &input.terms {
             taken.extend(rows.iter().map(|row| row.at));
+            // The joined lists are not known yet. The sum of the old ones is close enough to choose
+            // the size of a row.
             bytes += size;
         }
     }
@@ -135,6 +142,8 @@ async fn merge_segments(index: &mut Index<'_>, places: &[usize]) -> Result<Optio
         let next = words.iter().filter_map(|reader| reader.word.as_ref()).min().cloned();
         let Some(word) = next else { break };
         list.clear();
+        // The readers are in the order of their offsets, so the positions of the joined list
+        // ascend, as the encoding requires.
         for reader in words.iter_mut().filter(|reader| reader.word.as_ref() == Some(&word)) {
             if reader.append_to(&mut list).is_none() || !reader.advance(repo).await? {
                 return Ok(None);
@@ -163,6 +172,7 @@ async fn join(
         let offset = offsets.get(number).copied().unwrap_or_default();
         let mut kinds = Vec::new();
         for kind in &input.kinds {
+            // A segment has at most `MAX_KINDS` kinds, so a linear search is fine.
             let known = out.kinds.iter().position(|known| known == kind);
             kinds.push(known.unwrap_or_else(|| {
                 out.kinds.push(kind.clone());

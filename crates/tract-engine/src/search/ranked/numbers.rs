@@ -39,6 +39,8 @@ pub(super) fn put_numbers(out: &mut Vec<u8>, flags: u8, numbers: &[u32]) {
     }
     (held, bits) = (0, 0);
     for number in numbers {
+        // The zeros are skipped instead of written: the word starts at 0, and only the ones are
+        // set.
         bits += number >> width;
         while bits >= 64 {
             out.extend_from_slice(&held.to_le_bytes());
@@ -64,6 +66,7 @@ fn width_of(numbers: &[u32]) -> u8 {
         let above: u64 = numbers.iter().map(|number| u64::from(number >> width)).sum();
         (count * u64::from(width)).div_ceil(8) + (above + count).div_ceil(8)
     };
+    // The best width is close to the logarithm of the mean, so only its neighbors are tried.
     let widths = near.saturating_sub(1)..=near.saturating_add(1).min(MOST_BITS);
     let best = widths.map(|width| (bytes_of(width), width)).min();
     let plain = numbers.iter().map(|number| 1 + u64::from(number.max(&1).ilog2() / 7)).sum();
@@ -91,6 +94,8 @@ pub(super) fn read_numbers(
         held: 0,
         bits: 0,
     };
+    // A high part above `most` does not fit into 32 bits together with the low bits. No encoder
+    // writes one.
     let (mask, most) = (low_mask(width), u64::from(u32::MAX >> width));
     // The number of bits before the current word, and the number of bits decoded.
     let (mut before, mut end) = (0u64, 0u64);
@@ -120,6 +125,8 @@ pub(super) fn read_numbers(
         }
         before += 64;
     }
+    // The loop has read ahead in words of eight bytes. The list ends with the byte that has the
+    // last one.
     input.take(usize::try_from(end.div_ceil(8)).ok()?)?;
     Some(head >> 5)
 }

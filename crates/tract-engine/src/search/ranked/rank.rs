@@ -153,6 +153,8 @@ impl Ranking {
                 read += list.len() as u64;
                 for (position, _) in &list {
                     *count += u64::from(searched.contains(*position));
+                    // The words of a content are listed at its first position only. Each position
+                    // that has it counts as a message.
                     if !copies.is_empty() {
                         let others = copies_of(copies, *position).iter();
                         *count += others.filter(|(at, _)| searched.contains(*at)).count() as u64;
@@ -223,6 +225,9 @@ impl Ranking {
             }
         }
         if let Some(last) = limit.checked_sub(1).filter(|last| *last < best.len()) {
+            // Selecting is linear, where sorting all matches of a common word would not be. Ties of
+            // the last score are kept, since which of them would be cut off depends on the state of
+            // the index.
             let (_, least, _) = best.select_nth_unstable_by(last, |a, b| b.cmp(a));
             let least = least.score;
             best.retain(|scored| scored.score >= least);

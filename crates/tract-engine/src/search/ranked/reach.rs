@@ -147,6 +147,8 @@ impl Reach {
             }
             let Some(reached) = self.runs.get_mut(of_run) else { break };
             reached.next.extend(next.map(|next| (place.position, next)));
+            // An earlier head has added this run and everything below it. So the cost is one visit
+            // for each run, not one for each head and run.
             if known.is_some() {
                 break;
             }
@@ -181,6 +183,7 @@ impl Reach {
             if !is_root {
                 continue;
             }
+            // An explicit stack: forks of forks may nest as deep as there are branches.
             let mut stack = vec![(root, 0)];
             while let Some((run, done)) = stack.pop() {
                 let numbered = self.numbered.len() as u32;
@@ -193,6 +196,8 @@ impl Reach {
                     order.push(run);
                     continue;
                 };
+                // The run is visited again after this child. The number of heads that the child has
+                // added is then known, and goes into `counts`.
                 stack.push((run, done + 1));
                 match next {
                     Next::Head(head) => self.numbered.push(head),
@@ -212,6 +217,8 @@ impl Reach {
         for run in &self.runs {
             let Some(segment) = index.segment(run.segment) else { continue };
             let Some(shown) = self.shown.get_mut(run.segment as usize) else { continue };
+            // Decided once for each of the 256 classes, because the loop below runs over every
+            // message that a head leads to.
             let of_kind: Vec<bool> = (0..=u8::MAX)
                 .map(|class| {
                     let class = super::segment::Class(class);
@@ -231,6 +238,8 @@ impl Reach {
         for run in order.iter().filter_map(|run| self.runs.get(*run)) {
             let Some(segment) = index.segment(run.segment) else { continue };
             let events = segment.events_between(run.start, run.end()).to_vec();
+            // Backward, like the order of the runs: the first change of a row that the fold meets
+            // is the one in force, and all older changes of that row are ignored.
             for event in events.iter().rev() {
                 let place = SegmentPlace { segment: run.segment, position: event.position };
                 let heads = run.heads(event.position);
@@ -253,6 +262,8 @@ impl Reach {
                     (Effect::Mark { shown, .. }, _) => RowChange::Mark(shown),
                     (Effect::Remove { .. }, _) => RowChange::Remove,
                     (Effect::Add { .. } | Effect::Version { .. } | Effect::Leads { .. }, _) => {
+                        // A version that is not indexed has to be indexed before its row can be
+                        // shown. If it is not stored either, no head can show it.
                         if let Some(Err(commit)) = to
                             && !index.is_absent(commit)
                         {
@@ -305,6 +316,8 @@ impl Reach {
         let mut todo: Vec<(u32, u32, u32)> = ends.collect();
         while let Some((segment, start, end)) = todo.pop() {
             let run = SegmentPlace { segment, position: start };
+            // Continues where an earlier reference into this run ended, so that many references do
+            // not search the same messages again.
             let from = done.get(&run).copied().unwrap_or(start);
             if from >= end {
                 continue;

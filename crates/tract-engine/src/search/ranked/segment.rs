@@ -218,6 +218,8 @@ impl Segment {
 
     /// Encodes the description.
     pub(super) fn encode(&self) -> Vec<u8> {
+        // These bytes are stored. A change of the order or of an encoding needs a new `VERSION` in
+        // `wire`, or older rows would be read as something else.
         let mut out = Vec::with_capacity(self.classes.len() * 4);
         put(&mut out, self.classes.len() as u64);
         put(&mut out, self.kinds.len() as u64);

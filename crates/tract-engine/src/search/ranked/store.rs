@@ -180,7 +180,10 @@ impl<'a> Writer<'a> {
                 bytes: bytes.into(),
             });
         }
+        // The description is written last, together with the terms that are not stored yet: a
+        // reader that finds it finds all its terms.
         self.state.store(self.repo, rows).await?;
+        // Only now: readers used the replaced segments until the description was stored.
         for old in replaced {
             empty_terms(self.repo, self.state, old, &used).await?;
         }
@@ -203,10 +206,12 @@ pub(super) async fn drop_segment(
     let (name, kind) = (repo.name(), DerivedKind::SearchMark);
     let found = repo.store().derived(name, kind, &[at]).await?;
     let described = found.first().and_then(|row| unframe(at, row.as_ref()?));
+    // Another client may have described another segment at this commit since.
     if described.is_some_and(|(_, number, _)| number == segment.number) {
         let row = DerivedRow { kind, commit: at, bytes: Bytes::new() };
         state.store(repo, vec![row]).await?;
     }
+    // After the description: without it, no reader looks for the terms.
     empty_terms(repo, state, segment, &IdSet::default()).await
 }
 

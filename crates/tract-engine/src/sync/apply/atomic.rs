@@ -97,6 +97,8 @@ impl Stream {
         let mut races = self.repo.races();
         loop {
             let Applied::Conflict(conflict) = self.flush().await? else { return Ok(Ok(done)) };
+            // Lines that were released cannot be planned again, so the first lost race ends such a
+            // stream.
             let over =
                 if held.is_over { Some(Error::from(conflict)) } else { races.lose().await.err() };
             if let Some(over) = over {
@@ -109,6 +111,8 @@ impl Stream {
                 let (mark, result) = (mark.map(String::from), Err(LineError::Engine(over)));
                 return Ok(Err(ApplyEvent { line, mark, result }));
             }
+            // The commits get new ids on the new head, so marks and answers of the first try are
+            // dropped.
             self.roll_back(&before);
             done.clear();
             for (line, step) in &held.steps {

@@ -54,6 +54,8 @@ impl Stream {
         if let Some(event) = self.large(lines).await? {
             return Ok(vec![event]);
         }
+        // The state after the last durable group. Every retry starts from it, since none of this
+        // group is stored.
         let before = self.state.clone();
         let mut races = self.repo.races();
         let mut most = lines.len();
@@ -71,6 +73,8 @@ impl Stream {
                     Err(_) => !options.keep_going,
                 };
                 events.push(ApplyEvent { line: line.line, mark, result });
+                // Later lines of this group are not applied, but the ones before are flushed and
+                // answered.
                 if ends {
                     break;
                 }

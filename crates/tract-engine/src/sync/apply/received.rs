@@ -59,6 +59,8 @@ impl Stream {
                 Changes::from_blob(self.read(*id, &batch).await?.bytes()).map_err(Error::from)?
             }
         };
+        // The store checks the links of a record when the batch is applied. Checking here refuses
+        // this line alone, before it is in a batch with others.
         for id in links(commit, &changes) {
             if self.repo.commit(id).await?.is_none() {
                 return Err(not_brought(ObjectId::Commit(id)));
@@ -68,6 +70,9 @@ impl Stream {
             let blob = self.read(id, &batch).await?;
             let text = blob.text().ok_or(tract_core::ContentError::NotText).map_err(Error::from)?;
             let content = Content::from_blob(kind, text).map_err(Error::from)?;
+            // Equal contents must be equal blobs, or a message and its copy would not be recognized
+            // as the same. An older or foreign writer may have used another spelling of the same
+            // JSON.
             if content.to_blob().map_err(Error::from)? != text {
                 let what = format!("the content is not a canonical {kind}");
                 return Err(LineError::Disagrees { what });
@@ -77,6 +82,8 @@ impl Stream {
         shaped(&self.repo, commit, &changes).await?;
 
         let compiler = self.repo.compiler();
+        // Folding the commit proves that its changes fit the history that it claims to continue. A
+        // commit that cannot be folded would make its whole branch unreadable.
         let history = self.repo.fold(commit.parent()).await?;
         let advanced = compiler.advance(&history, std::slice::from_ref(commit), &batch.blobs).await;
         let mut next = advanced.map_err(Error::from)?;
@@ -279,6 +286,8 @@ impl Stream {
         if !name.is_history() && !self.trust {
             return Err(LineError::NeedsTrust { name: name.clone() });
         }
+        // The ref is not moved here. An erasure deletes bytes and edits branches, which is done for
+        // all of them at the end of the stream, when the messages are stored.
         if name.erased_blob().is_some() {
             if let RefTarget::Blob(id) = to {
                 let batch = self.repo.batch(&self.operation, "apply")?;

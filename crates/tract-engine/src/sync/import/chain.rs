@@ -187,6 +187,8 @@ impl<'a> Builder<'a> {
         planned.record.joins = self.row.filter(|_| draft.joins_previous);
         let id = self.push(planned)?;
         self.row = Some(id);
+        // After the commit: a call is named by the id of its message. `take_blob` left the calls in
+        // place, since it only takes content that is a single text.
         self.settle(place, id, &draft.content);
         Ok(())
     }
@@ -230,6 +232,8 @@ impl<'a> Builder<'a> {
         let entries = toolset.iter().flat_map(Toolset::entries);
         let mut rows: Vec<ToolRow> = Vec::new();
         for (entry, tool) in entries.zip(&tools) {
+            // A list may name a tool twice. The search is fine: it is as long as the list of tools
+            // of one request.
             if rows.iter().all(|row| row.schema != entry.schema) {
                 rows.push(ToolRow::of(tool, entry.schema, id, self.created_at));
             }

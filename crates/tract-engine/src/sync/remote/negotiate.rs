@@ -144,6 +144,8 @@ impl Line {
             self.probes.extend(self.undecided());
             return;
         }
+        // A transfer usually brings few commits, so the border is near the head. For a long history
+        // the number of questions grows with its logarithm.
         while self.probe <= self.walked.len() {
             self.probes.push(self.probe - 1);
             self.probe *= 2;
@@ -364,6 +366,8 @@ impl Negotiation<'_> {
             if self.is_there(id) {
                 line.there = Some(line.there.map_or(place, |there| there.min(place)));
             } else if self.lacks.contains(&id) {
+                // The commits in front of it descend from it. The receiver would have it if it had
+                // one of them.
                 line.lacking = line.lacking.max(place + 1);
             }
         }

@@ -205,6 +205,7 @@ async fn note(from: &Repo, remote: &str, refs: &[TransferredRef]) -> Result<()> 
     }
     let carrier = ObjectCopier::new(from, from, "push")?;
     match move_refs(&carrier, from, &seen, &std::collections::HashMap::new()).await {
+        // The push is done already. A head that is not noted here is noted by the next fetch.
         Ok(_) | Err(Error::Store(_) | Error::KeptMoving { .. }) => Ok(()),
         Err(error) => Err(error),
     }

@@ -54,6 +54,8 @@ pub(super) async fn transfer(
     let mut attempts = Attempts::new(carrier.to);
     let done = loop {
         let attempt = async {
+            // Read for every attempt: the object that was gone may have been erased since the last
+            // one.
             carrier.read_erasures().await?;
             bring(carrier, judge, progress, &plan().await?).await
         };
@@ -72,6 +74,7 @@ pub(super) async fn transfer(
             },
         }
     };
+    // The refs have moved or the transfer failed: what it stored needs no more protection.
     carrier.lease.release().await;
     carrier.restorer.finish().await;
     let (refs, commits) = (done?, carrier.brought);

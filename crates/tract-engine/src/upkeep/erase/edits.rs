@@ -52,6 +52,8 @@ pub(super) async fn plan(
                     new
                 }
             };
+            // Recorded with the erasure, so that a branch which returns to this version later, here
+            // or in another store, gets the same edit.
             if let (Some(id), Ok(text)) = (commit.content.filter(|id| scan.has(*id)), new.to_blob())
             {
                 planned.replaced_by.insert(id, Blob::seal(text.into_bytes()).id());

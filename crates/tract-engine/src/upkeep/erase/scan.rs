@@ -110,6 +110,8 @@ impl<'a> Scan<'a> {
             commits: HashMap::new(),
             others: HashSet::new(),
             branches: Vec::new(),
+            // Before anything else is read: commits that arrive during the scan are not behind
+            // these heads, and `follow` searches them.
             searched: heads_of(repo).await?,
             documents: Vec::new(),
             answers: HashMap::new(),
@@ -120,6 +122,9 @@ impl<'a> Scan<'a> {
         } else {
             scan.arrived().await?;
         }
+        // The order matters. Blobs first: records, documents and tools are affected by the blobs
+        // that were found. Effects before refs, which use the rewritten documents. Branches last,
+        // since they are read against the list of affected commits.
         scan.records().await?;
         scan.effects().await?;
         scan.refs().await?;
@@ -139,6 +144,8 @@ impl<'a> Scan<'a> {
     pub(super) async fn follow(&mut self) -> Result<bool> {
         let now = self.heads().await?;
         let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
+        // Histories that were searched end the walk, so this costs only the new commits, and each
+        // of them once.
         let mut seen = self.searched.clone();
         while let Some(head) = open.pop() {
             let mut history = self.repo.history(head).pages(FOLLOWED, FOLLOWED);
@@ -211,6 +218,8 @@ impl<'a> Scan<'a> {
                 if erasures.contains(&id) {
                     continue;
                 }
+                // Contents are of any size, so the number of blobs that are in memory together is
+                // limited by bytes.
                 if bytes + size > READ_BYTES {
                     self.search_blobs(&std::mem::take(&mut keys)).await?;
                     bytes = 0;

@@ -121,6 +121,8 @@ impl Search {
     /// encoded in an unusual way, all arguments are removed.
     fn arguments(&self, json: &str) -> Option<String> {
         let replaced = self.json(json);
+        // Checked again after the replacement, on the whole text: bytes that stay in a store after
+        // a reported erasure are worse than lost arguments.
         let left = replaced.as_deref().unwrap_or(json);
         match self.in_bytes(left.as_bytes()) {
             Some(_) => Some("{}".to_owned()),

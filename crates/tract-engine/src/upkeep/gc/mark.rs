@@ -90,6 +90,8 @@ impl<'a> Marks<'a> {
 
     /// Marks everything that refs lead to: branches and tags, then documents.
     pub(super) async fn refs(&mut self) -> Result<()> {
+        // One listing, after the write position was read. A ref that moves in between is either
+        // seen here or makes the first sweep fail.
         let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
         let (mut heads, mut pinned, mut documents) = (Vec::new(), Vec::new(), Vec::new());
         let mut leases = Vec::new();
@@ -179,6 +181,9 @@ impl<'a> Marks<'a> {
         let unmarked: Vec<CommitId> = unmarked.into_iter().collect();
         let mut stored: HashMap<CommitId, Commit> = HashMap::new();
         if !unmarked.is_empty() {
+            // A commit of an old entry may have been deleted by an earlier collection. Then there
+            // is nothing to keep, so a missing one is not an error here, unlike one that a ref
+            // leads to.
             let found = self.repo.store().commits(self.repo.name(), &unmarked).await?;
             stored.extend(found.into_iter().flatten().map(|commit| (commit.id(), commit)));
         }
@@ -223,6 +228,8 @@ impl<'a> Marks<'a> {
             }
             for id in named {
                 self.mark(&id, reason);
+                // The id may be a toolset's, whose schemas are marked later. If it is something
+                // else, `schemas` finds no toolset of that id.
                 self.toolsets.entry(ToolsetId::from_bytes(id)).or_insert(None);
             }
         }
@@ -247,6 +254,9 @@ impl<'a> Marks<'a> {
                 let page = store.walk(&name, walk).await.map_err(needed)?;
                 for entry in page.entries {
                     let commit = entry.commit;
+                    // A marked commit has been walked through, or will be: its history is marked
+                    // too. Marking before following links is what makes this linear, however many
+                    // heads lead here.
                     if !self.mark(commit.id().as_bytes(), reason) {
                         break 'line;
                     }
@@ -287,6 +297,8 @@ impl<'a> Marks<'a> {
             let is_first = first.is_none_or(|first| sight < first);
             if is_first {
                 *first = Some(sight);
+                // The row of the tool index must name the first commit. A toolset that was read for
+                // a later one is read again.
                 self.read.remove(&toolset);
             }
         }

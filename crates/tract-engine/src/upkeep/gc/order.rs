@@ -20,6 +20,8 @@ pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64
         numbers.insert(*id, number);
     }
     // The links of all commits, concatenated, and for each commit the end of its links.
+    // Flat lists of numbers: a map of ids would take several times the memory, and any number of
+    // commits may be deleted.
     let mut targets: Vec<u32> = Vec::with_capacity(ids.len());
     let mut ends: Vec<usize> = Vec::with_capacity(ids.len());
     let mut children: Vec<u32> = vec![0; ids.len()];
@@ -55,6 +57,7 @@ pub(super) async fn children_first(repo: &Repo, commits: &mut Vec<(ObjectId, u64
         for target in targets.get(from..to).unwrap_or_default() {
             if let Some(count) = children.get_mut(*target as usize) {
                 *count -= 1;
+                // All commits that link to it come earlier now.
                 if *count == 0 {
                     open.push(*target);
                 }

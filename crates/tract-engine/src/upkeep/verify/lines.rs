@@ -220,6 +220,8 @@ impl<'a> Lines<'a> {
         }
         let last = numbers.last().copied().unwrap_or(*first);
         let Some(id) = self.reach.id(last) else { return Ok(()) };
+        // A view is only kept as long as a stored snapshot further on is compared with it. The
+        // changes themselves were checked above, in the few bytes per row of `rows`.
         let history = end.folded.filter(|_| self.snapshots.leading.contains(last));
         // A commit that is no longer readable was reported when it was read.
         let read = || -> Option<Vec<Commit>> {
@@ -277,6 +279,8 @@ impl<'a> Lines<'a> {
         };
         let is_last = self.order.continued_once(read) == 0;
         self.rows.resume(read, is_last);
+        // The last continuation takes the state; only the others clone it. So a state is freed as
+        // soon as nothing is left that continues it.
         let end = match is_last {
             true => self.ends.remove(&read),
             false => self.ends.get(&read).cloned(),

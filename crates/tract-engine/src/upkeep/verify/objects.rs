@@ -73,6 +73,9 @@ impl<'a> Objects<'a> {
 
     /// Reads commits. Reports and leaves out those that cannot be read.
     pub(super) async fn commits(&mut self, ids: &[CommitId]) -> StoreResult<Vec<Commit>> {
+        // The fast path. If one object is missing, wrong or unreadable, all of them are read again
+        // one by one, so that the damage is reported for its object and the others are still
+        // checked.
         if let Ok(found) = self.store.commits(self.repo, ids).await
             && found
                 .iter()
@@ -139,6 +142,8 @@ impl<'a> Objects<'a> {
             let keys: Vec<BlobKey> = chunk.iter().map(|(key, _)| *key).collect();
             let blobs = self.blobs(&keys).await?;
             let bytes: usize = blobs.iter().flatten().map(|blob| blob.bytes().len()).sum();
+            // The next read is sized by the average of this one. Sizes are not known before the
+            // read.
             self.together = (BLOB_BYTES * chunk.len() / bytes.max(1)).clamp(1, MOST_BLOBS);
             let read: Vec<(Option<Blob>, &Option<Kind>)> =
                 blobs.into_iter().zip(chunk.iter().map(|(_, kind)| kind)).collect();
@@ -186,6 +191,7 @@ impl<'a> Objects<'a> {
     async fn schemas(&mut self, toolset: &Toolset) -> StoreResult<()> {
         let entries: Vec<_> =
             toolset.entries().iter().filter(|entry| !self.erased.contains(&entry.schema)).collect();
+        // Recorded, so that `documents` does not read a schema again to which a ref points.
         entries.iter().for_each(|entry| _ = self.blobs.is_new(entry.schema, None));
         let keys: Vec<BlobKey> = entries.iter().map(|entry| entry.schema.into()).collect();
         let blobs = self.blobs(&keys).await?;

@@ -29,6 +29,8 @@ pub(super) async fn read(
     repo: &RepoName,
     report: &mut VerifyReport,
 ) -> StoreResult<ReadRefs> {
+    // Before the refs: `Replay` relies on all entries up to this number being older than what is
+    // read.
     let before = readable(newest(store, repo, None).await, report)?;
     let refs = readable(store.list_refs(repo, "").await, report)?.unwrap_or_default();
     let (mut commits, mut blobs) = (BTreeSet::new(), BTreeSet::new());

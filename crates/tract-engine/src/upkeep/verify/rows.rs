@@ -92,6 +92,8 @@ impl<'a> LineRows<'a> {
     /// of `before`, the commits that were folded since the last such start.
     pub(super) fn begin(&mut self, is_root: bool, before: &[u32]) {
         let restored = std::mem::take(&mut self.restored);
+        // Only numbers that were set: clearing the whole set for every root would be quadratic in a
+        // repository with many unrelated histories.
         before.iter().chain(&restored).for_each(|number| self.appended.remove(*number));
         // Rows of finished branches were undone, except for those of the last branch.
         self.other.clear();
@@ -271,6 +273,7 @@ impl FoldRows for LineRows<'_> {
         let number = self.number(row.slot);
         let row = match self.appended_key(number, &row) {
             Some(key) => {
+                // A revert may add the row of a commit that is not in the part that `begin` clears.
                 if self.folding != Some(number) {
                     self.restored.push(number);
                 }

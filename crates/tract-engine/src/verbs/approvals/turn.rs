@@ -140,6 +140,9 @@ impl Repo {
                 documents.push(document);
             }
         }
+        // The decisions of the hooks about each result, kept over lost races. Hooks may ask a
+        // person or summarize, so they are asked once, while the plan is made again on every new
+        // head.
         let mut settled: Vec<Option<ResultWrite>> = results.iter().map(|_| None).collect();
         let mut races = self.races();
         loop {
@@ -181,6 +184,8 @@ impl Repo {
                 if let Some(by) = self.kept_answer(txn, branch, error).await? {
                     return Ok(TurnAnswer::Answered { by });
                 }
+                // The call is open again within this transaction, so the hooks get to see the
+                // result.
                 ruled = txn.rule(branch, &request).await;
             }
             match ruled {

@@ -62,6 +62,7 @@ impl Graph {
         match txn.made_here(id) {
             Some(commit) => drop(self.nodes.insert(id, Node::of(commit))),
             None => {
+                // Doubles with every second read, because usually two histories are read in turn.
                 let limit = (PAGES.0 << (self.pages.min(16) / 2)).min(PAGES.1);
                 self.pages += 1;
                 let page = txn.repo().history(id).pages(limit, limit).next_page().await?;
@@ -95,6 +96,8 @@ pub(super) async fn common(txn: &Txn<'_>, ours: CommitId, theirs: CommitId) -> R
     let mut place = 0;
     while let Some(one) = best.get(place).copied() {
         let mut is_inner = false;
+        // There are rarely more than two candidates, and the graph keeps the commits that were
+        // read.
         for other in best.iter().filter(|other| **other != one) {
             if paint(txn, &mut graph, *other, one).await?.has(one, OURS) {
                 is_inner = true;
@@ -148,6 +151,8 @@ async fn paint(
         let Some((_, _, id)) = open.pop() else { break };
         waiting.remove(&id);
         let mine = colors.get(&id).copied().unwrap_or_default();
+        // `fresh` counts the queued commits that are not stale. Once it is 0, only ancestors of
+        // known common ancestors are left.
         fresh -= usize::from(mine & STALE == 0);
         let below = if mine & BOTH == BOTH { mine | STALE } else { mine };
         let parents = graph.node(txn, id).await?.parents.clone();

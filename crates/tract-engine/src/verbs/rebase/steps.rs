@@ -185,6 +185,9 @@ async fn dropped(
             slots.insert(call.slot);
         }
     }
+    // One pass in order is enough: a change comes after the message that it changes, a result after
+    // its call, and a revert after its target. Only reasoning comes before the message that decides
+    // about it.
     let mut reasoning: Vec<CommitId> = Vec::new();
     for commit in range {
         let id = commit.id();
@@ -244,6 +247,8 @@ async fn turn_of_commit(
         let Some(row) = history.view().get(call) else { continue };
         let rows = rows_of_turn(repo, history.view(), row).await?;
         let results = |rows: &[Row]| rows.iter().filter(|row| row.answers.is_some()).count();
+        // Branches may have answered different calls of the message. The one with the most results
+        // is picked.
         if turn.is_empty() || results(&rows) > results(&turn) {
             turn = rows;
         }

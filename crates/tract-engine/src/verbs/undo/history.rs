@@ -70,6 +70,8 @@ impl History<'_> {
             }
             sum.add(entries);
         }
+        // The entry itself is the proof: if its operation had used pages, it would be on one of
+        // them.
         if !sum.complete {
             // Older versions gave batches no common prefix, so read the whole log.
             sum = OperationMoves::new(of);

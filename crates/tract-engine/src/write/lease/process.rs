@@ -24,6 +24,8 @@ impl Process {
     /// Returns whether the process is known to have ended. Nothing is known about processes of
     /// another machine, container or user, so they count as running.
     pub(super) fn is_gone(&self) -> bool {
+        // A process of another boot, namespace or user cannot be looked up. It counts as running,
+        // and its lease expires by time.
         system::space().is_some_and(|space| space == self.space)
             && system::started(self.id) != Some(self.started)
     }
@@ -49,6 +51,8 @@ mod system {
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         let has_ended = matches!(fields.next()?, "Z" | "X");
+        // Field 22 of `proc_pid_stat(5)`: the process state was field 3, and 18 fields are skipped
+        // after it.
         let started = fields.nth(18)?.parse().ok()?;
         (!has_ended).then_some(started)
     }

@@ -161,6 +161,9 @@ impl PendingRequestDoc {
             }
             PendingRequest::Compress { select, content, role, details } => {
                 let (targets, from, to) = match select {
+                    // All of these name messages. The document does not record which it was: when
+                    // it is carried out, the summary covers exactly the messages that were
+                    // approved.
                     Selection::Targets(targets)
                     | Selection::Exactly(targets)
                     | Selection::Recorded(targets) => (Some(targets), None, None),

@@ -34,6 +34,8 @@ impl Txn<'_> {
         let rows = self.complete(what, options, undoes).await?;
         let applied = self.apply_with_rows().await?;
         if !matches!(applied, Applied::Conflict(_)) {
+            // Caches first: `keep` wakes the writers that wait for this branch, and they plan from
+            // these caches.
             self.remember();
             for edit in self.batch.refs.iter().filter(|edit| edit.name.branch_name().is_some()) {
                 // After `Already` others may have moved the branch since, so its tip is unknown.
@@ -56,6 +58,8 @@ impl Txn<'_> {
     ) -> Result<Applied> {
         let Some(turn) = turn else { return self.apply_undoing(what, options, None).await };
         let rows = self.complete(what, options, None).await?;
+        // A conflict with an erasure is not repaired here, as `apply_with_rows` does it: a write
+        // with a turn has no expected head, so its caller plans it again.
         let edit = self.batch.refs.iter().find(|edit| edit.name == *branch);
         let tip = edit.and_then(|edit| self.tip_after(edit, &rows));
         let mut applying = pin!(apply_once(self.repo, &self.batch));
@@ -63,6 +67,8 @@ impl Txn<'_> {
         // the turn must not be passed on before this poll: the next write could get in front, and
         // would be refused because it expects this one.
         let first = poll_fn(|context| Poll::Ready(applying.as_mut().poll(context))).await;
+        // The store may answer with the first poll, for example in memory. A refusal is then known
+        // before anyone plans on this write, and the tip must not be passed on.
         let under_way = match &first {
             Poll::Ready(Err(_) | Ok(Applied::Conflict(_))) => {
                 self.repo.heads().forget(branch);
@@ -97,6 +103,8 @@ impl Txn<'_> {
         if let Some(operation) = &options.operation
             && operation.id() != self.operation.id()
         {
+            // Only the prefix of the batch id changes. Commits that were sealed before this line
+            // name the earlier id, which the ref log will not have.
             self.operation = operation.clone();
             self.batch.id = operation.adopt(self.batch.id);
         }
@@ -105,6 +113,8 @@ impl Txn<'_> {
         // Refs become edits last: nothing may move one after that.
         self.mend_erased().await?;
         if undoes.is_none() && !self.any_name {
+            // An undo may restore a ref whose name only an older version allowed, so it is not
+            // checked.
             let is_new = |moved: &StagedRef| moved.found.is_none() && moved.to.is_some();
             let made = self.refs.iter().filter(|(_, moved)| is_new(moved));
             made.map(|(name, _)| name).try_for_each(RefName::check_new)?;
@@ -122,6 +132,8 @@ impl Txn<'_> {
         batch.refs.reserve_exact(refs.len());
         batch.refs.extend(
             refs.into_iter()
+                // A ref that was only read is not part of the batch: others may move it without
+                // making this write conflict. Where that would be wrong, the caller holds it.
                 .filter(|(_, moved)| moved.held || moved.to != moved.found)
                 .map(|(name, moved)| ref_edit(name, moved.found, moved.to)),
         );
@@ -160,6 +172,7 @@ impl Txn<'_> {
     /// Updates the operation's count of ref moves and notifies the hooks.
     async fn recorded(&self) {
         let batch = &self.batch;
+        // Counts what the store logs: setting a ref to its current target is not an entry.
         let moves = |edit: &&RefEdit| match &edit.expect {
             Expect::Is(at) => edit.to.as_ref() != Some(at),
             Expect::Any | Expect::Absent => edit.to.is_some(),

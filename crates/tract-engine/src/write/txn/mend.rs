@@ -29,6 +29,9 @@ impl Txn<'_> {
     fn branches_that_go_back(&self) -> Vec<RefName> {
         let mut before: IdSet<CommitId> = IdSet::default();
         for (name, moved) in &self.refs {
+            // Every branch that the batch expects counts, not only the one that is moved. An
+            // erasure edits each branch that shows the message, so it makes the batch conflict
+            // through any of them.
             if name.branch_name().is_some() && (moved.held || moved.to != moved.found) {
                 before.extend(moved.found.as_ref().and_then(RefTarget::commit));
             }
@@ -43,6 +46,8 @@ impl Txn<'_> {
                 if before.contains(&at) {
                     return false;
                 }
+                // The walk covers only commits of this write. At the first stored commit that is
+                // not the head of an expected branch, the branch is taken to go back.
                 let Some(commit) = self.made_here(at) else { return true };
                 if !only_adds(&commit.op) {
                     return true;

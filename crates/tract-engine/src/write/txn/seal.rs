@@ -126,6 +126,8 @@ impl Txn<'_> {
         self.batch.derived.extend(compiler.snapshot_due(&mut next));
         self.take(branch, &commit, history.toolset(), rest);
         self.histories.insert(commit.id(), next);
+        // A folded history for each commit of a long write would need quadratic memory. Only the
+        // heads keep theirs.
         if let Some(before) = history.head().filter(|id| self.made.contains(id)) {
             let at = Some(RefTarget::Commit(before));
             if self.refs.values().all(|moved| moved.to != at) {
@@ -140,6 +142,8 @@ impl Txn<'_> {
         let PlannedCommit { mut record, changes, blobs, given, requires } = planned;
         check_limits(self.repo.limits(), &blobs, given.as_ref())?;
         if record.created_at.is_none() && !self.imports {
+            // Both are part of the hash. A retry after a lost race has another batch id, so its
+            // commits get new ids; `PlannedTargets` maps the old ones.
             record.created_at = Some(self.batch.note.at);
             record.batch = Some(self.batch.id);
         }
@@ -158,6 +162,8 @@ impl Txn<'_> {
     ) {
         self.requires.extend(rest.requires);
         if let Some((toolset, tools)) = rest.given
+            // A model's client usually sends the same tools with each message. They are stored when
+            // they change.
             && before != Some(toolset.id())
         {
             self.take_tools(commit, toolset, &tools);
@@ -183,6 +189,7 @@ impl Txn<'_> {
         let mut targets = Vec::new();
         if let Op::Revert { targets: reverted, .. } = &commit.op {
             for id in reverted {
+                // The planner has read the targets and their changes, so they are in `records`.
                 let Some(Some(target)) = self.records.commits.get(id) else {
                     return Err(Error::Missing(ObjectId::Commit(*id)));
                 };
@@ -219,6 +226,7 @@ impl Txn<'_> {
 
     /// Sets the time of undated tool rows: that of the nearest ancestor with a time.
     pub(super) async fn date_tools(&mut self) -> Result<()> {
+        // Without this map each undated commit would walk back to the start of the write.
         let mut known: IdMap<CommitId, i64> = IdMap::default();
         for id in std::mem::take(&mut self.undated) {
             let mut path = Vec::new();

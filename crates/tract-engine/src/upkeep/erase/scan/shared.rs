@@ -103,6 +103,8 @@ impl Scan<'_> {
         let slot = slot_of(self.repo, commit).await?;
         for blob in &hits {
             let mut slots = self.holders.entry(*blob).or_default().iter();
+            // An erasure with this many names is treated as one that does not name its messages, so
+            // no more are needed.
             if slots.len() < MAX_MESSAGES && !slots.any(|known| *known == slot) {
                 self.holders.entry(*blob).or_default().insert(slot);
             }
