@@ -121,6 +121,8 @@ impl ObjectReader {
         apart.retain(|slot, _| !state.view.contains(*slot));
         let next = state.view.next();
         state.complete(apart.into_iter().filter_map(|(_, row)| row));
+        // The key of a separate row is below `next`. If one is not, the parts do not belong
+        // together.
         Ok((state.view.next() == next).then_some(state))
     }
 

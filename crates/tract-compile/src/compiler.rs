@@ -259,6 +259,8 @@ impl Compiler {
     pub fn remember_objects(&self, commits: &[Commit], blobs: &[Blob], toolsets: &[Toolset]) {
         let commits = commits.iter().map(|commit| (commit.id(), commit.clone(), COMMIT_BYTES));
         self.inner.commits.put_all(commits);
+        // The constant is the size of the entry itself: without it, many small objects would take
+        // far more memory than the limit.
         let weight = |blob: &Blob| blob.bytes().len() + 200;
         let blobs = blobs.iter().map(|blob| (blob.id(), blob.clone(), weight(blob)));
         self.inner.blobs.put_all(blobs);

@@ -142,6 +142,8 @@ impl<V: Clone> Places<V> {
             }
             Err(at) => {
                 let mut moved = Arc::unwrap_or_clone(std::mem::take(&mut self.recent));
+                // The tail must be behind the whole tree. An entry in the middle goes to the tree
+                // with the others; one at the end begins the next tail.
                 if at < moved.len() {
                     moved.insert(at, (place, value));
                 } else {

@@ -44,6 +44,9 @@ mod flag {
 
 /// Returns whether enough commits follow the last snapshot to make the next one worth its size.
 pub(crate) fn is_due(state: &State) -> bool {
+    // A snapshot is as large as the shown rows. Waiting for twice as many commits keeps all
+    // snapshots of a history together linear in its length, and a cold read linear in the shown
+    // rows.
     state.since.commits > SLACK + 2 * state.shown_count as u64
 }
 

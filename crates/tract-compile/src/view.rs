@@ -148,6 +148,8 @@ impl View {
 
     /// Adds a row, or replaces the row of the same message.
     pub fn set_row(&mut self, row: Row) {
+        // The key may differ from that of the present row. Inserting alone would leave the row at
+        // its old place as well.
         self.remove_row(row.slot);
         self.insert(row);
     }
@@ -172,6 +174,8 @@ impl View {
     pub(crate) fn replace(&mut self, row: Row) {
         let row = Arc::new(row);
         match self.rows.insert(row.row_key(), row.clone()) {
+            // Rows of the tail are not in `by_slot`. They are added when the tail moves into the
+            // tree.
             Put::Recent => {}
             Put::Tree => drop(self.by_slot.insert(row.slot, row.clone())),
             Put::Moved(rows) => {

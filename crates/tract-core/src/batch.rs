@@ -190,6 +190,8 @@ impl Batch {
     /// Returns the commits in an order in which each one follows its first parent, if that is in
     /// the batch.
     pub fn parents_first(&self) -> Vec<&Commit> {
+        // Every commit is removed from the map once, so this is linear for any order of the
+        // commits.
         let mut waiting: HashMap<CommitId, &Commit> =
             self.commits.iter().map(|commit| (commit.id(), commit)).collect();
         let mut ordered = Vec::with_capacity(waiting.len());

@@ -11,6 +11,8 @@
 /// assert_eq!(nearest("grep", ["delete_file"]), None);
 /// ```
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // One letter more than the limit, so that a longer word is noticed. The limits bound the cost
+    // of `distance`, which is the product of both lengths.
     let word: Vec<char> = word.chars().take(65).flat_map(char::to_lowercase).collect();
     if word.len() > 64 {
         return None;

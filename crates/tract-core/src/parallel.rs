@@ -161,6 +161,8 @@ impl Iterator for &Ranges {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
+        // Relaxed: the counter only hands out numbers. Joining the threads makes their results
+        // visible.
         let taken = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |start| {
             (start < self.items).then(|| self.end(start))
         });

@@ -239,6 +239,7 @@ pub async fn unless_cancelled<T>(
     let mut work = pin!(work);
     let mut cancelled = pin!(cancellation.cancelled());
     poll_fn(|context| {
+        // First, so that work is not started after the cancellation.
         if cancelled.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(ModelError::Cancelled));
         }

@@ -46,6 +46,7 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
     let mut repairs = Vec::new();
     let entries = take_part(compiled, &mut repairs);
     let staying = staying(&entries, rules);
+    // `take_part` has left one answer for each call.
     let mut answers: HashMap<CallRef, usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
         if let Some(of) = entry.answers() {

@@ -26,6 +26,8 @@ pub(crate) fn decode(commit: CommitId, bytes: &[u8]) -> Option<State> {
     let header = Header::read(&mut reader)?;
     let rows = main_rows(&mut reader, &header)?;
     let mut slots = HashSet::with_capacity(rows.len());
+    // A checksum does not prove the origin of a snapshot: every client that can write to the store
+    // can write one. Duplicate slots or rows out of order would break the invariants of the view.
     if !rows.iter().all(|(row, _)| slots.insert(row.slot)) {
         return None;
     }

@@ -44,6 +44,8 @@ pub(super) fn encode(state: &State) -> (Vec<u8>, u64) {
     let mut key = 0;
     integer(&mut body, rows.len() as u64);
     for (place, (row, fact)) in rows.iter().enumerate() {
+        // The rows are in order, and the last row of the view is the last one here, so this does
+        // not underflow.
         integer(&mut body, row.key - key);
         key = row.key;
         main_row(&mut body, row, *fact, &mut words, &places);

@@ -126,6 +126,7 @@ fn integer(out: &mut Vec<u8>, mut value: u64) {
             break;
         }
     }
+    // At least one pair was written, and only the first pair can begin with a zero.
     match digits[10 - pairs..].as_flattened() {
         [b'0', digits @ ..] | digits => out.extend_from_slice(digits),
     }
@@ -156,6 +157,8 @@ pub(super) fn id(record: &CommitRecord) -> CommitId {
 
 fn write_record(out: &mut Vec<u8>, record: &CommitRecord) {
     let mut object = Object::open(out);
+    // Canonical JSON has its keys in the order of their code points. A line in the wrong place here
+    // changes the id of every commit.
     object.hex(key!("active"), record.active.as_ref().map(ToolsetId::as_bytes));
     object.hex(key!("batch"), record.batch.as_ref().map(BatchId::as_bytes));
     match &record.changes {
@@ -322,6 +325,8 @@ fn answer(out: &mut Vec<u8>, call: CallRef) {
     out.push(b']');
 }
 
+// Unknown members are refused: this reader would drop them, and the text that it writes would have
+// another id.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordText {
@@ -430,6 +435,7 @@ pub(super) fn parse_op(text: &str) -> Result<Op, RecordError> {
         },
         "merge" => Op::Merge { sources: fields.sources.ok_or_else(|| missing("sources"))? },
         "tools" => Op::Tools,
+        // `note`: all other names were handled.
         _ => Op::Note,
     })
 }

@@ -44,6 +44,7 @@ fn at_most(limit: usize, what: &'static str, found: usize) -> Result<(), RecordE
 /// Checks the rules that every record must satisfy.
 pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
     at_most(MAX_PARENTS, "parents", record.parents.len())?;
+    // Quadratic, in at most `MAX_PARENTS` parents.
     for (n, parent) in record.parents.iter().enumerate() {
         if record.parents.iter().skip(n + 1).any(|other| other == parent) {
             return Err(RecordError::Malformed { what: format!("parent {parent} twice") });
@@ -71,6 +72,7 @@ pub(super) fn check(record: &CommitRecord) -> Result<(), RecordError> {
 
 /// Flags of the fields that are present.
 mod flags {
+    // Stored with every commit: a bit must not be given to another field.
     pub(super) const CHANGES: u32 = 1;
     pub(super) const CHANGES_BLOB: u32 = 1 << 1;
     pub(super) const CONTENT: u32 = 1 << 2;

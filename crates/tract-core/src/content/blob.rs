@@ -67,6 +67,9 @@ impl Content {
             | Self::Assistant(body)
             | Self::Reasoning(body)
             | Self::Custom { body, .. } => match (body.parts.as_slice(), &body.name) {
+                // A single text is a JSON string, everything else a list or an object. Readers rely
+                // on that: a blob that begins with a quote contains no calls, so the tool index
+                // does not parse it.
                 ([Part::Text { text }], None) => {
                     let mut out = String::with_capacity(json::string_len(text));
                     json::write_string(&mut out, text, Escapes::Raw);
@@ -155,6 +158,8 @@ fn answer_of_text(answer: &ToolAnswer, text: &str) -> String {
 
 /// Returns the canonical text before and after the text of a result.
 fn around_text(answer: &ToolAnswer) -> (String, String) {
+    // The members are those of `AnswerBlob`, in the order of their keys. The text in between is
+    // canonical as well, so the result needs no further pass.
     let mut before = "{\"call_id\":".to_owned();
     json::write_string(&mut before, &answer.call_id, Escapes::Raw);
     before.push_str(",\"content\":");

@@ -70,6 +70,7 @@ impl<'a> Scanner<'a> {
     /// Reads and checks one value.
     pub(super) fn skip(&mut self) -> Result<(), JsonError> {
         match self.item()? {
+            // Recursion is safe here: `enter` refuses more than `most` levels.
             Item::Object => self.members(|scan, _| scan.skip()),
             Item::Array => self.elements(Self::skip),
             Item::String(_) | Item::Integer(_) | Item::Float(_) | Item::Word(_) => Ok(()),

@@ -53,6 +53,7 @@ impl Writer {
             Item::Integer(lexeme) => self.out.push_str(lexeme),
             Item::Float(value) => number::write_f64(&mut self.out, value)?,
             Item::Word(word) => self.out.push_str(word),
+            // The recursion is bounded: the scanner refuses more than `MAX_DEPTH` levels.
             Item::Array => self.array(scan)?,
             Item::Object => self.object(scan)?,
         }
@@ -110,6 +111,7 @@ impl Writer {
         let out = &mut self.out;
         let members = &mut self.members[opened..];
         let compare = |a: &Member, b: &Member| string::compare(a.of(out), b.of(out));
+        // Equal keys stay in the order of the text, so the one that is kept below is the last.
         members.sort_unstable_by(|a, b| compare(a, b).then(a.from.cmp(&b.from)));
         let mut kept = 0;
         for at in 0..members.len() {

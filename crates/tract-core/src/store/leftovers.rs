@@ -7,7 +7,6 @@
 //! All of them may contain bytes that are erased later, so erasing deletes them. A process locks
 //! its unfinished files while it writes them. Only the lock distinguishes them from leftovers of a
 //! crash: process ids are reused.
-//! erased later.
 
 use std::fs::{File, TryLockError};
 use std::io;

@@ -168,6 +168,7 @@ impl<S: BlockingStore> ThreadedStore<S> {
 
     fn start_thread(&self) -> StoreResult<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        // Checked and started under the lock, so that two first writers do not start two threads.
         if thread.is_none() {
             let shared = Arc::clone(&self.shared);
             let started = thread::Builder::new()
@@ -221,6 +222,8 @@ impl<S: BlockingStore> Shared<S> {
         let mut bytes: usize = group.iter().map(|job| job.bytes).sum();
         let (writes, mut senders): (Vec<_>, Vec<_>) =
             group.into_iter().map(|job| (*job.write, job.answer)).unzip();
+        // The store calls this until it gets nothing. Batches that are queued in the meantime are
+        // part of the same transaction, and their callers get their answers with it.
         let mut joining = || {
             let joined = self.queue.drain(senders.len(), bytes);
             let take = |job: Job| {

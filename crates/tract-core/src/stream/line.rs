@@ -51,6 +51,7 @@ impl<'a> Line<'a> {
 
     /// Rejects fields that were not read.
     pub(super) fn close(self) -> Result<(), StreamOpError> {
+        // Fields that were read were removed, so what is left is unknown.
         match self.members.first() {
             None => Ok(()),
             Some((found, _)) => Err(StreamOpError::UnknownField {

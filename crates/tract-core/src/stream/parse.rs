@@ -76,6 +76,7 @@ fn op(line: &mut Line<'_>) -> Result<StreamOpKind, StreamOpError> {
         }
         "blob" => blob(line)?,
         "ref" => reference(line)?,
+        // `record`: `Line::open` accepts no other operation.
         _ => StreamOpKind::Record,
     })
 }

@@ -235,6 +235,7 @@ fn ref_target(to: &RefTarget) -> String {
         RefTarget::Commit(id) => id.to_hex(),
         RefTarget::Blob(id) => format!("blob {id}"),
         RefTarget::Ref(name) if name.as_str().parse::<crate::id::CommitId>().is_ok() => {
+            // Without the word, this name would be read as the id of a commit.
             format!("ref {name}")
         }
         RefTarget::Ref(name) => name.as_str().to_owned(),

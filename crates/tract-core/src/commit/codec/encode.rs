@@ -96,6 +96,9 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
     flag(record.batch.is_some(), BATCH);
     flag(!plain, ORIGIN);
 
+    // These bytes are stored. A field is present exactly if its flag is set, and the fields are in
+    // the order in which `decode` reads them. Bytes that this function would not write are refused
+    // there.
     w.byte(RECORD_VERSION);
     w.integer(u64::from(flags));
     w.ids(&record.parents);
@@ -132,6 +135,7 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
     for id in [record.toolset, record.active].into_iter().flatten() {
         w.bytes(id.as_bytes());
     }
+    // The number of the variant is stored, so new ones are only added at the end.
     w.byte(record.origin.by as u8);
     if !plain {
         w.option(record.origin.id.as_deref(), Writer::text);
@@ -154,6 +158,7 @@ pub(in crate::commit) fn encode(record: &CommitRecord, size: usize) -> Vec<u8> {
 
 fn encode_kind(w: &mut Writer, kind: &Kind) {
     match NAMED_KINDS.iter().position(|named| named == kind) {
+        // The order of `NAMED_KINDS` is part of the format.
         Some(place) => w.byte(place as u8 + 1),
         None => {
             w.byte(0);

@@ -71,6 +71,8 @@ impl Queue {
         }
         let bytes = inner.bytes + job.as_ref().map_or(0, |job| job.bytes);
         if !inner.jobs.is_empty() && (inner.jobs.len() >= QUEUE_BATCHES || bytes > QUEUE_BYTES) {
+            // All waiting callers are woken together and compete for the room, so the order of
+            // batches is fixed only once they are queued.
             inner.waiting.push(context.waker().clone());
             return Poll::Pending;
         }
@@ -87,6 +89,8 @@ impl Queue {
         let mut inner = self.lock();
         let mut group = Vec::new();
         while group.len() + batches < GROUP_BATCHES {
+            // Only the first job is looked at. Taking a smaller one from behind it would change the
+            // order of the batches.
             let fits = inner.jobs.front().is_some_and(|job| {
                 (group.is_empty() && batches == 0) || bytes + job.bytes <= GROUP_BYTES
             });
