@@ -105,6 +105,8 @@ impl KvBatch {
             let mut eight = || header.array().expect("a header is three times eight bytes");
             let [length, length_sum, sum]: [[u8; 8]; 3] = [eight(), eight(), eight()];
             if value::checksum(b"length", &length) != length_sum {
+                // A file system may extend the file before it writes the data, so a crash can leave
+                // a tail of zeros.
                 if rest.iter().all(|byte| *byte == 0) {
                     break;
                 }
@@ -123,6 +125,7 @@ impl KvBatch {
                 }
                 return Err(damaged(journal.len() - rest.len()));
             }
+            // The checksum is right, so this is not a torn write.
             batches.push(decode(body).ok_or_else(|| damaged(journal.len() - rest.len()))?);
             rest = after;
         }

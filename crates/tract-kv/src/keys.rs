@@ -72,6 +72,8 @@ pub(super) fn head(bytes: &[u8]) -> [u8; 8] {
 impl Repo {
     fn start(self, space_for: usize) -> Vec<u8> {
         let mut key = Vec::with_capacity(5 + space_for);
+        // No prefix is the beginning of another one: a byte up to 127 is a whole number, and 255
+        // begins a longer one.
         match u8::try_from(self.0) {
             Ok(small @ 0..=127) => key.push(small),
             _ => {

@@ -50,6 +50,8 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
                 let place = view.place_of_blob(blob)?;
                 entry.insert(place);
                 let is_erased = batch.erases(blob.id())
+                    // `sweeps` also counts erasures. While it is 0 nothing was ever erased, and the
+                    // lookup is saved.
                     || (place.is_none()
                         && self.sweeps > 0
                         && view.is_erased(blob.id())?
@@ -123,6 +125,8 @@ impl<'b, 'r> KnownObjects<'b, 'r> {
             return Ok(());
         }
         if let ObjectId::Blob(blob) = object {
+            // A commit keeps its links when the bytes are erased. The batch that erases them may
+            // still bring commits with such a link.
             if is_link && batch.erases(blob) {
                 return Ok(());
             }

@@ -155,6 +155,8 @@ impl View<'_> {
     /// # Errors
     /// `Corrupt` if it is in the index but no bytes hash to it.
     pub(super) fn blob(&self, id: BlobId, hint: Option<u64>) -> StoreResult<Option<(u64, Blob)>> {
+        // A hint is a place that some other read has returned. A repair may have moved the blob
+        // since, so the bytes count only if they hash to the id.
         if let Some(place) = hint
             && let Some(bytes) = self.plain_at(place)?
             && let Some(blob) = Blob::check(id, bytes)
@@ -299,6 +301,8 @@ impl View<'_> {
             None => u64::MAX,
         };
         let mut entries = Vec::new();
+        // There is no index by ref name, so a query for one ref reads the entries of all refs back
+        // to the ones that it requests.
         self.read.scan(&self.repo.places(Space::Log, 0, last).reversed(), &mut |key, sealed| {
             let entry = self.open_move(key, sealed)?;
             if wanted(&entry) {
@@ -362,6 +366,7 @@ impl View<'_> {
 
     /// Returns the ids at the start of keys that may have a prefix.
     fn heads(&self, prefix: &IdPrefix, scan: impl Fn(&[u8]) -> Scan) -> StoreResult<Vec<[u8; 32]>> {
+        // Whole bytes only. `resolve` filters by the last digit of an odd prefix.
         let whole = prefix.as_str().len().min(16) / 2;
         let (from, _) = prefix.range();
         let bytes = from.to_be_bytes();

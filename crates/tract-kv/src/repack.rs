@@ -92,6 +92,8 @@ impl<E: KvEngine> KvStore<E> {
         let stored = dictionary.stored();
         self.write("repack", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, name)? else { return Ok(None) };
+            // An erasure counts as a sweep and changes this value, so one that comes between the
+            // comparison below and the write makes the write conflict.
             overlay.require(Space::Small, repo.writes())?;
             let view = View { read: &*overlay, repo, backend: E::NAME };
             if view.writes()?.sweeps != sweeps {

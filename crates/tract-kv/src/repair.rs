@@ -19,6 +19,8 @@ impl<E: KvEngine> KvStore<E> {
     pub(super) fn repair(&self, repo: &RepoName) -> StoreResult<()> {
         self.write("repair", |overlay| {
             let Some(repo) = read::repo_number(overlay, E::NAME, repo)? else { return Ok(()) };
+            // Every write of the repository replaces these counters. One that is made since the
+            // survey makes the repair conflict and plan again.
             overlay.require(Space::Small, repo.state())?;
             if let Some(next) = repo_count(overlay)? {
                 overlay.require(Space::Small, keys::NEXT_REPO.to_vec())?;
@@ -114,6 +116,8 @@ fn counters(view: &View<'_>, survey: &Survey) -> StoreResult<State> {
     let last_seq = rows.last().and_then(|key| Repo::number(key)).unwrap_or_default();
     Ok(State {
         generation: last_seq,
+        // Beyond everything that is stored: a number that is used again would give two commits the
+        // same place.
         next_segment: last.saturating_add(1),
         next_seq: last_seq.saturating_add(1),
         ..State::NEW

@@ -24,6 +24,7 @@ impl<E: KvEngine> KvStore<E> {
             let repo = write::open_repo(overlay, E::NAME, name)?;
             let restored = restore(overlay, repo, E::NAME, copies)?;
             if restored.is_empty() {
+                // `open_repo` may have created the repository.
                 overlay.roll_back(mark);
             }
             Ok(restored)

@@ -283,6 +283,7 @@ impl<E: KvEngine> KvStore<E> {
         let was_full = error.kind == Full;
         let cause = error.message.clone();
         let write = FailedWrite { cause, was_full, reopened: None };
+        // The first failure is the cause. Later ones only follow from it.
         self.failed_write().get_or_insert(write);
         self.poisoned.store(true, Ordering::Release);
         // A specific kind is more useful to the caller than `Unknown`.
@@ -469,11 +470,15 @@ impl<E: KvEngine> BlockingStore for KvStore<E> {
         group: &[(RepoName, Batch)],
         joining: &mut JoinBatches<'_>,
     ) -> Vec<StoreResult<Applied>> {
+        // Held during the write. `ThreadedStore` has one writer at a time, so this lock is not
+        // contended.
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut joined = Vec::new();
         let written = self.write_group(&recent, group, joining, &mut joined);
         match written {
             Ok((answers, stored)) => {
+                // Only after the write is durable: a place of a write that failed would be handed
+                // out again.
                 recent.remember(stored);
                 answers
             }

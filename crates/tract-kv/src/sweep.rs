@@ -55,6 +55,8 @@ impl View<'_> {
     ) -> StoreResult<ObjectPage> {
         let mut page = ObjectPage::default();
         let (mut last, mut left) = (listing.after, listing.limit.max(1));
+        // Segments are numbered from 1, so no place is 0, and a listing that starts after 0 is
+        // complete.
         let scan = self.repo.places(space, listing.after.saturating_add(1), u64::MAX);
         self.read.scan(&scan, &mut |key, value| {
             last = Repo::number(key).unwrap_or(last);
@@ -123,8 +125,11 @@ pub(super) fn delete(
     let head = keys::head(object.as_bytes());
     match object {
         ObjectId::Commit(id) => {
+            // Already deleted by an interrupted collection.
             let Some(found) = view.commit(id)? else { return Ok(()) };
             let place = found.place;
+            // Derived rows are stored by place. Left behind they would belong to no commit, which
+            // the check reports.
             let mut derived = Vec::new();
             for kind in DerivedKind::ALL {
                 derived

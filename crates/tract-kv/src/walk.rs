@@ -61,6 +61,8 @@ impl View<'_> {
                 }
                 RunEnd::At(commit) => next = commit,
             }
+            // The segment ended. Its parent's place is known, which saves the lookup by id at each
+            // fork.
             hint = self.segment(segment)?.and_then(|segment| segment.parent);
         }
         Ok(page)
@@ -83,6 +85,8 @@ impl View<'_> {
     ) -> StoreResult<RunEnd> {
         let top = first.place;
         let bottom = keys::place(keys::segment_of(top), 0);
+        // Looked up once for the whole segment instead of for each commit. Rows in other segments
+        // are found by the runs through those.
         let stop = match walk.stop_at {
             Some(kind) => self.highest_row(kind, bottom, top)?,
             None => None,
@@ -112,6 +116,7 @@ impl View<'_> {
         if !take(first, entries) || top == bottom {
             return Ok(left);
         }
+        // `top` is above `bottom` here, since the function has returned otherwise.
         let mut at = top - 1;
         let mut portion = match walk.until {
             Some(_) => FIRST_PORTION,

@@ -56,6 +56,8 @@ fn stage(
         Some(first) => known.commit(&view, first.id())?.is_none(),
         None => false,
     };
+    // Before the refs are compared: a batch that is retried after an unknown outcome finds its refs
+    // moved, by itself or by others since. That must not look like a conflict.
     let of_batch = LogQuery { batch: Some(batch.id), limit: 1, ..LogQuery::default() };
     if !is_new && !view.ref_log(&of_batch)?.is_empty() {
         return Ok((Applied::Already, false));
@@ -64,11 +66,14 @@ fn stage(
         Ok(moves) => moves,
         Err(conflict) => return Ok((Applied::Conflict(conflict), false)),
     };
+    // After the refs: a conflict is the more useful answer, and the caller plans again anyway.
     known.check(&view, batch)?;
     let mut writer = Writer::new(overlay, repo, backend, stored)?;
     writer.objects(batch, known)?;
     let has_objects =
         !(batch.blobs.is_empty() && batch.commits.is_empty() && batch.toolsets.is_empty());
+    // Garbage collection finds concurrent writes through the log. It has to notice those whose
+    // objects no entry leads to.
     let is_unlogged = has_objects && (moves.is_empty() || batch.stores_ahead());
     if writer.wrote() && is_unlogged {
         let counted = WriteCounts { unlogged: writes.unlogged + 1, ..writes };
@@ -178,6 +183,8 @@ impl<'w, 'a> Writer<'w, 'a> {
     fn objects(&mut self, batch: &Batch, mut known: KnownObjects<'_, '_>) -> StoreResult<()> {
         let bytes: HashMap<BlobId, &Blob> =
             known.new_blobs.iter().map(|blob| (blob.id(), *blob)).collect();
+        // Parents first, because a commit takes the place after its parent. A history that arrives
+        // in any order is then stored in one segment.
         for commit in batch.parents_first() {
             if known.commits.get(&commit.id()).is_some_and(Option::is_some) {
                 continue;
@@ -190,6 +197,8 @@ impl<'w, 'a> Writer<'w, 'a> {
                 None => None,
                 Some(id) => match (known.blobs.get(&id).copied().flatten(), bytes.get(&id)) {
                     (None, Some(blob)) => {
+                        // The content goes to the commit's own place, so that the contents of a
+                        // history are next to each other too.
                         self.blob(blob, place);
                         known.blobs.insert(id, Some(place));
                         Some(place)
@@ -223,6 +232,7 @@ impl<'w, 'a> Writer<'w, 'a> {
         for row in &batch.derived {
             let Some(place) = known.commits.get(&row.commit).copied().flatten() else { continue };
             let key = self.repo.derived(row.kind, place);
+            // An equal row is not staged: a batch that changes nothing must not move the counters.
             if self.overlay.get(Space::Small, &key)?.as_ref() != Some(&row.bytes) {
                 self.overlay.put(Space::Small, key, row.bytes.clone());
             }
@@ -307,6 +317,8 @@ impl<'w, 'a> Writer<'w, 'a> {
     /// Stages the counters if anything was staged. Returns whether it was.
     pub(super) fn finish(mut self) -> bool {
         if self.wrote() {
+            // Planned writes require the counters, so this makes every concurrent write of the
+            // repository conflict.
             self.state.generation += 1;
             self.overlay.seal(Space::Small, self.repo.state(), self.state.encode());
         }

@@ -98,6 +98,7 @@ impl Line {
         if is == to || erases || others > 0 || lengths.len() != 1 || batch.stores_ahead() {
             return None;
         }
+        // The first commit of a history opens a segment, which only `apply` does.
         let parent = commits.first()?.parent()?;
         let [needed, needed_blobs, needed_toolsets, tools] = needs(batch);
         if !matches!(needed.as_slice(), [one] if *one.0 == *parent.as_bytes()) || !tools.is_empty()

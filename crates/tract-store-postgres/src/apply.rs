@@ -85,6 +85,7 @@ pub(crate) async fn long(
     let rows = link.until_answered(tried, true, Some(deadline), once).await;
     let rows = rows.inspect_err(|error| {
         if erases && error.kind == StoreErrorKind::Unknown {
+            // It may have been written. `None` makes the next wipe rewrite all partitions.
             link.erased_cuts().insert(None);
         }
     })?;

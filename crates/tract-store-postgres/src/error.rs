@@ -85,6 +85,9 @@ pub(crate) fn failed(op: &'static str, error: Error) -> Failed {
     let message =
         error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned());
     let code = state.code();
+    // 40001: serialization failure. 40P01: deadlock. 23505: another transaction has inserted the
+    // same object, which the next attempt finds. 57P0x: the server ended the connection. 53300: it
+    // has no connection left.
     let retry = match code {
         "40001" | "40P01" | "23505" => Retry::Again,
         "57P01" | "57P02" | "57P03" | "57P05" => Retry::Lost,

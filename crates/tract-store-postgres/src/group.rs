@@ -35,6 +35,8 @@ pub(crate) async fn run(mut slot: Slot, job: Job) {
                         // answer.
                         let tried = outcome.as_ref().err().and_then(doubtful);
                         let name = write.batch.refs.first().map(|edit| edit.name.clone());
+                        // The ref stays blocked until its own task ends. Otherwise a later batch of
+                        // the same ref could overtake this one.
                         let slot = slot.split(name.as_ref().map_or("", |name| name.as_str()));
                         target.link.runtime.spawn(async move {
                             let target = slot.target.clone();

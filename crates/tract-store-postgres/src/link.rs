@@ -218,6 +218,8 @@ impl Connector {
                 Ok(rows)
             }
             Err(failed) => {
+                // The server has answered the only statement, so no transaction is open. With a
+                // scope, the transaction may still be.
                 if failed.retry != Retry::Lost && matches!(scope, Scope::Own) {
                     lease.give_back();
                 }
@@ -268,6 +270,9 @@ impl Connector {
     ) -> Result<Vec<Row>, Error> {
         let set = [(&setting as _, Type::TEXT), (&value as _, Type::TEXT)];
         let params = args.as_params();
+        // `biased` polls the futures in this order, and a message is sent when its future is first
+        // polled. In another order the statement could run before its setting, or outside of the
+        // transaction.
         let (begun, set, rows, ended) = tokio::join!(
             biased;
             object.batch_execute("BEGIN"),
@@ -323,6 +328,8 @@ impl Connector {
                     Err(failed) => failed,
                 },
             };
+            // Stays set: the first attempt may have been stored even if a later one fails for
+            // another reason.
             in_doubt |= writes && failed.retry == Retry::Lost;
             if failed.retry == Retry::Never || Instant::now() >= end {
                 let mut error = failed.error;

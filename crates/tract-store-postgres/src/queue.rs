@@ -109,6 +109,9 @@ impl State {
     fn push(&mut self, name: &str, write: Write) {
         let queue = self.refs.entry(name.to_owned()).or_default();
         queue.waiting.push_back(write);
+        // A ref is in `ready` exactly once while it has waiting batches and no statement in
+        // progress. A second entry would send two statements for it at the same time, and the
+        // server would decide their order.
         if !queue.moving && queue.waiting.len() == 1 {
             self.ready.push_back(name.to_owned());
         }
@@ -123,6 +126,7 @@ impl State {
                 queue.waiting.push_front(write);
                 return true;
             }
+            // It was never sent, so nothing was written: `Busy` and not `Unknown`.
             let message = format!("earlier writes of {name} took all the time that a write has");
             write.answer(Err(new(StoreErrorKind::Busy, OP, message)));
         }
@@ -283,7 +287,10 @@ impl Target {
             how = Dispatch::Patiently;
             let Some((job, names)) = state.take(grouped) else { break };
             state.statements += 1;
+            // The slot goes with the task. If the runtime drops the task, the slot's destructor
+            // still releases the refs.
             let slot = Slot { target: self.clone(), names, is_statement: true };
+            // `spawn` does not poll the task, so the state's lock is not held while it runs.
             self.link.runtime.spawn(group::run(slot, job));
         }
         if !state.ready.is_empty() && state.statements < most && !state.timed {
@@ -311,6 +318,8 @@ impl Slot {
     /// Splits off one ref, whose batch is written alone.
     pub(crate) fn split(&mut self, name: &str) -> Self {
         self.names.retain(|known| known != name);
+        // Not counted as a statement: the slot of the group is. The ref only has to stay blocked
+        // until its batch is answered.
         Self { target: self.target.clone(), names: vec![name.to_owned()], is_statement: false }
     }
 }

@@ -35,6 +35,8 @@ const LONGEST_PAUSE_OF_READERS: Duration = Duration::from_millis(100);
 /// erased from, or all tables if it has not erased anything.
 pub(crate) async fn wipe(link: &Connector) -> StoreResult<WipeReport> {
     check_functions(link, OP)?;
+    // Taken before the files are rewritten: an erasure during the rewrite is recorded for the next
+    // wipe.
     let cuts = std::mem::take(&mut *link.erased_cuts());
     let wiped = wipe_cuts(link, &cuts).await;
     if wiped.is_err() {

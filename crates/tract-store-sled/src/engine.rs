@@ -170,6 +170,7 @@ impl KvEngine for SledEngine {
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         let state = self.state();
+        // sled has no snapshots. The lock keeps writers away until the reader is dropped.
         let tree = state.folder("read")?.tree.clone();
         Ok(Box::new(Snapshot { tree, _state: Some(state) }))
     }
@@ -177,6 +178,7 @@ impl KvEngine for SledEngine {
     fn write(&self, batch: &KvBatch, durability: Durability) -> StoreResult<KvOutcome> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         self.log.require_writable(BACKEND, "apply")?;
+        // The write lock is held until the batch is applied, so the check below still holds then.
         let tree = state.folder("apply")?.tree.clone();
         if let Some(conflict) = batch.check(&Snapshot { tree, _state: None })? {
             return Ok(conflict);

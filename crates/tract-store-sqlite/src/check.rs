@@ -85,6 +85,7 @@ pub(crate) fn check(
     memory: &Mutex<Memory>,
     repair: bool,
 ) -> StoreResult<Vec<Damage>> {
+    // A repair holds the write lock from the first read, so that what it changes is what was found.
     let writing = if repair { Some(WriteTransaction::begin(reader.connection, OP)?) } else { None };
     let mut check = Check {
         reader,
@@ -104,6 +105,8 @@ pub(crate) fn check(
         was_swept: sweep::sweeps(reader).is_ok_and(|sweeps| sweeps > 0),
         erased: crate::erase::erased(reader),
     };
+    // In this order: commits are compared with the blobs that were found, derived rows with the
+    // commits, and the tool index with both.
     check.kept_log();
     check.engine()?;
     check.blobs()?;
@@ -289,6 +292,7 @@ impl Check<'_> {
                     self.found(object, true, "it is not right after its first parent");
                     self.gaps.extend(parent.filter(|_| near.is_none()).map(|id| (at, id)));
                 }
+                // Odd segments are for blobs that are not the content of a commit.
                 if (at >> 32) % 2 != 0 || at < place(2, 0) {
                     self.found(object, true, "it lies where no commit may lie");
                 }
@@ -307,6 +311,8 @@ impl Check<'_> {
                     self.misplaced.push((at, id));
                 }
             }
+            // Both lists are in the order of places, so one pass over them finds the blobs at
+            // places of commits.
             while self.blobs.get(next_blob).is_some_and(|blob| blob.at < at) {
                 next_blob += 1;
             }

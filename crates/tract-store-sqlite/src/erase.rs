@@ -109,6 +109,7 @@ pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<
         require_space(BACKEND, op, folder, bytes.unsigned_abs())?;
     }
     vacuum(connection, folder).map_err(engine(op))?;
+    // The new pages are in the log until now; the file still has the old ones.
     checkpoint(connection, op)
 }
 

@@ -70,6 +70,8 @@ impl Tx<'_> {
         };
         self.fresh.places.reserve(batch.blobs.len() + batch.commits.len());
         let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
+        // Most blobs of a large import are new. One statement for many of them proves that, instead
+        // of a lookup for each.
         for some in batch.blobs.chunks(WIDE) {
             let all_new = known.blob || self.surely_new(repo, some)?;
             for blob in some {
@@ -124,6 +126,8 @@ impl Tx<'_> {
 
     pub(crate) fn new_repo(&mut self, name: &RepoName) -> StoreResult<i64> {
         let sql = "SELECT count(*) FROM small WHERE repo = 0 AND kind = ?1";
+        // Repositories are never deleted, so their count is the last number. The write lock keeps
+        // others from taking the same one.
         let number = self.number(sql, &[&REPO])?.unwrap_or(0) + 1;
         let bytes = name.as_str().as_bytes();
         let data = [&number.to_le_bytes(), bytes].concat();
@@ -222,6 +226,7 @@ impl Tx<'_> {
         let object = ObjectId::Commit(commit.id());
         let h = prefix(commit.id().as_bytes());
         let own = commit.content.and_then(|id| blobs.remove(&id));
+        // 0 means the commit's own place. The blob is written there below.
         let content = match (own, commit.content) {
             (Some(_), _) => Some(0),
             (None, Some(id)) => self.place(repo, ObjectId::Blob(id))?,
@@ -267,6 +272,8 @@ impl Tx<'_> {
             Some(next) => next,
             None => {
                 let last = self.number("SELECT id FROM commits ORDER BY id DESC LIMIT 1", &[])?;
+                // Segments of commits are even. The odd ones belong to the repositories' other
+                // blobs, so neither can run into the other.
                 let next = last.map_or(2, |last| (last >> 32) + 2);
                 if self.sweeps > 0 { self.after_blobs(next)? } else { next }
             }
@@ -339,6 +346,8 @@ impl Tx<'_> {
         let object = ObjectId::Commit(row.commit);
         let key =
             self.place(repo, object)?.ok_or_else(|| StoreError::missing(BACKEND, OP, object))?;
+        // Update first: a row that is written again, such as a snapshot of the index, is the usual
+        // case, and an insert would leave two rows with one key.
         match self.replace_small(repo, kind, key, &row.bytes)? {
             0 => self.small(repo, kind, key, &row.bytes).map(drop),
             _ => Ok(()),

@@ -63,6 +63,8 @@ pub struct SqliteStore {
     closed: AtomicBool,
     /// The error after which the state of the disk is unknown.
     poisoned: OnceLock<String>,
+    // Last: fields are dropped in this order, and closing any handle to the file while a connection
+    // is open would release that connection's locks.
     _registration: Registration,
 }
 
@@ -154,6 +156,8 @@ impl SqliteStore {
         let mut reader = match free {
             Some(reader) => reader,
             None => {
+                // All are busy. Each waiting thread takes the next one in turn, so that they do not
+                // all wait for the same reader.
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed) % READERS;
                 lock(self.readers.get(turn).expect("a remainder is below its divisor"))
             }

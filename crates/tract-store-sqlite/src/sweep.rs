@@ -121,6 +121,8 @@ impl LogRows {
         reader.each_row(sql, params![last, log_base(repo + 1)], |row| {
             let (id, kinds) = (row.number(0)?, row.number(1)?);
             let (before, after) = (row.number(2)?, row.number(3)?);
+            // If both sides are commits, `before` is stored as the distance to `after`. Most moves
+            // advance by a few places, and SQLite stores small numbers in few bytes.
             let (from, to) = (kinds >> 2, kinds & 3);
             let before =
                 if (from, to) == (COMMIT, COMMIT) { after.wrapping_sub(before) } else { before };
@@ -162,6 +164,7 @@ pub(crate) fn sweep(
     // Read most of the log before taking the write lock.
     log_rows.extend(reader)?;
     let writing = WriteTransaction::begin(connection, OP)?;
+    // Under the write lock, so nothing can be written between this comparison and the deletion.
     let found = position(reader)?;
     if found != sweep.position {
         return Ok(SweepAnswer::Moved(found));
@@ -236,6 +239,8 @@ impl Tx<'_> {
         target: &RefTarget,
         log_rows: &LogRows,
     ) -> StoreResult<()> {
+        // The log must stay readable after the object is gone, and its row number may be given to
+        // another object.
         for entry in log_rows.entries(kind, place) {
             let sql = format!("SELECT {COLUMNS} FROM ref_log WHERE id = ?1");
             let reader = RepoReader::new(self.connection, OP, repo);

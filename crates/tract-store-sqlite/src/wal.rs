@@ -109,6 +109,8 @@ fn gap(path: &Path) -> io::Result<Option<Gap>> {
             (Some(gap), true) => gap.transactions += u64::from(ends_transaction),
             (None, true) | (Some(_), false) => {}
         }
+        // The sum of a frame includes the one before. Continuing with the stored sum lets the
+        // frames after a damaged one still match.
         before = stored;
         at += frame.len() as u64;
     }

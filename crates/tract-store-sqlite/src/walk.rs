@@ -93,6 +93,8 @@ impl Walker<'_> {
                     Ok(())
                 },
             )?;
+            // A single row with this prefix is almost certainly the commit, so its record is not
+            // read here. The range read compares the id anyway.
             if let [place] = places.as_slice() {
                 return Ok(*place);
             }

@@ -178,6 +178,8 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn statement(&mut self, sql: &'static str) -> StoreResult<&mut CachedStatement<'a>> {
+        // The texts are static, so the address identifies one. Hashing the text for each of many
+        // small statements would cost more than running it.
         let key = (sql.as_ptr().addr(), sql.len());
         let at = match self.statements.iter().position(|(known, _)| *known == key) {
             Some(at) => at,
@@ -241,6 +243,7 @@ impl<'a> Tx<'a> {
 
     /// Returns the target of a ref as changed by this transaction.
     pub(crate) fn target(&mut self, repo: i64, name: &RefName) -> StoreResult<Option<RefTarget>> {
+        // An earlier batch of this transaction may have moved the ref.
         if let Some(target) = self.fresh.refs.get(&repo).and_then(|refs| refs.get(name)) {
             return Ok(target.clone());
         }
@@ -351,6 +354,7 @@ impl<'a> Tx<'a> {
         if let Some(repo) = repo {
             self.check_brought(repo, batch)?;
         }
+        // Sorted instead of hashed: most batches have a handful of objects.
         let mut inside: Vec<ObjectId> = batch.objects().collect();
         inside.sort_unstable();
         let mut look_up = |object: ObjectId, is_link: bool| -> StoreResult<()> {

@@ -130,6 +130,8 @@ impl Search<'_> {
                 Some((place, after)) => {
                     self.placed[place] = true;
                     path.push((place, std::mem::replace(&mut value, after)));
+                    // The same calls in another order that leaves the same value have the same
+                    // continuations. Without this check the search is exponential.
                     if self.seen.insert(self.mark(&value)) {
                         next = 0;
                         continue;
