@@ -179,6 +179,8 @@ impl Effects {
 
     /// Returns whether a hold document names this run.
     async fn is_mine(&self, name: &RefName, target: &RefTarget) -> Result<bool> {
+        // Saves reading the document in the usual case. The heartbeat writes other documents, so a
+        // difference proves nothing.
         let is_last = target.blob().is_some() && target.blob() == self.inner().last;
         Ok(is_last || self.run.is_mine(name, target).await?)
     }
@@ -196,6 +198,8 @@ impl Effects {
         loop {
             let found = self.run.repo.store().refs(self.run.repo.name(), &names).await;
             let mut found = found.map_err(tract_engine::Error::from)?.into_iter();
+            // Both refs in one read: the checks below and the conditions of the batch must be about
+            // one state.
             let (at_turn, at_claim) = (found.next().flatten(), found.next().flatten());
             if let Some(start) = self.keeps_from_starting(turn, at_turn.as_ref()).await? {
                 return Ok(start);
@@ -214,6 +218,8 @@ impl Effects {
                 if let Some(answer) = doc.answer() {
                     return Ok(Start::Answered(answer));
                 }
+                // A person has approved one run of the call, so it is not started twice even if the
+                // tool is idempotent.
                 if doc.approved || !self.inner().again.contains(&index) {
                     self.give_up(index);
                     return Ok(Start::Interrupted(INTERRUPTED.to_owned()));
@@ -265,6 +271,8 @@ impl Effects {
     /// Adds the answers to a write. They are stored in the batch of the turn, together with the
     /// tools' state that they belong to, and not with the next start.
     async fn add_answers(&self, txn: &mut Txn<'_>) -> Result<()> {
+        // Cloned and not taken: the write may conflict, and then they are added to the next one.
+        // `done` drops them once they are stored.
         let outcomes = self.inner().outcomes.clone();
         for (index, outcome) in outcomes {
             let name = call_ref(self.run.slot, index)?;
@@ -336,6 +344,8 @@ impl BatchAttachment for Effects {
         let add = async {
             self.add_answers(txn).await?;
             let turn = turn_ref(self.run.slot)?;
+            // The hold is released in the same batch that stores the answers. Released earlier,
+            // another run could start a call whose answer is not stored yet.
             if let Some(target) = self.run.repo.ref_target(&turn).await?
                 && self.is_mine(&turn, &target).await?
             {

@@ -52,6 +52,7 @@ impl Position {
 }
 
 fn open_calls(compiled: &Compiled, message: &Message) -> Option<Open> {
+    // Rows, not messages: a skipped answer answers its call, too.
     let answered: BTreeSet<CallRef> = compiled.rows().filter_map(|(row, _)| row.answers).collect();
     let open = |(index, call): (usize, &ToolCall)| {
         let index = u32::try_from(index).ok()?;

@@ -98,6 +98,7 @@ impl Agent {
                 calls.pending.push(waits.id.clone());
                 continue;
             }
+            // First, so that no other record of the call restores erased text.
             let then = if let Some(erased) = calls.elsewhere.erased(&call.id) {
                 CallStep::Answer(erased.clone(), "succeeded", true)
             } else if let Some(known) = known.get(index) {

@@ -81,6 +81,7 @@ impl Agent {
     async fn begin(&self) -> Result<(SessionHold, Self)> {
         let by = format!("a run on {}", self.branch.as_str());
         let hold = self.session.hold(by, Some(self.patience), &self.cancellation).await?;
+        // One operation for all turns of the run, so that one undo reverts it.
         let repo = match self.repo.operation() {
             Some(_) => self.repo.clone(),
             None => self.repo.within(Operation::begin()?),
@@ -103,6 +104,7 @@ impl Agent {
             unknown_stop_reason: None,
         };
         let stop = self.take_turns(&mut stored, message, &mut report).await;
+        // Also after an error: the turns before it are recorded, and the session has their state.
         report.head = self.repo.head_of(&self.branch).await?;
         if let Some(head) = report.head {
             self.leave(head, stored);
@@ -212,6 +214,8 @@ impl Agent {
                     None => continue,
                 }
             }
+            // After the open calls: those of the last step must get their answers, or the history
+            // ends with calls that no provider accepts.
             if let Some(most) = self.max_steps.filter(|most| report.steps >= *most) {
                 return Ok(Stop::Steps(most));
             }

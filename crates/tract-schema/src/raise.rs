@@ -244,6 +244,7 @@ impl<'a> RaiseState<'a> {
         if !self.spend(1) {
             return true;
         }
+        // Recursive references find this entry, so the recursion ends.
         self.accepts.insert(key, true);
         let accepts = self.fits(schema, value, view);
         self.accepts.insert(key, accepts);

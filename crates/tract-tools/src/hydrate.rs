@@ -213,6 +213,7 @@ impl HydrationState {
         self.found(tool);
         self.hydrated.provenance.repaired = approved.repaired;
         self.hydrated.provenance.approved.clone_from(&approved.changes);
+        // The limit applied when the call was received. A person has approved what it became.
         let options = HydrateOptions { arguments_bytes: usize::MAX, ..HydrateOptions::default() };
         let text: Arc<str> = approved.arguments.as_str().into();
         let parsed = parse::strict(&text, options.arguments_bytes).map_err(|error| vec![error])?;

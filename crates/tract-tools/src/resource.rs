@@ -200,6 +200,8 @@ fn close(
         std::mem::take(&mut made.in_order)
     };
     let mut errors = Vec::new();
+    // Newest first, so that a resource is closed before those that it was made from. The lock is
+    // free, because a close handler may ask for resources; it gets an error.
     for (id, instance) in in_order.into_iter().rev() {
         let Some(bound) = bindings.get(&id) else { continue };
         let closed = guarded(|| {

@@ -296,6 +296,7 @@ impl Session {
         let Some(value) = value.filter(|value| success && value.as_str() != "null") else {
             return Ok(());
         };
+        // Copied, because a route publishes, which takes the lock again.
         let routes = self.lock().routes.get(tool).cloned().unwrap_or_default();
         routes.iter().try_for_each(|route| route(self, value.as_str()))
     }
@@ -327,6 +328,8 @@ impl State {
             if let Some(untyped) = known {
                 slice.read(&untyped.json()?)?;
                 slice.policy = untyped.policy;
+                // The items are the same, only typed now. So what was stored of them under this
+                // revision is up to date.
                 slice.revision = untyped.revision;
             } else if let Some(kept) = self.unclaimed.get(T::NAME) {
                 slice.read(kept)?;

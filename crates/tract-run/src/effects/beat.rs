@@ -29,6 +29,8 @@ impl Heartbeat {
         let thread = std::thread::Builder::new().name("tract-effects".to_owned());
         let spawned = thread.spawn(move || {
             while !ended.wait(run.lease / 3) {
+                // A thread instead of a task: a tool that blocks the executor must not make the
+                // lease expire.
                 match block_on(renew(&run)) {
                     Ok(true) => {}
                     // Another run has the calls now, or they are released.

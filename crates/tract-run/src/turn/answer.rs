@@ -94,6 +94,7 @@ impl Agent {
         if !waiting.is_empty() {
             record.also.push(deferred(waiting)?);
         }
+        // In the batch of the answers: a claim ends exactly when the branch has its answer.
         record.alongside = Some(Arc::clone(effects) as Arc<dyn BatchAttachment>);
         let recorded = self.record(stored, record, answered, &mut done).await;
         match recorded {

@@ -118,6 +118,8 @@ impl<'a> Graph<'a> {
                 }
             }
         }
+        // A subschema that applies itself to the same value, perhaps through others, has no place
+        // in the order. Checking it would not end.
         if order.len() == self.len() {
             return Ok(order);
         }
@@ -268,6 +270,8 @@ impl<'a> Resolver<'a, '_> {
                 "additionalProperties" | "propertyNames" => links.any_property.push(node(value)),
                 "unevaluatedProperties" => {
                     links.any_property.push(node(value));
+                    // The subschemas at the same value are evaluated once more, to find the
+                    // properties that they cover.
                     links.is_twice = true;
                 }
                 "prefixItems" => links.places.extend(listed()),

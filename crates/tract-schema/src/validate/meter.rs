@@ -96,6 +96,7 @@ pub(super) struct Metered<T> {
 /// Runs a check within an allowance.
 pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> Metered<T> {
     METER.with(|meter| {
+        // All counters are set, since an aborted check leaves any values behind.
         meter.steps.set(allowance.steps);
         meter.pattern_states.set(allowance.pattern_states);
         meter.until.set(Instant::now().checked_add(allowance.time));
@@ -109,6 +110,7 @@ pub(super) fn metered<T>(allowance: Allowance, check: impl FnOnce() -> T) -> Met
     let checked = match catch_unwind(AssertUnwindSafe(check)) {
         Ok(checked) => Some(checked),
         Err(payload) if payload.is::<Aborted>() => None,
+        // A panic of the validator itself is not the schema's fault, and is reported as what it is.
         Err(payload) => resume_unwind(payload),
     };
     METER.with(|meter| {
@@ -128,6 +130,7 @@ impl Meter {
     fn spend(&self, steps: u64) -> bool {
         let before = self.steps.get();
         self.pay(&self.steps, steps, Stop::Steps);
+        // Reading the clock at every step would cost more than the step.
         let look = before / STEPS_PER_LOOK != self.steps.get() / STEPS_PER_LOOK;
         if look && self.until.get().is_some_and(|until| Instant::now() >= until) {
             self.stop.set(Some(Stop::Time));

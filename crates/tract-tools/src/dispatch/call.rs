@@ -172,6 +172,8 @@ impl Call {
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
     let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
     let mut traits = tool.traits();
+    // Read-only calls run in parallel, without a snapshot and without a claim, so a contradiction
+    // is resolved to the safe side.
     traits.read_only &= !traits.destructive;
     traits
 }
@@ -345,6 +347,7 @@ pub(super) fn judge(call: &Call, ran: HandlerOutcome, bounds: Bounds, turn: &Tur
             CallOutcome::unanswered(call, Outcome::Panicked, "failed: it broke down", None)
                 .operator(format!("panicked: {panic_text}"))
         }
+        // The tool's own limit ends the call only. The turn's limit ends the turn.
         HandlerOutcome::TimedOut if bounds.is_own() => out_of_own_time(call, bounds),
         HandlerOutcome::TimedOut => {
             out_of_time(call, ToolError::deadline_exceeded("the turn ran out of time"))
@@ -385,6 +388,8 @@ fn of_error(call: &Call, error: ToolError, bounds: Bounds, turn: &Turn) -> CallO
             let ends = TurnError::VisibilityExpansion { call_id, sections, source: error };
             CallOutcome { ends: Some(ends), ..failed }
         }
+        // A tool that stops because of the cancellation usually returns such an error. The tool is
+        // not at fault then.
         ToolError::Evaluation(_) if turn.context.is_cancelled() => cancelled(call, error),
         ToolError::Evaluation(_) if error.is_outcome_unknown() => {
             let why = format!("failed: {error}");

@@ -34,6 +34,7 @@ pub(super) async fn run(
     let mut work = Box::pin(caught(async { bound.run(context).await }));
     let ended = match unless_cancelled(limit, token, work.as_mut()).await {
         Some(Some(ended)) => Some(Ok(ended)),
+        // Cancelled: the tool sees the token, and has this time to stop in an orderly way.
         Some(None) => within(Some(grace), work.as_mut()).await.map(Ok),
         None => Some(Err(())),
     };

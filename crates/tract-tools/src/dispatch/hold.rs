@@ -98,6 +98,8 @@ impl Turn {
         let by = format!("a turn of {:?}", &*self.evaluation);
         let token = self.context.cancellation();
         let mut holds = StateHolds { session: None, states: Vec::new() };
+        // The session comes first in every turn, then the states by identity. This is one fixed
+        // order, so two turns cannot wait for each other.
         if let Some(session) = &self.lent_session {
             let hold = session.hold(by.clone(), self.patience(), token).await;
             holds.session = Some(hold.map_err(|_| {
@@ -109,6 +111,8 @@ impl Turn {
         for (identity, name) in shared_states(self) {
             let state = StateQueue::of(identity);
             let Some(queue) = &state.queue else { continue };
+            // The number of the hold is compared as well. The outer turn may have ended while this
+            // one went on, and another turn may hold the state now.
             let is_held =
                 |(held, hold): &(usize, u64)| *held == identity && queue.is_held_by(*hold);
             if around.is_some_and(|around| around.0.iter().any(is_held)) {

@@ -92,6 +92,8 @@ impl DispatchLimits {
         while state.running < self.all {
             let Some(waiting) = state.waiting.get(place) else { break };
             let most = self.of_tools.get(&waiting.tool).copied().unwrap_or(self.of_each);
+            // Skipped, not waited for: calls of other tools behind it must not be blocked by the
+            // limit of one tool.
             if state.running_of.get(&waiting.tool).copied().unwrap_or(0) >= most {
                 place += 1;
                 continue;

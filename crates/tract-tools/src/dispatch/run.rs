@@ -91,6 +91,8 @@ impl<'a> Run<'a> {
         let mut group: Vec<AdmittedCall> = Vec::new();
         for (place, hydrated) in calls.into_iter().enumerate() {
             let mut call = Call::new(hydrated, place, turn);
+            // Only read-only calls share a group. One that may change something has to see what the
+            // calls before it did, and must not run while they read.
             let parallel = call.is_read_only() && self.dispatcher.options.concurrent > 1;
             if !parallel {
                 self.flush(&mut group).await;
@@ -128,6 +130,7 @@ impl<'a> Run<'a> {
         let ready = group.iter().filter(|(_, call_outcome)| call_outcome.is_none());
         let parallel = ready.count() > 1;
         let done = if parallel { self.run_group(&group).await } else { Vec::new() };
+        // One entry for each call of the group without an outcome, in the same order.
         let mut done = done.into_iter();
         for (call, call_outcome) in group {
             if self.is_over() {
@@ -211,6 +214,8 @@ impl<'a> Run<'a> {
             }
             let restored = attempts.before.restore();
             restored.map_err(|error| broken(DispatchStage::Restore, NOT_UNDONE, error))?;
+            // The events of the failed attempt stay in the list: the session's log keeps them, its
+            // state does not.
             attempts.lost = attempts.events.len();
             within(Some(wait), self.turn.context.cancellation().cancelled()).await;
             wait = wait.saturating_mul(2);
@@ -262,10 +267,14 @@ impl<'a> Run<'a> {
         let (events, untaken) = scope.end();
         attempts.before.scope = None;
         attempts.events.extend(events);
+        // After the scope has ended, so that the outcome cannot miss an event that was refused
+        // late.
         let mut call_outcome = judge(call, ran, bounds, turn);
         if let Some(error) = untaken {
             call_outcome.mark_failed(call, DispatchStage::Commit, NOT_TAKEN_IN, error);
         }
+        // Resources are closed before the call is settled: if that fails, the call fails and is
+        // rolled back.
         let unclosed = scope.close();
         if !unclosed.is_empty() {
             let text = "the tool's work could not be finished, so it was undone";

@@ -31,6 +31,7 @@ pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
 pub(super) fn restore(before: TurnSnapshot) -> Result<(), String> {
     let mut failed = Vec::new();
     for (state, saved) in before.0.into_iter().rev() {
+        // The other states are restored all the same.
         if let Err(error) = guarded(|| state.restore(saved)) {
             failed.push(format!("{} was not put back: {error}", state.name()));
         }

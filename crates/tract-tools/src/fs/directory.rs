@@ -98,6 +98,8 @@ impl DirectoryFs {
         let root = self.root.try_clone();
         let mut at = root.map_err(|error| failed(path.as_str(), "opened", error))?;
         let mut here = FsPath::root();
+        // One step at a time, below the directory that is open already: a path as a whole would
+        // follow a symbolic link that another process puts in the place of a directory.
         for step in path.steps() {
             here = here.join(step);
             at = match (opened(&at, step, &here), &mut log) {

@@ -71,6 +71,8 @@ pub(super) fn tolerantly(raw: &Arc<str>, limit: usize) -> Result<ParsedArguments
                 .map(|parsed| ParsedArguments { edits: vec![edit], ..parsed });
         }
         Ok(parsed) => return Ok(parsed),
+        // Only text that is not JSON is repaired. Text that is JSON and was refused, such as one
+        // with a duplicate property, has a meaning, and a repair would have to guess it.
         Err(error) if error.code == "invalid_json" => error,
         Err(error) => return Err(error),
     };

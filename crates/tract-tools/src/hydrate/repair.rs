@@ -82,6 +82,8 @@ pub async fn hydrate_repairing(
                 record.text = Some(text.clone());
                 let again = Call { arguments: text.into(), ..call.clone() };
                 let tried = super::one(again, registry, options, true);
+                // A policy may refuse the repaired call. That is an answer about the call, and not
+                // a failure of the repair.
                 if tried.errors.iter().all(|error| error.stage == Stage::Policy) {
                     let duration_us = one.provenance.duration_us;
                     *one = tried;

@@ -93,6 +93,8 @@ impl Session {
     /// slice; nothing is changed then.
     pub fn from_json(&self, slices: &BTreeMap<String, JsonText>) -> Result<()> {
         let mut state = self.lock();
+        // Read into copies, so that a list that cannot be read changes nothing. A copy shares the
+        // items.
         let mut read = state.slices.clone();
         for (name, slice) in &mut read {
             match slices.get(*name) {
