@@ -93,6 +93,8 @@ fn fenced(lines: &[&str]) -> Vec<bool> {
     let mut fenced = vec![false; lines.len()];
     let mut open: Option<(usize, String)> = None;
     for (n, line) in lines.iter().enumerate() {
+        // A fence that a chat leaves open must not be closed by one of the next chat: the heading
+        // between them would count as text within a code block.
         if line.starts_with(CHAT) {
             open = None;
             continue;
@@ -242,6 +244,7 @@ fn tokens(line: &str) -> Option<(TokenTotals, Option<f64>)> {
             _ => {}
         }
     }
+    // Aider counts the cached tokens as sent, too.
     usage.input = usage.input.saturating_sub(usage.cache_read).saturating_sub(usage.cache_write);
     let cost = cost.and_then(|cost| {
         let first = cost.split(',').next()?;

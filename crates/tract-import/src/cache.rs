@@ -93,6 +93,7 @@ impl ImportCache {
             return Ok(());
         }
         let mut files: Vec<(&PathBuf, &StoredFile)> = self.files.iter().collect();
+        // Newest first, so that the limit leaves out those that were not read for longest.
         files.sort_by_key(|(path, file)| (std::cmp::Reverse(file.read_at), *path));
         let mut body = Vec::new();
         for (path, file) in files {
@@ -215,6 +216,7 @@ impl ReadFile {
 
     /// Creates the entry after reading; `None` if the file changed while it was read.
     pub(crate) fn end(self, file: &SessionFile, redact: bool) -> Option<StoredFile> {
+        // If the file changed while it was read, the result may match neither of its versions.
         let is_same = Stamp::of(file.path())? == self.stamp;
         is_same.then(|| StoredFile {
             source: file.source().as_str().to_owned(),
@@ -253,6 +255,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // Not flushed: a cache that a loss of power damages does not match its sum, and is made again.
     let written = options
         .open(&temporary)
         .and_then(|mut file| file.write_all(bytes))

@@ -86,6 +86,8 @@ fn by_depth(
         let mut next = Some(*name);
         let mut depth = 0;
         while let Some(at) = next {
+            // A path ends at the first message with a known depth, so all paths together visit each
+            // message once.
             if let Some(known) = depths.get(at) {
                 depth = known + 1;
                 break;

@@ -101,6 +101,8 @@ fn next_record(text: &str, budget: &mut usize, is_record: impl Fn(&str) -> bool)
         let Ok(end) = value_end(candidate, budget) else { continue };
         let (record, after) = candidate.split_at(end);
         let after = after.trim_start();
+        // An object within a record is followed by a comma or a bracket; a record of its own by
+        // another one or by the end.
         if (after.is_empty() || after.starts_with('{')) && is_record(record) {
             return Some(at);
         }

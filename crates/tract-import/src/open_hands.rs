@@ -394,6 +394,7 @@ impl SdkReader {
         self.begin_answer(event);
         let mut draft = Draft::assistant("");
         let blocks: Vec<ThinkingBlock> = lenient(given(event.thinking_blocks)).unwrap_or_default();
+        // The same text as in the blocks, without their signatures.
         let text = event.reasoning_content.clone().filter(|text| !text.is_empty());
         if let (true, Some(text)) = (blocks.is_empty(), text) {
             draft = draft.part(Part::Reasoning { text, signature: None, encrypted: None });
@@ -467,12 +468,14 @@ impl SdkReader {
         let Some(stats) = lenient::<Stats>(event.value) else { return };
         let mut totals = TokenTotals::default();
         for (usage, metrics) in &stats.usage_to_metrics {
+            // The condenser may be another model; it writes summaries, not answers.
             if usage != "condenser" && metrics.model_name.is_some() {
                 self.model.clone_from(&metrics.model_name);
             }
             if let Some(spent) = &metrics.accumulated_token_usage {
                 let cached = spent.cache_read_tokens.saturating_add(spent.cache_write_tokens);
                 totals.add(&TokenTotals {
+                    // The prompt tokens include the cached ones.
                     input: spent.prompt_tokens.saturating_sub(cached),
                     output: spent.completion_tokens,
                     cache_read: spent.cache_read_tokens,
@@ -481,6 +484,7 @@ impl SdkReader {
                 });
             }
         }
+        // These are running totals, so the newest event replaces those before it.
         self.spent = Some(totals);
     }
 }

@@ -353,6 +353,9 @@ impl Recording {
         from: usize,
         messages: Vec<RecordedMessage>,
     ) {
+        // The snapshot of a conversation is compared with what was read so far. The common
+        // beginning stays as it is; what differs after it is either a change of known messages,
+        // which becomes edits and removals, or a rewind, which continues on a branch.
         let old: Vec<Entry> = cursor.entries.iter().skip(from).cloned().collect();
         let prints: Vec<(u64, u64)> =
             messages.iter().map(|message| fingerprint(&message.draft.content)).collect();
@@ -435,6 +438,8 @@ impl Recording {
     fn settle(&mut self, branch: BranchNumber, line: usize, content: &Content) {
         for call in content.calls() {
             let calls = self.calls.entry(call.id.clone()).or_default();
+            // Recordings repeat ids, so an id names a list of calls. A result answers the newest
+            // one that has no answer on its branch.
             calls.push(Call { line, answered: Vec::new() });
         }
         let Content::ToolResult(answer) = content else { return };
@@ -489,6 +494,8 @@ fn is_turn(draft: &Draft) -> bool {
 /// Returns hashes of a content: of all of it, and of the parts that an edit cannot change. They are
 /// only valid within this process.
 fn fingerprint(content: &Content) -> (u64, u64) {
+    // Compared within one run and never stored, so it does not matter that the hasher may change
+    // between versions of Rust.
     let mut whole = DefaultHasher::new();
     content.hash(&mut whole);
     let mut shape = DefaultHasher::new();

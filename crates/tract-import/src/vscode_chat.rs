@@ -105,6 +105,7 @@ fn apply(document: &mut Option<Value>, mut change: Value) -> bool {
             true
         }
         (Some(2), Some(place)) => append(place, from, value),
+        // Set to null, not removed, so that later changes still find the elements after it.
         (Some(3), Some(place)) => {
             *place = Value::Null;
             true

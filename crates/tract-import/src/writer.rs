@@ -88,6 +88,8 @@ impl<'a> TreeWriter<'a> {
             scanner,
             repo,
             txn: Txn::new(repo)?.importing(),
+            // A scratch ref for planning on any branch of a recording. It exists in transactions
+            // only: `flush` sets it back to its stored target, so the batch does not contain it.
             desk: RefName::new("imports/desk")?,
             on_desk: None,
             bytes: 0,
@@ -138,6 +140,9 @@ impl<'a> TreeWriter<'a> {
                 self.commit(branch, line, &request, report).await?;
             }
         }
+        // Commits are stored before the branches that lead to them, which are placed once the whole
+        // recording is read. Memory then depends on these limits and not on the size of the
+        // recording.
         if self.bytes >= GROUP_BYTES || self.txn.commits().len() >= GROUP_COMMITS {
             self.flush().await?;
         }
@@ -191,6 +196,8 @@ impl<'a> TreeWriter<'a> {
     ) -> Result<Option<CommitId>> {
         let commit = match self.plan(number, request).await {
             Ok(commit) => Some(commit),
+            // A message that the engine refuses is left out and reported, and the import continues.
+            // A store that fails would fail for the next message as well.
             Err(error) if error.is_store_failure() => return Err(error),
             Err(error) => {
                 let kind = match error {
@@ -278,6 +285,7 @@ impl<'a> TreeWriter<'a> {
 
     fn store_item(&mut self, number: BranchNumber, commit: Option<CommitId>) {
         let Some(branch) = self.branches.get_mut(number) else { return };
+        // An item that was left out is numbered too: later events name items by their position.
         branch.commits.extend(commit);
         branch.head = commit.or(branch.head);
         let commits = branch.commits.len();
@@ -391,10 +399,14 @@ pub(crate) async fn store_new(
     fresh: &mut HashSet<CommitId>,
 ) -> Result<()> {
     let made: Vec<CommitId> = txn.commits().iter().map(|commit| commit.id()).collect();
+    // Before the write: after it, new and known commits could not be distinguished, and the report
+    // counts the new ones.
     let stored = repo.store().commits(repo.name(), &made).await?;
     let before = fresh.len();
     let new = made.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
     fresh.extend(new.map(|(id, _)| *id));
+    // Everything is stored already. Importing a recording again writes nothing, not even an entry
+    // in the ref log.
     if fresh.len() == before {
         return Ok(());
     }

@@ -217,6 +217,7 @@ pub fn compile_form(
     let mut repairs = paired.repairs;
     repairs.extend(replaced);
     let aliases = form.is_request().then(|| aliases(compiled, dialect));
+    // Before anything is written, because a call and its result have to get the same id.
     let ids = Ids::settle(&paired.items, profile.format, repairing, aliases.as_ref(), &mut repairs);
     let mut sheet = RequestWriter {
         compiled,
@@ -229,6 +230,8 @@ pub fn compile_form(
         repairs,
         blocks: Blocks::default(),
     };
+    // Tools before the conversation: providers cache tools, then instructions, then messages, and
+    // the blocks are hashed in that order.
     let (tools, sent) = match &aliases {
         Some(aliases) => tools(&mut sheet, dialect, aliases, options.strict_tools)?,
         None => (Vec::new(), RequestMap::default()),
@@ -258,6 +261,8 @@ pub fn compile_form(
         repairs,
     };
     if form.is_request() {
+        // A recorded configuration is sent as it was. `settle` would add what the provider requires
+        // of a new request, and change it.
         let recorded = recorded_config(compiled, dialect);
         if recorded.is_none() {
             parameters(compiled, dialect, &mut params);

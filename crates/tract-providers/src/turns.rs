@@ -214,6 +214,8 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
                 sign_first_call(turn, sign);
             }
         }
+        // A recorded turn may be empty: the provider has accepted it like that, and sending it
+        // unchanged keeps its cache valid.
         turns.retain(|turn| !turn.blocks.is_empty() || turn.received.is_some() || turn.recorded);
     }
     if sheet.closing {
@@ -227,6 +229,7 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
             (None, Some(around)) => self::around(around, wording.blocks_member, content),
             (None, None) => (wording.message)(turn.role, &content),
         });
+        // In the order in which they are sent: the hashes of the prefix are chained.
         for (origin, block) in turn.blocks {
             sheet.blocks.push(origin, &block.text);
         }
@@ -319,6 +322,8 @@ fn add<'a>(
     let origin = PrefixSource::Message(message.commit);
     let blocks = blocks.into_iter().map(|block| (origin.clone(), block));
     if let Some(turn) = turns.last_mut().filter(|turn| turn.role == role) {
+        // Neighbors in the request are not always neighbors in the history. With a row between them
+        // that is now skipped, the provider never saw the two messages as one.
         let next = turn.last.is_some_and(|last| follows(last, row));
         let joins = next && turn.last.map(|last| last.slot) == message.joins;
         // Recorded neighbors are not merged; with `keep` no messages are.
@@ -353,6 +358,8 @@ fn leave_out_refused(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<R
         repairs.extend(why.map(report));
         why.is_none()
     });
+    // `received` is the provider's own text of the whole turn and is sent instead of the blocks.
+    // Every change of the blocks has to drop it, or the change is not sent.
     if turn.blocks.len() < before {
         (turn.received, turn.recorded) = (None, false);
     }

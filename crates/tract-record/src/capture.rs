@@ -121,6 +121,8 @@ impl BodyCopy {
         if self.pieces.is_empty() {
             let mut first = self.budget.take_piece()?;
             first.extend_from_slice(&self.small);
+            // After the piece was taken, so that the copy is never larger than what it has
+            // reserved.
             self.budget.give_back(self.small.len());
             self.small = Vec::new();
             self.pieces.push(first);
@@ -251,9 +253,13 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
+        // Both bodies and the proxy share the capture. When the last of them drops it, the exchange
+        // is over, whether it was completed or broken off.
         let exchange = self.exchange.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut exchange) = exchange else { return };
         exchange.answered_at_us = now_us();
+        // Never waits: a recorder that is too slow loses exchanges, which are counted, and does not
+        // delay the traffic.
         if let Err(refused) = self.to.try_send(exchange) {
             let reason = match refused {
                 tokio::sync::mpsc::error::TrySendError::Full(_) => Reason::QueueFull,

@@ -85,6 +85,7 @@ fn link(hash: ChainHash, fields: &[&str]) -> ChainHash {
     let mut digest = Sha256::new();
     digest.update(hash);
     for field in fields {
+        // With lengths, no two lists of fields have the same bytes.
         digest.update((field.len() as u64).to_le_bytes());
         digest.update(field.as_bytes());
     }

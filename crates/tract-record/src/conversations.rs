@@ -168,6 +168,8 @@ impl Conversations {
             return Ok(());
         }
         if self.threads.len() >= MOST_THREADS {
+            // Entries name branches by their index, so a single thread cannot be dropped. All of
+            // them are loaded again when they are needed.
             *self = Self::default();
         }
         let mut branches = repo.branches().await?;
@@ -183,6 +185,8 @@ impl Conversations {
     /// Reads more of a thread's branches from the store; `false` if all were read.
     pub(crate) async fn load_more(&mut self, repo: &Repo, thread: &Thread) -> Result<bool> {
         let Some(index) = self.threads.get_mut(thread) else { return Ok(false) };
+        // Doubles what is loaded. A session may have thousands of forks, and a request usually
+        // continues one of the newest.
         let count = index.read_count.max(FIRST_BRANCHES);
         let branches = index.unread.split_off(index.unread.len().saturating_sub(count));
         index.read_count += branches.len();
@@ -200,10 +204,14 @@ impl Conversations {
             let index = self.threads.entry(thread.clone()).or_default();
             for (hash, entry) in messages {
                 if hash != ROOT {
+                    // Branches that are loaded later are older, and must not replace what this
+                    // process has just recorded.
                     index.insert_older(hash, entry);
                 }
             }
             if !branch.name.contains(".side-") {
+                // The newest branches are loaded first, so the first one that is not a side request
+                // is the main one.
                 index.main.get_or_insert(number);
             }
         }
@@ -338,6 +346,8 @@ impl Conversations {
             let same = known.iter().rev().find(|entry| agrees(entry) == Some(true));
             same.or_else(|| known.iter().rev().find(|entry| agrees(entry).is_some())).copied()
         };
+        // The longest recorded prefix. Each hash covers all messages before it, so one lookup for
+        // each message is enough.
         let found = hashes
             .iter()
             .enumerate()

@@ -171,6 +171,8 @@ impl Writer {
         }
         let found = self.find(&turn, named.as_ref()).await?;
         for attempt in 0..ATTEMPTS {
+            // After a lost race the turn is written to a fork: another client has continued the
+            // branch, and both continuations are kept.
             let start = self.start(&turn, &found, attempt > 0);
             if let Answer::Error { status, kind } = &turn.answer {
                 let Start::Continue(entry) = start else { return Ok(None) };
@@ -196,6 +198,8 @@ impl Writer {
             let contents = contents.clone();
             let found = self.conversations.find(&turn.thread, named, contents.clone());
             let is_answer = |content: &Content| matches!(content, Content::Assistant(_));
+            // An answer that is not known yet was recorded in an older branch, or not at all.
+            // Messages of the user alone do not require loading more.
             let has_older = named.is_none() && contents.skip(found.count).any(is_answer);
             if !has_older || !self.conversations.load_more(&self.repo, &turn.thread).await? {
                 return Ok(found);
@@ -314,6 +318,7 @@ impl Writer {
             self.redactor.count(kinds);
         }
         let newest = desk.learned.last().copied();
+        // Only after the write: the index must not lead later turns to commits that are not stored.
         let (written, number) = self.learn(turn, desk);
         if let (Some(number), Some(newest)) = (number, newest) {
             self.name(turn, newest.entry(number), newest.hash);
@@ -406,6 +411,8 @@ impl Writer {
             }
         };
         let Some(state) = state else { return Ok(None) };
+        // Another client has moved the branch since it was indexed. The caller tries again, with a
+        // fork.
         if txn.head(&state.name).await? != Some(state.head) {
             return Ok(None);
         }

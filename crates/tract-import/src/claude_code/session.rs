@@ -359,6 +359,8 @@ impl SessionReader {
             parent => parent,
         };
         let at = self.time(line);
+        // A resumed session may copy lines of the earlier one under new ids. The same content of
+        // the same role at the same place and time is such a copy.
         let key = match (parent, at) {
             (Some(parent), Some(at)) if !belongs => Some((parent, at, role == "user")),
             _ => None,
@@ -592,6 +594,8 @@ impl SessionReader {
         let model = message.model.clone();
         let answer = self.answers.entry(id.clone()).or_insert(Answer { place, model, usage });
         answer.place = place;
+        // Each block of an answer repeats its usage, and the last one has the final numbers. Adding
+        // them up would count the answer several times.
         if message.usage.is_some() {
             answer.usage = usage;
         }

@@ -188,6 +188,7 @@ impl FileReader {
                     recording.odd(number, AnomalyKind::LineTooLong, what);
                 }
             }
+            // After every line, so that the memory does not grow with the file.
             for event in session.recording().events() {
                 self.say(event)?;
             }

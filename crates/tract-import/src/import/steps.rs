@@ -105,6 +105,7 @@ impl Backlog {
     fn add(&self, bytes: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |state: &mut BacklogState| {
+            // While nothing waits, a part of any size is accepted: the writer never asks for less.
             let is_over = state.bytes.saturating_add(bytes) > WAITING_BYTES;
             !state.is_closed && state.bytes > 0 && is_over
         };

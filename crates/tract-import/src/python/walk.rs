@@ -115,6 +115,7 @@ impl<'a> Walk<'a> {
 
     /// Stores the commits so far. No ref moves, so none of them is visible before all are stored.
     pub(super) async fn flush(&mut self) -> Result<()> {
+        // The scratch branch only exists within a transaction.
         self.txn.move_ref(&self.desk, None).await?;
         let next = Txn::new(self.repo)?.importing();
         let done = std::mem::replace(&mut self.txn, next);

@@ -27,6 +27,7 @@ pub(crate) struct PlacedSession {
 impl TreeWriter<'_> {
     /// Places the branches of all recordings that were read. Returns their reports.
     pub(crate) async fn finish(&mut self) -> Result<Vec<PlacedSession>> {
+        // Commits first: the branches below must not lead to commits that are not stored.
         self.flush().await?;
         let waiting = std::mem::take(&mut self.waiting);
         for _ in 0..ATTEMPTS {
@@ -43,6 +44,8 @@ impl TreeWriter<'_> {
                     Applied::Conflict(_) => false,
                 };
             if is_done {
+                // Only after the write: a lost race places the sessions again, and must count the
+                // same commits as new.
                 self.fresh.retain(|id| !counted.contains(id));
                 return Ok(reports);
             }
@@ -80,6 +83,7 @@ impl TreeWriter<'_> {
             let line = Ancestors { session, number };
             let commits = line.iter().count();
             let fresh = branch.commits.iter().filter(|id| self.fresh.contains(id));
+            // Branches share commits. Each is counted for the first branch that has it.
             let new = fresh.filter(|id| counted.insert(**id)).count();
             let plain = format!("{}{}", session.name, branch.suffix);
             let (mut placed, mut abandoned) = (None, None);

@@ -207,6 +207,7 @@ impl Stream {
             let counts = Members::parse(&counts)?;
             match message.get_mut("usage") {
                 Some(Tree::Object(usage)) => {
+                    // The counts of `message_start` stay where the end states none.
                     for (key, value) in counts.0.into_iter().filter(|(_, value)| !value.is_null()) {
                         usage.set(&key, value);
                     }

@@ -126,6 +126,8 @@ impl Stream {
             on_piece(ReplyDelta::Call { index, name });
             on_piece(ReplyDelta::Arguments { index, text: arguments });
         }
+        // Pieces of one text are joined. A signature is for the text of its part, so nothing is
+        // added to a part that has one.
         let continued = self.parts.last_mut().filter(|last| {
             let is_text = |part: &Members| part.get("text").is_some();
             is_text(last)

@@ -37,6 +37,7 @@ impl Inner {
 
     /// Redacts the key, and cuts a text that is too long for a message.
     fn redacted(&self, text: &str) -> String {
+        // Hidden before the text is cut: a cut within the key would leave its beginning.
         let text = match &self.settings.key {
             Some(key) => key.hide_in(text),
             None => text.to_owned(),
@@ -77,6 +78,7 @@ impl Inner {
 
     /// Converts a failure of the connection.
     pub(super) fn unreachable(&self, error: reqwest::Error) -> ModelError {
+        // A base URL may have a key in its query.
         let error = error.without_url();
         if error.is_timeout() {
             return ModelError::Timeout { after: self.settings.connect_timeout };

@@ -211,6 +211,7 @@ impl Inner {
         let ended = read.and_then(|()| assembler.end().map_err(ModelError::from));
         match ended {
             Ok(whole) => {
+                // Again: the key may be spread over the events of the stream.
                 self.check_for_key(whole.as_bytes())?;
                 let mut reply = params.reply(&whole).map_err(|error| self.unreadable(error))?;
                 self.check_reply_for_key(&reply)?;
@@ -254,6 +255,7 @@ impl Inner {
                 Err(error) => return Err(error),
             };
             let longest = usize::try_from(self.settings.max_reply_bytes).unwrap_or(usize::MAX);
+            // Bytes after the end must not make a complete answer too large.
             if assembler.is_ended() && raw.len() + bytes.len() > longest {
                 return Ok(());
             }

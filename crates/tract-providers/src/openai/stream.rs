@@ -60,6 +60,8 @@ impl Accumulate for Stream {
         if !self.begun || (finish.is_none() && !self.done) {
             return Err(StreamError::Cut);
         }
+        // With any other reason the model has ended its calls. Invalid arguments are then its own
+        // mistake, and the caller reports them to it.
         if finish.as_deref().is_none_or(|reason| reason == "length")
             && let Some(call) = self.calls().find(|call| !call.is_whole())
         {
@@ -76,6 +78,7 @@ impl Accumulate for Stream {
             *calls = in_order(calls, call_index).cloned().collect();
             for call in calls {
                 if let Tree::Object(call) = call {
+                    // Only the pieces of a stream have it.
                     call.remove("index");
                 }
             }
@@ -131,6 +134,8 @@ impl Stream {
             }
             let Some(node) = fields.get(key) else { continue };
             let is_set = self.top.get(key).is_some_and(|value| !value.is_blank());
+            // Every chunk repeats these members. Only the usage changes, and its last value is the
+            // total.
             if !is_set || (key == "usage" && !node.is_null()) {
                 self.top.set(key, Tree::parse(&node)?);
             }

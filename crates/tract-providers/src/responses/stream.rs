@@ -129,6 +129,7 @@ impl Stream {
             if !more.is_empty() {
                 on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
             }
+            // The full text counts, even if the pieces that were delivered differ.
             call.call.arguments = full_text;
         }
         call.whole = true;
