@@ -48,6 +48,8 @@ pub(crate) async fn waited<A>(
 pub async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(move |context| {
+        // After a panic the future is only dropped and never polled again, so nothing sees its
+        // broken state.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),

@@ -306,6 +306,8 @@ pub async fn summarize_checked(
             Ok(()) => return Ok(summary),
             Err(error) if attempt >= SUMMARY_ATTEMPTS => return Err(error),
             Err(error) => {
+                // Made from the caller's instructions and not from those of the last attempt, so
+                // that the model sees only the latest failure.
                 request.instructions = Some(
                     format!("{instructions}\nThe last attempt did not do: {error}")
                         .trim()

@@ -74,6 +74,8 @@ fn unescape(text: &str) -> Option<(String, Vec<(usize, usize)>)> {
         let rest = text.get(from..).unwrap_or_default();
         if let Some((character, length)) = escape(rest) {
             out.push_str(text.get(copied..from).unwrap_or_default());
+            // An escape gives two entries, so that a match that begins with it includes its
+            // backslash, and a match that ends with it includes all of it.
             map.push((out.len(), from));
             out.push(character);
             copied = from + length;

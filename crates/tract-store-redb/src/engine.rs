@@ -290,6 +290,7 @@ impl KvEngine for RedbEngine {
     fn check(&self) -> StoreResult<Vec<Damage>> {
         let file = self.file();
         let checked = contained("check", || {
+            // A writer would change pages while the check reads them, and they would look damaged.
             let _writing = match &*file {
                 Some(File::Writable(database, _)) => {
                     Some(database.begin_write().map_err(engine("check"))?)

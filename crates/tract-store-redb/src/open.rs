@@ -60,6 +60,7 @@ pub(crate) fn open_file(path: &Path, options: &RedbOptions) -> StoreResult<(File
             if !exists {
                 create(&builder, path)?;
             }
+            // Before the file is opened for writing, because redb writes to it then.
             check_foreign(&builder, path)?;
             let opened = match FileHandle::open(path, false) {
                 // It can still be read; writes are rejected.

@@ -132,6 +132,9 @@ impl ToolIndex {
         let place = self.by_id.remove(id)?;
         let entry = self.take(place);
         self.gaps += 1;
+        // Postings name tools by place, so a removed tool leaves a gap, and its words stay known.
+        // Without the rebuild, a catalog that changes often would grow with every change. The
+        // removals before the rebuild pay for it, and the order of the tools stays the same.
         if self.gaps > 64 && self.gaps * 2 > self.docs.len() {
             *self = std::mem::take(self).docs.into_iter().flatten().map(|doc| doc.entry).collect();
         }
@@ -173,9 +176,15 @@ impl ToolIndex {
         for same in counts.chunk_by(|a, b| a.0 == b.0) {
             let Some((term, _)) = same.first() else { continue };
             let count: f32 = same.iter().map(|(_, count)| count).sum();
+            // The counts of all fields are saturated together. If each field were saturated alone,
+            // a word that is in every field would count as several words. The usual lengths are
+            // constants and not averages of the catalog, so that the weights of a tool do not
+            // change with the other tools.
             let weight = count / (count + weights::SATURATION);
             if let Some(postings) = self.postings.get_mut(*term as usize) {
                 let posting = Posting { place: place as u32, weight };
+                // `matches` finds a place by binary search. A tool that replaces another keeps its
+                // place, which may be in the middle.
                 let at = postings.partition_point(|known| (known.place as usize) < place);
                 postings.insert(at, posting);
             }
@@ -232,6 +241,7 @@ impl ToolIndex {
                 }
             }
             if let Some((previous, last, last_term)) = &before {
+                // The input may write as two words what a tool writes as one, such as `webhook`.
                 let joined = format!("{last}{stem}");
                 if let Some(term) = self.terms.get(joined.as_str()) {
                     query.add(*term, 1.0, &format!("{previous} {word}"));

@@ -195,6 +195,8 @@ impl Follower<'_, '_> {
         files.extend(changed.iter().map(|changed| changed.file.clone()));
         let is_listed: BTreeSet<PathBuf> =
             files.iter().map(|file| file.path().to_owned()).collect();
+        // A subagent may be recorded before the call that started it. Its file does not change when
+        // the call is written, so it is imported again with each change of another file.
         let orphans = self.orphans.iter().filter(|path| !is_listed.contains(*path));
         files.extend(orphans.map(|path| SessionFile::new(Source::ClaudeCode, path)));
         // Errors of files that are still being written may disappear, so only settled files report
@@ -216,6 +218,7 @@ impl Follower<'_, '_> {
             None => import::import_files(repo, &files, options, each).await,
         };
         imported.map_err(Failure::from)?;
+        // Only after the import: if it fails, the files must be found as changed by the next scan.
         for changed in &changed {
             self.files.remember(changed);
         }
