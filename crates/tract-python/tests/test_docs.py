@@ -3,10 +3,12 @@
 import doctest
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import tract_context
+from tract_context import claude_agent, openai_agents, pydantic_ai
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,6 +35,7 @@ def test_the_blocks_of_a_page_are_one_program(
         exec(compile(block, page, "exec"), names)
 
 
-def test_the_example_of_the_module() -> None:
-    result = doctest.testmod(tract_context)
+@pytest.mark.parametrize("module", [tract_context, claude_agent, openai_agents, pydantic_ai])
+def test_the_example_of_a_module(module: ModuleType) -> None:
+    result = doctest.testmod(module)
     assert (result.failed, result.attempted > 0) == (0, True)

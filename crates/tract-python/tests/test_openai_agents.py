@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 import tract_context as tract
+from agents import SQLiteSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_command import command
 from tract_context.openai_agents import Session
 
 HERE = Path(__file__).parent
@@ -167,6 +169,32 @@ def test_the_store_is_closed_with_the_session_that_opened_it(tmp_path: Path) -> 
             with Session("s", handle) as session:
                 assert await session.get_items() == [user("kept")]
             assert handle.on("s").head() is not None
+
+    asyncio.run(run())
+
+
+def test_an_imported_session_continues(tmp_path: Path) -> None:
+    items: list[Any] = [
+        user("my password is plum"),
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "id": "fc_1"},
+        {"call_id": "c1", "output": "sunny", "type": "function_call_output"},
+    ]
+    database, url = tmp_path / "agent.db", f"sqlite:{tmp_path / 'tract.db'}"
+
+    async def run() -> None:
+        old = SQLiteSession("s1", database)
+        await old.add_items(items)
+        old.close()
+        tract.open(url).close()
+        imported = command("--store", url, "import", "openai-agents", str(database))
+        assert imported.returncode == 0, imported.stderr
+        with Session("openai-agents/s1", url) as session:
+            assert await session.get_items() == items
+            await session.add_items([user("next")])
+            secret = session.tract.search("plum")[0]["commit"]
+            session.tract.erase([secret], "a password")
+            assert texts((await session.get_items())[:1]) == ["[erased: a password]"]
+            assert (await session.get_items())[1:] == [*items[1:], user("next")]
 
     asyncio.run(run())
 
