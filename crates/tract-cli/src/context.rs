@@ -56,6 +56,19 @@ impl<'a> Context<'a> {
         self.open_repo(store, true).await
     }
 
+    /// Opens the named store, or the one found from here upwards. If there is none, creates the default
+    /// store in this folder, as `init` does, and reports it.
+    pub(crate) async fn open_or_init(&mut self) -> Outcome<Tract> {
+        if !self.url().is_err_and(|failure| failure.is_no_store()) {
+            return self.open_or_create().await;
+        }
+        let url = self.url_to_make();
+        let store = self.open_store(&url, true).await?;
+        let tract = self.open_repo(store, true).await?;
+        self.out.say(format_args!("created {url}"));
+        Ok(tract)
+    }
+
     /// Returns the URL of the named store, or of the one found from here upwards.
     pub(crate) fn url(&self) -> Outcome<String> {
         match &self.global.store {

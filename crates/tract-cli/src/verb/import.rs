@@ -236,7 +236,7 @@ async fn conversations(
         Format::Dialect(dialect) => Some(dialect),
         Format::PythonTract | Format::Source(_) => None,
     });
-    let tract = context.open_or_create().await?;
+    let tract = context.open_or_init().await?;
     let importer = Importer::new(tract.repo(), ImportOptions::new())?;
     let bar = render::progress("importing", "conversations");
     let mut work = ImportRun {
@@ -295,7 +295,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
         }
         files.push(database(path)?);
     }
-    let tract = context.open_or_create().await?;
+    let tract = context.open_or_init().await?;
     let mut total = ImportTotals::default();
     let mut line = 0;
     for data in &files {

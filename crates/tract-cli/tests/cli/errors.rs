@@ -8,11 +8,12 @@ fn no_store_at_all() {
     for verb in ["status", "log", "verify", "compile", "export", "stats", "undo"] {
         place.refused(&[verb], 3, "no_store", "tract init");
     }
-    place.write("chat.jsonl", r#"{"messages":[{"role":"user","content":"Hi"}]}"#);
-    place.refused(&["import", "chat.jsonl"], 3, "no_store", "tract init");
+    place.write("stream.jsonl", r#"{"op":"user","text":"Hi"}"#);
+    place.refused(&["apply", "stream.jsonl"], 3, "no_store", "tract init");
     place.refused(&["--store", "sqlite:absent.db", "log"], 3, "no_store", "tract init");
     assert!(!place.path("absent.db").exists(), "a refused command makes no file");
     // These make the store that is named.
+    place.write("chat.jsonl", r#"{"messages":[{"role":"user","content":"Hi"}]}"#);
     place.ok(&["--store", "sqlite:named.db", "import", "chat.jsonl"]);
     assert!(place.path("named.db").exists());
 }

@@ -1,6 +1,6 @@
 //! The first commands of a new user: each verb in a new store, and after an import.
 
-use crate::support::{Workspace, sessions, text};
+use crate::support::{RunOutput, Workspace, sessions, text};
 
 /// The arguments of each verb that starts at `HEAD`, or works on the whole store. The others need a
 /// name that a new store does not have.
@@ -150,4 +150,21 @@ fn an_import_into_a_new_store_checks_out_the_newest_conversation() {
     // A later import moves nothing, and one undo reverts the import that did.
     place.ok(&["import", "codex", text(&sessions("codex"))]);
     assert!(place.ok(&["status"]).contains(newest));
+}
+
+#[test]
+fn an_import_creates_the_store_when_there_is_none() {
+    let place = Workspace::empty();
+    let folder = sessions("claude-code");
+    let missing = place.run(&["import", "claude-code", "absent"]).expect(2);
+    assert!(!place.store().exists(), "a refused import creates nothing: {missing:?}");
+    let run = place.run(&["import", "claude-code", text(&folder)]).expect(0);
+    assert!(run.stderr.contains("created sqlite:.tract/tract.db"), "{}", run.stderr);
+    place.ok(&["cat"]);
+    // Below a store, the import goes into it.
+    place.write("deep/file", "");
+    let mut below = place.command(&["import", "codex", text(&sessions("codex"))]);
+    let run = RunOutput::after(below.current_dir(place.path("deep"))).expect(0);
+    assert!(!run.stderr.contains("created sqlite"), "{}", run.stderr);
+    assert!(place.ok(&["branch"]).contains("codex/"));
 }

@@ -58,7 +58,7 @@ pub(super) async fn run(context: &mut Context<'_>, import: &mut Import) -> Outco
     let files = Files::new(roots, sessions::filter(import));
     // A missing path is reported before a store is created for it.
     let first = files.changed().map_err(|(path, error)| Failure::file(&path, &error))?;
-    let tract = context.open_or_create().await?;
+    let tract = context.open_or_init().await?;
     let (wake, wakeups) = mpsc::channel();
     let _runtime = stop_on_interrupt(wake.clone())?;
     // Changes during the first import are handled after it.

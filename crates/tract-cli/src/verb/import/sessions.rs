@@ -168,7 +168,10 @@ fn own_folders(source: Source) -> Outcome<Vec<PathBuf>> {
     let folders: Vec<PathBuf> = source.folders().into_iter().filter(|path| path.is_dir()).collect();
     if folders.is_empty() {
         return Err(Failure::no("no_sessions", format!("{name} has no folder of sessions here"))
-            .note(format!("it is {place}; or name a file or folder")));
+            .note(format!("it is {place}; or name a file or folder"))
+            .note(
+                "to see tract without sessions: `tract demo` creates a store with conversations",
+            ));
     }
     Ok(folders)
 }
@@ -366,7 +369,7 @@ pub(super) async fn run(
     options: &Import,
     files: &[SessionFile],
 ) -> Outcome<()> {
-    let tract = context.open_or_create().await?;
+    let tract = context.open_or_init().await?;
     let bar = render::progress("importing", "sessions");
     bar.set_length(files.len() as u64);
     let has_prompts = files.iter().any(|file| file.source() != Source::ClaudeCode);
