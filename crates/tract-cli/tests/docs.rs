@@ -6,14 +6,20 @@
 //! all. A line `…` in a page matches any lines. A command that does not succeed ends with a
 //! comment, `# exit code 1`.
 //!
+//! The `sh` blocks of the README run as typed, in a home with sessions of Claude Code and in one without.
+//!
 //! `TRACT_DOCS=write cargo test -p tract-cli --test docs` writes what comes out into the pages.
 #![forbid(unsafe_code)]
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The line that matches any lines.
 const ANY: &str = "…";
@@ -45,6 +51,141 @@ fn sessions_in_the_documentation_print_what_the_pages_show() {
         "{}\n\nTRACT_DOCS=write cargo test -p tract-cli --test docs updates them",
         wrong.join("\n\n")
     );
+}
+
+/// What the README suggests where Claude Code has no sessions.
+const BUNDLED: &str = "tract import claude-code tests/data/sessions/claude-code";
+
+/// Commands that compile the workspace: continuous integration runs the first two, and installs.
+const BUILDS: &[&str] = &[
+    "cargo run -- demo",
+    "cargo test --workspace",
+    "cargo install --locked --path crates/tract-cli",
+    "cargo install --locked --path crates/tract-cli --features postgres,sled",
+];
+
+#[test]
+fn commands_of_the_readme_work_with_and_without_sessions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let commands = shell_commands(&readme);
+    assert!(commands.len() > 10, "{commands:?}");
+    assert!(readme.contains(BUNDLED), "the README says what to do without sessions");
+    for has_sessions in [true, false] {
+        let machine = Machine::new(&root, has_sessions);
+        for command in &commands {
+            let imports = command.starts_with("tract import claude-code");
+            if BUILDS.contains(command) {
+                continue;
+            } else if imports && !has_sessions {
+                let (code, text) = machine.run(command);
+                assert_eq!(code, 1, "{command}: {text}");
+                assert!(
+                    text.contains("error[no_sessions]") && text.contains("tract demo"),
+                    "{text}"
+                );
+                assert_eq!(machine.run(BUNDLED).0, 0);
+            } else if command.contains("tract view") {
+                machine.serve(command);
+            } else if *command == "tract ui" {
+                // It needs a terminal; `script` of util-linux makes one.
+                if cfg!(target_os = "linux") {
+                    let on_a_terminal = "printf q | script -qec 'tract ui' /dev/null";
+                    assert_eq!(machine.run(on_a_terminal).0, 0);
+                }
+            } else {
+                let (code, text) = machine.run(command);
+                assert_eq!(code, 0, "{command}: {text}");
+            }
+        }
+    }
+}
+
+/// The commands of the `sh` blocks of a page, without comments.
+fn shell_commands(page: &str) -> Vec<&str> {
+    let blocks = page.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let lines = blocks.flat_map(str::lines).map(|line| line.split(" # ").next().unwrap_or(line));
+    lines.map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+/// A home folder, and a folder with the repository's tests, as in a clone.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(root: &Path, has_sessions: bool) -> Self {
+        let tmp = env!("CARGO_TARGET_TMPDIR");
+        let folder = tempfile::Builder::new().prefix("readme-").tempdir_in(tmp).expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for name in ["clone", "bin", "home/.claude"] {
+            std::fs::create_dir_all(at(name)).expect("a folder");
+        }
+        let tests = root.canonicalize().expect("the repository").join("tests");
+        symlink(&tests, at("clone/tests")).expect("a link");
+        if has_sessions {
+            let projects = tests.join("data/sessions/claude-code/projects");
+            symlink(projects, at("home/.claude/projects")).expect("a link");
+        }
+        // An agent that asks no model, and a browser that shows nothing.
+        for name in ["claude", "xdg-open", "open"] {
+            let program = at("bin").join(name);
+            std::fs::write(&program, "#!/bin/sh\n").expect("a program");
+            let executable = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(program, executable).expect("it is executable");
+        }
+        Self { folder }
+    }
+
+    fn shell(&self, command: &str) -> Command {
+        let binary = Path::new(env!("CARGO_BIN_EXE_tract")).parent().expect("a folder");
+        let system = std::env::var_os("PATH").unwrap_or_default();
+        let folders = [self.folder.path().join("bin"), binary.to_owned()];
+        let path = std::env::join_paths(folders.into_iter().chain(std::env::split_paths(&system)));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(self.folder.path().join("clone"));
+        for name in ["TRACT_STORE", "CLAUDE_CONFIG_DIR", "NO_COLOR", "CLICOLOR_FORCE"] {
+            shell.env_remove(name);
+        }
+        shell.env("PATH", path.expect("folders")).env("HOME", self.folder.path().join("home"));
+        shell.env("TERM", "xterm");
+        shell
+    }
+
+    /// Returns the exit code, and what the command prints.
+    fn run(&self, command: &str) -> (i32, String) {
+        let output = self.shell(&format!("{{ {command}\n}} 2>&1")).output().expect("a shell");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code().unwrap_or(-1), text)
+    }
+
+    /// Runs a command that serves pages until it is interrupted, and opens its first page.
+    fn serve(&self, command: &str) {
+        let mut shell = self.shell(command);
+        shell.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = shell.spawn().expect("a shell");
+        let lines = BufReader::new(shell.stdout.take().expect("a pipe")).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let address = lines.find_map(|line| line.strip_prefix("http://").map(str::to_owned));
+        let status = address.as_deref().map(status_of);
+        let group = format!("-{}", shell.id());
+        let mut interrupt = Command::new("kill");
+        assert!(interrupt.args(["-INT", "--", &group]).status().expect("`kill`").success());
+        shell.wait().expect("the shell ends");
+        assert!(matches!(status, Some(200..400)), "{command}: {address:?}: {status:?}");
+    }
+}
+
+/// Returns the status of a page.
+fn status_of(address: &str) -> u16 {
+    let (host, path) = address.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).expect("a connection");
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("a request");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    let answer = String::from_utf8_lossy(&answer);
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
 /// The README and every page of `docs/`.
