@@ -226,7 +226,7 @@ pub(crate) struct Items {
 }
 
 /// An item of a history.
-struct FoundItem {
+struct HistoryItem {
     commit: CommitId,
     /// Its last commit.
     end: CommitId,
@@ -246,7 +246,7 @@ pub(crate) async fn items(tract: &Tract, query: &Items) -> Result<Value> {
     let format = format(&query.format)?.as_str();
     let repo = tract.repo();
     let limit = query.limit.unwrap_or(usize::MAX);
-    let mut items: Vec<FoundItem> = Vec::new();
+    let mut items: Vec<HistoryItem> = Vec::new();
     let mut end = None;
     let mut history = repo.history(query.head).until(query.until);
     while items.len() < limit
@@ -260,14 +260,14 @@ pub(crate) async fn items(tract: &Tract, query: &Items) -> Result<Value> {
         if part.part.is_none() {
             end = None;
             let original = commit.record().keeps.last().copied();
-            items.push(FoundItem { commit: commit.id(), end: last, facts, original });
+            items.push(HistoryItem { commit: commit.id(), end: last, facts, original });
         }
     }
     items.reverse();
     let originals = items.iter().filter_map(|item| item.original).filter(|_| query.texts);
     let texts = texts(tract, originals.collect()).await?;
     let mut answer = Vec::with_capacity(items.len());
-    for FoundItem { commit, end, facts, original } in items {
+    for HistoryItem { commit, end, facts, original } in items {
         let text = original.and_then(|id| texts.get(&id));
         answer.push(json!({"commit": commit, "end": end, "facts": facts, "text": text}));
     }

@@ -1,4 +1,4 @@
-"""Transcripts of the Claude Agent SDK: the vendor's conformance suite, and what tract adds."""
+"""Transcripts of the Claude Agent SDK: the vendor's conformance suite, and the features of tract."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Sessions of OpenAI's Agents SDK: the vendor's own tests, and what tract adds."""
+"""Sessions of OpenAI's Agents SDK: the vendor's own tests, and the features of tract."""
 
 import asyncio
 import json
@@ -126,7 +126,7 @@ def test_a_branch_shares_its_history(adapted: tract.Tract) -> None:
     asyncio.run(run())
 
 
-def test_compaction_keeps_what_is_added_meanwhile(adapted: tract.Tract) -> None:
+def test_compaction_keeps_concurrent_items(adapted: tract.Tract) -> None:
     async def run() -> None:
         other = Session("s", adapted)
 

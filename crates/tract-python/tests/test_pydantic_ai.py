@@ -1,4 +1,4 @@
-"""Conversations of pydantic-ai: one test for each promise of the interface, and what tract adds."""
+"""Conversations of pydantic-ai: one test for each promise of the interface, and the features of tract."""
 
 import asyncio
 import dataclasses
@@ -445,7 +445,7 @@ def test_scopes_keep_conversations_apart(store: ConversationStore) -> None:
     asyncio.run(run())
 
 
-# What tract adds.
+# Features of tract.
 
 
 def test_the_store_survives_a_restart(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the adapters for agent frameworks share: the store, names of branches, atomic writes."""
+"""Shared parts of the adapters for agent frameworks: the store, names of branches, atomic writes."""
 
 import asyncio
 import json
@@ -185,8 +185,8 @@ async def items(
     if head is None or limit == 0:
         return []
     query = {"head": head, "format": kind, "until": until, "limit": limit, "texts": texts}
-    found: list[Record] = json.loads(await tract._start({"items": query}))
-    return found
+    entries: list[Record] = json.loads(await tract._start({"items": query}))
+    return entries
 
 
 async def document(tract: Tract, name: str) -> tuple[str | None, Record | None]:

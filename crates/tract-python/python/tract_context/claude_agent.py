@@ -65,21 +65,21 @@ class SessionStore(Adapter):
             head = await tract.on(branch).ahead()
             known = await self._known(branch, head)
             added: set[str] = set()
-            fresh: list[SessionStoreEntry] = []
+            new_entries: list[SessionStoreEntry] = []
             for entry in entries:
                 uuid = entry.get("uuid")
                 if isinstance(uuid, str):
                     if uuid in known or uuid in added:
                         continue
                     added.add(uuid)
-                fresh.append(entry)
-            if not fresh:
+                new_entries.append(entry)
+            if not new_entries:
                 return
             write = Write("append")
             write.expect(branch, head)
-            for entry in fresh:
+            for entry in new_entries:
                 write.item(branch, _FORMAT, entry, _facts(entry))
-            value = _folded(key, stored, fresh)
+            value = _folded(key, stored, new_entries)
             write.document(name, value, expect=stored_id)
             try:
                 answer = await write.apply(tract)
@@ -94,9 +94,9 @@ class SessionStore(Adapter):
         head = await self.tract.on(_branch(key)).ahead()
         if head is None:
             return None
-        found = await items(self.tract, head, _FORMAT)
+        entries = await items(self.tract, head, _FORMAT)
         return [
-            _erased(item["facts"]) if item["text"] is None else json.loads(item["text"]) for item in found
+            _erased(item["facts"]) if item["text"] is None else json.loads(item["text"]) for item in entries
         ]
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -118,19 +118,19 @@ class SessionStore(Adapter):
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript; without `subpath`, those of the session's subagents too.
 
-        What others append at the same time is deleted too, or begins a new transcript.
+        Entries that others append at the same time are deleted too, or begin a new transcript.
         """
         while True:
             write = Write("delete")
             if key.get("subpath"):
                 name = f"imports/{_branch(key)}"
                 stored_id, stored = await document(self.tract, name)
-                doomed = [] if stored_id is None or stored is None else [(name, stored_id, stored)]
+                transcripts = [] if stored_id is None or stored is None else [(name, stored_id, stored)]
             else:
-                doomed = await self._transcripts(key["project_key"], key["session_id"])
-            if not doomed:
+                transcripts = await self._transcripts(key["project_key"], key["session_id"])
+            if not transcripts:
                 return
-            for name, stored_id, _ in doomed:
+            for name, stored_id, _ in transcripts:
                 write.move(name.removeprefix("imports/"), to=None)
                 write.document(name, None, expect=stored_id)
             try:
@@ -150,8 +150,8 @@ class SessionStore(Adapter):
         prefix = f"imports/{_PREFIX}{branch_part(project_key)}/"
         if session_id is not None:
             prefix += branch_part(session_id)
-        found = await documents(self.tract, prefix)
-        return [entry for entry in found if session_id in (None, entry[2]["key"]["session_id"])]
+        transcripts = await documents(self.tract, prefix)
+        return [entry for entry in transcripts if session_id in (None, entry[2]["key"]["session_id"])]
 
     async def _known(self, branch: str, head: str | None) -> set[str]:
         """Return the uuids of a transcript."""
@@ -159,9 +159,9 @@ class SessionStore(Adapter):
             return set()
         until, known = self._uuids.get(branch, (None, set[str]()))
         if until != head:
-            # Others appended, or moved the branch back.
-            found = await items(self.tract, head, _FORMAT, texts=False)
-            known = {item["facts"]["uuid"] for item in found if "uuid" in item["facts"]}
+            # Another writer appended, or moved the branch back.
+            entries = await items(self.tract, head, _FORMAT, texts=False)
+            known = {item["facts"]["uuid"] for item in entries if "uuid" in item["facts"]}
             self._remember(branch, head, known)
         return known
 
@@ -178,7 +178,7 @@ def _branch(key: SessionKey) -> str:
     return f"{branch}/{branch_name(subpath)}" if subpath else branch
 
 
-def _folded(key: SessionKey, stored: Record | None, fresh: list[SessionStoreEntry]) -> Record:
+def _folded(key: SessionKey, stored: Record | None, new_entries: list[SessionStoreEntry]) -> Record:
     """Return the document of a transcript after an append."""
     now = time.time_ns() // 1_000_000
     value: Record = {"version": 1, "key": dict(key), "mtime": now}
@@ -193,12 +193,12 @@ def _folded(key: SessionKey, stored: Record | None, fresh: list[SessionStoreEntr
             "mtime": stored["mtime"],
             "data": stored["summary"],
         }
-    value["summary"] = fold_session_summary(previous, key, fresh)["data"]
+    value["summary"] = fold_session_summary(previous, key, new_entries)["data"]
     return value
 
 
 def _facts(entry: SessionStoreEntry) -> Record:
-    """Return what has to be known of an entry without its text."""
+    """Return the members of an entry that are needed without its text."""
     names = ("uuid", "parentUuid", "sessionId", "type", "timestamp")
     return {name: value for name, value in entry.items() if name in names and isinstance(value, str)}
 

@@ -4,9 +4,8 @@
 >>> session = Session("s1", "memory:")
 
 Give it to a runner: `Runner.run(agent, "Hello", session=session)`. The items of the session are the
-messages of the branch `s1`, so `tract cat s1`, `search`, `diff` and all other verbs work on them, and
-what tract changes is what the agent sees: an edited, skipped or summarized message is edited, skipped or
-summarized in the next run.
+messages of the branch `s1`, so `tract cat s1`, `search`, `diff` and all other verbs work on them. The
+agent sees the changes in its next run: a message can be edited, skipped or summarized.
 """
 
 import inspect
@@ -82,7 +81,7 @@ class Session(Adapter):
         return items[-limit:] if limit else []
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items: all of them, or none. What others add at the same time stays before or after."""
+        """Add items: all of them, or none. Items of concurrent callers stay before or after them."""
         tract = self.tract
         if not items:
             return
@@ -115,7 +114,7 @@ class Session(Adapter):
             return items[-1]
 
     async def clear_session(self) -> None:
-        """Leave all items out of the context. What others add at the same time is kept or cleared whole."""
+        """Leave all items out of the context. Those that others add at the same time are cleared or kept."""
         while True:
             head, _, origins = await self._read()
             if not origins:
@@ -132,8 +131,8 @@ class Session(Adapter):
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
         """Replace the oldest items by a summary, if there are enough of them or `args` forces it.
 
-        The SDK calls it after each turn. The summary replaces only the items that `summarize` got: what
-        others add, edit or remove during the call is kept as they left it. Without `summarize` this does
+        The SDK calls it after each turn. The summary replaces only the items that `summarize` got. Items
+        that others add, edit or remove during the call are kept as they are. Without `summarize` this does
         nothing, and raises `TractError` if it is forced.
         """
         force = bool(args and args.get("force"))
@@ -152,7 +151,7 @@ class Session(Adapter):
         try:
             await self.tract.acompress(origins[0], origins[end - 1], summary)
         except TractError as error:
-            # Others changed the range: the next call summarizes what is there then.
+            # Others changed the range: the next call plans again.
             if error.code not in ("not_visible", "nothing_left", "hidden"):
                 raise
 

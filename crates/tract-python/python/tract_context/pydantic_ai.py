@@ -83,9 +83,9 @@ class ConversationStore(Adapter, BaseConversationStore):
     ) -> None:
         """Store a record and its new entries, in one atomic write.
 
-        Entries that continue the stored history are appended to the branch, after what tract added to it
-        since. Entries that continue an earlier entry move the branch there; the history that it leaves is
-        kept as a branch if the record lists it.
+        Entries that continue the stored history are appended to the branch, after commits that tract added.
+        Entries that continue an earlier entry move the branch there. The history that it leaves is kept as a
+        branch if the record lists it.
 
         Raises `ConversationConflict` if the stored revision is not `expected_revision`, or the store does not
         have the entry that the record or the first new entry points to.
@@ -184,11 +184,11 @@ class ConversationStore(Adapter, BaseConversationStore):
         if head_id is None or limit == 0:
             return []
         head = await self._end_of(head_id)
-        found = await items(self.tract, head, _FORMAT, limit=limit)
-        texts = ",".join(item["text"] for item in found if item["text"] is not None)
+        stored = await items(self.tract, head, _FORMAT, limit=limit)
+        texts = ",".join(item["text"] for item in stored if item["text"] is not None)
         messages = iter(ModelMessagesTypeAdapter.validate_json(f"[{texts}]"))
         entries = []
-        for item in found:
+        for item in stored:
             facts = item["facts"]
             self._remember(facts["entry"], item["end"])
             message = _erased(facts["kind"]) if item["text"] is None else next(messages)
