@@ -203,6 +203,38 @@ impl Scanner {
     }
 }
 
+/// Replaces the words of an identifier that look like credentials, such as those of a session id or
+/// a user agent; `None` if there are none. The same identifier always gets the same replacement.
+///
+/// UUIDs, ULIDs and hashes are kept.
+///
+/// ```
+/// use tract_secrets::redact_identifier;
+/// let redacted = redact_identifier("agent/q7Tk9ZpL2vXw8RmN4cB16dyHs6DfJ (linux)");
+/// assert!(redacted.is_some_and(|text| text.starts_with("agent/[redacted:")));
+/// assert_eq!(redact_identifier("claude-cli/2.0.1 (external, cli)"), None);
+/// assert_eq!(redact_identifier("0b1a6f3e-93c5-4b6a-8a63-2b1d7f0c9e55"), None);
+/// ```
+pub fn redact_identifier(text: &str) -> Option<String> {
+    if let Some(redacted) = Scanner::builtin().redact(text) {
+        return Some(redact_identifier(&redacted.text).unwrap_or(redacted.text));
+    }
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '~');
+    let mut out = String::with_capacity(text.len());
+    let mut is_changed = false;
+    for piece in text.split_inclusive(|c| !is_part(c)) {
+        let word = piece.trim_end_matches(|c| !is_part(c));
+        if likely::is_secret_word(word) && !out.ends_with(':') {
+            out.push_str(&mark(&SecretKind::Assigned, word));
+            out.push_str(piece.get(word.len()..).unwrap_or_default());
+            is_changed = true;
+        } else {
+            out.push_str(piece);
+        }
+    }
+    is_changed.then_some(out)
+}
+
 /// Sorts matches, and joins those that overlap.
 fn join(mut found: Vec<SecretMatch>) -> Vec<SecretMatch> {
     // The sort is stable: if two matches start together, the earlier rule determines the kind.

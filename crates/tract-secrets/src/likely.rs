@@ -78,6 +78,15 @@ pub(crate) fn is_assigned_secret(value: &str) -> bool {
         && changes(longest) * 5 >= longest.len()
 }
 
+/// Returns whether a word of an identifier looks like a credential: random, and not in the form of a
+/// UUID, a ULID, a hash, or a session id of opencode.
+pub(crate) fn is_secret_word(word: &str) -> bool {
+    let is_hex = word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    let is_ulid = word.len() == 26
+        && word.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+    !is_hex && !is_ulid && !word.starts_with("ses_") && is_assigned_secret(word)
+}
+
 /// Counts the transitions between lower case, upper case and digits. Words have few, keys have
 /// many.
 fn changes(word: &str) -> usize {

@@ -1,5 +1,8 @@
 //! Redacts the members of a request whose names identify credentials.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 use crate::{SecretKind, mark};
@@ -7,62 +10,82 @@ use crate::{SecretKind, mark};
 /// Maximum nesting depth that is walked.
 const MAX_DEPTH: usize = 256;
 
-/// Names that identify credentials, in lower case and without `-` and `_`.
-const NAMES: [&str; 35] = [
-    "accesskey",
+/// Names that identify credentials, in lower case and without separators.
+const NAMES: [&str; 23] = [
     "accesskeyid",
-    "accesstoken",
-    "apikey",
-    "apisecret",
-    "apitoken",
-    "appsecret",
+    "assertion",
+    "auth",
     "authheader",
     "authorization",
     "authorizationtoken",
-    "authtoken",
     "bearer",
-    "bearertoken",
-    "bottoken",
-    "clientsecret",
-    "connectionstring",
-    "cookie",
+    "clientassertion",
+    "codeverifier",
     "cookies",
     "credential",
-    "credentials",
-    "encodedapikey",
-    "idtoken",
+    "dsn",
+    "jwt",
+    "otp",
+    "passcode",
     "passphrase",
-    "passwd",
-    "password",
-    "privatekey",
-    "refreshtoken",
-    "sastoken",
-    "secret",
-    "secretaccesskey",
-    "secretkey",
-    "sessiontoken",
+    "pwd",
+    "secrets",
     "setcookie",
+    "sharedaccesssignature",
     "sig",
-    "token",
+    "totp",
+    "xamzsignature",
 ];
 
 /// Suffixes of names that identify credentials, as in `github_token`.
-const ENDINGS: [&str; 14] = [
-    "accesstoken",
+const ENDINGS: [&str; 21] = [
+    "accesskey",
+    "accountkey",
     "apikey",
-    "authtoken",
-    "bearertoken",
+    "apikeys",
+    "authkey",
+    "basicauth",
+    "connectionstring",
+    "cookie",
     "credentials",
-    "idtoken",
-    "password",
+    "encryptionkey",
+    "functionskey",
+    "masterkey",
     "passwd",
+    "password",
     "privatekey",
-    "refreshtoken",
     "secret",
     "secretkey",
-    "securitytoken",
-    "sessiontoken",
+    "sharedkey",
+    "signingkey",
+    "subscriptionkey",
+    "token",
 ];
+
+/// Names that end with `token` and are part of the request: tokens of a text, or positions.
+const OTHER_TOKENS: [&str; 18] = [
+    "bos",
+    "cls",
+    "continuation",
+    "cursor",
+    "eos",
+    "image",
+    "mask",
+    "max",
+    "next",
+    "nextpage",
+    "pad",
+    "page",
+    "progress",
+    "sep",
+    "special",
+    "stop",
+    "sync",
+    "unk",
+];
+
+/// Members of a pair, such as `{"name":"Authorization","value":"Bearer …"}`, that name the value.
+const PAIR_NAMES: [&str; 4] = ["name", "key", "header", "field"];
 
 /// Names of objects in which members such as `key` and `value` are credentials too.
 const CREDENTIAL_OBJECTS: [&str; 4] = ["auth", "authentication", "authorization", "credentials"];
@@ -74,6 +97,10 @@ const SCHEMAS: [&str; 4] = ["properties", "patternProperties", "$defs", "definit
 /// `token`, `password`, `cookie` and the like, and every value of `headers`, regardless of the
 /// values. Schemas of tools are left unchanged. Returns the request and the number of replaced
 /// values; `None` if there are none to replace, or if the text is not JSON.
+///
+/// Names are compared without case, `-` and `_`. They are also recognized in strings: as parameters
+/// of a URL or a form, as `NAME=VALUE` or `--name=VALUE`, as `Name: value`, in JSON within a string,
+/// in a pair of `name` and `value`, and as a flag before its value in a list.
 ///
 /// ```
 /// let request = r#"{"mcp_servers":[{"url":"https://x.test","authorization_token":"plain"}]}"#;
@@ -94,7 +121,7 @@ enum Within {
     Request,
     /// In an object such as `authentication`.
     Credentials,
-    /// All strings are credentials.
+    /// All strings and numbers are credentials.
     Secret,
 }
 
@@ -103,24 +130,90 @@ fn walk(value: &mut Value, within: Within, depth: usize, count: &mut usize) {
         return;
     }
     match value {
-        Value::String(text) if within == Within::Secret && !text.is_empty() => {
-            if !text.starts_with("[redacted:") {
+        Value::String(text) if within == Within::Secret => {
+            if !text.is_empty() && !is_mark(text) {
                 *text = mark(&SecretKind::Assigned, text);
                 *count += 1;
             }
         }
-        Value::Array(items) => {
-            items.iter_mut().for_each(|item| walk(item, within, depth + 1, count));
+        Value::String(text) => in_string(text, depth, count),
+        Value::Number(number) if within == Within::Secret => {
+            *value = Value::String(mark(&SecretKind::Assigned, &number.to_string()));
+            *count += 1;
         }
-        Value::Object(members) => {
-            for (name, member) in members {
-                if within != Within::Secret && SCHEMAS.contains(&name.as_str()) {
-                    continue;
-                }
-                walk(member, inside(name, member, within), depth + 1, count);
+        Value::Array(items) => {
+            let mut flag = None;
+            for item in items {
+                let next = item.as_str().and_then(Flag::of);
+                let is_secret = match flag {
+                    Some(Flag::Credential) => true,
+                    Some(Flag::User) => item.as_str().is_some_and(|text| text.contains(':')),
+                    None => false,
+                };
+                walk(item, if is_secret { Within::Secret } else { within }, depth + 1, count);
+                flag = next;
             }
         }
-        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {}
+        Value::Object(members) => {
+            let names_secret = |(name, value): (&String, &Value)| {
+                PAIR_NAMES.contains(&normal(name).as_str())
+                    && value.as_str().is_some_and(|text| is_credential_name(&normal(text)))
+            };
+            let is_pair = members.iter().any(names_secret);
+            for (name, member) in members {
+                if within != Within::Secret && is_schemas(name, member) {
+                    continue;
+                }
+                let inner = match is_pair && normal(name) == "value" {
+                    true => Within::Secret,
+                    false => inside(name, member, within),
+                };
+                walk(member, inner, depth + 1, count);
+            }
+        }
+        Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
+}
+
+fn is_mark(text: &str) -> bool {
+    text.starts_with("[redacted:")
+}
+
+/// Returns a name in lower case and without separators.
+fn normal(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' '));
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+/// Returns whether a name in its normal form identifies a credential.
+fn is_credential_name(name: &str) -> bool {
+    let is_other = |prefix: &str| OTHER_TOKENS.contains(&prefix);
+    let has_ending = ENDINGS.iter().any(|ending| name.ends_with(ending));
+    NAMES.contains(&name) || has_ending && !name.strip_suffix("token").is_some_and(is_other)
+}
+
+/// Returns whether a member is a list of schemas, whose values describe values.
+fn is_schemas(name: &str, member: &Value) -> bool {
+    let is_schema = |value: &Value| value.is_object() || value.is_boolean();
+    SCHEMAS.contains(&name)
+        && member.as_object().is_some_and(|members| members.values().all(is_schema))
+}
+
+/// A flag in a list of arguments, whose value is the next element.
+#[derive(Clone, Copy)]
+enum Flag {
+    Credential,
+    /// Its value may be `user:password`.
+    User,
+}
+
+impl Flag {
+    fn of(text: &str) -> Option<Self> {
+        let name = normal(text.strip_prefix('-')?);
+        match name.as_str() {
+            "u" | "user" | "proxyuser" => Some(Self::User),
+            name => is_credential_name(name).then_some(Self::Credential),
+        }
     }
 }
 
@@ -128,22 +221,73 @@ fn inside(name: &str, member: &Value, within: Within) -> Within {
     if within == Within::Secret {
         return within;
     }
-    let name: String =
-        name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
+    let is_part = name.ends_with("_pass") || name.ends_with("_PASS");
+    let name = normal(name);
     let is_text = member.is_string();
     let of_credentials = within == Within::Credentials
         && is_text
         && ["key", "value", "data", "pass", "sig", "signature"].contains(&name.as_str());
-    let is_secret = NAMES.contains(&name.as_str())
-        || ENDINGS.iter().any(|ending| name.ends_with(ending))
-        || name.ends_with("headers")
-        || of_credentials;
     let holds_credentials =
         CREDENTIAL_OBJECTS.contains(&name.as_str()) || name.ends_with("credentials");
     if holds_credentials && member.is_object() {
         return Within::Credentials;
     }
+    let is_secret =
+        is_credential_name(&name) || name.ends_with("headers") || of_credentials || is_part;
     if is_secret { Within::Secret } else { within }
+}
+
+/// A name and its value in a string: a parameter of a URL or a form, a variable, or a flag.
+static PARAMETERS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?:^|[?&;#])(?P<name>[A-Za-z0-9_.%\[\]-]{1,100})=(?P<value>[^&;#\s"'<>]+)"#)
+        .expect("the pattern is valid")
+});
+/// A string that is a header.
+static HEADER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*(?P<name>[A-Za-z0-9_-]{1,100}):\s+(?P<value>\S.*)$")
+        .expect("the pattern is valid")
+});
+/// The user and the password of a URL.
+static USER_INFO: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"[a-zA-Z][a-zA-Z0-9+.-]*://(?P<user>[^\s/@:?#"'<>]*):(?P<value>[^\s/@?#"'<>]+)@"#)
+        .expect("the pattern is valid")
+});
+
+/// Redacts the credentials in a string that is not one itself.
+fn in_string(text: &mut String, depth: usize, count: &mut usize) {
+    if text.starts_with(['{', '['])
+        && let Ok(mut inner) = serde_json::from_str::<Value>(text)
+    {
+        let before = *count;
+        walk(&mut inner, Within::Request, depth + 1, count);
+        if *count > before {
+            *text = inner.to_string();
+        }
+        return;
+    }
+    for pattern in [&*PARAMETERS, &*HEADER, &*USER_INFO] {
+        let mut redacted = String::new();
+        let mut from = 0;
+        for captures in pattern.captures_iter(text) {
+            let Some(value) = captures.name("value") else { continue };
+            let is_secret = captures.name("name").is_none_or(|name| {
+                let name = normal(name.as_str().trim_end_matches("%5D").trim_end_matches(']'));
+                let name = name.rsplit(['[', '%']).next().unwrap_or_default();
+                is_credential_name(name)
+            });
+            if !is_secret || is_mark(value.as_str()) {
+                continue;
+            }
+            redacted.push_str(text.get(from..value.start()).unwrap_or_default());
+            redacted.push_str(&mark(&SecretKind::Assigned, value.as_str()));
+            from = value.end();
+            *count += 1;
+        }
+        if from > 0 {
+            redacted.push_str(text.get(from..).unwrap_or_default());
+            *text = redacted;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +320,32 @@ mod tests {
             assert!(text.contains(kept), "{kept}: {text}");
         }
         assert_eq!(redact_members(&text), None, "redacting twice is redacting once");
+    }
+
+    #[test]
+    fn names_are_recognized_in_every_spelling_and_place() {
+        let secrets = serde_json::json!([
+            {"Access-Token": "PLAIN"}, {"privateToken": "PLAIN"}, {"X_API_KEY": "PLAIN"},
+            {"GITHUB_TOKEN": "PLAIN"}, {"DB_PASS": "PLAIN"}, {"accountKey": "PLAIN"},
+            {"password": 70_411_223}, {"auth": "PLAIN"}, {"auth": ["me", "PLAIN"]},
+            {"url": "https://h.test/a?x=1&apiKey=PLAIN#frag"}, {"url": "https://me:PLAIN@h.test/"},
+            {"body": "grant=kept&client_secret=PLAIN"}, {"env": ["API_KEY=PLAIN", "HOME=/kept"]},
+            {"args": ["serve", "--token", "PLAIN", "--port", "80"]}, {"args": ["--api-key=PLAIN"]},
+            {"command": ["curl", "-u", "me:PLAIN"]}, {"line": "Authorization: Bearer PLAIN"},
+            {"list": [{"name": "X-Api-Key", "value": "PLAIN"}]},
+            {"config": "{\"db\":{\"password\":\"PLAIN\"}}"}, {"deep": [[{"Cookie": ["PLAIN"]}]]},
+            {"x": {"properties": {"password": "PLAIN"}}}, {"q": "a[token]=PLAIN"}
+        ]);
+        let text = redacted(&secrets).to_string();
+        assert!(!text.contains("PLAIN") && !text.contains("70411223"), "{text}");
+        for kept in ["x=1", "#frag", "h.test", "grant=kept", "HOME=/kept", "serve", "\"80\""] {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+        assert_eq!(redact_members(&text), None, "redacting twice is redacting once");
+        let kept = serde_json::json!({"eos_token": "</s>", "next_page_token": "p2", "max_tokens": 5,
+            "stop": ["a=b", "--"], "progressToken": 7, "secretary": "Ada", "user": "u",
+            "url": "https://h.test/?q=token", "tokenizer": "t", "cookie_policy": "none"});
+        assert_eq!(redacted(&kept), kept);
     }
 
     #[test]
