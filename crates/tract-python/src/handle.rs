@@ -9,7 +9,7 @@ use tract::hooks::{Hooks, ToolResultAction, ToolResultReceived};
 
 use crate::operation::{Operation, Outcome};
 use crate::verbs::Call;
-use crate::{error, process};
+use crate::{error, ledger, process};
 
 /// A repository and a branch. Handles of one `open` share their store.
 #[pyclass(frozen, module = "tract_context._native")]
@@ -70,6 +70,36 @@ impl Handle {
         let tract = self.usable()?.clone();
         let call: Call = serde_json::from_str(call).map_err(error::invalid)?;
         Ok(Operation::new(async move { call.run(&tract).await.map_err(|error| error::of(&error)) }))
+    }
+
+    /// Lists the refs of a prefix with the commits that they point to.
+    fn ledgers(&self, prefix: String) -> PyResult<Operation> {
+        Ok(ledger::list(self.usable()?.clone(), prefix))
+    }
+
+    /// Reads the entries of a ledger after a commit.
+    fn ledger_entries(&self, name: String, after: Option<String>) -> PyResult<Operation> {
+        Ok(ledger::read(self.usable()?.clone(), name, after))
+    }
+
+    /// Adds entries to a ledger.
+    fn ledger_write(&self, call: &str, blobs: Vec<Vec<u8>>) -> PyResult<Operation> {
+        ledger::write(self.usable()?.clone(), call, blobs)
+    }
+
+    /// Reads the blobs of entries.
+    fn ledger_blobs(&self, ids: Vec<[u8; 32]>) -> PyResult<Operation> {
+        Ok(ledger::read_blobs(self.usable()?.clone(), ids))
+    }
+
+    /// Reads values whose texts are stored apart.
+    fn ledger_values(&self, frames: Vec<Vec<u8>>) -> PyResult<Operation> {
+        Ok(ledger::read_frames(self.usable()?.clone(), frames))
+    }
+
+    /// Moves, creates and deletes refs.
+    fn ledger_refs(&self, moves: &str) -> PyResult<Operation> {
+        ledger::move_refs(self.usable()?.clone(), moves)
     }
 
     /// Returns a handle on another branch.

@@ -8,6 +8,7 @@
 mod compiled;
 mod error;
 mod handle;
+mod ledger;
 mod operation;
 mod process;
 mod record;

@@ -24,7 +24,12 @@ pub(crate) enum Outcome {
     Compiled(Box<tract::Compiled>),
     /// A handle.
     Handle(tract::Tract),
+    /// Any other value.
+    Python(Convert),
 }
+
+/// Makes a Python value; the GIL is held.
+type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 impl Outcome {
     fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -32,6 +37,7 @@ impl Outcome {
             Self::Json(text) => text.into_pyobject(py)?.into_any().unbind(),
             Self::Compiled(compiled) => Py::new(py, Compiled::new(*compiled))?.into_any(),
             Self::Handle(tract) => Py::new(py, Handle::new(tract))?.into_any(),
+            Self::Python(convert) => convert(py)?,
         })
     }
 }

@@ -17,6 +17,7 @@ PAGES = [
     "README.md",
     "crates/tract-python/README.md",
     "docs/claude-agent-sdk.md",
+    "docs/langgraph.md",
     "docs/openai-agents.md",
     "docs/pydantic-ai.md",
     "docs/tutorial-python.md",

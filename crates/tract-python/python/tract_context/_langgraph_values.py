@@ -1,0 +1,204 @@
+"""Serialized values with their long texts apart, and messages as stream operations."""
+
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import ormsgpack
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+
+TEXT_BYTES = 64
+"""Texts of at least this size are stored once, however many values contain them."""
+
+# Bytes that entries often contain. The compressed entries depend on it, so it never changes.
+ZDICT = (
+    b"__pregel_tasks__error____interrupt____resume__\xa7updated_channelspending_sendsnext"
+    b"\x94\xb7langchain_core.messages.tool\xabToolMessage\x94\xb9langchain_core.messages.system"
+    b"\xadSystemMessage\x94\xbclangchain_core.messages.human\xacHumanMessage\x94\xd9\x19"
+    b"langchain_core.messages.ai\xa9AIMessage\x88\xa7content\xb1additional_kwargs\x80"
+    b"\xb1response_metadata\x80\xa4type\xa2ai\xa4name\xc0\xa2id\xd9$\xaatool_calls\x90"
+    b"\xb2invalid_tool_calls\x90\xaeusage_metadata\xc0\xb3model_validate_json\xa7messages"
+    b"\xafbranch:to:model\xafbranch:to:agent\xaa__input__\x80\xa9__start__\x81\xa9__start__"
+    b"\xaeversions_seen\x83\xb0channel_versions\x83\xa2ts\xd9 2026-01-01T00:00:00.000000+00:00"
+    b"\xa1v\x04\xa2id\xd9$1f0\xa6source\xa4loop\xa5input\xa6update\xa4fork\xa4step\xa7parents\x80"
+    b"\xa6run_id\x83\xa1c\xa1m\xa1p\xa1v\xa1a\x84\xa1t\xa1p\xa1w\x93\xa7msgpack\xa4null"
+)
+
+
+def pack(value: Any) -> bytes:
+    packer = zlib.compressobj(level=6, wbits=-15, zdict=ZDICT)
+    return packer.compress(ormsgpack.packb(value)) + packer.flush()
+
+
+def unpack(data: bytes) -> Any:
+    return ormsgpack.unpackb(zlib.decompressobj(wbits=-15, zdict=ZDICT).decompress(data))
+
+
+def blob_id(data: bytes) -> bytes:
+    return hashlib.sha256(b"tract-blob-1\0" + data).digest()
+
+
+def digits_of(text: str, count: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:count]
+
+
+def key_of(text: str) -> str:
+    """Return the last part of a ref's name for any text; different texts have different names."""
+    plain = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", text)
+    if plain and ".." not in text and not text.endswith((".", ".lock")):
+        return text
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', text)[:60].strip('-') or 'x'}-{digits_of(text, 16)}"
+
+
+def frame_of(kind: str, data: bytes, texts: Mapping[bytes, bytes]) -> bytes:
+    """Return serialized bytes in which long texts are replaced by the ids of their blobs."""
+    name = kind.encode()
+    parts = [bytes((len(name),)), name]
+    at = 0
+    spans = sorted((data.find(text), text) for text in texts)
+    for found, text in spans:
+        if found >= at:
+            literal = data[at:found]
+            parts += (len(literal).to_bytes(4, "little"), literal, blob_id(texts[text]))
+            at = found + len(text)
+    literal = data[at:]
+    parts += (len(literal).to_bytes(4, "little"), literal)
+    return b"".join(parts)
+
+
+def whole_value(frame: bytes) -> tuple[str, bytes] | None:
+    """Return the value of a frame without texts elsewhere; `None` if it has any."""
+    start = 1 + frame[0]
+    length = int.from_bytes(frame[start : start + 4], "little")
+    if start + 4 + length != len(frame):
+        return None
+    return frame[1:start].decode(), frame[start + 4 :]
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def calls_of(message: BaseMessage) -> list[dict[str, str]]:
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    return [
+        {"id": call["id"] or "", "name": call["name"], "arguments": json.dumps(call["args"], default=str)}
+        for call in calls
+    ]
+
+
+def _content(message: BaseMessage) -> bytes:
+    """Return the content of a message as tract stores it, if it is one text."""
+    if isinstance(message, ToolMessage):
+        content = {"call_id": message.tool_call_id, "content": message.content}
+        if message.name:
+            content["name"] = message.name
+        if message.status == "error":
+            content["is_error"] = cast(Any, True)
+        return _canonical(content)
+    calls = calls_of(message)
+    if calls:
+        text = {"type": "text", "text": message.content}
+        return _canonical([text, *({"type": "tool_call", **call} for call in calls)])
+    return _canonical(message.content)
+
+
+def collect_texts(value: Any, texts: dict[bytes, bytes], depth: int = 4) -> None:
+    """Collect the long texts of the messages in a value, with the blobs that contain them."""
+    if isinstance(value, BaseMessage):
+        if isinstance(value.content, str) and len(value.content) >= TEXT_BYTES:
+            try:
+                texts[value.content.encode()] = _content(value)
+            except (TypeError, ValueError):
+                return  # Lone surrogates, for instance; the text stays in the value.
+    elif depth and isinstance(value, (list, tuple)):
+        for item in value:
+            collect_texts(item, texts, depth - 1)
+    elif depth and isinstance(value, dict):
+        for item in value.values():
+            collect_texts(item, texts, depth - 1)
+
+
+class _Unknown(Exception):
+    """A value that may change without a trace."""
+
+
+def _freeze(value: Any) -> Any:
+    """Copy the containers of a value, to notice changes in place."""
+    if value is None or isinstance(value, (str, int, float, bool, bytes)):
+        return value
+    if type(value) is dict:
+        return {key: _freeze(item) for key, item in value.items()} if value else {}
+    if type(value) is list:
+        return [_freeze(item) for item in value] if value else []
+    raise _Unknown
+
+
+def message_line(message: BaseMessage) -> str:
+    """Return the stream operation that records a message on a branch."""
+    content = message.content
+    metadata: dict[str, Any] = {}
+    if message.id:
+        metadata["message_id"] = message.id
+    if isinstance(message, AIMessage):
+        usage = message.usage_metadata
+        if usage:
+            details = usage.get("input_token_details") or {}
+            metadata["usage"] = {
+                "input_tokens": usage["input_tokens"],
+                "output_tokens": usage["output_tokens"],
+                "cached_tokens": details.get("cache_read") or 0,
+                "cache_write_tokens": details.get("cache_creation") or 0,
+            }
+        model = message.response_metadata.get("model_name") or message.response_metadata.get("model")
+        if isinstance(model, str):
+            metadata["model"] = model
+    kind = {"human": "user", "ai": "assistant", "system": "system"}.get(message.type)
+    calls = calls_of(message)
+    operation: dict[str, Any]
+    if isinstance(message, ToolMessage):
+        text = content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)
+        operation = {"op": "tool_result", "call_id": message.tool_call_id, "content": text}
+        if message.name:
+            operation["name"] = message.name
+        if message.status == "error":
+            operation["is_error"] = True
+    elif isinstance(content, str) and kind:
+        operation = {"op": kind, "text": content}
+        if calls:
+            operation["tool_calls"] = calls
+    else:
+        blocks = [content] if isinstance(content, str) else content
+        parts: list[dict[str, Any]] = []
+        for block in blocks:
+            if isinstance(block, str):
+                parts.append({"type": "text", "text": block})
+            elif block.get("type") == "text" and isinstance(block.get("text"), str):
+                parts.append({"type": "text", "text": block["text"]})
+            else:
+                text = json.dumps(block, default=str)
+                parts.append({"type": "opaque", "dialect": "langchain", "json": text})
+        parts += [{"type": "tool_call", **call} for call in calls]
+        role = getattr(message, "role", "user")
+        kind = kind or ("assistant" if role in ("assistant", "ai") else "user")
+        operation = {"op": "commit", "kind": kind, "parts": parts or [{"type": "text", "text": ""}]}
+    if metadata:
+        operation["metadata"] = metadata
+    line = json.dumps(operation, ensure_ascii=False)
+    return line.encode("utf-8", "replace").decode()
+
+
+def frozen(message: BaseMessage) -> Any:
+    try:
+        return _freeze(message.__dict__)
+    except _Unknown:
+        return None
+
+
+def known_items(messages: list[Any], items: list[bytes]) -> dict[int, tuple[BaseMessage, Any, bytes]]:
+    return {
+        id(message): (message, frozen(message), item) for message, item in zip(messages, items, strict=True)
+    }
