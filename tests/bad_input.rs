@@ -115,7 +115,7 @@ fn deep_json_is_refused_wherever_it_comes_in() {
 #[track_caller]
 fn streamed(tract: &Tract, bytes: &[u8], refused: usize) {
     let mut lines = Vec::new();
-    let options = ApplyOptions::new().atomic(true);
+    let options = ApplyOptions { atomic: true, ..ApplyOptions::default() };
     let report = block_on(apply_stream(tract.repo(), read_lines(bytes), &options, |event| {
         if let Err(error) = event.result {
             assert!(!error.to_string().is_empty() && !error.code().is_empty());

@@ -24,7 +24,7 @@ const KEPT: &str = "kept";
 const MESSAGES: usize = 12;
 
 fn now() -> GcOptions {
-    GcOptions::new().keep(Duration::ZERO)
+    GcOptions { keep: Duration::ZERO, ..GcOptions::default() }
 }
 
 fn collect(tract: &Tract) -> tract::Result<GcReport> {

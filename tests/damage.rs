@@ -139,8 +139,8 @@ fn flipped(backend: &Backend) {
         })
     };
     let sound = |store: &Arc<dyn Store>| {
-        let repo = Repo::new(Arc::clone(store), RepoOptions::new());
-        block_on(tract::engine::verify(&repo, &VerifyOptions::new()))
+        let repo = Repo::new(Arc::clone(store), RepoOptions::default());
+        block_on(tract::engine::verify(&repo, &VerifyOptions::default()))
             .is_ok_and(|report| report.clean)
     };
     let flips = flipped_bytes(&path, &truth, &mut rounds, opened, sound);

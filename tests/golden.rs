@@ -41,7 +41,9 @@ fn filled(repo: &Repo, format: u32) {
         let at = format!("2026-11-0{}T10:{:02}:00Z", 1 + number / 60 % 9, number % 60);
         stream += &format!("{}\n", serde_json::json!({"op": "user", "text": text, "at": at}));
     }
-    assert!(done(repo, &stream, &ApplyOptions::new().atomic(true)).done > 20);
+    assert!(
+        done(repo, &stream, &ApplyOptions { atomic: true, ..ApplyOptions::default() }).done > 20
+    );
 }
 
 /// The hash of what format 2 holds, exported.

@@ -36,7 +36,7 @@ fn kept(tract: &Tract) -> String {
         tract.repo().write_one(tract.branch(), Request::edit_text(first, "ours")).await?;
         let theirs = Request::edit_text(first, "theirs");
         let source = tract.repo().write_one(side.branch(), theirs).await?.id();
-        let options = MergeOptions::new();
+        let options = MergeOptions::default();
         match tract.repo().merge_or_keep(tract.branch(), source, &options).await? {
             MergeProgress::Kept(kept) => Ok::<_, tract::Error>(kept.pending.id),
             other => panic!("expected a kept merge, found {other:?}"),

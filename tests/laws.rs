@@ -24,12 +24,19 @@ use crate::walks::{exported, memory};
 
 /// The same store, read by a handle that has cached nothing.
 fn cold(tract: &Tract) -> Repo {
-    Repo::new(Arc::clone(tract.store()), RepoOptions::new().name(tract.repo().name().clone()))
+    Repo::new(
+        Arc::clone(tract.store()),
+        RepoOptions { name: tract.repo().name().clone(), ..RepoOptions::default() },
+    )
 }
 
 /// Applies lines; says which was refused.
 fn applied(tract: &Tract, lines: &[String]) -> Result<(), Broken> {
-    let (_, events) = run(tract.repo(), lines.join("\n"), &ApplyOptions::new().batch(512));
+    let (_, events) = run(
+        tract.repo(),
+        lines.join("\n"),
+        &ApplyOptions { batch: Some(512), ..ApplyOptions::default() },
+    );
     let mut refused =
         events.into_iter().filter_map(|event| Some((event.line, event.result.err()?)));
     refused.next().map_or(Ok(()), |(line, error)| Err(format!("line {line}: {error}")))

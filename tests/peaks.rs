@@ -120,7 +120,7 @@ fn recording(messages: usize) -> String {
 
 /// Imports one conversation, a message at a time; gives its bytes.
 fn import_large(tract: &Tract, text: &str) -> usize {
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+    let mut importer = Importer::new(tract.repo(), ImportOptions::default()).unwrap();
     let read = LargeConversation::open(text, None, "c").unwrap();
     let LargeConversation { id, tools, meta, mut messages, .. } = read;
     let next = || messages.next_draft().map_err(tract::Error::from);

@@ -168,7 +168,11 @@ fn repacks_at_the_same_time_as_all_others_lose_nothing() {
             let own = handle();
             scope.spawn(move || {
                 while is_on() {
-                    retried(|| block_on(own.gc(&GcOptions::new().keep(Duration::ZERO))));
+                    retried(|| {
+                        block_on(
+                            own.gc(&GcOptions { keep: Duration::ZERO, ..GcOptions::default() }),
+                        )
+                    });
                 }
             });
             let own = handle().on(KEPT).unwrap();

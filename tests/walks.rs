@@ -26,7 +26,7 @@ pub(crate) type Recording = (String, String);
 /// Imports recordings, several to a durable write.
 pub(crate) fn import(tract: &Tract, of: Option<Dialect>, texts: &[Recording]) -> Vec<Imported> {
     block_on(async {
-        let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+        let mut importer = Importer::new(tract.repo(), ImportOptions::default()).unwrap();
         let mut done = Vec::new();
         for (name, text) in texts {
             let read = tract::import::read(text, of, name)

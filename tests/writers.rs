@@ -81,7 +81,7 @@ fn streams_of_many_handles_to_one_branch_all_go_through() {
                     refused
                         .extend(event.result.err().map(|error| format!("{}: {error}", event.line)));
                 };
-                let options = ApplyOptions::new();
+                let options = ApplyOptions::default();
                 let stream = apply_stream(tract.repo(), (1..=lines).map(line), &options, on_event);
                 let report = block_on(stream);
                 refused.extend(report.err().map(|error| error.to_string()));

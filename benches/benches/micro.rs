@@ -47,7 +47,10 @@ fn fold(bencher: Bencher<'_, '_>, messages: usize) {
     let tract = branch(messages);
     bencher
         .with_inputs(|| {
-            let options = tract::engine::RepoOptions::new().name(tract.repo().name().clone());
+            let options = tract::engine::RepoOptions {
+                name: tract.repo().name().clone(),
+                ..Default::default()
+            };
             let repo = tract::engine::Repo::new(tract.store().clone(), options);
             let head = block_on(tract.head()).expect("a head is read");
             (repo, head)

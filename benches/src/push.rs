@@ -38,7 +38,7 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
 }
 
 fn push(tract: &Tract) -> u64 {
-    let report = block_on(tract.remotes().push("team", &PushOptions::new())).unwrap();
+    let report = block_on(tract.remotes().push("team", &PushOptions::default())).unwrap();
     report.commits as u64
 }
 

@@ -42,7 +42,7 @@ fn recordings(folders: &[&str]) -> Vec<(String, String)> {
 /// Stores recordings; gives how many there are, and their bytes.
 fn import(tract: &Tract, recordings: &[(String, String)]) -> (usize, u64) {
     let (mut stored, mut bytes) = (0, 0);
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new()).unwrap();
+    let mut importer = Importer::new(tract.repo(), ImportOptions::default()).unwrap();
     for (name, line) in recordings {
         let Ok(read) = tract::import::read(line, None, name) else { continue };
         if block_on(importer.add(read.conversation)).is_ok() {

@@ -64,7 +64,8 @@ pub(crate) fn peak_of_verify(url: &str) {
 /// Collects, and prints the most memory that this process ever had.
 pub(crate) fn peak_of_gc(url: &str) {
     let tract = open(url);
-    let report = block_on(tract.gc(&GcOptions::new().keep(Duration::ZERO))).unwrap();
+    let report =
+        block_on(tract.gc(&GcOptions { keep: Duration::ZERO, ..GcOptions::default() })).unwrap();
     assert!(report.deleted().objects > 0);
     messages::close(tract);
     print_peak();
@@ -97,7 +98,11 @@ fn collected(table: &mut Table, engine: &str, url: &str, objects: u64) {
         let (peak, took) = timed(|| match engine {
             "sqlite" => peak_of_child("--peak-of-gc", url),
             _ => {
-                let options = GcOptions::new().keep(Duration::ZERO).release_space(false);
+                let options = GcOptions {
+                    keep: Duration::ZERO,
+                    release_space: false,
+                    ..GcOptions::default()
+                };
                 block_on(tract.gc(&options)).unwrap();
                 None
             }

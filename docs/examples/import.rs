@@ -3,7 +3,7 @@ use tract::import::{self, ImportOptions, Importer};
 #[tokio::main]
 async fn main() -> tract::Result<()> {
     let tract = tract::open("memory:").await?;
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new())?;
+    let mut importer = Importer::new(tract.repo(), ImportOptions::default())?;
     let line = r#"{"id":"chat-7","messages":[{"role":"user","content":"Hi"}]}"#;
     importer.add(import::read(line, None, "chats-1")?.conversation).await?;
     for done in importer.finish().await? {

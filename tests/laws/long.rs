@@ -32,7 +32,7 @@ fn busy(tract: &Tract, acts: usize) -> Vec<CommitId> {
                 heads.push(made);
             }
         }
-        let _ = txn.apply("busy", &WriteOptions::new()).await.unwrap();
+        let _ = txn.apply("busy", &WriteOptions::default()).await.unwrap();
         heads
     })
 }

@@ -139,7 +139,7 @@ impl World {
             block_on(async {
                 let mut txn = Txn::new(tract.repo())?.importing();
                 let planned = plan(&mut txn).await?;
-                let _ = txn.apply(what, &WriteOptions::new()).await?;
+                let _ = txn.apply(what, &WriteOptions::default()).await?;
                 Ok::<_, Error>(planned)
             })
             .map_err(|error| error.to_string())
@@ -260,8 +260,8 @@ impl World {
                 let branch = self.branch().clone();
                 let theirs = matches!(act, Act::MergeTheirs(_));
                 let options = match theirs {
-                    true => MergeOptions::new().resolve(|_| Some(Resolution::Theirs)),
-                    false => MergeOptions::new(),
+                    true => MergeOptions::default().resolve(|_| Some(Resolution::Theirs)),
+                    false => MergeOptions::default(),
                 };
                 let merge = async |txn: &mut Txn<'_>| txn.merge(&branch, source, &options).await;
                 if let Some(Merged::Commit(commit)) = self.write("merge", merge) {

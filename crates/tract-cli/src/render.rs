@@ -128,7 +128,11 @@ pub(crate) async fn verify_with(
             watched.set_message(format!(", {} left", HumanDuration(left)));
         }
     });
-    let options = if bar.is_hidden() { options } else { options.progress(on_progress) };
+    let options = if bar.is_hidden() {
+        options
+    } else {
+        VerifyOptions { progress: Some(on_progress), ..options }
+    };
     let report = run(tract, options).await;
     bar.finish_and_clear();
     report

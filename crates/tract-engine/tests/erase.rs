@@ -20,7 +20,7 @@ use self::support::{assert_clean, meanwhile, on_each_store};
 const LEAK: &str = "the door code of the vault is 4711-0815-2342-xyzzy";
 
 fn repo(store: &Arc<dyn Store>) -> Repo {
-    Repo::new(Arc::clone(store), RepoOptions::new().who("tester"))
+    Repo::new(Arc::clone(store), RepoOptions { who: "tester".to_owned(), ..RepoOptions::default() })
 }
 
 fn main_branch() -> RefName {
@@ -78,7 +78,11 @@ fn arguments_of_answered_calls_and_their_results_are_redacted() {
 #[test]
 fn a_long_branch_is_read_and_searched_without_what_was_erased() {
     on_each_store(async |store| {
-        let options = || RepoOptions::new().who("tester").turn_rows_every(4);
+        let options = || RepoOptions {
+            who: "tester".to_owned(),
+            turn_rows_every: 4,
+            ..RepoOptions::default()
+        };
         let (repo, main) = (Repo::new(Arc::clone(&store), options()), main_branch());
         let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
         let schema = format!(r#"{{"name":"door","description":"{key}"}}"#);
@@ -110,7 +114,8 @@ fn a_long_branch_is_read_and_searched_without_what_was_erased() {
         assert_eq!(names(&after), names(&before));
         assert!(after.iter().all(|turn| turn.results.len() == 1), "{after:?}");
         // As another counter reads the rows.
-        let recounting = Repo::new(Arc::clone(&store), options().counter(Arc::new(Bytes)));
+        let recounting =
+            Repo::new(Arc::clone(&store), RepoOptions { counter: Arc::new(Bytes), ..options() });
         assert_eq!(names(&turns(&recounting).await), names(&before));
         // Older lines, whose versions are gone.
         let head = repo.head_of(&main).await.expect("read").expect("a head");
@@ -166,7 +171,9 @@ fn documents_and_kept_originals_lose_it_as_well() {
         assert_eq!(repo.documents("effects/").await.expect("they are read"), documents);
         assert_eq!(erasures(&repo).await.expect("they are read").len(), 3);
         assert_clean(&repo).await;
-        gc(&repo, &GcOptions::new().keep(std::time::Duration::ZERO)).await.expect("collected");
+        gc(&repo, &GcOptions { keep: std::time::Duration::ZERO, ..GcOptions::default() })
+            .await
+            .expect("collected");
         assert_clean(&repo).await;
     });
 }
@@ -233,7 +240,7 @@ fn no_verb_leaves_a_branch_that_shows_an_erased_message() {
         assert_eq!(repo.head_of(&main).await.expect("it is read"), Some(erased), "the same edit");
         repo.reset(&main, commits[0]).await.expect("it is reset");
         assert_eq!(shown(&repo).await, r#""first""#);
-        let options = MergeOptions::new();
+        let options = MergeOptions::default();
         repo.merge(&main, commits[2], &options).await.expect("it is forwarded");
         assert_eq!(shown(&repo).await, WITHOUT_SECOND);
         repo.reset(&main, commits[0]).await.expect("it is reset");
@@ -314,7 +321,7 @@ fn an_erasure_of_a_message_that_is_collected_meanwhile_says_so() {
             let collector = own.clone();
             let watched = meanwhile(Arc::clone(&store), 1, look, move || {
                 block_on(collector.delete_branch("side")).expect("it is deleted");
-                let options = GcOptions::new().keep(std::time::Duration::ZERO);
+                let options = GcOptions { keep: std::time::Duration::ZERO, ..GcOptions::default() };
                 block_on(gc(&collector, &options)).expect("it is collected");
             });
             let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
@@ -331,7 +338,7 @@ fn an_erasure_of_a_message_that_is_collected_meanwhile_says_so() {
 fn a_conversation_that_is_imported_again_gets_no_erased_bytes_back() {
     on_each_store(async |store| {
         let repo = repo(&store);
-        let options = ImportOptions::new();
+        let options = ImportOptions::default();
         let import_it = || {
             let drafts = vec![Draft::user("first"), Draft::user(LEAK)];
             import(&repo, ImportConversation::new("c", drafts), &options)

@@ -19,11 +19,11 @@ use tract_testkit::{Call, FaultyStore, WatchedStore};
 use self::support::{assert_clean, branch, meanwhile, on_each_store, say, sqlite};
 
 fn repo(store: &Arc<dyn Store>) -> Repo {
-    Repo::new(Arc::clone(store), RepoOptions::new())
+    Repo::new(Arc::clone(store), RepoOptions::default())
 }
 
 fn now() -> GcOptions {
-    GcOptions::new().keep(Duration::ZERO)
+    GcOptions { keep: Duration::ZERO, ..GcOptions::default() }
 }
 
 fn without_space(report: &GcReport) -> GcReport {
@@ -39,10 +39,10 @@ fn undone_commits_are_deleted_when_old_enough() {
         let kept = say(&repo, "main", "kept").await;
         let undone = say(&repo, "main", "undone").await;
         repo.undo(&branch("main")).await.unwrap();
-        let report = gc(&repo, &GcOptions::new()).await.unwrap();
+        let report = gc(&repo, &GcOptions::default()).await.unwrap();
         assert_eq!(report.deleted().objects, 0, "undo may need it");
         assert_eq!(report.kept.get(&KeptBy::RefLog).map(|kept| kept.objects), Some(2));
-        let dry = gc(&repo, &now().dry_run(true)).await.unwrap();
+        let dry = gc(&repo, &GcOptions { dry_run: true, ..now() }).await.unwrap();
         assert!(repo.commit(undone).await.unwrap().is_some(), "a dry run deletes nothing");
         let report = gc(&repo, &now()).await.unwrap();
         assert_eq!(without_space(&report), dry, "a dry run counts the same");
@@ -90,7 +90,7 @@ fn repositories_of_one_store_keep_their_own() {
     on_each_store(async |store| {
         let one = repo(&store);
         let name = tract_core::RepoName::new("other").unwrap();
-        let other = Repo::new(Arc::clone(&store), RepoOptions::new().name(name));
+        let other = Repo::new(Arc::clone(&store), RepoOptions { name, ..RepoOptions::default() });
         for repo in [&one, &other] {
             say(repo, "main", "kept").await;
             say(repo, "main", "undone").await;
@@ -223,10 +223,11 @@ fn a_collection_that_is_cut_short_leaves_a_whole_store() {
                 };
                 if cut { Err(error()) } else { Ok(()) }
             });
-            let cut = Repo::new(Arc::new(watched), RepoOptions::new());
+            let cut = Repo::new(Arc::new(watched), RepoOptions::default());
             let outcome = gc(&cut, &now()).await;
             assert_clean(&repo).await;
-            let rest = gc(&repo, &now().dry_run(true)).await.unwrap().deleted().objects;
+            let rest =
+                gc(&repo, &GcOptions { dry_run: true, ..now() }).await.unwrap().deleted().objects;
             assert!(rest <= left);
             left = rest;
             if outcome.is_ok() {
@@ -324,7 +325,7 @@ fn a_branch_made_before_the_sweep_keeps_what_it_leads_to() {
             });
             gc(&repo(&watched), &now()).await.unwrap();
             assert_eq!(plain.commit(back).await.unwrap().is_none(), is_lost, "{fault:?}");
-            let clean = verify(&plain, &VerifyOptions::new()).await.unwrap().clean;
+            let clean = verify(&plain, &VerifyOptions::default()).await.unwrap().clean;
             assert_eq!(clean, !is_lost, "{fault:?}");
         });
     }
@@ -416,7 +417,7 @@ fn a_stream_that_pauses_keeps_what_it_stored() {
             assert!(report.kept.contains_key(&KeptBy::Written));
         };
         let lines = slow_stream(24, 20, collect);
-        let options = ApplyOptions::new().atomic(true);
+        let options = ApplyOptions { atomic: true, ..ApplyOptions::default() };
         let report = apply_stream(&repo, lines, &options, |event| {
             event.result.expect("each line is done");
         });
@@ -434,7 +435,7 @@ fn a_stream_that_pauses_keeps_what_it_stored() {
 fn objects_of_a_dead_writer_are_deleted_once_its_lease_has_ended() {
     on_each_store(async |store| {
         let clock = Arc::new(ManualClock::at_us(support::NOON));
-        let options = RepoOptions::new().clock(clock.clone());
+        let options = RepoOptions { clock: clock.clone(), ..RepoOptions::default() };
         let collector = Repo::new(Arc::clone(&store), options.clone());
         say(&collector, "main", "first").await;
         // The writer is cut off: it cannot even give its lease back.
@@ -448,13 +449,13 @@ fn objects_of_a_dead_writer_are_deleted_once_its_lease_has_ended() {
         });
         let writer = Repo::new(Arc::new(watched) as Arc<dyn Store>, options);
         let lines = slow_stream(24, 15, || is_cut.store(true, Ordering::SeqCst));
-        let options = ApplyOptions::new().atomic(true);
+        let options = ApplyOptions { atomic: true, ..ApplyOptions::default() };
         assert!(apply_stream(&writer, lines, &options, drop).await.is_err());
         assert_eq!(leases(&collector), 1);
         let report = gc(&collector, &now()).await.unwrap();
         assert_eq!(report.commits.objects, 0, "it may still be writing");
         clock.advance(Duration::from_secs(11 * 60));
-        let dry = gc(&collector, &now().dry_run(true)).await.unwrap();
+        let dry = gc(&collector, &GcOptions { dry_run: true, ..now() }).await.unwrap();
         assert!(dry.commits.objects > 0);
         assert_eq!(leases(&collector), 1, "a dry run deletes nothing");
         let report = gc(&collector, &now()).await.unwrap();
@@ -529,7 +530,7 @@ fn a_diverged_import_next_to_a_collection_leaves_no_gap() {
         import(&pushed, conversation("again", &["shared", "new 1", "new 2"]), &options)
             .await
             .unwrap();
-        let all = PushOptions::new().all(true);
+        let all = PushOptions { all: true, ..PushOptions::default() };
         push(&pushed, &repo_below, "team", &all).await.unwrap();
         assert_eq!(support::texts(&repo_below, "again"), ["shared", "new 1", "new 2"]);
         assert_clean(&repo_below).await;

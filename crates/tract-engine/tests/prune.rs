@@ -20,7 +20,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 fn opened(store: Arc<dyn Store>) -> (Repo, ManualClock) {
     let clock = ManualClock::at_us(0);
     clock.advance(1000 * DAY);
-    let options = RepoOptions::new().clock(Arc::new(clock.clone()));
+    let options = RepoOptions { clock: Arc::new(clock.clone()), ..RepoOptions::default() };
     (Repo::new(store, options), clock)
 }
 
@@ -56,8 +56,8 @@ fn old_branches_go_in_one_operation_and_come_back() {
         say(&repo, "new", "six").await;
         clock.advance(DAY);
 
-        let options = PruneOptions::new(5 * DAY).keep_tagged(true);
-        let dry = prune(&repo, &options.clone().dry_run(true)).await.unwrap();
+        let options = PruneOptions { older_than: 5 * DAY, keep_tagged: true, dry_run: false };
+        let dry = prune(&repo, &PruneOptions { dry_run: true, ..options.clone() }).await.unwrap();
         assert_eq!(names(&repo).await.len(), 6, "a dry run deletes nothing");
         let report = prune(&repo, &options).await.unwrap();
         assert_eq!(report, dry);
@@ -79,7 +79,8 @@ fn old_branches_go_in_one_operation_and_come_back() {
 
         // Without their log the commits go, and what is in use stays.
         clock.advance(DAY);
-        let report = gc(&repo, &GcOptions::new().keep(Duration::ZERO)).await.unwrap();
+        let report =
+            gc(&repo, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() }).await.unwrap();
         assert_eq!(
             report.commits.objects, 1,
             "the document of a branch that waits names the other"
@@ -89,7 +90,7 @@ fn old_branches_go_in_one_operation_and_come_back() {
         let untagged = prune(&repo, &PruneOptions::new(5 * DAY)).await.unwrap();
         assert_eq!(untagged.branches.len(), 1, "a tag keeps commits, not a branch");
         clock.advance(DAY);
-        gc(&repo, &GcOptions::new().keep(Duration::ZERO)).await.unwrap();
+        gc(&repo, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() }).await.unwrap();
         assert!(repo.commit(tagged).await.unwrap().is_some());
         assert_clean(&repo).await;
     });
@@ -128,7 +129,8 @@ fn a_branch_that_moves_meanwhile_stays() {
         let watched = meanwhile(store, 1, writes, move || {
             block_on(say(&writer, "old", "written again"));
         });
-        let repo = Repo::new(watched, RepoOptions::new().clock(Arc::new(clock)));
+        let repo =
+            Repo::new(watched, RepoOptions { clock: Arc::new(clock), ..RepoOptions::default() });
         let report = prune(&repo, &PruneOptions::new(5 * DAY)).await.unwrap();
         let deleted: Vec<&str> = report.branches.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(deleted, ["other"]);

@@ -324,7 +324,7 @@ fn calls_of_one_id_in_one_answer_get_their_own_results_in_requests() {
         let repo = new_repo();
         let read = ProviderConversation::read(&text, None).expect("it is read");
         let conversation = ImportConversation::new("calls", read.imported.drafts);
-        let mut importer = Importer::new(&repo, ImportOptions::new()).expect("an importer");
+        let mut importer = Importer::new(&repo, ImportOptions::default()).expect("an importer");
         block_on(importer.add(conversation)).expect("it is imported");
         block_on(importer.finish()).expect("it is stored");
         let spoken = transcript(&repo, "calls");

@@ -348,10 +348,10 @@ impl Call {
                 Value::Null
             }
             Self::Push { remote, branches } => {
-                let mut options = PushOptions::new();
+                let mut options = PushOptions::default();
                 match branches {
-                    Some(branches) => options = options.branches(branches),
-                    None => options = options.all(true),
+                    Some(branches) => options.branches = branches,
+                    None => options.all = true,
                 }
                 let report = {
                     let tract = tract.clone();
@@ -365,7 +365,7 @@ impl Call {
                     (Some(names), false) => PullBranches::Named(names),
                     (None, false) => PullBranches::None,
                 };
-                let options = FetchOptions::new().pull(pull);
+                let options = FetchOptions { pull, ..FetchOptions::default() };
                 let report = {
                     let tract = tract.clone();
                     on_thread(async move || tract.remotes().fetch(&remote, &options).await).await?
@@ -379,7 +379,7 @@ impl Call {
             Self::CreateBundle { path } => write_bundle(tract, &path).await?,
             Self::ApplyBundle { path } => {
                 let file = open_file(&path)?;
-                let options = ApplyBundleOptions::new();
+                let options = ApplyBundleOptions::default();
                 let report = apply_bundle(tract.repo(), file, &options).await?;
                 json!({"commits": report.commits, "refs": transferred(&report.refs)})
             }
@@ -673,7 +673,7 @@ fn open_file(path: &str) -> Result<File> {
 }
 
 async fn write_bundle(tract: &Tract, path: &str) -> Result<Value> {
-    let mut lines = create_bundle(tract.repo(), &BundleOptions::new()).await?;
+    let mut lines = create_bundle(tract.repo(), &BundleOptions::default()).await?;
     // A new file: an existing one is not overwritten.
     let file = File::create_new(path).map_err(|error| file_error(path, &error))?;
     let mut file = std::io::BufWriter::new(file);
@@ -687,7 +687,7 @@ async fn write_bundle(tract: &Tract, path: &str) -> Result<Value> {
 
 async fn import_text(tract: &Tract, text: &str, name: &str) -> Result<Value> {
     let read = tract::import::read(text, None, name)?;
-    let mut importer = Importer::new(tract.repo(), ImportOptions::new())?;
+    let mut importer = Importer::new(tract.repo(), ImportOptions::default())?;
     let mut imported = importer.add(read.conversation).await?;
     imported.extend(importer.finish().await?);
     let entry = |at: &tract::import::Imported| json!({"branch": at.branch, "head": at.head});

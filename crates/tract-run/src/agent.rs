@@ -56,7 +56,7 @@ type StopIf = Arc<dyn Fn(&TurnDone) -> Option<String> + Send + Sync>;
 ///         Ok(Reply::new(Content::assistant(said.unwrap_or_default())))
 ///     }
 /// }
-/// let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+/// let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default());
 /// repo.init().await?;
 /// let agent = Agent::new(repo, RefName::branch("main")?, Arc::new(Parrot), Registry::builder().build()?);
 /// let report = agent.run(Some(Draft::user("hello"))).await?;

@@ -232,7 +232,7 @@ impl Effects {
             txn.add(&self.run.branch, note).await?;
             let marker = put(&mut txn, turn, at_turn, &TurnDoc::of(&self.run))?;
             put(&mut txn, claim, at_claim, &CallDoc::started(call, &self.run))?;
-            match txn.apply("start", &WriteOptions::new()).await? {
+            match txn.apply("start", &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);
                     return Ok(Start::Begin);
@@ -308,7 +308,7 @@ impl Effects {
             let mut txn = Txn::new(&self.run.repo)?;
             self.add_to(&mut txn).await?;
             if txn.moves_refs()
-                && let Applied::Conflict(_) = txn.apply("effects", &WriteOptions::new()).await?
+                && let Applied::Conflict(_) = txn.apply("effects", &WriteOptions::default()).await?
             {
                 races.lose().await?;
                 continue;

@@ -54,7 +54,7 @@ pub struct Difference {
 /// If the recording cannot be read.
 pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
     let recorded = repo.compiler().compile(Some(head)).await.map_err(tract_engine::Error::from)?;
-    let scratch = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+    let scratch = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default());
     scratch.init().await?;
     let branch = RefName::branch("replay").map_err(tract_engine::Error::from)?;
     let mut replayed =

@@ -337,7 +337,7 @@ async fn set_up(world: &World) -> Result<(), Error> {
             let commits = repo.append_all(&branch("main"), drafts).await?;
             repo.create_branch("side", commits[1].id()).await?;
             repo.append(&branch("side"), Draft::assistant("gamma gghhiijj")).await?;
-            let options = ImportOptions::new();
+            let options = ImportOptions::default();
             let drafts = vec![imported("c1", 0, 0)];
             import(&repo, ImportConversation::new("c1", drafts), &options).await?;
             let drafts = vec![imported("shared", 0, 0), imported("old", 0, 1)];
@@ -356,7 +356,7 @@ async fn finish(world: &World, seed: u64, searches: bool) -> Result<(), Error> {
         let repo = Repo::new(Arc::clone(&store.bare), world.options("check"));
         // Verifying takes as long as all steps together.
         if seed.is_multiple_of(VERIFIED) {
-            let report = verify(&repo, &VerifyOptions::new()).await?;
+            let report = verify(&repo, &VerifyOptions::default()).await?;
             if let Some(damage) = report.damage.first() {
                 let text = format!("store {number}: {:?}: {}", damage.object, damage.what);
                 world.report(Invariant::Verify, text);

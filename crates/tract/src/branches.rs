@@ -64,7 +64,7 @@ impl Tract {
     /// `merge_conflicts` with the changes on both sides; nothing is written then.
     pub async fn merge(&self, from: impl Into<Revision>) -> Result<Merged> {
         let source = self.resolve_position(from).await?;
-        Ok(self.repo().merge(self.branch(), source, &MergeOptions::new()).await?)
+        Ok(self.repo().merge(self.branch(), source, &MergeOptions::default()).await?)
     }
 }
 

@@ -73,7 +73,7 @@ impl Tract {
     /// # Errors
     /// If the store fails, except for damage of a single object.
     pub async fn verify(&self) -> Result<VerifyReport> {
-        Ok(tract_engine::verify(self.repo(), &VerifyOptions::new()).await?)
+        Ok(tract_engine::verify(self.repo(), &VerifyOptions::default()).await?)
     }
 
     /// Deletes unreachable objects of the repository, and returns the space to the
@@ -86,9 +86,9 @@ impl Tract {
     /// let tract = tract::open("memory:").await?;
     /// tract.user("Never mind").await?;
     /// tract.undo().await?;
-    /// let kept = tract.gc(&GcOptions::new()).await?;
+    /// let kept = tract.gc(&GcOptions::default()).await?;
     /// assert_eq!(kept.deleted().objects, 0, "undo may need it for 30 days");
-    /// let gone = tract.gc(&GcOptions::new().keep(Duration::ZERO)).await?;
+    /// let gone = tract.gc(&GcOptions { keep: Duration::ZERO, ..GcOptions::default() }).await?;
     /// assert_eq!(gone.deleted().objects, 2, "the commit and its text");
     /// # Ok::<(), tract::Error>(()) }).unwrap();
     /// ```

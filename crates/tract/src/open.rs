@@ -98,21 +98,21 @@ impl OpenOptions {
     /// Sets the author in the ref log.
     #[must_use]
     pub fn who(mut self, who: impl Into<String>) -> Self {
-        self.options = self.options.who(who);
+        self.options.who = who.into();
         self
     }
 
     /// Sets the checks of writes.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.options = self.options.limits(limits);
+        self.options.limits = limits;
         self
     }
 
     /// Sets the clock.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.options = self.options.clock(clock);
+        self.options.clock = clock;
         self
     }
 
@@ -120,14 +120,14 @@ impl OpenOptions {
     /// name, and are not used with another counter.
     #[must_use]
     pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
-        self.options = self.options.counter(counter);
+        self.options.counter = counter;
         self
     }
 
     /// Sets the handlers that check writes.
     #[must_use]
     pub fn hooks(mut self, hooks: Hooks) -> Self {
-        self.options = self.options.hooks(hooks);
+        self.options.hooks = hooks;
         self
     }
 
@@ -151,7 +151,7 @@ impl OpenOptions {
     async fn open_shared(&self, store: Arc<dyn Store>) -> Result<Tract> {
         let name = RepoName::new(self.repo.clone())?;
         let branch = self.branch.as_deref().map(RefName::branch).transpose()?;
-        let repo = Repo::new(store, self.options.clone().name(name));
+        let repo = Repo::new(store, RepoOptions { name, ..self.options.clone() });
         let exists = repo.ref_target(&RefName::head()).await?.is_some();
         if !exists && !self.store.create {
             return Err(Error::NoRepo { name: self.repo.clone() });

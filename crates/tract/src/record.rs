@@ -65,8 +65,8 @@ impl Tract {
     /// [`Error::Conflict`](crate::Error::Conflict) if it is a reply and the branch has moved since
     /// the head that it answers, and errors of the store.
     pub fn commit(&self, draft: impl IntoDraft) -> impl Future<Output = Result<Commit>> {
-        let mut options = WriteOptions::new();
-        options.expect = draft.answers_head().map(Some);
+        let options =
+            WriteOptions { expect: draft.answers_head().map(Some), ..WriteOptions::default() };
         self.commit_with(draft, options)
     }
 
@@ -94,7 +94,7 @@ impl Tract {
         head: Option<CommitId>,
         draft: impl IntoDraft,
     ) -> impl Future<Output = Result<Commit>> {
-        self.commit_with(draft, WriteOptions::new().expect(head))
+        self.commit_with(draft, WriteOptions { expect: Some(head), ..WriteOptions::default() })
     }
 
     /// Records messages atomically, in one durable write.

@@ -24,11 +24,11 @@ impl Tract {
     /// let tract = tract::open("memory:").await?;
     /// tract.user("Do I need a coat?").await?;
     /// tract.remotes().add(Remote::new("team", url.as_str())).await?;
-    /// tract.remotes().push("team", &PushOptions::new()).await?;
+    /// tract.remotes().push("team", &PushOptions::default()).await?;
     ///
     /// let elsewhere = tract::open("memory:").await?;
     /// elsewhere.remotes().add(Remote::new("team", url.as_str())).await?;
-    /// elsewhere.remotes().fetch("team", &FetchOptions::new().pull(PullBranches::All)).await?;
+    /// elsewhere.remotes().fetch("team", &FetchOptions { pull: PullBranches::All, ..FetchOptions::default() }).await?;
     /// assert_eq!(elsewhere.head().await?, tract.head().await?);
     /// # Ok::<(), tract::Error>(())
     /// # }).unwrap();

@@ -65,10 +65,14 @@ struct AppliedLine<'a> {
 pub(crate) async fn run(context: &mut Context<'_>, apply: Apply) -> Outcome<()> {
     let lines = engine::read_lines(input::open(&apply.file)?);
     let tract = context.open_or_create().await?;
-    let mut options =
-        ApplyOptions::new().keep_going(apply.keep_going).atomic(apply.atomic).trust(apply.trust);
+    let mut options = ApplyOptions {
+        keep_going: apply.keep_going,
+        atomic: apply.atomic,
+        trust: apply.trust,
+        ..ApplyOptions::default()
+    };
     if let Some(lines) = apply.batch {
-        options = options.batch(lines);
+        options.batch = Some(lines);
     }
     let out = &mut *context.out;
     let mut printed = Ok(());

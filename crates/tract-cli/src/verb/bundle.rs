@@ -111,15 +111,14 @@ pub(crate) async fn run(context: &mut Context<'_>, bundle: Bundle) -> Outcome<()
     match bundle.what {
         BundleCommand::Create { file, refs, since, everything } => {
             let tract = context.open().await?;
-            let mut options = BundleOptions::new().everything(everything);
+            let mut options = BundleOptions { everything, ..BundleOptions::default() };
             if !refs.is_empty() {
-                options = options.refs(chosen(&tract, &refs).await?);
+                options.refs = Some(chosen(&tract, &refs).await?);
             }
-            let mut commits = Vec::new();
             for revision in &since {
-                commits.push(tract.repo().resolve_position(revision).await?);
+                options.since.push(tract.repo().resolve_position(revision).await?);
             }
-            create(context, &tract, &file, &options.since(commits)).await
+            create(context, &tract, &file, &options).await
         }
         BundleCommand::Verify { file } => verify(context, &file).await,
         BundleCommand::Apply { file, trust } => apply(context, &file, trust).await,
@@ -242,7 +241,7 @@ async fn apply(context: &mut Context<'_>, file: &Path, trust: bool) -> Outcome<(
     let source = open(file)?;
     let tract = context.open_or_create().await?;
     let (bar, progress) = progress("applying");
-    let options = ApplyBundleOptions::new().trust(trust).progress(progress);
+    let options = ApplyBundleOptions { trust, progress: Some(progress) };
     let report = apply_bundle(tract.repo(), source, &options).await;
     bar.finish_and_clear();
     let report = report?;

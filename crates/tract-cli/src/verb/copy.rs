@@ -55,17 +55,13 @@ pub(crate) async fn run(context: &mut Context<'_>, copy: Copy) -> Outcome<()> {
         context.global.repo = repo.as_str().to_owned();
         let source = context.open_repo(Arc::clone(&from), false).await?;
         let target = context.open_repo(Arc::clone(&to), true).await?;
-        let options = if refs.is_empty() {
-            CopyOptions::new()
-        } else {
-            CopyOptions::new().refs(refs.clone())
-        };
         let (bar, progress) = progress("copying");
-        let options = options.progress(progress);
+        let refs = (!refs.is_empty()).then(|| refs.clone());
+        let options = CopyOptions { refs, progress: Some(progress) };
         let report = tract::engine::copy(source.repo(), target.repo(), &options).await;
         bar.finish_and_clear();
         let report = report?;
-        let check = render::verify(&target, VerifyOptions::new()).await?;
+        let check = render::verify(&target, VerifyOptions::default()).await?;
         well &= check.clean && !report.diverged();
         print(context, &report, &check)?;
     }

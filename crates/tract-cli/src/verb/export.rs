@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &mut Context<'_>, export: Export) -> Outcome<()
     if let Some(format) = export.format {
         return session::run(context, &tract, format, &export.revisions, export.output).await;
     }
-    let options = ExportOptions::new();
+    let options = ExportOptions::default();
     let begin = async || engine::export(tract.repo(), &options).await;
     let Some(path) = export.output.filter(|path| !input::is_stdin(path)) else {
         let mut lines = begin().await?;

@@ -92,7 +92,12 @@ pub(crate) async fn run(context: &mut Context<'_>, gc: Gc) -> Outcome<()> {
         }
         _ => {}
     });
-    let options = GcOptions::new().keep(gc.keep).dry_run(gc.dry_run).progress(progress);
+    let options = GcOptions {
+        keep: gc.keep,
+        dry_run: gc.dry_run,
+        progress: Some(progress),
+        ..GcOptions::default()
+    };
     let report = tract.gc(&options).await;
     bar.finish_and_clear();
     let report = report?;

@@ -237,7 +237,7 @@ async fn conversations(
         Format::PythonTract | Format::Source(_) => None,
     });
     let tract = context.open_or_init().await?;
-    let importer = Importer::new(tract.repo(), ImportOptions::new())?;
+    let importer = Importer::new(tract.repo(), ImportOptions::default())?;
     let bar = render::progress("importing", "conversations");
     let mut work = ImportRun {
         context,

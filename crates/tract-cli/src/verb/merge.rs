@@ -103,12 +103,13 @@ pub(crate) async fn run(context: &mut Context<'_>, mut merge: Merge) -> Outcome<
         return kept::run(context, verb).await;
     }
     let tract = context.open().await?;
-    let mut options = MergeOptions::new().details(merge.commit_args.details()?);
+    let mut options =
+        MergeOptions { details: merge.commit_args.details()?, ..MergeOptions::default() };
     if merge.no_fast_forward {
-        options = options.no_fast_forward();
+        options.no_fast_forward = true;
     }
     if merge.allow_unrelated {
-        options = options.allow_unrelated();
+        options.allow_unrelated = true;
     }
     let side = side(merge.ours, merge.theirs, merge.both);
     let resolutions = Resolutions::read(merge.resolve.as_deref(), side)?;

@@ -64,8 +64,11 @@ struct KeptCounts {
 
 pub(crate) async fn run(context: &mut Context<'_>, prune: Prune) -> Outcome<()> {
     let tract = context.open().await?;
-    let options =
-        PruneOptions::new(prune.older_than).keep_tagged(prune.keep_tags).dry_run(prune.dry_run);
+    let options = PruneOptions {
+        older_than: prune.older_than,
+        keep_tagged: prune.keep_tags,
+        dry_run: prune.dry_run,
+    };
     let report = tract.prune(&options).await?;
     if context.out.is_json() {
         let deleted = report.branches.iter().map(|branch| Deleted {

@@ -128,7 +128,7 @@ pub(super) fn progress(what: &'static str) -> (ProgressBar, OnCopy) {
 }
 
 pub(crate) async fn fetch(context: &mut Context<'_>, fetch: Fetch) -> Outcome<()> {
-    let options = FetchOptions::new().prune(fetch.prune);
+    let options = FetchOptions { prune: fetch.prune, ..FetchOptions::default() };
     receive(context, fetch.remote.as_deref(), options).await
 }
 
@@ -141,7 +141,12 @@ pub(crate) async fn pull(context: &mut Context<'_>, pull: Pull) -> Outcome<()> {
         }
         (false, _) => PullBranches::Named(pull.branch),
     };
-    receive(context, pull.remote.as_deref(), FetchOptions::new().pull(branches)).await
+    receive(
+        context,
+        pull.remote.as_deref(),
+        FetchOptions { pull: branches, ..FetchOptions::default() },
+    )
+    .await
 }
 
 async fn receive(
@@ -152,7 +157,8 @@ async fn receive(
     let tract = context.open().await?;
     let remote = tract.repo().remote(remote).await?.name;
     let (bar, progress) = progress("fetching");
-    let report = tract.remotes().fetch(&remote, &options.progress(progress)).await;
+    let options = FetchOptions { progress: Some(progress), ..options };
+    let report = tract.remotes().fetch(&remote, &options).await;
     bar.finish_and_clear();
     let report = report?;
     if context.out.is_json() {
@@ -190,7 +196,7 @@ pub(crate) async fn push(context: &mut Context<'_>, push: Push) -> Outcome<()> {
     let tract = context.open().await?;
     let remote = tract.repo().remote(push.remote.as_deref()).await?.name;
     let (bar, progress) = progress("pushing");
-    let options = PushOptions::new().branches(push.branches).all(push.all).progress(progress);
+    let options = PushOptions { branches: push.branches, all: push.all, progress: Some(progress) };
     let report = tract.remotes().push(&remote, &options).await;
     bar.finish_and_clear();
     let report = report?;

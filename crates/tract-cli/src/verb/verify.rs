@@ -85,7 +85,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     let allowed = || ssh::allowed_signers(verify.allowed_signers.as_deref());
     let allowed = verify.signatures.then(allowed).transpose()?;
     let tract = context.open().await?;
-    let options = VerifyOptions::new().repair(verify.repair);
+    let options = VerifyOptions { repair: verify.repair, ..VerifyOptions::default() };
     let report = match &verify.from {
         Some(from) => verify_from(context, &tract, options, from).await?,
         None => render::verify(&tract, options).await?,

@@ -66,7 +66,7 @@ fn a_completed_name_is_one_word_for_the_shell() {
         let head = repo.resolve("main").await.expect("a head");
         let mut txn = Txn::new(repo).expect("a write");
         txn.move_ref(&name, Some(RefTarget::Commit(head))).await.expect("a ref");
-        let _applied = txn.apply("test", &WriteOptions::new()).await.expect("it is written");
+        let _applied = txn.apply("test", &WriteOptions::default()).await.expect("it is written");
     });
     let other = place;
     let offered = completed(&other, &["checkout", "ev"]);

@@ -16,13 +16,13 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new() -> Self {
-        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+        let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default());
         block_on(repo.init()).expect("a store in memory");
         Self { repo, branch: RefName::branch("main").expect("a name") }
     }
 
     pub(super) fn write(&self, requests: Vec<Request>) -> Vec<CommitId> {
-        let made = block_on(self.repo.write(&self.branch, requests, &WriteOptions::new()));
+        let made = block_on(self.repo.write(&self.branch, requests, &WriteOptions::default()));
         made.expect("nothing is refused").iter().map(tract_core::Commit::id).collect()
     }
 

@@ -60,69 +60,6 @@ impl Default for RepoOptions {
     }
 }
 
-impl RepoOptions {
-    /// Starts from the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the repository's name.
-    #[must_use]
-    pub fn name(mut self, name: RepoName) -> Self {
-        self.name = name;
-        self
-    }
-
-    /// Sets the clock.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Sets the token counter.
-    #[must_use]
-    pub fn counter(mut self, counter: Arc<dyn TokenCounter>) -> Self {
-        self.counter = counter;
-        self
-    }
-
-    /// Sets the handlers that run before a write.
-    #[must_use]
-    pub fn hooks(mut self, hooks: Hooks) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Sets the limits.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Sets the number of commits between two rows of the turn index; at least 1.
-    #[must_use]
-    pub fn turn_rows_every(mut self, commits: u64) -> Self {
-        self.turn_rows_every = commits.max(1);
-        self
-    }
-
-    /// Sets the time during which a write is retried while others keep moving its refs.
-    #[must_use]
-    pub fn retry_for(mut self, time: Duration) -> Self {
-        self.retry_for = time;
-        self
-    }
-
-    /// Sets the author in the ref log.
-    #[must_use]
-    pub fn who(mut self, who: impl Into<String>) -> Self {
-        self.who = who.into();
-        self
-    }
-}
-
 impl fmt::Debug for RepoOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RepoOptions")
@@ -193,7 +130,7 @@ impl Repo {
     /// # tract_core::block_on(async {
     /// # use tract_core::{Draft, RefName};
     /// # use tract_engine::{Operation, Repo, RepoOptions};
-    /// let repo = Repo::new(std::sync::Arc::new(tract_kv::memory()), RepoOptions::new());
+    /// let repo = Repo::new(std::sync::Arc::new(tract_kv::memory()), RepoOptions::default());
     /// let main = RefName::branch("main")?;
     /// let command = repo.within(Operation::begin()?);
     /// command.append(&main, Draft::user("one")).await?;

@@ -41,7 +41,7 @@ pub struct ApplyOptions {
     /// stored before that.
     pub atomic: bool,
     /// Number of lines in one durable write. If absent, lines that arrive together share a write,
-    /// and a line that arrives alone does not wait for others.
+    /// and a line that arrives alone does not wait for others. 0 is the same as 1.
     pub batch: Option<usize>,
     /// Also apply approvals, policies, pending operations, decisions and claims of effects, that
     /// is, all refs that are not [history](RefName::is_history). Off by default, since a stream may
@@ -54,72 +54,6 @@ pub struct ApplyOptions {
     pub branch: Option<RefName>,
     /// The operation of all ref moves of the stream; a new one if absent.
     pub operation: Option<Operation>,
-    /// The lease that keeps the objects of the stream until refs lead to them. If absent, a new one
-    /// that is released at the end of the stream.
-    pub(crate) lease: Option<Lease>,
-}
-
-impl ApplyOptions {
-    /// Returns the defaults: lines are applied as they arrive, until one is refused.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether to continue after a refused line.
-    #[must_use]
-    pub fn keep_going(mut self, keep_going: bool) -> Self {
-        self.keep_going = keep_going;
-        self
-    }
-
-    /// Sets whether all lines are applied, or none.
-    #[must_use]
-    pub fn atomic(mut self, atomic: bool) -> Self {
-        self.atomic = atomic;
-        self
-    }
-
-    /// Sets the number of lines in a durable write, whether they arrive together or not; at least
-    /// 1.
-    #[must_use]
-    pub fn batch(mut self, lines: usize) -> Self {
-        self.batch = Some(lines.max(1));
-        self
-    }
-
-    /// Sets whether approvals, policies and decisions in the stream are applied.
-    #[must_use]
-    pub fn trust(mut self, trust: bool) -> Self {
-        self.trust = trust;
-        self
-    }
-
-    /// Sets how many bytes of an atomic stream are kept in memory before its objects are stored.
-    #[must_use]
-    pub fn hold_bytes(mut self, bytes: usize) -> Self {
-        self.hold_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets the initial branch.
-    #[must_use]
-    pub fn branch(mut self, branch: RefName) -> Self {
-        self.branch = Some(branch);
-        self
-    }
-
-    /// Sets the operation of all ref moves of the stream.
-    #[must_use]
-    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
-        self.operation = Some(operation.into());
-        self
-    }
-
-    /// Sets the lease of the stream's objects. It is not released at the end of the stream.
-    pub(crate) fn lease(mut self, lease: Lease) -> Self {
-        self.lease = Some(lease);
-        self
-    }
 }
 
 /// The outcome of one line.
@@ -164,7 +98,8 @@ pub async fn apply_all(
 ) -> Result<Result<Vec<Option<CommitId>>, (usize, LineError)>> {
     let lines =
         steps.iter().enumerate().map(|(at, step)| StreamLine::new(at + 1, Ok(step.clone())));
-    let options = ApplyOptions::new().atomic(true).branch(branch.clone());
+    let options =
+        ApplyOptions { atomic: true, branch: Some(branch.clone()), ..ApplyOptions::default() };
     let mut made = Vec::with_capacity(steps.len());
     let mut refused = None;
     apply_stream(repo, lines, &options, |event| match event.result {
@@ -209,9 +144,22 @@ pub async fn apply_stream(
     repo: &Repo,
     lines: impl IntoIterator<Item = StreamLine>,
     options: &ApplyOptions,
+    events: impl FnMut(ApplyEvent),
+) -> Result<ApplyReport> {
+    apply_stream_with(repo, lines, options, None, events).await
+}
+
+/// Applies a stream of lines under a lease that keeps its objects until refs lead to them. If
+/// absent, under a new one, which is released at the end of the stream.
+pub(crate) async fn apply_stream_with(
+    repo: &Repo,
+    lines: impl IntoIterator<Item = StreamLine>,
+    options: &ApplyOptions,
+    lease: Option<Lease>,
     mut events: impl FnMut(ApplyEvent),
 ) -> Result<ApplyReport> {
-    let mut stream = Stream::new(repo, options).await?;
+    let is_own_lease = lease.is_none();
+    let mut stream = Stream::new(repo, options, lease).await?;
     let mut lines = lines.into_iter();
     let mut report = ApplyReport::default();
     let mut answer = |event: ApplyEvent| {
@@ -222,7 +170,7 @@ pub async fn apply_stream(
         events(event);
     };
     let ran = stream.run(&mut lines, options, &mut answer).await;
-    if options.lease.is_none() {
+    if is_own_lease {
         // Also after an error: nothing of the stream will need the objects that no ref leads to.
         stream.lease.release().await;
     }
@@ -281,7 +229,7 @@ struct Stream {
 }
 
 impl Stream {
-    async fn new(repo: &Repo, options: &ApplyOptions) -> Result<Self> {
+    async fn new(repo: &Repo, options: &ApplyOptions, lease: Option<Lease>) -> Result<Self> {
         let operation = repo.operation_or_new(options.operation.as_ref())?;
         let branch = match &options.branch {
             Some(branch) => branch.clone(),
@@ -292,7 +240,7 @@ impl Stream {
         Ok(Self {
             repo: repo.over(store).within(operation.held_back()),
             stored: repo.within(operation.clone()),
-            lease: options.lease.clone().map_or_else(|| Lease::new(repo, true), Ok)?,
+            lease: lease.map_or_else(|| Lease::new(repo, true), Ok)?,
             overlay,
             operation,
             state: State { branch, trusted: 0, erased: Vec::new() },

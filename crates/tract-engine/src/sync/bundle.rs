@@ -60,34 +60,6 @@ pub struct BundleOptions {
     pub everything: bool,
 }
 
-impl BundleOptions {
-    /// Returns the defaults: the history of all branches and tags.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the refs. The document of an import is included with its branch.
-    #[must_use]
-    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
-        self.refs = Some(refs);
-        self
-    }
-
-    /// Sets the commits that the receiver has.
-    #[must_use]
-    pub fn since(mut self, since: Vec<CommitId>) -> Self {
-        self.since = since;
-        self
-    }
-
-    /// Sets whether refs that are not [history](RefName::is_history) are included.
-    #[must_use]
-    pub fn everything(mut self, everything: bool) -> Self {
-        self.everything = everything;
-        self
-    }
-}
-
 /// A bundle that is being written, line by line.
 #[derive(Debug)]
 pub struct BundleLines {
@@ -219,27 +191,6 @@ pub struct ApplyBundleOptions {
 impl std::fmt::Debug for ApplyBundleOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApplyBundleOptions").field("trust", &self.trust).finish_non_exhaustive()
-    }
-}
-
-impl ApplyBundleOptions {
-    /// Returns the defaults: history only.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether refs that are not [history](RefName::is_history) are applied too.
-    #[must_use]
-    pub fn trust(mut self, trust: bool) -> Self {
-        self.trust = trust;
-        self
-    }
-
-    /// Sets the progress callback.
-    #[must_use]
-    pub fn progress(mut self, progress: OnCopy) -> Self {
-        self.progress = Some(progress);
-        self
     }
 }
 

@@ -39,27 +39,6 @@ pub struct CopyOptions {
     pub progress: Option<OnCopy>,
 }
 
-impl CopyOptions {
-    /// Returns the defaults: everything is copied.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the refs to copy.
-    #[must_use]
-    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
-        self.refs = Some(refs);
-        self
-    }
-
-    /// Sets the progress callback.
-    #[must_use]
-    pub fn progress(mut self, progress: OnCopy) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-}
-
 impl fmt::Debug for CopyOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CopyOptions").field("refs", &self.refs).finish_non_exhaustive()
@@ -241,7 +220,7 @@ async fn point(
         for document in carrier.blobs(documents, &HashSet::new()).await? {
             txn.blob(document)?;
         }
-        if races.won(txn.apply(carrier.what, &WriteOptions::new()).await?).await? {
+        if races.won(txn.apply(carrier.what, &WriteOptions::default()).await?).await? {
             return Ok(statuses);
         }
         // Another writer moved one of the refs. Decide again, because it may have diverged while

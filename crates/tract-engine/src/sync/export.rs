@@ -21,20 +21,6 @@ pub struct ExportOptions {
     pub refs: Option<Vec<RefName>>,
 }
 
-impl ExportOptions {
-    /// Returns the defaults: everything is exported.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the refs to export.
-    #[must_use]
-    pub fn refs(mut self, refs: Vec<RefName>) -> Self {
-        self.refs = Some(refs);
-        self
-    }
-}
-
 /// An export that is being written, line by line.
 #[derive(Debug)]
 pub struct Export {

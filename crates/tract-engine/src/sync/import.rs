@@ -75,34 +75,6 @@ impl Default for ImportOptions {
     }
 }
 
-impl ImportOptions {
-    /// Returns the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the maximum number of conversations in one durable write.
-    #[must_use]
-    pub fn group_conversations(mut self, count: usize) -> Self {
-        self.group_conversations = count;
-        self
-    }
-
-    /// Sets the number of bytes in one durable write.
-    #[must_use]
-    pub fn group_bytes(mut self, bytes: usize) -> Self {
-        self.group_bytes = bytes;
-        self
-    }
-
-    /// Sets the operation of the ref moves, so that one `undo` reverts all of them.
-    #[must_use]
-    pub fn operation(mut self, operation: impl Into<Operation>) -> Self {
-        self.operation = Some(operation.into());
-        self
-    }
-}
-
 /// The outcome for the branch of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImportStatus {
@@ -166,7 +138,7 @@ pub struct Imported {
 /// # async fn example(repo: &tract_engine::Repo, conversations: Vec<tract_engine::ImportConversation>)
 /// # -> tract_engine::Result<()> {
 /// use tract_engine::{ImportOptions, Importer};
-/// let mut importer = Importer::new(repo, ImportOptions::new())?;
+/// let mut importer = Importer::new(repo, ImportOptions::default())?;
 /// for conversation in conversations {
 ///     for done in importer.add(conversation).await? {
 ///         println!("{} {}", done.branch, done.status);

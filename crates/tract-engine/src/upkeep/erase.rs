@@ -183,7 +183,7 @@ async fn write(
         };
         record(&mut txn, &RefName::erasure(blob.id), &document)?;
     }
-    let options = WriteOptions::new().why(&request.reason);
+    let options = WriteOptions { why: Some(request.reason.clone()), ..WriteOptions::default() };
     txn.apply(request.verb(), &options).await
 }
 

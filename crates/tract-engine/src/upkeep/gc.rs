@@ -61,40 +61,6 @@ impl Default for GcOptions {
 impl GcOptions {
     /// The default of `keep`: 30 days.
     pub const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-    /// Returns the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the age up to which ref log entries keep the objects that they lead to.
-    #[must_use]
-    pub fn keep(mut self, keep: Duration) -> Self {
-        self.keep = keep;
-        self
-    }
-
-    /// Sets whether objects are only counted.
-    #[must_use]
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets whether free space is returned to the file system afterwards. Without that, the store
-    /// reuses it, and no writer waits for longer than a small transaction.
-    #[must_use]
-    pub fn release_space(mut self, release_space: bool) -> Self {
-        self.release_space = release_space;
-        self
-    }
-
-    /// Sets the receiver of progress reports.
-    #[must_use]
-    pub fn progress(mut self, progress: OnGc) -> Self {
-        self.progress = Some(progress);
-        self
-    }
 }
 
 impl fmt::Debug for GcOptions {

@@ -35,21 +35,6 @@ impl PruneOptions {
     pub fn new(older_than: Duration) -> Self {
         Self { older_than, keep_tagged: false, dry_run: false }
     }
-
-    /// Sets whether branches whose head has a tag are kept. Otherwise only the branch is deleted;
-    /// the tag keeps its commits.
-    #[must_use]
-    pub fn keep_tagged(mut self, keep: bool) -> Self {
-        self.keep_tagged = keep;
-        self
-    }
-
-    /// Sets whether branches are only listed.
-    #[must_use]
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
 }
 
 /// A branch that was deleted.

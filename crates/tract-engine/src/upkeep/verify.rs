@@ -52,27 +52,6 @@ pub struct VerifyOptions {
     pub progress: Option<OnVerify>,
 }
 
-impl VerifyOptions {
-    /// Returns the defaults: check only, change nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets whether derived data is rebuilt.
-    #[must_use]
-    pub fn repair(mut self, repair: bool) -> Self {
-        self.repair = repair;
-        self
-    }
-
-    /// Sets the progress callback.
-    #[must_use]
-    pub fn progress(mut self, progress: OnVerify) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-}
-
 impl fmt::Debug for VerifyOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifyOptions").field("repair", &self.repair).finish_non_exhaustive()

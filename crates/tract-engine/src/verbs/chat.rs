@@ -271,7 +271,7 @@ async fn ask(
     draft.generation_config = generation_config(parameters.as_ref(), reply.model.as_deref())?;
     // The answer is recorded on the head that was sent, or not at all: on another head it would
     // follow messages that the model never saw.
-    let write = WriteOptions::new().expect(compiled.head());
+    let write = WriteOptions { expect: Some(compiled.head()), ..WriteOptions::default() };
     match repo.write(branch, vec![Request::Append(draft)], &write).await {
         Ok(made) => {
             let commit = made.into_iter().next().expect("one request gives one commit");

@@ -54,7 +54,11 @@ impl Repo {
                 retention: None,
                 details: Details::default(),
             };
-            let options = WriteOptions::new().expect(head).what("drop failed turns");
+            let options = WriteOptions {
+                expect: Some(head),
+                what: Some("drop failed turns".to_owned()),
+                ..WriteOptions::default()
+            };
             match self.write(branch, &[request], &options).await {
                 Ok(made) => {
                     dropped.commit = made.into_iter().next();

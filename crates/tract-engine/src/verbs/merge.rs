@@ -33,52 +33,28 @@ pub struct MergeOptions {
     pub allow_unrelated: bool,
     /// The details of the merge commit.
     pub details: Details,
-    resolve: Option<Resolve>,
+    /// Resolves conflicts; set it with [`resolve`](Self::resolve()).
+    pub resolve: Option<ConflictResolver>,
 }
 
+/// A function that resolves the conflicts of a merge; see [`MergeOptions::resolve`].
 #[derive(Clone)]
-struct Resolve(Arc<ResolveFn>);
+pub struct ConflictResolver(Arc<ResolveFn>);
 
-impl fmt::Debug for Resolve {
+impl fmt::Debug for ConflictResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Resolve")
+        f.write_str("ConflictResolver")
     }
 }
 
 impl MergeOptions {
-    /// Starts from the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Creates a commit even if a fast-forward is possible.
-    #[must_use]
-    pub fn no_fast_forward(mut self) -> Self {
-        self.no_fast_forward = true;
-        self
-    }
-
-    /// Allows merging histories that share no commit.
-    #[must_use]
-    pub fn allow_unrelated(mut self) -> Self {
-        self.allow_unrelated = true;
-        self
-    }
-
-    /// Sets the details of the merge commit.
-    #[must_use]
-    pub fn details(mut self, details: Details) -> Self {
-        self.details = details;
-        self
-    }
-
     /// Resolves conflicts with a function; `None` leaves a conflict open. The function is called
     /// once per conflict. The metadata of the merge commit lists the resolutions as `resolutions`.
     ///
     /// ```
     /// use tract_engine::plan::{ConflictKind, Resolution};
     /// use tract_engine::MergeOptions;
-    /// let options = MergeOptions::new().resolve(|conflict| match conflict.kind {
+    /// let options = MergeOptions::default().resolve(|conflict| match conflict.kind {
     ///     ConflictKind::Version => Some(Resolution::Both),
     ///     _ => Some(Resolution::Theirs),
     /// });
@@ -89,7 +65,7 @@ impl MergeOptions {
         mut self,
         resolve: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
     ) -> Self {
-        self.resolve = Some(Resolve(Arc::new(resolve)));
+        self.resolve = Some(ConflictResolver(Arc::new(resolve)));
         self
     }
 
@@ -356,7 +332,8 @@ pub(crate) fn merge_of(request: &PendingRequest) -> Option<(CommitId, MergeOptio
         return None;
     };
     // Unrelated histories were already refused when the merge was deferred or kept.
-    let mut options = MergeOptions::new().allow_unrelated().details(details.clone());
+    let mut options =
+        MergeOptions { allow_unrelated: true, details: details.clone(), ..MergeOptions::default() };
     options.no_fast_forward = *no_fast_forward;
     Some((*source, options))
 }

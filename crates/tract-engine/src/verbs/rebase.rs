@@ -293,19 +293,21 @@ impl Txn<'_> {
         let mut made = None;
         for source in sources {
             let noted = noted.clone();
-            let options = MergeOptions::new()
-                .no_fast_forward()
-                .allow_unrelated()
-                .details(details.clone())
-                .resolve(move |conflict| {
-                    let of = |noted: &&steps::NotedResolution| noted.is_of(conflict);
-                    match noted.iter().find(of)?.resolution.as_str() {
-                        "theirs" => Some(Resolution::Theirs),
-                        "both" => Some(Resolution::Both),
-                        // The new text was written by a separate edit commit, which is replayed.
-                        _ => Some(Resolution::Ours),
-                    }
-                });
+            let options = MergeOptions {
+                no_fast_forward: true,
+                allow_unrelated: true,
+                details: details.clone(),
+                ..MergeOptions::default()
+            }
+            .resolve(move |conflict| {
+                let of = |noted: &&steps::NotedResolution| noted.is_of(conflict);
+                match noted.iter().find(of)?.resolution.as_str() {
+                    "theirs" => Some(Resolution::Theirs),
+                    "both" => Some(Resolution::Both),
+                    // The new text was written by a separate edit commit, which is replayed.
+                    _ => Some(Resolution::Ours),
+                }
+            });
             match self.merge_decided(branch, *source, &options).await? {
                 Merged::Commit(commit) => made = Some(commit.id()),
                 Merged::FastForward { head } => made = Some(head),

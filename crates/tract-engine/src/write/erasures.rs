@@ -132,7 +132,10 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
         if edits == 0 {
             return Ok(0);
         }
-        let options = WriteOptions::new().why("an erased message was shown");
+        let options = WriteOptions {
+            why: Some("an erased message was shown".to_owned()),
+            ..WriteOptions::default()
+        };
         if races.won(txn.apply("erase", &options).await?).await? {
             return Ok(edits);
         }

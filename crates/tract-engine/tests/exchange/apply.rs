@@ -5,7 +5,19 @@ use tract_engine::ApplyOptions;
 use crate::support::{EVERYTHING, branch, done, is_clean, refs, repo, run, texts};
 
 fn plain() -> ApplyOptions {
-    ApplyOptions::new()
+    ApplyOptions::default()
+}
+
+fn batches_of(lines: usize) -> ApplyOptions {
+    ApplyOptions { batch: Some(lines), ..plain() }
+}
+
+fn atomic() -> ApplyOptions {
+    ApplyOptions { atomic: true, ..plain() }
+}
+
+fn keep_going() -> ApplyOptions {
+    ApplyOptions { keep_going: true, ..plain() }
 }
 
 #[test]
@@ -33,7 +45,7 @@ fn a_stream_runs_every_verb() {
 
 #[test]
 fn grouped_and_atomic_streams_do_the_same() {
-    let states: Vec<_> = [plain(), plain().batch(7), plain().batch(1000), plain().atomic(true)]
+    let states: Vec<_> = [plain(), batches_of(7), batches_of(1000), atomic()]
         .iter()
         .map(|options| {
             let repo = repo();
@@ -56,9 +68,9 @@ fn one_durable_write_holds_a_whole_group() {
         log.len()
     };
     assert_eq!(writes(&plain()), 1);
-    assert_eq!(writes(&plain().batch(1)), 10);
-    assert_eq!(writes(&plain().batch(4)), 3);
-    assert_eq!(writes(&plain().atomic(true)), 1);
+    assert_eq!(writes(&batches_of(1)), 10);
+    assert_eq!(writes(&batches_of(4)), 3);
+    assert_eq!(writes(&atomic()), 1);
 }
 
 #[test]
@@ -84,7 +96,7 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
     let event = |line: usize, what: &str| (line, what.to_owned());
     let first = vec![event(1, "commit"), event(3, "no_open_call")];
     assert_eq!(outcome(&plain()), (first.clone(), vec!["one".to_owned()]));
-    assert_eq!(outcome(&plain().batch(10)), (first, vec!["one".to_owned()]));
+    assert_eq!(outcome(&batches_of(10)), (first, vec!["one".to_owned()]));
     let all = vec![
         event(1, "commit"),
         event(3, "no_open_call"),
@@ -94,17 +106,17 @@ fn a_refused_line_changes_nothing_and_ends_the_run() {
         event(7, "commit"),
     ];
     let after = vec!["five".to_owned(), "two".to_owned()];
-    assert_eq!(outcome(&plain().keep_going(true)), (all.clone(), after.clone()));
-    assert_eq!(outcome(&plain().keep_going(true).batch(3)), (all, after));
+    assert_eq!(outcome(&keep_going()), (all.clone(), after.clone()));
+    assert_eq!(outcome(&ApplyOptions { keep_going: true, ..batches_of(3) }), (all, after));
     let none = (vec![event(3, "no_open_call")], vec![]);
-    assert_eq!(outcome(&plain().atomic(true)), none);
+    assert_eq!(outcome(&atomic()), none);
 }
 
 #[test]
 fn lines_that_are_no_text_are_refused_by_number() {
     let repo = repo();
     let lines = b"{\"op\":\"user\",\"text\":\"a\"}\n\xff\xfe\n{\"op\":\"user\"\n";
-    let (report, events) = run(&repo, lines, &plain().keep_going(true));
+    let (report, events) = run(&repo, lines, &keep_going());
     assert_eq!((report.done, report.refused), (1, 2));
     let codes: Vec<_> = events
         .iter()
@@ -159,7 +171,7 @@ fn times_that_are_given_make_equal_ids() {
     );
     let (one, two) = (repo(), repo());
     done(&one, lines, &plain());
-    done(&two, lines, &plain().atomic(true));
+    done(&two, lines, &atomic());
     assert_eq!(refs(&one), refs(&two));
     let id = refs(&one)[0].1.commit().expect("a branch");
     let commit = block_on(one.store().require_commit(one.name(), id)).expect("stored");

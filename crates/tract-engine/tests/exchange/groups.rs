@@ -77,7 +77,7 @@ fn a_line_is_answered_before_the_next_one_is_waited_for() {
         answered.set(answered.get() + 1);
         lines.push(event.line);
     };
-    let options = ApplyOptions::new();
+    let options = ApplyOptions::default();
     let stream = apply_stream(&repo, read_lines(source), &options, events);
     assert_eq!(block_on(stream).expect("it ends").done, 6);
     assert_eq!(lines, [1, 2, 3, 4, 5, 8]);
@@ -89,7 +89,7 @@ fn a_line_is_answered_before_the_next_one_is_waited_for() {
 fn lines_that_arrive_together_share_few_writes() {
     let (repo, batches) = counted(None);
     let lines: String = (0..2_000).map(|n| line(&format!("line {n}"))).collect();
-    let (report, events) = run(&repo, &lines, &ApplyOptions::new());
+    let (report, events) = run(&repo, &lines, &ApplyOptions::default());
     assert_eq!((report.done, report.refused), (2_000, 0));
     assert!(events.iter().map(|event| event.line).eq(1..=2_000), "in order");
     assert!(given(&batches).len() <= 5, "{} batches", given(&batches).len());
@@ -101,7 +101,7 @@ fn a_refused_line_in_a_group_takes_no_other_with_it() {
     let lines = [line("one"), "nonsense\n".to_owned(), line("two"), line("three")].concat();
     for keep_going in [false, true] {
         let (repo, batches) = counted(None);
-        let options = ApplyOptions::new().keep_going(keep_going);
+        let options = ApplyOptions { keep_going, ..ApplyOptions::default() };
         let (report, events) = run(&repo, &lines, &options);
         assert_eq!((report.done, report.refused), if keep_going { (3, 1) } else { (1, 1) });
         assert!(events[0].result.is_ok() && events[1].result.is_err(), "{events:?}");
@@ -117,7 +117,7 @@ fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
         + &line("after it");
     let mut answered = 0;
     let events = |event: ApplyEvent| answered += usize::from(event.result.is_ok());
-    let options = ApplyOptions::new();
+    let options = ApplyOptions::default();
     let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
     assert!(block_on(stream).is_err(), "the store's own limit ends the stream");
     assert_eq!(answered, 20);
@@ -129,7 +129,7 @@ fn a_group_gets_through_between_the_writes_of_another_handle() {
     // The other handle moves the branch before every write that is to move it, 60 times.
     let repo = repo_in(others_write(60, moves_main));
     let lines: String = (0..300).map(|n| line(&format!("line {n}"))).collect();
-    let (report, _) = run(&repo, &lines, &ApplyOptions::new());
+    let (report, _) = run(&repo, &lines, &ApplyOptions::default());
     assert_eq!((report.done, report.refused), (300, 0));
     assert_eq!(texts(&repo, "main").len(), 360);
 }
@@ -142,7 +142,8 @@ fn long_stream(lines: usize) -> String {
 #[test]
 fn an_atomic_stream_is_written_in_portions_and_its_refs_at_once() {
     let (repo, batches) = counted(None);
-    let report = done(&repo, &long_stream(60), &ApplyOptions::new().atomic(true));
+    let report =
+        done(&repo, &long_stream(60), &ApplyOptions { atomic: true, ..ApplyOptions::default() });
     assert_eq!(report.done, 60);
     let batches = given(&batches);
     let bytes = |batch: &Batch| batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>();
@@ -161,21 +162,27 @@ fn an_atomic_stream_is_written_in_portions_and_its_refs_at_once() {
 fn an_atomic_stream_that_is_refused_late_moves_no_ref() {
     let (repo, batches) = counted(None);
     let lines = long_stream(30) + "nonsense\n";
-    let (report, events) = run(&repo, &lines, &ApplyOptions::new().atomic(true));
+    let (report, events) =
+        run(&repo, &lines, &ApplyOptions { atomic: true, ..ApplyOptions::default() });
     assert_eq!((report.done, report.refused), (0, 1));
     assert_eq!(events.iter().map(|event| event.line).collect::<Vec<_>>(), [31]);
     assert!(given(&batches).len() > 1, "objects were written ahead");
     assert_eq!(refs(&repo), []);
     is_clean(&repo);
     // What was written ahead does no harm.
-    assert_eq!(done(&repo, &long_stream(30), &ApplyOptions::new().atomic(true)).done, 30);
+    assert_eq!(
+        done(&repo, &long_stream(30), &ApplyOptions { atomic: true, ..ApplyOptions::default() })
+            .done,
+        30
+    );
     is_clean(&repo);
 }
 
 #[test]
 fn a_long_atomic_stream_is_refused_when_its_branch_moved_meanwhile() {
     let repo = repo_in(others_write(1, moves_main));
-    let (report, events) = run(&repo, long_stream(20), &ApplyOptions::new().atomic(true));
+    let (report, events) =
+        run(&repo, long_stream(20), &ApplyOptions { atomic: true, ..ApplyOptions::default() });
     assert_eq!((report.done, report.refused), (0, 1));
     let code = events[0].result.as_ref().err().map(|error| error.code());
     assert_eq!(code, Some("conflict"));
@@ -191,9 +198,9 @@ fn the_refs_of_a_copy_share_few_writes() {
     for n in 0..1_200 {
         lines += &format!("{{\"op\":\"branch\",\"name\":\"b{n}\",\"from\":\":m\"}}\n");
     }
-    done(&from, &lines, &ApplyOptions::new());
+    done(&from, &lines, &ApplyOptions::default());
     let (to, batches) = counted(None);
-    let report = block_on(copy(&from, &to, &CopyOptions::new())).expect("it copies");
+    let report = block_on(copy(&from, &to, &CopyOptions::default())).expect("it copies");
     assert_eq!(refs(&from), refs(&to));
     assert_eq!(report.refs.len(), refs(&from).len());
     assert!(given(&batches).len() < 10, "{} batches", given(&batches).len());

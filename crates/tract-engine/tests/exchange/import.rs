@@ -187,10 +187,10 @@ fn conversation_metadata_is_a_document() {
 fn a_refused_conversation_leaves_its_neighbors() {
     let store = std::sync::Arc::new(tract_kv::memory());
     let limits = Limits { blob_bytes: 100, toolset_tools: 2, ..Limits::default() };
-    let repo = Repo::new(store, RepoOptions::new().limits(limits));
+    let repo = Repo::new(store, RepoOptions { limits, ..RepoOptions::default() });
     block_on(async {
         let mut importer =
-            tract_engine::Importer::new(&repo, ImportOptions::new()).expect("randomness");
+            tract_engine::Importer::new(&repo, ImportOptions::default()).expect("randomness");
         let long = ImportConversation::new("long", vec![Draft::user("x".repeat(101))]);
         let tools = schemas(&[r#"{"name":"t0"}"#, r#"{"name":"t1"}"#, r#"{"name":"t2"}"#]);
         let many = ImportConversation::new("many", vec![Draft::user("x")]).tools(tools);
@@ -227,7 +227,7 @@ fn content_that_has_no_canonical_form_is_refused() {
     let meta = JsonText::new(&format!(r#"{{"x":{deep}}}"#)).expect("at the limit");
     let conversation =
         ImportConversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
-    let error = block_on(import(&repo, conversation, &ImportOptions::new())).unwrap_err();
+    let error = block_on(import(&repo, conversation, &ImportOptions::default())).unwrap_err();
     assert!(matches!(error, Error::Json(_)), "{error}");
     assert!(refs(&repo).is_empty());
 }

@@ -140,7 +140,7 @@ fn time_travel_gives_the_state_of_that_time() {
         "{\"op\":\"annotate\",\"target\":\":m\",\"priority\":\"skip\",\"at\":\"2026-01-01T00:00:03Z\"}\n",
         "{\"op\":\"set_tools\",\"tools\":[],\"at\":\"2026-01-01T00:00:04Z\"}\n",
     );
-    done(&repo, lines, &ApplyOptions::new());
+    done(&repo, lines, &ApplyOptions::default());
     let head = head(&repo, "main");
     let at = |second: &str| {
         let text = format!("2026-01-01T00:00:{second}Z");

@@ -24,9 +24,11 @@ fn arrives(from: &Repo, options: &ApplyOptions) {
 #[test]
 fn portable() {
     let from = with_everything();
-    for options in
-        [ApplyOptions::new(), ApplyOptions::new().batch(9), ApplyOptions::new().atomic(true)]
-    {
+    for options in [
+        ApplyOptions::default(),
+        ApplyOptions { batch: Some(9), ..ApplyOptions::default() },
+        ApplyOptions { atomic: true, ..ApplyOptions::default() },
+    ] {
         arrives(&from, &options);
     }
 }
@@ -35,7 +37,7 @@ fn portable() {
 fn recordings_are_portable() {
     let from = repo();
     import_all(&from, &recorded());
-    arrives(&from, &ApplyOptions::new().batch(500));
+    arrives(&from, &ApplyOptions { batch: Some(500), ..ApplyOptions::default() });
 }
 
 #[test]
@@ -43,8 +45,8 @@ fn chosen_refs_travel_alone() {
     let from = with_everything();
     let tag = RefName::tag("before").expect("a name");
     let to = repo();
-    let lines = exported_with(&from, &ExportOptions::new().refs(vec![tag.clone()]));
-    done(&to, &lines, &ApplyOptions::new());
+    let lines = exported_with(&from, &ExportOptions { refs: Some(vec![tag.clone()]) });
+    done(&to, &lines, &ApplyOptions::default());
     assert_eq!(refs(&to).iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), [tag]);
     let stats = block_on(to.store().stats(to.name())).expect("stats");
     assert_eq!(stats.commits, 7);
@@ -91,7 +93,8 @@ fn a_changed_line_is_refused() {
             _ => lines.replacen(is, becomes, 1),
         };
         let to = repo();
-        let (report, events) = run(&to, &changed, &ApplyOptions::new().atomic(true));
+        let (report, events) =
+            run(&to, &changed, &ApplyOptions { atomic: true, ..ApplyOptions::default() });
         assert_eq!((report.done, report.refused), (0, 1), "{becomes}");
         let error = events[0].result.as_ref().expect_err("it is refused");
         assert_eq!(error.code(), code, "{becomes}: {error}");
@@ -103,31 +106,31 @@ fn a_changed_line_is_refused() {
 #[test]
 fn a_diverged_ref_is_left_alone() {
     let from = repo();
-    done(&from, "{\"op\":\"user\",\"text\":\"theirs\"}", &ApplyOptions::new());
+    done(&from, "{\"op\":\"user\",\"text\":\"theirs\"}", &ApplyOptions::default());
     let to = repo();
-    done(&to, "{\"op\":\"user\",\"text\":\"ours\"}", &ApplyOptions::new());
+    done(&to, "{\"op\":\"user\",\"text\":\"ours\"}", &ApplyOptions::default());
     let before = refs(&to);
-    let (_, events) = run(&to, exported(&from), &ApplyOptions::new());
+    let (_, events) = run(&to, exported(&from), &ApplyOptions::default());
     let error = events.last().expect("an event").result.as_ref().expect_err("it is refused");
     assert_eq!(error.code(), "diverged");
     assert_eq!(refs(&to), before);
     // Where theirs continues ours, it is moved forward.
-    done(&from, "{\"op\":\"user\",\"text\":\"more\"}", &ApplyOptions::new());
+    done(&from, "{\"op\":\"user\",\"text\":\"more\"}", &ApplyOptions::default());
     let third = repo();
     let lines = exported(&from);
-    done(&third, &lines, &ApplyOptions::new());
-    done(&from, "{\"op\":\"user\",\"text\":\"and more\"}", &ApplyOptions::new());
-    done(&third, &exported(&from), &ApplyOptions::new());
+    done(&third, &lines, &ApplyOptions::default());
+    done(&from, "{\"op\":\"user\",\"text\":\"and more\"}", &ApplyOptions::default());
+    done(&third, &exported(&from), &ApplyOptions::default());
     assert_eq!(refs(&third), refs(&from));
     // And never back.
-    let (_, events) = run(&third, &lines, &ApplyOptions::new());
+    let (_, events) = run(&third, &lines, &ApplyOptions::default());
     assert!(events.last().expect("an event").result.is_err());
 }
 
 #[test]
 fn an_export_of_what_is_not_whole_is_refused() {
     let repo = repo();
-    let absent = ExportOptions::new().refs(vec![RefName::branch("nowhere").expect("a name")]);
+    let absent = ExportOptions { refs: Some(vec![RefName::branch("nowhere").expect("a name")]) };
     let error = block_on(export(&repo, &absent)).expect_err("there is no such ref");
     assert_eq!(error.code(), "unknown_branch");
     let store: &dyn Store = repo.store().as_ref();

@@ -14,7 +14,7 @@ use crate::broken::Fault;
 use crate::support::{EVERYTHING, branch, done, import_all, recorded, repo, repo_in, say};
 
 fn check(repo: &Repo) -> VerifyReport {
-    block_on(verify(repo, &VerifyOptions::new())).expect("the store reads")
+    block_on(verify(repo, &VerifyOptions::default())).expect("the store reads")
 }
 
 #[test]
@@ -23,9 +23,12 @@ fn an_import_verifies_clean() {
     import_all(&repo, &recorded());
     let reports = Arc::new(Mutex::new(Vec::new()));
     let progress = Arc::clone(&reports);
-    let options = VerifyOptions::new().progress(Arc::new(move |at| {
-        progress.lock().expect("no panic").push((at.commits_done, at.commits));
-    }));
+    let options = VerifyOptions {
+        progress: Some(Arc::new(move |at| {
+            progress.lock().expect("no panic").push((at.commits_done, at.commits));
+        })),
+        ..VerifyOptions::default()
+    };
     let report = block_on(verify(&repo, &options)).expect("the store reads");
     assert_eq!(report.damage, []);
     assert!(report.clean);
@@ -49,7 +52,7 @@ fn an_empty_repository_is_clean() {
 /// A sound repository, seen through a fault.
 fn seen(fault: impl FnOnce(&Repo) -> Fault) -> (VerifyReport, Fault) {
     let sound = repo();
-    done(&sound, EVERYTHING, &ApplyOptions::new().batch(1));
+    done(&sound, EVERYTHING, &ApplyOptions { batch: Some(1), ..ApplyOptions::default() });
     assert!(check(&sound).clean);
     let fault = fault(&sound);
     let store = Arc::clone(sound.store());
@@ -158,7 +161,7 @@ impl Watch for Others {
 #[test]
 fn moves_by_others_while_it_is_verified_are_no_damage() {
     let sound = repo();
-    done(&sound, EVERYTHING, &ApplyOptions::new().batch(1));
+    done(&sound, EVERYTHING, &ApplyOptions { batch: Some(1), ..ApplyOptions::default() });
     let others = Others { repo: repo_in(Arc::clone(sound.store())) };
     let watched = repo_in(Arc::new(WatchedStore::new(Arc::clone(sound.store()), others)));
     for _ in 0..3 {
@@ -225,7 +228,10 @@ fn edits_of(target: CommitId, count: u64) -> String {
 
 /// A repository with rows of the turn index that have no entries: none of them names one before it.
 fn with_turn_rows() -> Repo {
-    Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new().turn_rows_every(64))
+    Repo::new(
+        Arc::new(tract_kv::memory()),
+        RepoOptions { turn_rows_every: 64, ..RepoOptions::default() },
+    )
 }
 
 fn derived_rows(repo: &Repo) -> u64 {
@@ -246,7 +252,11 @@ fn verifying_reads_each_commit_a_few_times_however_many_snapshots_and_rows_there
     for edits in [600, 2400] {
         let repo = with_turn_rows();
         let first = block_on(say(&repo, "main", "0"));
-        done(&repo, &edits_of(first, edits), &ApplyOptions::new().batch(50));
+        done(
+            &repo,
+            &edits_of(first, edits),
+            &ApplyOptions { batch: Some(50), ..ApplyOptions::default() },
+        );
         let derived = derived_rows(&repo);
         assert!(derived > edits / 64, "{derived} derived rows");
         let (report, counted) = counted(&repo);
@@ -291,7 +301,11 @@ fn snapshots_are_compared_and_repaired() {
     let sound = repo();
     let first = block_on(say(&sound, "main", "0"));
     // Many changes of one row: the history grows, the view does not.
-    done(&sound, &edits_of(first, 300), &ApplyOptions::new().batch(100));
+    done(
+        &sound,
+        &edits_of(first, 300),
+        &ApplyOptions { batch: Some(100), ..ApplyOptions::default() },
+    );
     assert!(derived_rows(&sound) > 0, "a snapshot was written");
     assert!(check(&sound).clean);
     let broken = WatchedStore::new(Arc::clone(sound.store()), Fault::Snapshots);
@@ -300,7 +314,8 @@ fn snapshots_are_compared_and_repaired() {
     assert!(!report.clean);
     assert!(report.damage.iter().all(|damage| damage.derived), "{:?}", report.damage);
     let repaired =
-        block_on(verify(&repo, &VerifyOptions::new().repair(true))).expect("the store reads");
+        block_on(verify(&repo, &VerifyOptions { repair: true, ..VerifyOptions::default() }))
+            .expect("the store reads");
     assert!(repaired.clean, "{:?}", repaired.damage);
     assert_eq!(repaired.repaired, report.damage);
     assert!(check(&sound).clean);

@@ -24,20 +24,20 @@ fn bundled(repo: &Repo, options: &BundleOptions) -> String {
 }
 
 fn taken(repo: &Repo, bundle: &[u8]) -> Result<BundleReport, Error> {
-    block_on(apply_bundle(repo, Cursor::new(bundle), &ApplyBundleOptions::new()))
+    block_on(apply_bundle(repo, Cursor::new(bundle), &ApplyBundleOptions::default()))
 }
 
 #[test]
 fn a_bundle_is_the_same_repository_elsewhere() {
     let from = with_everything();
-    let bundle = bundled(&from, &BundleOptions::new());
+    let bundle = bundled(&from, &BundleOptions::default());
     let to = repo();
     block_on(to.init()).expect("it is made");
     let report = taken(&to, bundle.as_bytes()).expect("it is taken");
     assert_eq!((report.commits as u64, report.reused), (commits(&from), 0));
     assert!(says(&to) == says(&from));
     assert!(exported(&to) == exported(&from));
-    assert!(bundled(&to, &BundleOptions::new()) == bundle, "equal repositories, equal bundles");
+    assert!(bundled(&to, &BundleOptions::default()) == bundle, "equal repositories, equal bundles");
     is_clean(&to);
     let again = taken(&to, bundle.as_bytes()).expect("it is taken");
     assert_eq!(again.reused, again.commits);
@@ -48,11 +48,15 @@ fn a_bundle_is_the_same_repository_elsewhere() {
 fn a_bundle_since_a_commit_holds_what_came_after_it() {
     let from = repo();
     let ids = chain(&from, "main", 40);
-    let full = bundled(&from, &BundleOptions::new());
+    let full = bundled(&from, &BundleOptions::default());
     let to = repo();
     taken(&to, full.as_bytes()).expect("it is taken");
     chain(&from, "main", 10);
-    let options = BundleOptions::new().refs(vec![branch("main")]).since(vec![ids[39]]);
+    let options = BundleOptions {
+        refs: Some(vec![branch("main")]),
+        since: vec![ids[39]],
+        ..BundleOptions::default()
+    };
     let later = bundled(&from, &options);
     let bundle = Bundle::open(Cursor::new(later.as_bytes())).expect("it is whole");
     assert_eq!((bundle.commits(), bundle.prerequisites()), (10, &ids[39..40]));
@@ -73,9 +77,12 @@ fn bundles_since_any_commits_complete_what_these_lead_to() {
     for since in ["before", "before~2", "other", "third", "main~1", "other~2"] {
         let id: CommitId = block_on(from.resolve(since)).expect(since);
         block_on(from.create_branch("part", id)).expect("it is made");
-        let part = bundled(&from, &BundleOptions::new().refs(vec![branch("part")]));
+        let part = bundled(
+            &from,
+            &BundleOptions { refs: Some(vec![branch("part")]), ..BundleOptions::default() },
+        );
         block_on(from.delete_branches(&["part".to_owned()])).expect("it is deleted");
-        let rest = bundled(&from, &BundleOptions::new().since(vec![id]));
+        let rest = bundled(&from, &BundleOptions { since: vec![id], ..BundleOptions::default() });
         let to = repo();
         taken(&to, part.as_bytes()).expect(since);
         let before = commits(&to);
@@ -89,7 +96,7 @@ fn bundles_since_any_commits_complete_what_these_lead_to() {
 #[test]
 fn a_bundle_that_was_cut_at_any_line_is_refused_and_changes_nothing() {
     let from = with_everything();
-    let bundle = bundled(&from, &BundleOptions::new());
+    let bundle = bundled(&from, &BundleOptions::default());
     let to = repo();
     say(&to, "mine", "here");
     let before = (exported(&to), block_on(to.store().stats(to.name())).expect("stats"));
@@ -123,7 +130,7 @@ fn a_bundle_that_was_cut_at_any_line_is_refused_and_changes_nothing() {
 #[test]
 fn a_flipped_bit_anywhere_is_refused_and_changes_nothing() {
     let from = with_everything();
-    let bundle = bundled(&from, &BundleOptions::new()).into_bytes();
+    let bundle = bundled(&from, &BundleOptions::default()).into_bytes();
     let to = repo();
     let mut codes = std::collections::BTreeSet::new();
     for place in
@@ -175,7 +182,7 @@ fn closed(lines: &[&str]) -> String {
 #[test]
 fn a_forged_bundle_is_refused_and_moves_no_ref() {
     let from = with_everything();
-    let bundle = bundled(&from, &BundleOptions::new());
+    let bundle = bundled(&from, &BundleOptions::default());
     let lines: Vec<&str> = bundle.lines().collect();
     let body = &lines[..lines.len() - 1];
     assert_eq!(closed(body), bundle, "the test closes bundles as they are closed");
@@ -216,12 +223,15 @@ fn approvals_travel_only_when_both_sides_ask_for_them() {
         let blob = Blob::seal(b"{}".to_vec());
         block_on(from.set_documents("note", vec![(name.clone(), blob)])).expect("it is written");
     }
-    let plain = bundled(&from, &BundleOptions::new());
+    let plain = bundled(&from, &BundleOptions::default());
     assert!(!plain.contains("pins/one"));
-    let all = bundled(&from, &BundleOptions::new().everything(true));
+    let all = bundled(&from, &BundleOptions { everything: true, ..BundleOptions::default() });
     assert!(all.contains("pins/one") && !all.contains("config/remotes"));
     // The url of a remote may have a password.
-    let chosen = BundleOptions::new().refs(vec![branch("main"), config.clone()]);
+    let chosen = BundleOptions {
+        refs: Some(vec![branch("main"), config.clone()]),
+        ..BundleOptions::default()
+    };
     let error = block_on(create_bundle(&from, &chosen)).expect_err("it is refused");
     assert_eq!(error.code(), "unknown_revision");
     let to = repo();
@@ -229,7 +239,7 @@ fn approvals_travel_only_when_both_sides_ask_for_them() {
     assert_eq!(report.untrusted, 1);
     let at = |name: &RefName| block_on(to.ref_target(name)).expect("it is read");
     assert_eq!(at(&pin), None);
-    let trust = ApplyBundleOptions::new().trust(true);
+    let trust = ApplyBundleOptions { trust: true, ..ApplyBundleOptions::default() };
     block_on(apply_bundle(&to, Cursor::new(all.as_bytes()), &trust)).expect("it is taken");
     assert!(at(&pin).is_some());
     is_clean(&to);
@@ -238,17 +248,17 @@ fn approvals_travel_only_when_both_sides_ask_for_them() {
 #[test]
 fn a_bundle_is_a_remote_too() {
     let from = with_everything();
-    let bundle = bundled(&from, &BundleOptions::new());
+    let bundle = bundled(&from, &BundleOptions::default());
     let to = repo();
     block_on(to.init()).expect("it is made");
     let mine = say(&to, "main", "mine");
     let file = || Cursor::new(bundle.as_bytes());
-    let fetched =
-        block_on(fetch_bundle(&one(&to), file(), "disk", &FetchOptions::new())).expect("fetched");
+    let fetched = block_on(fetch_bundle(&one(&to), file(), "disk", &FetchOptions::default()))
+        .expect("fetched");
     assert_eq!(fetched.commits as u64, commits(&from));
     assert_eq!(head(&to, &branch("main")), Some(mine));
     assert_eq!(head(&to, &seen("disk", "main")), head(&from, &branch("main")));
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     let pulled = block_on(fetch_bundle(&one(&to), file(), "disk", &options)).expect("pulled");
     assert!(pulled.diverged());
     assert_eq!(head(&to, &branch("other")), head(&from, &branch("other")));
@@ -260,7 +270,7 @@ fn a_branch_with_other_commits_stays() {
     let (from, to) = (repo(), repo());
     say(&from, "main", "theirs");
     let ours = say(&to, "main", "ours");
-    let bundle = bundled(&from, &BundleOptions::new());
+    let bundle = bundled(&from, &BundleOptions::default());
     let report = taken(&to, bundle.as_bytes()).expect("it is taken");
     assert!(report.diverged());
     assert_eq!(head(&to, &branch("main")), Some(ours));

@@ -11,7 +11,7 @@ use crate::fixture::{chain, commits, counted, is_clean, read, repo_in, says, wit
 fn a_push_that_is_cut_at_any_call_continues_where_it_was() {
     let from = with_everything();
     chain(&from, "long", 300);
-    let options = PushOptions::new().all(true);
+    let options = PushOptions { all: true, ..PushOptions::default() };
     let total = commits(&from) as usize;
     for last in 0.. {
         let store: Arc<dyn Store> = Arc::new(memory());
@@ -40,7 +40,7 @@ fn a_push_that_is_cut_at_any_call_continues_where_it_was() {
 fn a_pull_that_is_cut_at_any_call_of_either_side_continues_where_it_was() {
     let from = with_everything();
     chain(&from, "long", 300);
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     let total = commits(&from) as usize;
     for theirs in [false, true] {
         for last in 0.. {

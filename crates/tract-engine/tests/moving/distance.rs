@@ -21,7 +21,7 @@ fn ancestors(repo: &Repo, head: CommitId) -> HashSet<CommitId> {
 fn a_branch_is_ahead_and_behind_where_a_remote_has_it() {
     let (ours, theirs) = (repo(), repo());
     chain(&theirs, "main", 200);
-    block_on(fetch(&ours, &theirs, "team", &FetchOptions::new())).expect("it is fetched");
+    block_on(fetch(&ours, &theirs, "team", &FetchOptions::default())).expect("it is fetched");
     let at = block_on(ours.resolve("team/main~150")).expect("a commit");
     block_on(ours.create_branch("main", at)).expect("it is made");
     for n in 0..70 {
@@ -62,7 +62,7 @@ proptest! {
             if at == other {
                 say(&repo, at.branch_name().expect("a branch"), &format!("step {n}"));
             } else {
-                block_on(repo.merge(&at, source, &MergeOptions::new())).expect("it merges");
+                block_on(repo.merge(&at, source, &MergeOptions::default())).expect("it merges");
             }
         }
         let heads: Vec<CommitId> =

@@ -31,7 +31,7 @@ fn erased_in_one() -> (Repo, Arc<dyn Store>) {
     let (from, store) = (repo(), Arc::new(memory()) as Arc<dyn Store>);
     let leak = say(&from, "main", LEAK);
     say(&from, "main", "second");
-    let options = PushOptions::new().all(true);
+    let options = PushOptions { all: true, ..PushOptions::default() };
     block_on(push(&from, &repo_in(Arc::clone(&store)), "team", &options)).expect("it is pushed");
     let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
     block_on(erase(&from, &request)).expect("it is erased");
@@ -51,7 +51,7 @@ fn check(erased: &CarriedErasures, from: &Repo, to: &Repo) {
 fn a_push_erases_and_says_where_bytes_may_be_left() {
     let (from, store) = erased_in_one();
     let to = in_use(&store);
-    let options = PushOptions::new().all(true);
+    let options = PushOptions { all: true, ..PushOptions::default() };
     let report = block_on(push(&one(&from), &one(&to), "team", &options)).expect("it is pushed");
     check(&report.erased, &from, &to);
     let again = block_on(push(&one(&from), &one(&to), "team", &options)).expect("it is pushed");
@@ -62,13 +62,13 @@ fn a_push_erases_and_says_where_bytes_may_be_left() {
 fn a_pull_erases_and_says_where_bytes_may_be_left() {
     let (from, store) = erased_in_one();
     let to = in_use(&store);
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     let report = block_on(fetch(&one(&to), &from, "team", &options)).expect("it is pulled");
     check(&report.erased, &from, &to);
     // A pull is reverted, not the erasure.
     let erased = head(&to, &branch("main"));
     say(&from, "main", "third");
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     block_on(fetch(&to, &from, "team", &options)).expect("it is pulled");
     block_on(to.undo(&branch("main"))).expect("it is undone");
     assert_eq!(head(&to, &branch("main")), erased);
@@ -78,7 +78,7 @@ fn a_pull_erases_and_says_where_bytes_may_be_left() {
 fn a_copy_erases_and_says_where_bytes_may_be_left() {
     let (from, store) = erased_in_one();
     let to = in_use(&store);
-    let report = block_on(copy(&from, &one(&to), &CopyOptions::new())).expect("it is copied");
+    let report = block_on(copy(&from, &one(&to), &CopyOptions::default())).expect("it is copied");
     check(&report.erased, &from, &to);
 }
 
@@ -87,7 +87,7 @@ fn a_store_with_the_bytes_does_not_bring_them_back() {
     let (from, store) = erased_in_one();
     let to = repo_in(store);
     say(&to, "main", "third");
-    let options = FetchOptions::new();
+    let options = FetchOptions::default();
     let report = block_on(fetch(&one(&from), &to, "team", &options)).expect("it is fetched");
     assert_eq!((report.commits, report.erased), (1, CarriedErasures::default()));
     let theirs = crate::fixture::seen("team", "main");
@@ -122,14 +122,14 @@ fn an_erasure_in_the_source_meanwhile_stops_no_transfer() {
         is_clean(below);
     };
     let ((from, below), to) = (erased_meanwhile(reads), repo());
-    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     check(&to, &below);
     let ((from, below), to) = (erased_meanwhile(reads), repo());
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     block_on(fetch(&to, &from, "team", &options)).expect("it is fetched");
     check(&to, &below);
     let ((from, below), to) = (erased_meanwhile(reads), repo());
-    block_on(copy(&from, &to, &CopyOptions::new())).expect("it is copied");
+    block_on(copy(&from, &to, &CopyOptions::default())).expect("it is copied");
     check(&to, &below);
 }
 
@@ -142,7 +142,7 @@ fn verify_reports_nothing_that_is_erased_meanwhile() {
     ];
     for reads in reads {
         let (from, below) = erased_meanwhile(reads);
-        let report = block_on(verify(&from, &VerifyOptions::new())).expect("it is read");
+        let report = block_on(verify(&from, &VerifyOptions::default())).expect("it is read");
         assert_eq!(report.damage, []);
         assert!(report.clean);
         is_clean(&below);

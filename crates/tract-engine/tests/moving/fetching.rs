@@ -13,11 +13,11 @@ use crate::support::{import_all, recorded, refs};
 
 fn pull(names: &[&str]) -> FetchOptions {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    FetchOptions::new().pull(PullBranches::Named(names))
+    FetchOptions { pull: PullBranches::Named(names), ..FetchOptions::default() }
 }
 
 fn everything() -> FetchOptions {
-    FetchOptions::new().pull(PullBranches::All)
+    FetchOptions { pull: PullBranches::All, ..FetchOptions::default() }
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_fetch_moves_no_branch() {
     let from = with_everything();
     let to = repo();
     let mine = say(&to, "main", "mine");
-    let report = block_on(fetch(&to, &from, "team", &FetchOptions::new())).expect("it is read");
+    let report = block_on(fetch(&to, &from, "team", &FetchOptions::default())).expect("it is read");
     assert_eq!(report.branches, []);
     assert_eq!(head(&to, &branch("main")), Some(mine));
     for name in ["main", "other", "third"] {
@@ -79,8 +79,9 @@ fn a_pull_forwards_and_leaves_what_diverged_for_a_merge() {
 
     // The way out: merge, then push.
     let there = block_on(ours.resolve("remotes/team/main")).expect("it is there");
-    block_on(ours.merge(&branch("main"), there, &MergeOptions::new())).expect("it merges");
-    let report = block_on(push(&ours, &theirs, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(ours.merge(&branch("main"), there, &MergeOptions::default())).expect("it merges");
+    let report =
+        block_on(push(&ours, &theirs, "team", &PushOptions::default())).expect("it is pushed");
     assert_eq!(report.refs[0].status, TransferStatus::Forwarded);
     assert!(says(&theirs) == says(&ours));
     is_clean(&theirs);
@@ -96,7 +97,7 @@ fn a_pull_is_undone_as_one_operation() {
     assert_eq!(undone.what, "pull");
     assert_eq!(refs(&ours), before);
     // So is a fetch, by a ref that it moved.
-    block_on(fetch(&one(&ours), &theirs, "team", &FetchOptions::new())).expect("it is fetched");
+    block_on(fetch(&one(&ours), &theirs, "team", &FetchOptions::default())).expect("it is fetched");
     block_on(ours.undo(&seen("team", "main"))).expect("it is undone");
     assert_eq!(refs(&ours), before);
 }
@@ -106,15 +107,16 @@ fn a_rewritten_branch_is_followed_and_a_deleted_one_is_pruned() {
     let (ours, theirs) = (repo(), repo());
     say(&theirs, "main", "first");
     say(&theirs, "draft", "a draft");
-    block_on(fetch(&ours, &theirs, "team", &FetchOptions::new())).expect("it is fetched");
+    block_on(fetch(&ours, &theirs, "team", &FetchOptions::default())).expect("it is fetched");
     block_on(theirs.undo(&branch("main"))).expect("it is undone");
     let again = say(&theirs, "main", "first again");
     block_on(theirs.delete_branches(&["draft".to_owned()])).expect("it is deleted");
-    let report = block_on(fetch(&ours, &theirs, "team", &FetchOptions::new())).expect("fetched");
+    let report =
+        block_on(fetch(&ours, &theirs, "team", &FetchOptions::default())).expect("fetched");
     assert_eq!(report.refs[0].status, TransferStatus::Moved);
     assert_eq!(head(&ours, &seen("team", "main")), Some(again));
     assert!(head(&ours, &seen("team", "draft")).is_some());
-    let options = FetchOptions::new().prune(true);
+    let options = FetchOptions { prune: true, ..FetchOptions::default() };
     let report = block_on(fetch(&ours, &theirs, "team", &options)).expect("it is fetched");
     assert!(report.refs.iter().any(|at| at.status == TransferStatus::Deleted));
     assert_eq!(head(&ours, &seen("team", "draft")), None);
@@ -130,7 +132,7 @@ fn three_that_imported_the_same_recordings_share_them() {
     let team = repo();
     let machines: Vec<Repo> = (0..3).map(|_| imported()).collect();
     for (n, machine) in machines.iter().enumerate() {
-        let options = PushOptions::new().all(true);
+        let options = PushOptions { all: true, ..PushOptions::default() };
         let report = block_on(push(machine, &team, "team", &options)).expect("it is pushed");
         assert!(!report.diverged());
         assert_eq!(report.commits == 0, n > 0, "only the first brings something");
@@ -175,10 +177,10 @@ fn remotes_have_names_and_stay_when_a_repository_is_copied() {
         let error = repo.remote(Some("tema")).await.expect_err("none");
         assert_eq!(error.notes(), ["did you mean \"team\"?"]);
         let other = crate::fixture::repo();
-        fetch(&repo, &other, "team", &FetchOptions::new()).await.expect("it is fetched");
+        fetch(&repo, &other, "team", &FetchOptions::default()).await.expect("it is fetched");
         // A url may hold a password: it is in no copy and no export.
         assert!(!exported(&repo).contains("secret"));
-        copy(&repo, &other, &CopyOptions::new()).await.expect("it is copied");
+        copy(&repo, &other, &CopyOptions::default()).await.expect("it is copied");
         assert_eq!(other.remotes().await.expect("it is read"), []);
         repo.remove_remote("laptop").await.expect("it is removed");
         let error = repo.remove_remote("laptop").await.expect_err("it is gone");
@@ -193,7 +195,7 @@ fn a_removed_remote_leaves_no_refs() {
     let (ours, theirs) = (repo(), repo());
     say(&theirs, "main", "first");
     block_on(ours.add_remote(Remote::new("team", "memory:"))).expect("it is added");
-    block_on(fetch(&ours, &theirs, "team", &FetchOptions::new())).expect("it is fetched");
+    block_on(fetch(&ours, &theirs, "team", &FetchOptions::default())).expect("it is fetched");
     block_on(ours.remove_remote("team")).expect("it is removed");
     assert_eq!(refs(&ours), []);
 }
@@ -208,8 +210,9 @@ fn the_url_of_a_removed_remote_is_collected_as_garbage() {
     assert!(block_on(repo.require_blob(kept)).is_ok());
     block_on(repo.remove_remote("team")).expect("it is removed");
     // A clock past that of the removal.
-    let later = Repo::new(repo.store().clone(), RepoOptions::new());
-    block_on(gc(&later, &GcOptions::new().keep(Duration::ZERO))).expect("it collects");
+    let later = Repo::new(repo.store().clone(), RepoOptions::default());
+    block_on(gc(&later, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() }))
+        .expect("it collects");
     assert!(block_on(repo.require_blob(kept)).is_err());
     is_clean(&repo);
 }

@@ -14,7 +14,7 @@ use crate::fixture::{
 use crate::support::{done, refs};
 
 fn all() -> PushOptions {
-    PushOptions::new().all(true)
+    PushOptions { all: true, ..PushOptions::default() }
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn a_push_of_everything_makes_the_same_repository() {
 #[test]
 fn the_current_branch_is_pushed_alone_and_begins_an_empty_repository() {
     let from = with_everything();
-    done(&from, r#"{"op":"checkout","name":"other"}"#, &ApplyOptions::new());
+    done(&from, r#"{"op":"checkout","name":"other"}"#, &ApplyOptions::default());
     let to = repo();
     block_on(to.init()).expect("it is made");
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     let names: Vec<&str> = report.refs.iter().map(|at| at.name.as_str()).collect();
     assert_eq!(names, ["heads/other"]);
     assert_eq!(block_on(to.current_branch()).expect("it is read"), branch("other"));
@@ -57,10 +57,10 @@ fn the_current_branch_is_pushed_alone_and_begins_an_empty_repository() {
 fn a_branch_that_went_elsewhere_is_left_alone() {
     let (from, to) = (repo(), repo());
     say(&from, "main", "first");
-    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     let theirs = say(&to, "main", "theirs");
     say(&from, "main", "ours");
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is read");
     assert!(report.diverged());
     assert_eq!(head(&to, &branch("main")), Some(theirs));
     assert!(matches!(report.refs[0].status, TransferStatus::Diverged { .. }));
@@ -71,12 +71,12 @@ fn a_branch_that_went_elsewhere_is_left_alone() {
 fn a_branch_that_is_behind_the_remote_is_said_to_be() {
     let (from, to) = (repo(), repo());
     say(&from, "main", "first");
-    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     say(&from, "main", "second");
-    block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     block_on(from.undo(&branch("main"))).expect("it is undone");
     // The undo took the note of the push with it or not: the remote has both commits.
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is read");
     assert_eq!(report.refs[0].status, TransferStatus::Ahead);
     assert!(report.diverged());
 }
@@ -100,14 +100,14 @@ fn a_remote_that_moves_meanwhile_is_asked_again() {
     let (from, store) = (repo(), Arc::new(memory()) as Arc<dyn Store>);
     let plain = repo_in(Arc::clone(&store));
     say(&from, "main", "first");
-    block_on(push(&from, &plain, "team", &PushOptions::new())).expect("it is pushed");
+    block_on(push(&from, &plain, "team", &PushOptions::default())).expect("it is pushed");
     say(&from, "main", "second");
     // Another writer comes right before the ref moves.
     let other = plain.clone();
     let to = repo_in(meanwhile(store, 1, moves_main, move || {
         say(&other, "main", "theirs");
     }));
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is read");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is read");
     assert!(matches!(report.refs[0].status, TransferStatus::Diverged { .. }), "{report:?}");
     is_clean(&plain);
 }
@@ -127,7 +127,7 @@ fn a_push_is_one_operation_there() {
 fn an_unknown_branch_is_named() {
     let (from, to) = (repo(), repo());
     say(&from, "main", "first");
-    let options = PushOptions::new().branches(["mian"]);
+    let options = PushOptions { branches: vec!["mian".to_owned()], ..PushOptions::default() };
     let error = block_on(push(&from, &to, "team", &options)).expect_err("there is none");
     assert_eq!(
         (error.code(), error.notes()),
@@ -144,18 +144,18 @@ fn objects_collected_as_garbage_meanwhile_are_sent_again() {
     let plain = repo_in(Arc::clone(&store));
     let part = block_on(from.resolve("main~20")).expect("a commit");
     block_on(from.create_branch("part", part)).expect("it is made");
-    let options = PushOptions::new().branches(["part"]);
+    let options = PushOptions { branches: vec!["part".to_owned()], ..PushOptions::default() };
     block_on(push(&from, &one(&plain), "team", &options)).expect("it is pushed");
     block_on(plain.undo(&branch("part"))).expect("it is undone");
     assert_eq!(commits(&plain), 40);
     // Its clock is past that of the undo.
-    let other = Repo::new(Arc::clone(&store), RepoOptions::new());
+    let other = Repo::new(Arc::clone(&store), RepoOptions::default());
     let to = repo_in(meanwhile(store, 1, writes, move || {
-        let keep = GcOptions::new().keep(std::time::Duration::ZERO);
+        let keep = GcOptions { keep: std::time::Duration::ZERO, ..GcOptions::default() };
         let report = block_on(gc(&other, &keep)).expect("it collects");
         assert_eq!(report.commits.objects, 40);
     }));
-    let options = PushOptions::new().branches(["main"]);
+    let options = PushOptions { branches: vec!["main".to_owned()], ..PushOptions::default() };
     let report = block_on(push(&from, &to, "team", &options)).expect("it is pushed");
     assert_eq!(report.commits, 60);
     assert_eq!(head(&plain, &branch("main")), head(&from, &branch("main")));
@@ -175,12 +175,16 @@ fn of_two_that_push_one_branch_at_once_one_moves_it() {
                     let store = Arc::clone(&store);
                     scope.spawn(move || {
                         let (from, to) = (repo(), repo_in(store));
-                        let options = FetchOptions::new().pull(PullBranches::All);
+                        let options =
+                            FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
                         block_on(fetch(&from, &to, "team", &options)).expect("it is pulled");
                         for line in 0..5 {
                             say(&from, "main", &format!("round {round}, {n}, {line}"));
                         }
-                        let options = PushOptions::new().branches(["main"]);
+                        let options = PushOptions {
+                            branches: vec!["main".to_owned()],
+                            ..PushOptions::default()
+                        };
                         let report = block_on(push(&from, &to, "team", &options));
                         report.expect("it is read").refs.remove(0).status
                     })
@@ -221,7 +225,8 @@ fn a_commit_that_is_there_without_its_ancestors_proves_nothing() {
         block_on(push(&from, &to, "team", &all())).expect("it is pushed");
         assert_eq!(head(&to, &branch("main")), head(&from, &branch("main")));
         // Where the commits lie is derived; nothing else is wrong.
-        let repair = tract_engine::VerifyOptions::new().repair(true);
+        let repair =
+            tract_engine::VerifyOptions { repair: true, ..tract_engine::VerifyOptions::default() };
         let report = block_on(tract_engine::verify(&to, &repair)).expect("it is read");
         assert!(report.clean, "{:?}", report.damage);
     }
@@ -235,18 +240,18 @@ fn a_push_to_a_branch_that_is_only_ahead_says_so() {
         say(&from, "main", &format!("message {n}"));
     }
     block_on(push(&from, &to, "team", &all())).expect("it is pushed");
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     block_on(fetch(&other, &to, "team", &options)).expect("it is fetched");
     for n in 0..50 {
         say(&other, "main", &format!("theirs {n}"));
     }
     block_on(push(&other, &to, "team", &all())).expect("it is pushed");
     let status = |report: &tract_engine::PushReport| report.refs[0].status.clone();
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     assert_eq!(status(&report), TransferStatus::Ahead);
     // Where both continued, it is diverged.
     say(&from, "main", "ours");
-    let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+    let report = block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
     assert!(matches!(status(&report), TransferStatus::Diverged { .. }));
 }
 
@@ -296,7 +301,7 @@ fn a_branch_that_cannot_be_brought_stops_no_other() {
     }
     is_clean(&to);
     let here = repo();
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     let report = block_on(fetch(&here, &from, "team", &options)).expect("the others are fetched");
     assert!(report.refused());
     assert!(is_refused(&report.refs) + is_refused(&report.branches) >= 2);

@@ -11,7 +11,7 @@ use crate::fixture::{
 fn without_limit(store: &Arc<dyn Store>) -> (Repo, Arc<crate::fixture::Counts>) {
     let (store, counts) = counted(store, usize::MAX);
     // Rows of the turn index are made after a transfer: they are no questions of it.
-    (Repo::new(store, RepoOptions::new().turn_rows_every(u64::MAX)), counts)
+    (Repo::new(store, RepoOptions { turn_rows_every: u64::MAX, ..RepoOptions::default() }), counts)
 }
 
 /// A chain of which the other side has the first part, and of which no ref there says so.
@@ -23,7 +23,8 @@ fn with_part(messages: usize, there: usize) -> (Repo, Arc<dyn Store>) {
     if there > 0 {
         block_on(async {
             from.create_branch("part", ids[there - 1]).await.expect("it is made");
-            let options = PushOptions::new().branches(["part"]);
+            let options =
+                PushOptions { branches: vec!["part".to_owned()], ..PushOptions::default() };
             push(&from, &one(&to), "team", &options).await.expect("it is pushed");
             to.undo(&branch("part")).await.expect("it is undone");
         });
@@ -38,7 +39,7 @@ fn the_missing_part_of_a_chain_is_found_with_few_questions() {
     {
         let (from, store) = with_part(messages, there);
         let (to, counts) = without_limit(&store);
-        let options = PushOptions::new().branches(["main"]);
+        let options = PushOptions { branches: vec!["main".to_owned()], ..PushOptions::default() };
         let report = block_on(push(&from, &to, "team", &options)).expect("it is pushed");
         assert_eq!(report.commits, messages - there, "{there} of {messages}");
         assert_eq!(read(&counts.applied), messages - there, "nothing is sent that is there");
@@ -54,7 +55,7 @@ fn questions_grow_with_the_logarithm_of_a_chain() {
     let questions = |messages: usize| {
         let (from, store) = with_part(messages, messages / 3);
         let (to, counts) = without_limit(&store);
-        let options = PushOptions::new().branches(["main"]);
+        let options = PushOptions { branches: vec!["main".to_owned()], ..PushOptions::default() };
         block_on(push(&from, &to, "team", &options)).expect("it is pushed");
         read(&counts.questions)
     };
@@ -65,7 +66,7 @@ fn questions_grow_with_the_logarithm_of_a_chain() {
 #[test]
 fn ten_new_messages_of_a_long_chain_take_few_calls() {
     let (from, store) = with_part(2000, 0);
-    let options = PushOptions::new().branches(["main"]);
+    let options = PushOptions { branches: vec!["main".to_owned()], ..PushOptions::default() };
     block_on(push(&from, &repo_in(Arc::clone(&store)), "team", &options)).expect("it is pushed");
     chain(&from, "main", 10);
     let (to, counts) = without_limit(&store);
@@ -78,7 +79,7 @@ fn ten_new_messages_of_a_long_chain_take_few_calls() {
     chain(&theirs, "main", 10);
     let (theirs, counts) = without_limit(&store);
     let report =
-        block_on(fetch(&from, &theirs, "team", &FetchOptions::new())).expect("it is fetched");
+        block_on(fetch(&from, &theirs, "team", &FetchOptions::default())).expect("it is fetched");
     assert_eq!(report.commits, 10);
     // One more asks what was erased there, and one whether something was while they came.
     assert!(read(&counts.calls) <= 14, "{counts:?}");
@@ -98,7 +99,7 @@ fn many_branches_on_one_long_trunk_are_walked_together() {
     });
     let (source, counts) = without_limit(from.store());
     let to = repo();
-    let options = PushOptions::new().all(true);
+    let options = PushOptions { all: true, ..PushOptions::default() };
     let report = block_on(push(&source, &to, "team", &options)).expect("it is pushed");
     assert_eq!(report.commits, 540);
     assert!(says(&to) == says(&from));
@@ -112,9 +113,9 @@ fn commits_that_only_changes_lead_to_are_sent_too() {
     // The other side has the beginning of everything, and none of the branches.
     let first = block_on(from.resolve("before~3")).expect("a commit");
     block_on(from.create_branch("begin", first)).expect("it is made");
-    let options = PushOptions::new().branches(["begin"]);
+    let options = PushOptions { branches: vec!["begin".to_owned()], ..PushOptions::default() };
     block_on(push(&from, &to, "team", &options)).expect("it is pushed");
-    let options = PushOptions::new().branches(["main"]);
+    let options = PushOptions { branches: vec!["main".to_owned()], ..PushOptions::default() };
     block_on(push(&from, &to, "team", &options)).expect("it is pushed");
     is_clean(&to);
     say(&from, "main", "more");
@@ -153,7 +154,8 @@ fn ten_new_messages_of_a_large_store_are_pushed_in_a_moment() {
     for _ in 0..3 {
         let to = repo_in(open("to.db"));
         let begun = std::time::Instant::now();
-        let report = block_on(push(&from, &to, "team", &PushOptions::new())).expect("it is pushed");
+        let report =
+            block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
         let took = begun.elapsed();
         tract_testkit::figure("push", "sqlite", format!("10 of {messages} commits in {took:?}"));
         assert_eq!(report.commits, 10);

@@ -120,7 +120,7 @@ fn a_line_of_a_stream_that_is_carried_out_again_summarizes_the_same_messages() {
     for (batch, before) in [(1, 1), (3, 0)] {
         let two = TwoHandles::memory();
         two.add(Draft::user("a"));
-        let options = ApplyOptions::new().batch(batch);
+        let options = ApplyOptions { batch: Some(batch), ..ApplyOptions::default() };
         assert_eq!(done(&two.repo, &lines[..before].concat(), &options).done, before);
         two.arm(|other| _ = add(other, Draft::user("late")));
         done(&two.repo, &lines[before..].concat(), &options);
@@ -136,7 +136,7 @@ fn messages_of_the_same_write_are_summarized_after_a_lost_race_too() {
     two.add(Draft::user("a"));
     two.arm(|other| _ = add(other, Draft::user("late")));
     let requests = vec![Request::from(Draft::user("b")), Request::compress(all(), "s")];
-    let options = tract_engine::WriteOptions::new();
+    let options = tract_engine::WriteOptions::default();
     block_on(two.repo.write(&branch("main"), requests, &options)).unwrap();
     assert_eq!(two.shown(), ["s", "late"]);
 }

@@ -98,7 +98,7 @@ fn an_edit_deferred_within_a_larger_write_replaces_the_version_that_it_names() {
     });
     let asking = desk.repo.with_hooks(hooks);
     let requests = vec![Draft::user("b").into(), Request::edit_text(a, "second")];
-    let options = tract_engine::WriteOptions::new();
+    let options = tract_engine::WriteOptions::default();
     let error = block_on(asking.write(&desk.branch, requests, &options)).unwrap_err();
     let Error::Deferred(deferred) = error else { panic!("{error:?}") };
     block_on(desk.repo.approve(&deferred.id)).unwrap();

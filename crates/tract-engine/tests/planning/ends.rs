@@ -33,7 +33,7 @@ const EVERY: u64 = 64;
 const FEW: usize = 1500;
 
 fn options() -> RepoOptions {
-    RepoOptions::new().turn_rows_every(EVERY)
+    RepoOptions { turn_rows_every: EVERY, ..RepoOptions::default() }
 }
 
 /// A branch of many messages, and their ids.
@@ -99,7 +99,7 @@ fn verbs_at_the_end_of_a_long_line_read_few_commits() {
         whole.append(&side, Draft::user("there")).await.unwrap().id()
     });
     let (_, read) = reads(&store, async |repo, main| {
-        repo.merge(main, theirs, &MergeOptions::new()).await.unwrap();
+        repo.merge(main, theirs, &MergeOptions::default()).await.unwrap();
     });
     assert!(read < 2 * FEW, "a merge: {read}");
     let whole = Repo::new(Arc::clone(&store), options());
@@ -153,8 +153,8 @@ fn the_last_of_many_crossing_merges_reads_as_few_commits_as_the_first() {
             let theirs = repo.append(&side, Draft::user(format!("there {n}"))).await.unwrap().id();
             let before = watched.watch().0.load(Ordering::Relaxed);
             // Both at once, so that each merge has two best common ancestors.
-            repo.merge(&main, theirs, &MergeOptions::new()).await.unwrap();
-            repo.merge(&side, ours, &MergeOptions::new()).await.unwrap();
+            repo.merge(&main, theirs, &MergeOptions::default()).await.unwrap();
+            repo.merge(&side, ours, &MergeOptions::default()).await.unwrap();
             counted.push(watched.watch().0.load(Ordering::Relaxed) - before);
         }
         counted

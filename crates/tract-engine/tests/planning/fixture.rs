@@ -22,7 +22,7 @@ pub(crate) struct Fixture {
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        Self::with(RepoOptions::new())
+        Self::with(RepoOptions::default())
     }
 
     pub(crate) fn with(options: RepoOptions) -> Self {
@@ -32,7 +32,8 @@ impl Fixture {
     /// A repository on this store.
     pub(crate) fn of(store: Arc<dyn Store>, options: RepoOptions) -> Self {
         let clock = ManualClock::at_us(NOON);
-        let options = options.clock(Arc::new(clock.clone())).who("test");
+        let options =
+            RepoOptions { clock: Arc::new(clock.clone()), who: "test".to_owned(), ..options };
         let repo = Repo::new(store, options);
         block_on(repo.init()).unwrap();
         Self { repo, branch: RefName::branch("main").unwrap(), clock }
@@ -46,7 +47,11 @@ impl Fixture {
 
     /// The same store, read by a handle that has cached nothing.
     pub(crate) fn cold(&self) -> Self {
-        let options = RepoOptions::new().clock(Arc::new(self.clock.clone())).who("test");
+        let options = RepoOptions {
+            clock: Arc::new(self.clock.clone()),
+            who: "test".to_owned(),
+            ..RepoOptions::default()
+        };
         let repo = Repo::new(self.repo.store().clone(), options);
         Self { repo, branch: self.branch.clone(), clock: self.clock.clone() }
     }
@@ -182,7 +187,7 @@ pub(crate) fn sharing(text: &str) -> (Fixture, Fixture, CommitId) {
 }
 
 pub(crate) fn try_merge(desk: &Fixture, side: &Fixture) -> Result<Merged> {
-    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::new()))
+    block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &MergeOptions::default()))
 }
 
 #[track_caller]
@@ -226,7 +231,10 @@ pub(crate) struct TwoHandles {
 impl TwoHandles {
     fn on(below: Arc<dyn Store>, other: Arc<dyn Store>) -> Self {
         let armed: Arc<Mutex<Option<Interruption>>> = Arc::default();
-        let (shots, other) = (armed.clone(), Repo::new(other, RepoOptions::new().who("second")));
+        let (shots, other) = (
+            armed.clone(),
+            Repo::new(other, RepoOptions { who: "second".to_owned(), ..RepoOptions::default() }),
+        );
         let writer = other.clone();
         let watched = meanwhile(below, usize::MAX, moves_main, move || {
             let shot = shots.lock().unwrap().take();
@@ -234,7 +242,8 @@ impl TwoHandles {
                 shot(&writer);
             }
         });
-        let repo = Repo::new(watched, RepoOptions::new().who("first"));
+        let repo =
+            Repo::new(watched, RepoOptions { who: "first".to_owned(), ..RepoOptions::default() });
         block_on(repo.init()).unwrap();
         Self { repo, other, armed }
     }

@@ -152,7 +152,7 @@ struct Run {
 
 impl Run {
     fn new(store: Arc<dyn Store>) -> Self {
-        let desk = Fixture::of(store, RepoOptions::new());
+        let desk = Fixture::of(store, RepoOptions::default());
         let counts = LawCounts::default();
         let mut run = Self { desks: vec![desk], ops: vec![Vec::new()], at: 0, next: 1, counts };
         run.say();
@@ -395,7 +395,7 @@ impl Run {
                 _ => Resolution::Ours,
             })
         };
-        let options = MergeOptions::new().resolve(answer);
+        let options = MergeOptions::default().resolve(answer);
         let done = block_on(trial.repo.merge(&trial.branch, source, &options)).unwrap();
         assert_eq!(trial.shown(), texts(&merged));
         let merged_view = trial.view_id();
@@ -429,7 +429,7 @@ fn kept_and_resolved(
     let head = desk.head().unwrap();
     kept.force(head);
     let before = stored(&kept).0;
-    let done = block_on(kept.repo.merge_or_keep(&kept.branch, source, &MergeOptions::new()));
+    let done = block_on(kept.repo.merge_or_keep(&kept.branch, source, &MergeOptions::default()));
     let waits = match done.unwrap() {
         MergeProgress::Kept(waits) => *waits,
         other => {
@@ -458,7 +458,7 @@ fn merged_both_ways(desk: &Fixture, one: CommitId, other: CommitId) -> bool {
     let merged = |into: CommitId, source: CommitId| {
         let trial = desk.on("both");
         trial.force(into);
-        let options = MergeOptions::new().resolve(|_| Some(Resolution::Both));
+        let options = MergeOptions::default().resolve(|_| Some(Resolution::Both));
         match block_on(trial.repo.merge(&trial.branch, source, &options)) {
             Ok(_) => Some((trial.shown(), trial.view_id())),
             Err(Error::Refused(Refusal::IllegalResolution { .. })) => None,

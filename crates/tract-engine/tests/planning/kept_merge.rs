@@ -34,7 +34,7 @@ fn edited(texts: usize) -> (Fixture, Fixture, Vec<CommitId>) {
 #[track_caller]
 fn keep(desk: &Fixture, side: &Fixture) -> KeptMerge {
     let source = side.head().unwrap();
-    match block_on(desk.repo.merge_or_keep(&desk.branch, source, &MergeOptions::new())) {
+    match block_on(desk.repo.merge_or_keep(&desk.branch, source, &MergeOptions::default())) {
         Ok(MergeProgress::Kept(kept)) => *kept,
         other => panic!("expected a kept merge, found {other:?}"),
     }
@@ -217,7 +217,7 @@ fn a_merge_is_given_up_and_the_branch_stays() {
 #[test]
 fn a_merge_without_open_conflicts_is_not_kept() {
     let (desk, side, _) = edited(1);
-    let ours = MergeOptions::new().resolve(|_| Some(Resolution::Ours));
+    let ours = MergeOptions::default().resolve(|_| Some(Resolution::Ours));
     let source = side.head().unwrap();
     let done = block_on(desk.repo.merge_or_keep(&desk.branch, source, &ours)).unwrap();
     assert!(matches!(done, MergeProgress::Merged(Merged::Commit(_))), "{done:?}");

@@ -41,7 +41,7 @@ fn a_merge_commit_is_made_where_it_is_asked_for() {
     let (desk, side, _) = forked();
     side.user("d");
     let source = side.head().unwrap();
-    let options = MergeOptions::new().no_fast_forward();
+    let options = MergeOptions { no_fast_forward: true, ..MergeOptions::default() };
     let merged = block_on(desk.repo.merge(&desk.branch, source, &options)).unwrap();
     let Merged::Commit(commit) = merged else { panic!("a commit") };
     assert_eq!(commit.parents.len(), 2);
@@ -232,13 +232,13 @@ fn criss_cross_is_conservative() {
     let (left, right) = (desk.head().unwrap(), side.head().unwrap());
     // Both merge the other one's head: two best common ancestors, which differ on `a`.
     merge(&desk, &side);
-    block_on(side.repo.merge(&side.branch, left, &MergeOptions::new())).unwrap();
+    block_on(side.repo.merge(&side.branch, left, &MergeOptions::default())).unwrap();
     desk.edit(a, "once");
     side.edit(a, "twice");
     assert_eq!(conflicts(&desk, &side), [(ConflictKind::Version, Some(a))]);
     // Where the bases differ, even what only one side changed since counts as changed on both.
     let again = side.fork("again", right);
-    block_on(again.repo.merge(&again.branch, left, &MergeOptions::new())).unwrap();
+    block_on(again.repo.merge(&again.branch, left, &MergeOptions::default())).unwrap();
     let back = again.edit(a, "a");
     assert_eq!(conflicts(&desk, &again), [(ConflictKind::Version, Some(a))]);
     assert!(back != left);
@@ -383,7 +383,7 @@ fn handlers_are_asked_about_a_merge_once_however_often_the_race_is_lost() {
     });
     let repo = desk.repo.with_hooks(hooks);
     let source = side.head().unwrap();
-    let merged = block_on(repo.merge(&desk.branch, source, &MergeOptions::new())).unwrap();
+    let merged = block_on(repo.merge(&desk.branch, source, &MergeOptions::default())).unwrap();
     assert!(matches!(merged, Merged::Commit(_)), "{merged:?}");
     assert_eq!(questions.load(Ordering::SeqCst), 1);
     assert_eq!(desk.shown().last().unwrap(), "user: d");

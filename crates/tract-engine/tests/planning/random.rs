@@ -185,7 +185,7 @@ impl Run {
     fn merge(&mut self, other: usize) -> bool {
         let (desk, Some(source)) = (self.desk(), self.desks[other].head()) else { return false };
         let (before, head) = (desk.view_id(), desk.head());
-        match block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new())) {
+        match block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::default())) {
             Ok(Merged::Commit(commit)) => {
                 // Merge then revert is ours.
                 let trial = desk.on("trial");

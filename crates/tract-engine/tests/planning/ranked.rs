@@ -232,7 +232,7 @@ fn a_search_reads_little_once_the_index_is_there() {
         counted.fetch_add(1, Ordering::SeqCst);
         Ok(())
     });
-    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = Repo::new(Arc::new(store), RepoOptions::default());
     let main = RefName::branch("main").unwrap();
     let mut counts = Vec::new();
     for round in 0..3 {
@@ -349,7 +349,8 @@ fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
     check_ranked(&Ranked { repo, store_after: 1, query: QUERY }, &heads, false);
     block_on(repo.delete_branch("side")).unwrap();
     desk.clock.advance(Duration::from_secs(60));
-    let report = block_on(gc(repo, &GcOptions::new().keep(Duration::ZERO))).unwrap();
+    let report =
+        block_on(gc(repo, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() })).unwrap();
     assert!(report.deleted().objects > 0);
     check_all(repo, &heads[..1]);
     // Segments with deleted commits are joined all the same.
@@ -366,7 +367,7 @@ fn a_deleted_branch_is_forgotten_and_the_rest_is_found() {
 #[test]
 fn a_store_that_takes_no_writes_is_searched() {
     let inner: Arc<dyn Store> = Arc::new(tract_kv::memory());
-    let writable = Repo::new(Arc::clone(&inner), RepoOptions::new());
+    let writable = Repo::new(Arc::clone(&inner), RepoOptions::default());
     append(&writable, &RefName::branch("main").unwrap(), 0, 600);
     let store = WatchedStore::new(inner, |call: Call<'_>| match call {
         Call::Apply { .. } => {
@@ -374,7 +375,7 @@ fn a_store_that_takes_no_writes_is_searched() {
         }
         _ => Ok(()),
     });
-    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = Repo::new(Arc::new(store), RepoOptions::default());
     let head = head(&repo, "main");
     for _ in 0..2 {
         check_ranked(&Ranked { repo: &repo, store_after: 1, query: QUERY }, &[head], false);
@@ -385,7 +386,7 @@ fn a_store_that_takes_no_writes_is_searched() {
 fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("one.db");
-    let open = || Repo::new(sqlite(&path), RepoOptions::new());
+    let open = || Repo::new(sqlite(&path), RepoOptions::default());
     let repos = [open(), open()];
     std::thread::scope(|scope| {
         for (number, repo) in repos.iter().enumerate() {
@@ -437,13 +438,13 @@ fn repo_with_race(inner: &Arc<dyn Store>, before: &BeforeRows) -> Repo {
         }
         Ok(())
     });
-    Repo::new(Arc::new(store), RepoOptions::new())
+    Repo::new(Arc::new(store), RepoOptions::default())
 }
 
 #[test]
 fn a_segment_is_not_written_over_rows_that_another_client_stored() {
     let inner: Arc<dyn Store> = Arc::new(tract_kv::memory());
-    let other = Repo::new(Arc::clone(&inner), RepoOptions::new());
+    let other = Repo::new(Arc::clone(&inner), RepoOptions::default());
     let main = RefName::branch("main").unwrap();
     let before = BeforeRows::default();
     let repo = repo_with_race(&inner, &before);
@@ -499,7 +500,9 @@ fn a_repair_builds_segments_again_whose_words_are_damaged() {
     bytes.extend(sum.finalize().to_le_bytes());
     let row = DerivedRow { kind: *kind, commit: *commit, bytes: bytes.into() };
     plant(repo, |batch| batch.derived = vec![row]);
-    let report = block_on(verify(repo, &VerifyOptions::new().repair(true))).unwrap();
+    let report =
+        block_on(verify(repo, &VerifyOptions { repair: true, ..VerifyOptions::default() }))
+            .unwrap();
     assert!(report.clean, "{:?}", report.damage);
     let report = ask(repo, &[head], QUERY, SearchOptions::new());
     assert_eq!((report.restarts, report.added), (0, 0));
@@ -552,7 +555,7 @@ fn natural_words() -> Vec<String> {
 #[test]
 fn the_index_takes_less_than_10_percent_of_the_store() {
     let scratch = tempfile::tempdir().unwrap();
-    let repo = Repo::new(sqlite(&scratch.path().join("one.db")), RepoOptions::new());
+    let repo = Repo::new(sqlite(&scratch.path().join("one.db")), RepoOptions::default());
     let words = natural_words();
     assert!(words.len() > 10_000, "{} words", words.len());
     let text = |n: usize| {

@@ -239,7 +239,7 @@ fn a_merge_on_the_branch_is_merged_again_with_its_resolutions() {
     topic.user("from topic");
     side.edit(first, "side");
     let theirs = |_: &_| Some(tract_engine::plan::Resolution::Theirs);
-    let options = MergeOptions::new().resolve(theirs);
+    let options = MergeOptions::default().resolve(theirs);
     block_on(side.repo.merge(&side.branch, topic.head().unwrap(), &options)).unwrap();
     side.user("last");
     desk.user("main");
@@ -293,7 +293,7 @@ fn a_reset_moves_the_branch_and_an_undo_moves_it_back() {
 #[test]
 fn two_handles_that_rebase_and_append_at_once_lose_nothing() {
     let (desk, side, _) = forked();
-    let other = Repo::new(desk.repo.store().clone(), RepoOptions::new());
+    let other = Repo::new(desk.repo.store().clone(), RepoOptions::default());
     let branch = side.branch.clone();
     let appending = std::thread::spawn(move || {
         for n in 0..40 {

@@ -104,7 +104,8 @@ fn an_ambiguous_prefix_lists_what_it_fits() {
     let desk = Fixture::new();
     // 4,000 commits share their first 4 digits with some other one almost surely.
     let requests: Vec<Request> = (0..4000).map(|n| Draft::user(n.to_string()).into()).collect();
-    let commits = block_on(desk.repo.write(&desk.branch, &requests, &WriteOptions::new())).unwrap();
+    let commits =
+        block_on(desk.repo.write(&desk.branch, &requests, &WriteOptions::default())).unwrap();
     let mut ids: Vec<CommitId> = commits.iter().map(|commit| commit.id()).collect();
     ids.sort();
     let four = |id: &CommitId| id.to_hex()[..4].to_owned();
@@ -194,7 +195,7 @@ fn one_command_is_one_undo() {
     let desk = Fixture::new();
     let a = desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
-    let options = WriteOptions::new().operation(operation);
+    let options = WriteOptions { operation: Some(operation.into()), ..WriteOptions::default() };
     let side = desk.on("side");
     for (desk, text) in [(&desk, "b"), (&desk, "c"), (&side, "d")] {
         write(desk, Draft::user(text), &options).unwrap();
@@ -211,7 +212,7 @@ fn undo_does_not_run_over_what_others_moved() {
     let desk = Fixture::new();
     desk.user("a");
     let operation = tract_core::OperationId::random().unwrap();
-    let options = WriteOptions::new().operation(operation);
+    let options = WriteOptions { operation: Some(operation.into()), ..WriteOptions::default() };
     let side = desk.on("side");
     for desk in [&desk, &side] {
         write(desk, Draft::user("both"), &options).unwrap();
@@ -231,7 +232,13 @@ fn a_reply_answers_one_head() {
     let desk = Fixture::new();
     let a = desk.user("a");
     let b = desk.user("b");
-    let late = |head| write(&desk, Draft::assistant("late"), &WriteOptions::new().expect(head));
+    let late = |head| {
+        write(
+            &desk,
+            Draft::assistant("late"),
+            &WriteOptions { expect: Some(head), ..WriteOptions::default() },
+        )
+    };
     let error = late(Some(a)).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -307,7 +314,7 @@ fn an_assumed_head_is_checked() {
     other.user("d");
     desk.refused(Draft::tool_result("c2", "text"));
     // What the caller expects is not guessed at.
-    let options = WriteOptions::new().expect(Some(result));
+    let options = WriteOptions { expect: Some(Some(result)), ..WriteOptions::default() };
     let error = write(&desk, Draft::user("late"), &options).unwrap_err();
     assert!(matches!(error, Error::Conflict { .. }), "{error}");
     // Back where it was, by another hand.
@@ -345,7 +352,7 @@ fn messages_that_were_not_read_fold_later() {
 fn same_text_same_microsecond_two_writers_two_commits() {
     let desk = Fixture::new();
     let a = desk.user("same");
-    let other = Fixture::with(RepoOptions::new());
+    let other = Fixture::with(RepoOptions::default());
     assert_ne!(other.user("same"), a, "the batch keeps them apart");
 }
 
@@ -391,12 +398,15 @@ fn moves_by_all_that_writes_are_reported_once_they_are_durable() {
     assert_eq!(take_events(), [], "nothing moved");
     let lines =
         "{\"op\":\"user\",\"text\":\"b\"}\n{\"op\":\"tag\",\"name\":\"t\",\"target\":\"HEAD\"}";
-    assert_eq!(done(&repo, lines, &ApplyOptions::new().atomic(true)).done, 2);
+    assert_eq!(
+        done(&repo, lines, &ApplyOptions { atomic: true, ..ApplyOptions::default() }).done,
+        2
+    );
     let mut all = take_events();
     all.sort();
     assert_eq!(all, [moved("heads/main", "apply"), moved("tags/t", "apply")]);
     let to = Fixture::new();
-    block_on(copy(&desk.repo, &to.repo.with_hooks(hooks), &CopyOptions::new())).unwrap();
+    block_on(copy(&desk.repo, &to.repo.with_hooks(hooks), &CopyOptions::default())).unwrap();
     assert!(take_events().contains(&moved("heads/talk", "copy")));
 }
 
@@ -421,7 +431,7 @@ fn several_branches_move_together_or_not_at_all() {
         txn.add(&side.branch, &Draft::user("there").into()).await.unwrap();
     });
     let stolen = side.user("first");
-    let applied = block_on(txn.apply("both", &WriteOptions::new())).unwrap();
+    let applied = block_on(txn.apply("both", &WriteOptions::default())).unwrap();
     assert!(matches!(applied, tract_core::Applied::Conflict(_)));
     assert_eq!((desk.head(), side.head()), (Some(a), Some(stolen)));
     desk.force(stolen);
@@ -438,7 +448,10 @@ fn a_checkout_that_loses_every_race_is_refused() {
         let n = count.fetch_add(1, Ordering::SeqCst);
         block_on(other.checkout(["one", "two"][n % 2])).unwrap();
     });
-    let desk = Fixture::of(store, RepoOptions::new().retry_for(Duration::from_millis(100)));
+    let desk = Fixture::of(
+        store,
+        RepoOptions { retry_for: Duration::from_millis(100), ..RepoOptions::default() },
+    );
     let a = desk.user("a");
     for name in ["one", "two", "mine"] {
         block_on(desk.repo.create_branch(name, a)).unwrap();
@@ -470,7 +483,10 @@ fn head_and_full_names_are_no_names_of_branches() {
 #[test]
 fn a_new_repository_has_a_name_that_can_be_seen() {
     for name in ["HEAD", "a\u{202e}b", "a\u{200b}b", "\u{feff}a"] {
-        let options = RepoOptions::new().name(tract_core::RepoName::new(name).unwrap());
+        let options = RepoOptions {
+            name: tract_core::RepoName::new(name).unwrap(),
+            ..RepoOptions::default()
+        };
         let repo = tract_engine::Repo::new(Arc::new(tract_kv::memory()), options);
         assert_eq!(block_on(repo.init()).unwrap_err().code(), "bad_name", "{name:?}");
     }
@@ -488,7 +504,7 @@ fn a_tool_of_a_commit_without_time_is_dated_as_its_parent() {
         txn.add(&desk.branch, &Request::Import(Draft::user("c").tools(tools).unwrap()))
             .await
             .unwrap();
-        let applied = txn.apply("import", &WriteOptions::new()).await.unwrap();
+        let applied = txn.apply("import", &WriteOptions::default()).await.unwrap();
         assert_eq!(applied, tract_core::Applied::Done);
         let store = desk.repo.store();
         let tools = store.tools_by_name(desk.repo.name(), "grep").await.unwrap();
@@ -511,7 +527,7 @@ fn an_operation_of_many_writes_is_found_without_reading_the_log_of_others() {
         }
         Ok(())
     });
-    let repo = tract_engine::Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = tract_engine::Repo::new(Arc::new(store), RepoOptions::default());
     let (main, side) = (RefName::branch("main").unwrap(), RefName::branch("side").unwrap());
     let one = block_on(repo.append(&main, Draft::user("one"))).unwrap().id();
     let command = repo.within(tract_engine::Operation::begin().unwrap());

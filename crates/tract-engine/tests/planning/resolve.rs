@@ -13,7 +13,7 @@ fn try_with(
     resolution: &Resolution,
 ) -> tract_engine::Result<Merged> {
     let resolution = resolution.clone();
-    let options = MergeOptions::new().resolve(move |_| Some(resolution.clone()));
+    let options = MergeOptions::default().resolve(move |_| Some(resolution.clone()));
     block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &options))
 }
 
@@ -315,7 +315,7 @@ fn conflicts_that_are_left_open_are_reported_and_each_is_asked_about_once() {
     let head = desk.head();
     let questions = Arc::new(AtomicUsize::new(0));
     let count = questions.clone();
-    let options = MergeOptions::new().resolve(move |conflict| {
+    let options = MergeOptions::default().resolve(move |conflict| {
         count.fetch_add(1, Ordering::Relaxed);
         (conflict.slot == Some(a)).then_some(Resolution::Theirs)
     });
@@ -327,7 +327,7 @@ fn conflicts_that_are_left_open_are_reported_and_each_is_asked_about_once() {
     }
     assert_eq!(desk.head(), head);
     assert_eq!(questions.load(Ordering::Relaxed), 2);
-    let options = MergeOptions::new();
+    let options = MergeOptions::default();
     let preview = desk.repo.preview_merge(&desk.branch, side.head().unwrap(), &options);
     match block_on(preview) {
         Err(Error::Refused(Refusal::Conflicts(open))) => assert_eq!(open.len(), 2),
@@ -339,7 +339,7 @@ fn conflicts_that_are_left_open_are_reported_and_each_is_asked_about_once() {
 fn a_preview_writes_nothing() {
     let (desk, side, _) = edited();
     let head = desk.head();
-    let options = MergeOptions::new().resolve(|_| Some(Resolution::Both));
+    let options = MergeOptions::default().resolve(|_| Some(Resolution::Both));
     let preview = block_on(desk.repo.preview_merge(&desk.branch, side.head().unwrap(), &options));
     let Ok(Merged::Commit(commit)) = preview else { panic!("{preview:?}") };
     assert_eq!(desk.head(), head);
@@ -354,9 +354,9 @@ fn histories_without_a_common_commit_are_merged_only_when_asked_for() {
     other.user("there");
     let source = other.head().unwrap();
     let merge = |options: MergeOptions| block_on(desk.repo.merge(&desk.branch, source, &options));
-    let refused = merge(MergeOptions::new());
+    let refused = merge(MergeOptions::default());
     assert!(matches!(refused, Err(Error::Refused(Refusal::Unrelated))), "{refused:?}");
-    merge(MergeOptions::new().allow_unrelated()).unwrap();
+    merge(MergeOptions { allow_unrelated: true, ..MergeOptions::default() }).unwrap();
     assert_eq!(desk.shown(), ["user: here", "user: there"]);
 }
 
@@ -367,7 +367,8 @@ fn metadata_of_the_caller_stays_next_to_the_resolutions() {
         metadata: Some(tract_core::JsonText::new(r#"{"ticket":7}"#).unwrap()),
         ..Default::default()
     };
-    let options = MergeOptions::new().details(details).resolve(|_| Some(Resolution::Ours));
+    let options =
+        MergeOptions { details, ..MergeOptions::default() }.resolve(|_| Some(Resolution::Ours));
     let merged = block_on(desk.repo.merge(&desk.branch, side.head().unwrap(), &options)).unwrap();
     let Merged::Commit(commit) = merged else { panic!("a commit") };
     let metadata = commit.metadata.as_ref().unwrap().as_str();
@@ -383,7 +384,7 @@ fn conflicts_are_described_with_texts_and_numbers() {
     side.edit(a, "theirs");
     let (ours, theirs) = (desk.head(), side.head().unwrap());
     let Err(Error::Refused(Refusal::Conflicts(conflicts))) =
-        block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::new()))
+        block_on(desk.repo.merge(&desk.branch, theirs, &MergeOptions::default()))
     else {
         panic!("conflicts")
     };
@@ -407,7 +408,7 @@ fn a_summary_of_theirs_takes_our_answer_along_with_its_call() {
     desk.revert(&[question]);
     desk.result("c1", "sun");
     desk.mark(call, Priority::Skip);
-    let options = MergeOptions::new().resolve(|_| Some(Resolution::Theirs));
+    let options = MergeOptions::default().resolve(|_| Some(Resolution::Theirs));
     let merged = block_on(desk.repo.merge(&desk.branch, theirs.head().unwrap(), &options));
     let Merged::Commit(merged) = merged.unwrap() else { panic!("a merge commit") };
     let rows = |desk: &Fixture| desk.history().view().rows().copied().collect::<Vec<_>>();

@@ -210,7 +210,7 @@ fn a_summary_of_many_messages_and_answers_is_reverted_to_what_it_replaced() {
         requests.push(Draft::assistant("").call(id.as_str(), "grep", "{}").into());
         requests.push(Draft::tool_result(id.as_str(), format!("{n}")).into());
     }
-    let options = tract_engine::WriteOptions::new();
+    let options = tract_engine::WriteOptions::default();
     block_on(desk.repo.write(&desk.branch, &requests, &options)).unwrap();
     let before = desk.view_id();
     let summary = desk.go(Request::compress(all(), "all of it"));

@@ -239,7 +239,7 @@ fn twenty_linked_tools_cost_under_a_hundred_bytes() {
 fn a_set_with_too_large_a_tool_is_refused() {
     let limits =
         Limits { blob_bytes: 2_000, schema_bytes: 200, toolset_tools: 3, tool_name_chars: 10 };
-    let desk = Fixture::with(RepoOptions::new().limits(limits));
+    let desk = Fixture::with(RepoOptions { limits, ..RepoOptions::default() });
     let refused = |request: Request, what: &str| {
         let error = desk.try_do(request).unwrap_err();
         let Error::TooLarge(large) = &error else { panic!("{error}") };

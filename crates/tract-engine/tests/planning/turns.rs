@@ -16,7 +16,7 @@ use crate::fixture::Fixture;
 
 /// A repository with a row of the turn index after so many commits.
 fn indexed(every: u64) -> Fixture {
-    Fixture::with(RepoOptions::new().turn_rows_every(every))
+    Fixture::with(RepoOptions { turn_rows_every: every, ..RepoOptions::default() })
 }
 
 /// The turns of a line, oldest first; also those under summaries where they are asked for.

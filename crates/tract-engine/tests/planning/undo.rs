@@ -83,7 +83,8 @@ impl Repository {
         let store: Arc<dyn Store> = Arc::new(memory());
         let process = |number: usize| {
             let clock = Arc::new(ManualClock::at_us(NOON));
-            let options = RepoOptions::new().clock(clock).who(format!("process-{number}"));
+            let options =
+                RepoOptions { clock, who: format!("process-{number}"), ..RepoOptions::default() };
             let repo = Repo::new(store.clone(), options);
             Process { repo, branch: RefName::branch("main").unwrap(), long: None }
         };
@@ -100,8 +101,10 @@ impl Repository {
     /// Says which command the next write of a process belongs to.
     fn command(&self, process: usize) -> (OperationId, WriteOptions) {
         match self.processes[process].long {
-            Some(id) => (id, WriteOptions::new().operation(id)),
-            None => (fresh(), WriteOptions::new()),
+            Some(id) => {
+                (id, WriteOptions { operation: Some(id.into()), ..WriteOptions::default() })
+            }
+            None => (fresh(), WriteOptions::default()),
         }
     }
 
@@ -155,7 +158,7 @@ impl Repository {
         match action {
             Action::Say => {
                 let on = self.processes[process].branch.clone();
-                self.say(process, &[on], fresh(), &WriteOptions::new());
+                self.say(process, &[on], fresh(), &WriteOptions::default());
             }
             Action::Long => {
                 let long = &mut self.processes[process].long;
@@ -202,7 +205,10 @@ impl Repository {
                     let before = self.refs();
                     let mut txn = Txn::new(&repo).unwrap();
                     block_on(txn.move_ref(&moved, Some(to))).unwrap();
-                    let how = WriteOptions::new().operation(operation);
+                    let how = WriteOptions {
+                        operation: Some(operation.into()),
+                        ..WriteOptions::default()
+                    };
                     let _ = block_on(txn.apply("branch", &how)).unwrap();
                     self.note(&before, operation, process);
                 }

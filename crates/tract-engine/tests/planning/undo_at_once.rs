@@ -69,7 +69,7 @@ async fn act(repo: Repo, actions: Vec<Action>) -> Vec<Answer> {
                     txn.add(&branch(on), &Draft::user("both").into()).await.unwrap();
                 }
                 // One that loses the race is given up, and has changed nothing.
-                drop(txn.apply("both", &WriteOptions::new()).await.unwrap());
+                drop(txn.apply("both", &WriteOptions::default()).await.unwrap());
             }
             Action::Long(one, other) => {
                 let command = repo.within(Operation::begin().unwrap());
@@ -233,7 +233,10 @@ fn run(stores: &[Arc<dyn Store>], actions: Vec<Vec<Action>>) {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(HANDLES).build().unwrap();
     let handle = |(n, store): (usize, &Arc<dyn Store>)| {
-        Repo::new(store.clone(), RepoOptions::new().who(format!("handle-{n}")))
+        Repo::new(
+            store.clone(),
+            RepoOptions { who: format!("handle-{n}"), ..RepoOptions::default() },
+        )
     };
     let repos: Vec<Repo> = stores.iter().enumerate().map(handle).collect();
     let (log, answers) = runtime.block_on(async {

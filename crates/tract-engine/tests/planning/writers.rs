@@ -74,7 +74,7 @@ fn log_entries(repo: &Repo, branch: &RefName) -> usize {
 #[test]
 fn all_writes_of_many_tasks_on_one_branch_are_stored() {
     let (store, batches) = counted(threaded());
-    let (repo, branch) = repo_on(store, RepoOptions::new());
+    let (repo, branch) = repo_on(store, RepoOptions::default());
     let (repo, branch) = (&repo, &branch);
     let task = |task: usize| async move {
         for n in 0..4 {
@@ -94,7 +94,7 @@ fn all_writes_of_many_tasks_on_one_branch_are_stored() {
 
 #[test]
 fn each_task_finds_its_messages_in_the_order_in_which_it_wrote_them() {
-    let (repo, branch) = repo_on(threaded(), RepoOptions::new());
+    let (repo, branch) = repo_on(threaded(), RepoOptions::default());
     let (repo, branch) = (&repo, &branch);
     let task = |task: usize| async move {
         let mut made = Vec::new();
@@ -122,7 +122,7 @@ fn each_task_finds_its_messages_in_the_order_in_which_it_wrote_them() {
 
 #[test]
 fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
-    let (repo, branch) = repo_on(threaded(), RepoOptions::new());
+    let (repo, branch) = repo_on(threaded(), RepoOptions::default());
     block_on(repo.append(&branch, Draft::user("first"))).unwrap();
     // Some rest before they are polled at all, some while they wait or are under way.
     let resting: Vec<_> =
@@ -139,7 +139,7 @@ fn a_write_that_is_neither_polled_nor_dropped_holds_no_other_up() {
 
 #[test]
 fn a_write_that_is_dropped_gives_up_its_place() {
-    let (repo, branch) = repo_on(threaded(), RepoOptions::new());
+    let (repo, branch) = repo_on(threaded(), RepoOptions::default());
     let mut stored = 0;
     for round in 0..20 {
         let futures: Vec<_> = (0..10)
@@ -161,14 +161,14 @@ fn a_write_that_is_dropped_gives_up_its_place() {
 
 #[test]
 fn how_often_others_win_does_not_end_a_write() {
-    let (repo, branch) = repo_on(others_write(80, moves_main), RepoOptions::new());
+    let (repo, branch) = repo_on(others_write(80, moves_main), RepoOptions::default());
     block_on(repo.append(&branch, Draft::user("mine"))).unwrap();
     assert_eq!(counts(&repo, &branch).1, 81);
 }
 
 #[test]
 fn a_write_that_others_keep_from_its_branch_ends_when_its_time_is_up() {
-    let options = RepoOptions::new().retry_for(Duration::from_millis(20));
+    let options = RepoOptions { retry_for: Duration::from_millis(20), ..RepoOptions::default() };
     let (repo, branch) = repo_on(others_write(usize::MAX, moves_main), options);
     let error = block_on(repo.append(&branch, Draft::user("mine"))).unwrap_err();
     assert!(matches!(error, Error::KeptMoving { attempts } if attempts > 1), "{error}");
@@ -179,10 +179,10 @@ const TWO_LINES: &str = r#"{"op":"user","text":"line 1"}
 
 #[test]
 fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
-    let options = RepoOptions::new().retry_for(Duration::from_millis(5));
+    let options = RepoOptions { retry_for: Duration::from_millis(5), ..RepoOptions::default() };
     for keep_going in [false, true] {
         let (repo, _) = repo_on(others_write(usize::MAX, moves_main), options.clone());
-        let options = ApplyOptions::new().keep_going(keep_going);
+        let options = ApplyOptions { keep_going, ..ApplyOptions::default() };
         let (report, events) = run(&repo, TWO_LINES, &options);
         let refused =
             events.into_iter().map(|event| (event.line, event.result.unwrap_err().code()));
@@ -197,13 +197,13 @@ fn a_line_whose_branch_kept_moving_is_refused_by_its_number() {
 fn others_that_move_a_branch_between_the_reads_of_a_line_do_not_refuse_it() {
     // A line is planned with several reads of the head; others move the branch before each of them.
     let store = others_write(140, |call| matches!(call, Call::Refs { .. }));
-    let (repo, _) = repo_on(store, RepoOptions::new());
-    assert_eq!(done(&repo, TWO_LINES, &ApplyOptions::new()).done, 2);
+    let (repo, _) = repo_on(store, RepoOptions::default());
+    assert_eq!(done(&repo, TWO_LINES, &ApplyOptions::default()).done, 2);
 }
 
 #[test]
 fn a_handler_may_write_to_the_branch_that_it_is_asked_about() {
-    let (plain, branch) = repo_on(threaded(), RepoOptions::new());
+    let (plain, branch) = repo_on(threaded(), RepoOptions::default());
     let questions = Arc::new(AtomicUsize::new(0));
     let (writer, on, count) = (plain.clone(), branch.clone(), questions.clone());
     let hooks = Hooks::new().on("notes", move |_: &tract_hooks::BeforeCommit| {

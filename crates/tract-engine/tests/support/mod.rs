@@ -24,7 +24,7 @@ pub(crate) const NOON: i64 = 1_767_268_800_000_000;
 
 pub(crate) fn repo_in(store: Arc<dyn Store>) -> Repo {
     let clock = Arc::new(ManualClock::at_us(NOON));
-    Repo::new(store, RepoOptions::new().clock(clock).who("test"))
+    Repo::new(store, RepoOptions { clock, who: "test".to_owned(), ..RepoOptions::default() })
 }
 
 pub(crate) fn repo() -> Repo {
@@ -99,7 +99,7 @@ pub(crate) fn texts(repo: &Repo, name: &str) -> Vec<String> {
 }
 
 pub(crate) async fn assert_clean(repo: &Repo) {
-    let report = verify(repo, &VerifyOptions::new()).await.expect("it is read");
+    let report = verify(repo, &VerifyOptions::default()).await.expect("it is read");
     assert_eq!(report.damage, []);
     assert!(report.clean);
 }
@@ -153,7 +153,7 @@ pub(crate) fn done(repo: &Repo, lines: &str, options: &ApplyOptions) -> ApplyRep
 
 /// All lines of an export.
 pub(crate) fn exported(repo: &Repo) -> String {
-    exported_with(repo, &ExportOptions::new())
+    exported_with(repo, &ExportOptions::default())
 }
 
 /// The lines of an export of a choice.
@@ -209,12 +209,12 @@ pub(crate) fn recorded() -> Vec<ImportConversation> {
 }
 
 pub(crate) fn import_one(repo: &Repo, conversation: ImportConversation) -> Imported {
-    block_on(import(repo, conversation, &ImportOptions::new())).expect("it imports")
+    block_on(import(repo, conversation, &ImportOptions::default())).expect("it imports")
 }
 
 pub(crate) fn import_all(repo: &Repo, conversations: &[ImportConversation]) -> Vec<Imported> {
     block_on(async {
-        let mut importer = Importer::new(repo, ImportOptions::new()).expect("randomness");
+        let mut importer = Importer::new(repo, ImportOptions::default()).expect("randomness");
         let mut done = Vec::new();
         for conversation in conversations {
             done.extend(importer.add(conversation.clone()).await.expect("it imports"));
@@ -227,7 +227,7 @@ pub(crate) fn import_all(repo: &Repo, conversations: &[ImportConversation]) -> V
 /// A repository in which everything was done once.
 pub(crate) fn with_everything() -> Repo {
     let repo = repo();
-    done(&repo, EVERYTHING, &ApplyOptions::new());
+    done(&repo, EVERYTHING, &ApplyOptions::default());
     repo
 }
 

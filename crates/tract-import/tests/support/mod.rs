@@ -14,7 +14,7 @@ use tract_providers::{Dialect, Form, FormOptions, compile_form};
 use tract_testkit::data;
 
 pub(crate) fn new_repo() -> Repo {
-    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+    let repo = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default());
     block_on(repo.init()).expect("it is made");
     repo
 }

@@ -103,7 +103,7 @@ async fn a_slow_store_drops_recordings_and_no_request() {
         }
         Ok(())
     });
-    let repo = tract_engine::Repo::new(Arc::new(slow), tract_engine::RepoOptions::new());
+    let repo = tract_engine::Repo::new(Arc::new(slow), tract_engine::RepoOptions::default());
     let options = RecorderOptions { queue_exchanges: 2, ..RecorderOptions::default() };
     let bench = Bench::with(repo, &options, [stream("One.")]).await;
     for n in 0..10 {

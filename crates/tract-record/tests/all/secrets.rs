@@ -31,7 +31,7 @@ async fn no_header_with_a_key_and_no_secret_is_in_any_file() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
-    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = Repo::new(Arc::new(store), RepoOptions::default());
     // Written in two pieces, so that scanners of repositories pass over this page.
     let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
     let message = format!("the token is {key}");
@@ -91,7 +91,7 @@ async fn credentials_of_requests_are_not_stored_whatever_they_look_like() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions { create: true, ..SqliteOptions::default() };
     let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
-    let repo = Repo::new(Arc::new(store), RepoOptions::new());
+    let repo = Repo::new(Arc::new(store), RepoOptions::default());
     let answer = Answer::new("text/event-stream", anthropic_stream("One."));
     let bench = Bench::with(repo, &RecorderOptions::default(), [answer]).await;
     let members = r#""mcp_servers":[{"type":"url","name":"kept-name","authorization_token":"plain-value a"}],

@@ -262,7 +262,7 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn memory_repo() -> Repo {
-    Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new())
+    Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default())
 }
 
 impl Bench {
@@ -274,7 +274,8 @@ impl Bench {
         store: Arc<dyn Store>,
         answers: impl IntoIterator<Item = Answer>,
     ) -> Self {
-        Self::with(Repo::new(store, RepoOptions::new()), &RecorderOptions::default(), answers).await
+        Self::with(Repo::new(store, RepoOptions::default()), &RecorderOptions::default(), answers)
+            .await
     }
 
     pub(crate) async fn with(

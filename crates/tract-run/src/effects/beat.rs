@@ -70,6 +70,6 @@ async fn renew(run: &Claimant) -> Result<bool> {
     put(&mut txn, &name, Some(target), &TurnDoc::of(run))?;
     // Moved by compare-and-swap, so a late renewal never overwrites a hold that another run has
     // taken. On a conflict the next renewal shows the result.
-    let _ = txn.apply("heartbeat", &WriteOptions::new()).await?;
+    let _ = txn.apply("heartbeat", &WriteOptions::default()).await?;
     Ok(true)
 }

@@ -59,7 +59,7 @@ impl Effects {
             }
             let mut txn = Txn::new(&self.run.repo)?;
             let marker = put(&mut txn, &turn, found, &TurnDoc::of(&self.run))?;
-            match txn.apply("take", &WriteOptions::new()).await? {
+            match txn.apply("take", &WriteOptions::default()).await? {
                 Applied::Done | Applied::Already => {
                     self.begun(marker);
                     return Ok(true);

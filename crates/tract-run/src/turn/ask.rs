@@ -37,7 +37,7 @@ impl Agent {
         if requests.is_empty() {
             return Ok(false);
         }
-        let options = WriteOptions::new().expect(compiled.head());
+        let options = WriteOptions { expect: Some(compiled.head()), ..WriteOptions::default() };
         let commits = self.repo.write(&self.branch, &requests, &options).await?;
         stored.written(unwritten, commits.get(before..).unwrap_or_default());
         Ok(true)
@@ -121,7 +121,7 @@ impl Agent {
         };
         let acts = reply.calls().any(|call| may_act(&call.name));
         if !acts {
-            let options = WriteOptions::new().expect(Some(head));
+            let options = WriteOptions { expect: Some(Some(head)), ..WriteOptions::default() };
             let made = self.repo.write(&self.branch, &[Request::Append(draft)], &options).await?;
             let commit = made.into_iter().next().ok_or(RunError::NothingToAnswer)?;
             let effects =
@@ -134,7 +134,7 @@ impl Agent {
         let effects =
             Effects::new(self.repo.clone(), self.branch.clone(), commit.id(), self.lease)?;
         let marker = effects.put_in(&mut txn)?;
-        match txn.apply("commit", &WriteOptions::new()).await? {
+        match txn.apply("commit", &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => {}
             Applied::Conflict(conflict) => {
                 return Err(tract_engine::Error::from(conflict).into());

@@ -89,7 +89,10 @@ pub(crate) fn memory() -> Arc<dyn Store> {
 }
 
 pub(crate) async fn repo_on(store: &Arc<dyn Store>) -> Repo {
-    let repo = Repo::new(Arc::clone(store), RepoOptions::new().who("tester"));
+    let repo = Repo::new(
+        Arc::clone(store),
+        RepoOptions { who: "tester".to_owned(), ..RepoOptions::default() },
+    );
     repo.init().await.unwrap();
     repo
 }

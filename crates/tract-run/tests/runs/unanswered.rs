@@ -137,7 +137,8 @@ fn a_fork_at_a_call_whose_answer_was_erased_continues_and_does_not_run_it_again(
             for (name, _) in block_on(repo.documents("effects/")).unwrap() {
                 let mut txn = tract_engine::Txn::new(&repo).unwrap();
                 block_on(txn.move_ref(&name, None)).unwrap();
-                let _ = block_on(txn.apply("forget", &tract_engine::WriteOptions::new())).unwrap();
+                let _ =
+                    block_on(txn.apply("forget", &tract_engine::WriteOptions::default())).unwrap();
             }
         }
         // Another conversation, whose provider gives its calls the same ids.

@@ -23,7 +23,7 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
         let url = support::role(url, row_security);
         let url = server::with_schema(&url, &server::schema());
         let options = PostgresOptions { row_security, ..support::options() };
-        let repo = || Repo::new(Arc::new(opened(&url, &options)), RepoOptions::new());
+        let repo = || Repo::new(Arc::new(opened(&url, &options)), RepoOptions::default());
         let collector = repo();
         let count = tract_testkit::scaled(1_000, 0.15, 20);
         let writing = AtomicUsize::new(WRITERS);
@@ -54,7 +54,7 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
             });
             let writers: Vec<_> = writers.collect();
             let (mut rounds, mut deleted) = (0, 0);
-            let options = GcOptions::new().keep(Duration::ZERO);
+            let options = GcOptions { keep: Duration::ZERO, ..GcOptions::default() };
             while writing.load(Ordering::Acquire) > 0 {
                 let report = block_on(gc(&collector, &options)).expect("it is collected");
                 deleted += report.deleted().objects;
@@ -69,7 +69,7 @@ fn garbage_is_collected_while_others_write_without_a_pause() {
             WRITERS * count
         );
         assert!(deleted > 0 && rounds > 3, "{rounds} collections deleted {deleted} objects");
-        let report = block_on(verify(&collector, &VerifyOptions::new())).expect("it is read");
+        let report = block_on(verify(&collector, &VerifyOptions::default())).expect("it is read");
         assert!(report.clean, "{:?}", report.damage);
     }
 }

@@ -16,8 +16,8 @@ fn ten_new_messages_of_a_long_chain_take_less_than_twenty_round_trips() {
     let url = server::with_schema(proxy.url(), &server::schema());
     let store = block_on(open(&url, &PostgresOptions { pool_size: 1, ..support::options() }))
         .expect("it opens");
-    let to = Repo::new(Arc::new(store), RepoOptions::new());
-    let from = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new());
+    let to = Repo::new(Arc::new(store), RepoOptions::default());
+    let from = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::default());
     let main = RefName::branch("main").expect("a name");
     let say = |repo: &Repo, count: usize| {
         for n in 0..count {
@@ -26,7 +26,7 @@ fn ten_new_messages_of_a_long_chain_take_less_than_twenty_round_trips() {
         }
     };
     say(&from, 3000);
-    let options = PushOptions::new();
+    let options = PushOptions::default();
     let begun = std::time::Instant::now();
     block_on(push(&from, &to, "team", &options)).expect("it is pushed");
     eprintln!("3,000 commits in {:?}, {} round trips", begun.elapsed(), proxy.trips());
@@ -44,7 +44,8 @@ fn ten_new_messages_of_a_long_chain_take_less_than_twenty_round_trips() {
     assert!(proxy.trips() - before <= 14, "{} round trips", proxy.trips() - before);
     say(&to, 10);
     let before = proxy.trips();
-    let report = block_on(fetch(&from, &to, "team", &FetchOptions::new())).expect("it is fetched");
+    let report =
+        block_on(fetch(&from, &to, "team", &FetchOptions::default())).expect("it is fetched");
     assert_eq!(report.commits, 10);
     let trips = proxy.trips() - before;
     assert!(trips < 20, "{trips} round trips");

@@ -90,7 +90,7 @@ fn broken_rows(repo: &Repo, commits: &[CommitId]) -> Vec<String> {
 fn searches_next_to_writers_leave_every_row_of_the_index_whole() {
     let Some(url) = server::shared() else { return };
     let url = server::with_schema(url, &server::schema());
-    let repo = || Repo::new(Arc::new(opened(&url, &support::options())), RepoOptions::new());
+    let repo = || Repo::new(Arc::new(opened(&url, &support::options())), RepoOptions::default());
     let (messages, searches) =
         (tract_testkit::scaled(800, 0.375, 100), tract_testkit::scaled(160, 0.375, 20));
     let main = RefName::branch("main").expect("a name");
@@ -154,6 +154,6 @@ fn searches_next_to_writers_leave_every_row_of_the_index_whole() {
     let scanned = ask(&repo(), &heads, &every_word(), options);
     assert_eq!(scanned.added, commits.len() as u64);
     assert_eq!(indexed.hits, scanned.hits);
-    let report = block_on(verify(&first, &VerifyOptions::new())).expect("it is read");
+    let report = block_on(verify(&first, &VerifyOptions::default())).expect("it is read");
     assert!(report.clean, "{:?}", report.damage);
 }

@@ -25,7 +25,7 @@ fn main_branch() -> RefName {
 }
 
 fn repo_of(store: PostgresStore) -> Repo {
-    Repo::new(Arc::new(store), RepoOptions::new().who("tester"))
+    Repo::new(Arc::new(store), RepoOptions { who: "tester".to_owned(), ..RepoOptions::default() })
 }
 
 fn opened(url: &str) -> PostgresStore {
@@ -92,7 +92,7 @@ fn found(server: &Server) -> Vec<&'static str> {
 }
 
 fn is_clean(repo: &Repo, erased: usize) {
-    let report = block_on(verify(repo, &VerifyOptions::new())).expect("it is read");
+    let report = block_on(verify(repo, &VerifyOptions::default())).expect("it is read");
     assert!(report.clean, "{:?}", report.damage);
     assert_eq!(report.erased.len(), erased);
 }
@@ -135,7 +135,8 @@ fn no_file_of_the_server_has_what_was_erased() {
     report.wiped.expect("it is wiped");
     assert_eq!(found(&server), [""; 0]);
     is_clean(&repo, 4);
-    block_on(gc(&repo, &GcOptions::new().keep(Duration::ZERO))).expect("it is collected");
+    block_on(gc(&repo, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() }))
+        .expect("it is collected");
     is_clean(&repo, 4);
     let head = block_on(repo.head_of(&main_branch())).expect("it is read");
     block_on(repo.compile(head)).expect("it compiles");
@@ -304,14 +305,18 @@ fn a_push_erases_on_the_server_what_was_erased_here() {
         let options = PostgresOptions { row_security, ..support::options() };
         let with_schema = server::with_schema(&url, &server::schema());
         let there = repo_of(support::opened(&with_schema, &options));
-        let here = Repo::new(Arc::new(tract_kv::memory()), RepoOptions::new().who("tester"));
+        let here = Repo::new(
+            Arc::new(tract_kv::memory()),
+            RepoOptions { who: "tester".to_owned(), ..RepoOptions::default() },
+        );
         for text in ["hello", "the code is ACME-20260001-xyzzy", "noted"] {
             block_on(here.append(&main_branch(), Draft::user(text))).expect("it is written");
         }
-        block_on(push(&here, &there, "team", &PushOptions::new())).expect("it is pushed");
+        block_on(push(&here, &there, "team", &PushOptions::default())).expect("it is pushed");
         let scanner = Scanner::empty().with_pattern("ACME-[0-9]{8}").expect("a pattern");
         let report = block_on(erase(&here, &EraseRequest::secrets(scanner))).expect("erased");
-        let pushed = block_on(push(&here, &there, "team", &PushOptions::new())).expect("pushed");
+        let pushed =
+            block_on(push(&here, &there, "team", &PushOptions::default())).expect("pushed");
         assert_eq!(pushed.erased.blobs, 1);
         assert_eq!(pushed.erased.not_wiped, None);
         let blob = block_on(there.store().blob(there.name(), report.blobs[0].id));

@@ -88,11 +88,13 @@ impl World {
     /// Returns the options of every handle. A write is not retried after a second lost race,
     /// because the waits before retries would use real time instead of the clock of the schedule.
     pub(super) fn options(&self, who: &str) -> RepoOptions {
-        RepoOptions::new()
-            .clock(Arc::new(self.clock.clone()))
-            .who(who)
-            .turn_rows_every(4)
-            .retry_for(Duration::ZERO)
+        RepoOptions {
+            clock: Arc::new(self.clock.clone()),
+            who: who.into(),
+            turn_rows_every: 4,
+            retry_for: Duration::ZERO,
+            ..RepoOptions::default()
+        }
     }
 
     pub(super) fn begin(&self, client: usize, verb: Verb) {

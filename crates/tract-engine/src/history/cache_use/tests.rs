@@ -31,11 +31,12 @@ fn repo(lines: &[Value]) -> Repo {
 #[track_caller]
 fn repo_in(store: Arc<dyn Store>, lines: &[Value]) -> Repo {
     let clock = Arc::new(ManualClock::at_us(1_767_268_800_000_000));
-    let repo = Repo::new(store, RepoOptions::new().clock(clock).who("test"));
+    let repo =
+        Repo::new(store, RepoOptions { clock, who: "test".to_owned(), ..RepoOptions::default() });
     block_on(repo.init()).expect("it is made");
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let lines = read_lines(text.as_bytes());
-    let options = ApplyOptions::new();
+    let options = ApplyOptions::default();
     let applied = apply_stream(&repo, lines, &options, |event| {
         if let Err(error) = event.result {
             panic!("{error}");
@@ -388,7 +389,7 @@ fn a_long_conversation_is_read_once() {
             counter.fetch_add(objects, Ordering::Relaxed);
             Ok(())
         });
-        let repo = Repo::new(Arc::new(watched), RepoOptions::new());
+        let repo = Repo::new(Arc::new(watched), RepoOptions::default());
         assert_eq!(all_requests(&repo).len(), turns);
         read.load(Ordering::Relaxed)
     };

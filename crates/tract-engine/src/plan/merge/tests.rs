@@ -19,7 +19,7 @@ fn fork(desk: &Fixture) -> Fixture {
 fn visits_of_merge(desk: &Fixture, side: &Fixture) -> (usize, usize) {
     let source = block_on(side.repo.head_of(&side.branch)).expect("a branch").expect("a commit");
     visits::take();
-    let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::new()));
+    let merged = block_on(desk.repo.merge(&desk.branch, source, &MergeOptions::default()));
     let visits = visits::take();
     match merged {
         Ok(_) => (visits, 0),

@@ -59,7 +59,8 @@ impl Stream {
                 let source = self.position(from).await?;
                 // A stream cannot contain flags, so a merge line implies consent to unrelated
                 // histories.
-                let options = MergeOptions::new().allow_unrelated().details(details);
+                let options =
+                    MergeOptions { allow_unrelated: true, details, ..MergeOptions::default() };
                 return Ok(match self.repo.merge(&branch, source, &options).await? {
                     Merged::NothingToMerge => self.repo.head_of(&branch).await?,
                     Merged::FastForward { head } => Some(head),

@@ -31,7 +31,7 @@ pub(super) fn fill(
         return;
     }
     let mut bytes = 0;
-    while group.len() < options.batch.unwrap_or(MOST_LINES) {
+    while group.len() < options.batch.map_or(MOST_LINES, |lines| lines.max(1)) {
         let Some(line) = lines.next() else { break };
         bytes += line.bytes;
         let is_full = line.bytes >= LARGE_BYTES || bytes >= GROUP_BYTES;

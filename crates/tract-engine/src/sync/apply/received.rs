@@ -329,7 +329,7 @@ impl Stream {
             txn.blob(blob)?;
         }
         txn.move_from(name, at, Some(to.clone()));
-        require_done(txn.apply("apply", &WriteOptions::new()).await?)?;
+        require_done(txn.apply("apply", &WriteOptions::default()).await?)?;
         self.state.trusted += usize::from(!name.is_history());
         if let RefTarget::Commit(head) = to {
             crate::history::turns::catch_up(&self.repo, *head).await;

@@ -12,7 +12,7 @@ use crate::history::reach::links;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{BundleError, Error, LineError, Result};
-use crate::sync::apply::{ApplyOptions, MAX_LINE_BYTES, StreamLine, apply_stream};
+use crate::sync::apply::{ApplyOptions, MAX_LINE_BYTES, StreamLine, apply_stream_with};
 use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::{CopyProgress, OnCopy};
 use crate::sync::remote::{PlannedRef, TransferredRef, incomplete, move_refs};
@@ -416,20 +416,22 @@ async fn load<R: Read + Seek>(
         documents: HashMap::new(),
         failed: None,
     };
-    let options = ApplyOptions::new().operation(carrier.operation.clone());
+    let options =
+        ApplyOptions { operation: Some(carrier.operation.clone()), ..ApplyOptions::default() };
     // The lease is released after the refs have moved.
-    let options = options.lease(carrier.lease.clone());
+    let lease = Some(carrier.lease.clone());
     let (mut refused, mut done) = (None, 0);
-    let applied = apply_stream(repo, objects.by_ref(), &options, |event| match event.result {
-        Ok(commit) => {
-            done += usize::from(commit.is_some());
-            if let (Some(progress), Some(_)) = (progress, commit) {
-                progress(CopyProgress { commits_done: done, commits });
+    let applied =
+        apply_stream_with(repo, objects.by_ref(), &options, lease, |event| match event.result {
+            Ok(commit) => {
+                done += usize::from(commit.is_some());
+                if let (Some(progress), Some(_)) = (progress, commit) {
+                    progress(CopyProgress { commits_done: done, commits });
+                }
             }
-        }
-        Err(error) => refused = Some((event.line, error)),
-    })
-    .await?;
+            Err(error) => refused = Some((event.line, error)),
+        })
+        .await?;
     if let Some(error) = objects.failed {
         return Err(failed(error));
     }

@@ -32,6 +32,6 @@ impl Importer {
             txn.move_from(&name, found, to);
         }
         txn.bring(batch);
-        txn.apply("import", &WriteOptions::new()).await
+        txn.apply("import", &WriteOptions::default()).await
     }
 }

@@ -49,35 +49,6 @@ impl fmt::Debug for FetchOptions {
     }
 }
 
-impl FetchOptions {
-    /// Returns the defaults: all branches and tags are fetched, and no local branch moves.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the local branches to move forward.
-    #[must_use]
-    pub fn pull(mut self, branches: PullBranches) -> Self {
-        self.pull = branches;
-        self
-    }
-
-    /// Sets whether refs under `remotes/` are deleted when their branches no longer exist in the
-    /// remote.
-    #[must_use]
-    pub fn prune(mut self, prune: bool) -> Self {
-        self.prune = prune;
-        self
-    }
-
-    /// Sets the progress callback.
-    #[must_use]
-    pub fn progress(mut self, progress: OnCopy) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-}
-
 /// The result of [`fetch`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchReport {

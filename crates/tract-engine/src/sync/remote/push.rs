@@ -33,34 +33,6 @@ impl fmt::Debug for PushOptions {
     }
 }
 
-impl PushOptions {
-    /// Returns the defaults: pushes the branch that `HEAD` names.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the branches.
-    #[must_use]
-    pub fn branches(mut self, branches: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.branches = branches.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets whether all branches and all tags are pushed.
-    #[must_use]
-    pub fn all(mut self, all: bool) -> Self {
-        self.all = all;
-        self
-    }
-
-    /// Sets the progress callback.
-    #[must_use]
-    pub fn progress(mut self, progress: OnCopy) -> Self {
-        self.progress = Some(progress);
-        self
-    }
-}
-
 /// The result of [`push`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {

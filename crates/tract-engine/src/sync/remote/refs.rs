@@ -182,7 +182,7 @@ async fn once(
     if !txn.moves_refs() {
         return Ok(Some(statuses));
     }
-    match txn.apply(carrier.what, &WriteOptions::new()).await? {
+    match txn.apply(carrier.what, &WriteOptions::default()).await? {
         Applied::Done | Applied::Already => Ok(Some(statuses)),
         Applied::Conflict(_) => Ok(None),
     }

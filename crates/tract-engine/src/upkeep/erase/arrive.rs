@@ -148,7 +148,7 @@ async fn arrive_together(
         if deleted > 0 || txn.moves_refs() {
             advance_mark(&mut txn).await?;
         }
-        let options = WriteOptions::new().why(&note.reason);
+        let options = WriteOptions { why: Some(note.reason.clone()), ..WriteOptions::default() };
         match txn.apply(&note.verb, &options).await? {
             Applied::Done | Applied::Already => return Ok((deleted, waiting)),
             Applied::Conflict(conflict) => {

@@ -61,7 +61,7 @@ pub async fn lift_erasure(repo: &Repo, blob: BlobId) -> Result<bool> {
         if !txn.moves_refs() {
             return Ok(false);
         }
-        let applied = txn.apply("lift erasure", &WriteOptions::new()).await?;
+        let applied = txn.apply("lift erasure", &WriteOptions::default()).await?;
         if races.won(applied).await? {
             return Ok(true);
         }

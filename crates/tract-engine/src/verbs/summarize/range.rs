@@ -133,7 +133,7 @@ impl Repo {
             role: None,
             details: details_of(&record, AuthorKind::Model),
         };
-        let expect = WriteOptions::new().expect(head);
+        let expect = WriteOptions { expect: Some(head), ..WriteOptions::default() };
         let made = self.write(branch, &[write], &expect).await?;
         let commit = made.into_iter().next().expect("one request gives one commit");
         Ok(SummarizedRange { commit, sources, tokens_before: before, tokens_after: after })

@@ -162,7 +162,11 @@ impl Repo {
         mut shorter: Vec<ShorterResult>,
         done: &mut CompressedToolCalls,
     ) -> Result<()> {
-        let options = WriteOptions::new().what("compress tool calls").edits_of_current_versions();
+        let options = WriteOptions {
+            what: Some("compress tool calls".to_owned()),
+            current_versions: true,
+            ..WriteOptions::default()
+        };
         let mut races = self.races();
         loop {
             let history = self.fold(self.head_of(branch).await?).await?;

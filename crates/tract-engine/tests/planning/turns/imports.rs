@@ -82,12 +82,14 @@ fn copies_and_streams_bring_rows_as_well() {
     let head = talk.head.unwrap();
     assert_eq!(rows(&from, Some(head)), 0);
     let to = indexed(16).repo;
-    block_on(copy(&from, &to, &CopyOptions::new())).unwrap();
+    block_on(copy(&from, &to, &CopyOptions::default())).unwrap();
     assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     sound(&to, &[head]);
     let to = indexed(16).repo;
     let lines = exported(&from);
-    for options in [ApplyOptions::new(), ApplyOptions::new().atomic(true)] {
+    for options in
+        [ApplyOptions::default(), ApplyOptions { atomic: true, ..ApplyOptions::default() }]
+    {
         assert_eq!(done(&to, &lines, &options).refused, 0);
         assert_eq!((rows(&to, Some(head)), turns(&to, head)), (5, turns(&from, head)));
     }
@@ -97,7 +99,9 @@ fn copies_and_streams_bring_rows_as_well() {
 #[test]
 fn a_row_put_between_others_makes_none_of_them_wrong() {
     let store = Arc::new(memory());
-    let handle = |every| Repo::new(store.clone(), RepoOptions::new().turn_rows_every(every));
+    let handle = |every| {
+        Repo::new(store.clone(), RepoOptions { turn_rows_every: every, ..RepoOptions::default() })
+    };
     let wide = handle(40);
     block_on(wide.init()).unwrap();
     let done = import_one(&wide, conversation("long", 30));
@@ -109,6 +113,8 @@ fn a_row_put_between_others_makes_none_of_them_wrong() {
     assert_eq!((start.reused, rows(&narrow, Some(head))), (25, 5), "three below the others");
     assert_eq!(turns(&repo_in(wide.store().clone()), head), before);
     sound(&wide, &[head, start.head.unwrap()]);
-    let repaired = block_on(verify(&wide, &VerifyOptions::new().repair(true))).unwrap();
+    let repaired =
+        block_on(verify(&wide, &VerifyOptions { repair: true, ..VerifyOptions::default() }))
+            .unwrap();
     assert!(repaired.clean);
 }

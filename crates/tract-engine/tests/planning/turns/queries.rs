@@ -140,7 +140,8 @@ fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected, "a damaged row costs time only");
     let report = block_on(tract_engine::verify(&desk.repo, &Default::default())).unwrap();
     assert!(report.damage.iter().any(|damage| damage.derived && damage.what.contains("turn")));
-    let options = tract_engine::VerifyOptions::new().repair(true);
+    let options =
+        tract_engine::VerifyOptions { repair: true, ..tract_engine::VerifyOptions::default() };
     let report = block_on(tract_engine::verify(&desk.repo, &options)).unwrap();
     assert!(report.clean && !report.repaired.is_empty(), "{report:?}");
     assert_eq!(rows(&desk.repo, desk.head()), count, "rebuilt");

@@ -20,7 +20,12 @@ impl<'a> Walk<'a> {
         let mut details = self.facts(commit)?;
         details.message.clone_from(&commit.message);
         details.origin.detail = Some(JsonText::new(payload)?);
-        let options = MergeOptions::new().no_fast_forward().allow_unrelated().details(details);
+        let options = MergeOptions {
+            no_fast_forward: true,
+            allow_unrelated: true,
+            details,
+            ..MergeOptions::default()
+        };
         let tools = Rc::clone(&state.tools);
         for parent in commit.parents.iter().skip(1) {
             let Some(Ok(theirs)) = self.states.get(parent.as_str()) else { continue };

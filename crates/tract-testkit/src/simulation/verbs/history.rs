@@ -61,7 +61,8 @@ pub(super) async fn revert(session: &mut Session<'_>) -> Outcome {
 }
 
 fn resolved() -> MergeOptions {
-    MergeOptions::new().allow_unrelated().resolve(|_| Some(Resolution::Ours))
+    MergeOptions { allow_unrelated: true, ..MergeOptions::default() }
+        .resolve(|_| Some(Resolution::Ours))
 }
 
 pub(super) async fn merge(session: &mut Session<'_>) -> Outcome {
@@ -82,7 +83,7 @@ fn of_merge(merged: &Merged) -> Acknowledged {
 pub(super) async fn keep_merge(session: &mut Session<'_>) -> Outcome {
     let (into, from) = (session.branch(), session.branch());
     let source = session.head(&from).await?;
-    let options = MergeOptions::new().allow_unrelated();
+    let options = MergeOptions { allow_unrelated: true, ..MergeOptions::default() };
     Ok(match session.repo.merge_or_keep(&into, source, &options).await? {
         MergeProgress::Merged(merged) => of_merge(&merged),
         _ => Acknowledged::default(),

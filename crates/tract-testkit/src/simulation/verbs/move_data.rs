@@ -44,7 +44,7 @@ fn acknowledged(done: &[Imported]) -> Acknowledged {
 }
 
 pub(super) async fn import(session: &mut Session<'_>) -> Outcome {
-    let mut importer = Importer::new(&session.repo, ImportOptions::new())?;
+    let mut importer = Importer::new(&session.repo, ImportOptions::default())?;
     let mut done = Vec::new();
     for _ in 0..1 + session.random.below(2) {
         let (id, drafts) = conversation(session);
@@ -55,7 +55,7 @@ pub(super) async fn import(session: &mut Session<'_>) -> Outcome {
 }
 
 pub(super) async fn import_large(session: &mut Session<'_>) -> Outcome {
-    let options = ImportOptions::new().group_bytes(1);
+    let options = ImportOptions { group_bytes: 1, ..ImportOptions::default() };
     let mut importer = Importer::new(&session.repo, options)?;
     let (id, drafts) = conversation(session);
     let mut drafts = drafts.into_iter();
@@ -71,10 +71,10 @@ async fn apply_lines(session: &mut Session<'_>, atomic: bool) -> Outcome {
     for _ in 0..1 + session.random.below(3) {
         lines.push_str(&format!("{{\"op\":\"user\",\"text\":\"{}\"}}\n", session.text()));
     }
-    let mut options = ApplyOptions::new().branch(branch).atomic(atomic);
+    let mut options = ApplyOptions { branch: Some(branch), atomic, ..ApplyOptions::default() };
     if atomic && session.random.chance(50) {
         // Objects are stored before the refs move, as with a long stream.
-        options = options.hold_bytes(1);
+        options.hold_bytes = Some(1);
     }
     let mut commits = Vec::new();
     let mut refused = None;
@@ -129,7 +129,7 @@ async fn keep_lines(
 
 pub(super) async fn export(session: &mut Session<'_>) -> Outcome {
     keep_lines(session, async |repo: &Repo| {
-        let mut export = tract_engine::export(repo, &ExportOptions::new()).await?;
+        let mut export = tract_engine::export(repo, &ExportOptions::default()).await?;
         let mut lines = String::new();
         while let Some(line) = export.next_line().await? {
             lines.push_str(&line);
@@ -142,7 +142,7 @@ pub(super) async fn export(session: &mut Session<'_>) -> Outcome {
 
 pub(super) async fn create_bundle(session: &mut Session<'_>) -> Outcome {
     keep_lines(session, async |repo: &Repo| {
-        let mut bundle = tract_engine::create_bundle(repo, &BundleOptions::new()).await?;
+        let mut bundle = tract_engine::create_bundle(repo, &BundleOptions::default()).await?;
         let mut lines = String::new();
         while let Some(line) = bundle.next_line().await? {
             lines.push_str(&line);
@@ -160,10 +160,10 @@ pub(super) async fn apply_file(session: &mut Session<'_>) -> Outcome {
     };
     let Some(file) = file else { return Ok(Acknowledged::default()) };
     if file.starts_with(b"{\"op\":\"bundle\"") {
-        apply_bundle(&session.repo, Cursor::new(file), &ApplyBundleOptions::new()).await?;
+        apply_bundle(&session.repo, Cursor::new(file), &ApplyBundleOptions::default()).await?;
     } else {
         let lines = read_lines(Cursor::new(file));
-        let options = ApplyOptions::new().keep_going(true);
+        let options = ApplyOptions { keep_going: true, ..ApplyOptions::default() };
         apply_stream(&session.repo, lines, &options, |_| {}).await?;
     }
     Ok(Acknowledged::default())
@@ -175,24 +175,24 @@ fn other(session: &Session<'_>) -> Repo {
 }
 
 pub(super) async fn push(session: &mut Session<'_>) -> Outcome {
-    let options = PushOptions::new().all(true);
+    let options = PushOptions { all: true, ..PushOptions::default() };
     tract_engine::push(&session.repo, &other(session), "origin", &options).await?;
     Ok(Acknowledged::default())
 }
 
 pub(super) async fn fetch(session: &mut Session<'_>) -> Outcome {
-    let options = FetchOptions::new().prune(session.random.chance(30));
+    let options = FetchOptions { prune: session.random.chance(30), ..FetchOptions::default() };
     tract_engine::fetch(&session.repo, &other(session), "origin", &options).await?;
     Ok(Acknowledged::default())
 }
 
 pub(super) async fn pull(session: &mut Session<'_>) -> Outcome {
-    let options = FetchOptions::new().pull(PullBranches::All);
+    let options = FetchOptions { pull: PullBranches::All, ..FetchOptions::default() };
     tract_engine::fetch(&session.repo, &other(session), "origin", &options).await?;
     Ok(Acknowledged::default())
 }
 
 pub(super) async fn copy(session: &mut Session<'_>) -> Outcome {
-    tract_engine::copy(&session.repo, &other(session), &CopyOptions::new()).await?;
+    tract_engine::copy(&session.repo, &other(session), &CopyOptions::default()).await?;
     Ok(Acknowledged::default())
 }

@@ -14,12 +14,13 @@ use super::super::world::StoredWord;
 
 pub(super) async fn gc(session: &mut Session<'_>) -> Outcome {
     let keep = Duration::from_millis(session.random.below(20) as u64);
-    tract_engine::gc(&session.repo, &GcOptions::new().keep(keep)).await?;
+    tract_engine::gc(&session.repo, &GcOptions { keep, ..GcOptions::default() }).await?;
     Ok(Acknowledged::default())
 }
 
 pub(super) async fn gc_now(session: &mut Session<'_>) -> Outcome {
-    tract_engine::gc(&session.repo, &GcOptions::new().keep(Duration::ZERO)).await?;
+    tract_engine::gc(&session.repo, &GcOptions { keep: Duration::ZERO, ..GcOptions::default() })
+        .await?;
     Ok(Acknowledged::default())
 }
 
@@ -73,7 +74,7 @@ pub(super) async fn repack(session: &mut Session<'_>) -> Outcome {
 }
 
 pub(super) async fn verify(session: &mut Session<'_>) -> Outcome {
-    let report = tract_engine::verify(&session.repo, &VerifyOptions::new()).await?;
+    let report = tract_engine::verify(&session.repo, &VerifyOptions::default()).await?;
     if let Some(damage) = report.damage.first() {
         session.world.report(Invariant::Verify, format!("{:?}: {}", damage.object, damage.what));
     }
