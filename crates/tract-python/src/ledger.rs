@@ -306,7 +306,7 @@ async fn carry_out(
 ) -> Result<(CommitId, Option<CommitId>)> {
     let repo = tract.repo();
     let ledger = ref_name(&write.ledger)?;
-    let options = WriteOptions::new().what(VERB);
+    let options = WriteOptions { what: Some(VERB.to_owned()), ..WriteOptions::default() };
     let mut new_blobs = new_blobs.into_iter();
     let mut requests = Vec::with_capacity(write.entries.len());
     for entry in write.entries {
@@ -417,7 +417,11 @@ pub(crate) fn move_refs(tract: Tract, moves: &str) -> PyResult<Operation> {
         if !txn.moves_refs() {
             return Ok(());
         }
-        match txn.apply(VERB, &WriteOptions::new().what(VERB)).await.map_err(engine)? {
+        match txn
+            .apply(VERB, &WriteOptions { what: Some(VERB.to_owned()), ..WriteOptions::default() })
+            .await
+            .map_err(engine)?
+        {
             Applied::Conflict(conflict) => Err(engine(conflict.into())),
             Applied::Done | Applied::Already => Ok(()),
         }
