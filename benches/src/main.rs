@@ -18,6 +18,7 @@ mod otel;
 mod postgres;
 mod push;
 mod record;
+mod relevance;
 mod revert;
 mod search;
 mod select;
@@ -64,6 +65,7 @@ const ASKED: &[(&str, Section)] = &[
     ("million", stores::million),
     ("long", stores::long),
     ("search", search::run),
+    ("relevance", relevance::run),
     ("space", space::run),
     ("push", push::run),
     ("record", record::run),

@@ -36,6 +36,7 @@ pub mod telemetry;
 pub mod text;
 pub mod time;
 pub mod tool;
+pub mod words;
 
 pub use crate::batch::{Applied, Batch, DerivedKind, DerivedRow, ToolRow};
 pub use crate::block_on::block_on;

@@ -1,5 +1,4 @@
 //! Finding messages: ranked search over an index, and grep, which reads the messages themselves.
 
 pub(crate) mod grep;
-pub(crate) mod normal;
 pub(crate) mod ranked;

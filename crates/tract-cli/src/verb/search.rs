@@ -20,17 +20,21 @@ use crate::style::{BAD, DIM, Styled};
 /// Find messages by words, the best matches first.
 ///
 /// Searches the context of each revision. Messages rank higher that contain more of the words, rarer
-/// words, or are shorter; of two with the same rank, the newer one is first. A message must contain
-/// at least one of the words. A text that several branches contain is printed once, with all of them.
+/// words, or are shorter, or that are next to another match; of two with the same rank, the newer one
+/// is first. A message must contain at least one of the words, or another form of it. A text that
+/// several branches contain is printed once, with all of them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Words are compared in lower case; `parseJson` is found by parse, by json and by parsejson.
+`deploying` also finds deployed. Common words such as `what` count little.
+A message must contain a part in double quotes as it is; `conf*` finds words that begin with conf.
 The first search reads every message and keeps an index in the store; later ones read what is new.
 Exits with 1 when nothing matches. `tract grep` finds exact text, patterns, and tool definitions.
 Examples:
   tract search login timeout                 this branch
   tract search login timeout --all           every branch
-  tract search 'disk full' --role user --since 2026-01-01T00:00:00Z
+  tract search when did we fix the login     a question
+  tract search '\"disk full\"' --role user --since 2026-01-01T00:00:00Z
   tract search cargo test --tool bash --in main --in work
   tract search brake --limit 3 --json        one hit a line")]
 pub(crate) struct Search {

@@ -211,7 +211,7 @@ fn blame_and_lost_report_an_unreadable_revision() {
 fn search_ranks_messages_and_says_where_they_are() {
     let place = Workspace::of(STREAM);
     let ranked = place.json(&["search", "public", "needle", "--json"]);
-    assert_eq!(kinds(&ranked), ["user", "tool_result", "user", "assistant"], "{ranked:?}");
+    assert_eq!(kinds(&ranked), ["user", "tool_result", "assistant", "user"], "{ranked:?}");
     assert_eq!(ranked[0]["snippet"]["text"], "the public needle");
     assert_eq!(ranked[0]["snippet"]["matched"], json!([[4, 10], [11, 17]]));
     assert_eq!((&ranked[0]["rank"], &ranked[0]["branches"]), (&json!(1), &json!(["main"])));

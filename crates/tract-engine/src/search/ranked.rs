@@ -16,6 +16,7 @@ mod index;
 mod join;
 mod numbers;
 mod postings;
+mod query;
 mod rank;
 mod reach;
 mod segment;
@@ -36,6 +37,7 @@ use tract_core::{BlobId, Commit, CommitId, DerivedKind, Kind};
 
 use self::build::hour_of;
 use self::index::{Index, is_missing};
+use self::query::Query;
 use self::rank::{Filter, Ranking, Scored};
 use self::reach::{Reach, Reached};
 use self::segment::SegmentPlace;
@@ -191,8 +193,8 @@ pub struct SearchHit {
 pub struct SearchReport {
     /// The best messages, the best first. Each content occurs once.
     pub hits: Vec<SearchHit>,
-    /// Number of messages with at least one of the words, before the tool filter and before equal
-    /// contents are merged.
+    /// Number of messages with at least one of the words and all words of the phrases, before the
+    /// tool filter and before equal contents are merged.
     pub matching: usize,
     /// Number of commits that were read because they were not in the index.
     pub added: u64,
@@ -208,10 +210,16 @@ pub struct SearchReport {
 /// # Behavior
 /// - Searches the messages that the heads show: texts, reasoning, arguments of calls and results,
 ///   the first 64 KiB of each message. A message matches if it contains at least one of the words.
-///   It ranks higher with more of the words, with rarer ones, and with more occurrences in a
-///   shorter message (BM25); between similar messages the newer one ranks higher.
+///   It ranks higher with more of the words, with rarer ones, with more occurrences in a shorter
+///   message (BM25), and if the message before or after it matches, too. Between equally good
+///   messages the newer one ranks higher.
 /// - Words are sequences of letters and digits, in lower case. An identifier matches by its parts
 ///   and as a whole. Scripts that are written without spaces are searched by pairs of characters.
+/// - A word also matches other words with its stem, which count less. The language is that of the
+///   query's stop words (English, German, French, Spanish, Portuguese, Italian, Dutch, Russian).
+///   Stop words themselves count little, unless the query has no other words.
+/// - A message must contain each part of the query in double quotes, word by word. A word of at
+///   least two letters before `*` matches all words that begin with it.
 /// - Returns the same result for any state of the index, which is read and extended on the way;
 ///   commits that it lacks are read from the store. On a read-only store the extension is not kept.
 /// - Sees the heads as given: commits made during the search are not included.
@@ -223,15 +231,15 @@ pub struct SearchReport {
 /// # Complexity
 /// Linear in the commits that are not yet in the index. Otherwise linear in the messages that
 /// contain one of the words and in the commits that change other messages, plus a few bytes per
-/// message.
+/// message. A phrase adds the reading of messages that contain its words in another order.
 pub async fn search(
     repo: &Repo,
     heads: &[CommitId],
     query: &str,
     options: &SearchOptions,
 ) -> Result<SearchReport> {
-    let words = words::query_words(query);
-    if heads.is_empty() || words.is_empty() {
+    let query = Query::parse(query);
+    if heads.is_empty() || query.terms.is_empty() {
         return Ok(SearchReport::default());
     }
     let mut index = Index::new(repo, options, IndexState::read(repo).await?);
@@ -240,7 +248,7 @@ pub async fn search(
     // search reads it, and that must not make it drop segments that are fine.
     let (mut raced, mut broken, mut errors) = (0, 0, 0);
     for _ in 0..MOST_TRIES {
-        let found = match attempt(&mut index, &wanted, heads, &words, options).await {
+        let found = match attempt(&mut index, &wanted, heads, &query, options).await {
             Ok(Attempt::Done(report)) => {
                 return Ok(SearchReport { restarts: raced + broken, ..report });
             }
@@ -290,6 +298,8 @@ pub async fn search(
     Err(Error::Damaged { object: None, what })
 }
 
+/// Maximum number of commits that a search keeps in memory to describe hits.
+const MOST_READ: usize = 1 << 14;
 /// Maximum number of attempts of a search.
 const MOST_TRIES: usize = 64;
 /// Number of attempts with a broken index after which the search ignores the index.
@@ -311,7 +321,7 @@ async fn attempt(
     index: &mut Index<'_>,
     wanted: &[CommitId],
     heads: &[CommitId],
-    words: &[String],
+    query: &Query,
     options: &SearchOptions,
 ) -> Result<Attempt> {
     index.add(wanted).await?;
@@ -319,7 +329,7 @@ async fn attempt(
         Reached::Known(reach) => reach,
         Reached::Lacks(commits) => return Ok(Attempt::Lacks(commits)),
     };
-    Ok(match ranked(index, &reach, heads, words, options).await? {
+    Ok(match ranked(index, &reach, heads, query, options).await? {
         Ok(report) => Attempt::Done(report),
         Err(gone) => Attempt::Gone(gone),
     })
@@ -408,14 +418,14 @@ async fn ranked(
     index: &mut Index<'_>,
     reach: &Reach,
     heads: &[CommitId],
-    words: &[String],
+    query: &Query,
     options: &SearchOptions,
 ) -> Result<std::result::Result<SearchReport, (CommitId, u64)>> {
     let repo = index.repo;
     let mut encoded = Vec::with_capacity(index.segments.len());
     for segment in &index.segments {
         let gone = (segment.at.unwrap_or(CommitId::from_bytes([0; 32])), segment.number);
-        match store::word_lists(repo, segment, words).await? {
+        match store::term_lists(repo, segment, &query.terms).await? {
             Some(lists) => encoded.push(lists),
             None => return Ok(Err(gone)),
         }
@@ -431,7 +441,8 @@ async fn ranked(
         .collect();
     let tips = repo.store().commits(repo.name(), heads).await?;
     let newest = tips.iter().flatten().filter_map(|tip| tip.created_at.and_then(hour_of)).max();
-    let Some(ranking) = Ranking::new(index, reach, &copies, &encoded, newest) else {
+    let ranking = Ranking::new(index, reach, &copies, &query.terms, &encoded, newest);
+    let Some(ranking) = ranking else {
         let damaged = index.segments.iter().find_map(|segment| Some((segment.at?, segment.number)));
         return damaged.map(Err).ok_or_else(|| Error::Damaged {
             object: None,
@@ -445,12 +456,15 @@ async fn ranked(
     let mut report =
         SearchReport { added: index.added, entries_read: ranking.read, ..SearchReport::default() };
     let mut contents: HashSet<BlobId> = HashSet::new();
+    let mut read: IdMap<SegmentPlace, Commit> = IdMap::default();
     let mut done = 0;
+    // A filter that is applied to commits may reject one of several equal contents.
+    let merged = options.since.is_none() && options.until.is_none() && options.tool.is_none();
     // Duplicates and messages rejected by a filter are recognized only once they are read, so start
     // with more than `limit`.
     let mut limit = options.limit.saturating_mul(2).max(1);
     while report.hits.len() < options.limit {
-        let (best, total) = ranking.best(index, reach, &copies, &filter, limit);
+        let (best, total) = ranking.best(index, &filter, merged, limit);
         report.matching = total;
         let new = best.get(done..).unwrap_or_default();
         done = best.len();
@@ -458,7 +472,7 @@ async fn ranked(
             if report.hits.len() >= options.limit {
                 break;
             }
-            let mut found = match commits(index, equal).await? {
+            let mut found = match commits(index, equal, &mut read).await? {
                 Ok(found) => found,
                 Err(gone) => return Ok(Err(gone)),
             };
@@ -478,6 +492,12 @@ async fn ranked(
                 // The content was erased after the index was read.
                 let stored = repo.blobs_or_erased(&[blob.into()]).await?;
                 let Some(stored) = stored.into_iter().flatten().next() else { continue };
+                let text = String::from_utf8_lossy(stored.bytes());
+                let texts = crate::search::grep::message_texts(&kind, &text);
+                if !query.has_phrases(texts.iter().map(|text| text.text.as_str())) {
+                    contents.insert(blob);
+                    continue;
+                }
                 let described = describe(repo, std::slice::from_ref(&commit)).await?;
                 let tool_names: Vec<String> =
                     described.into_iter().flat_map(|line| line.tool_names).collect();
@@ -485,10 +505,6 @@ async fn ranked(
                     continue;
                 }
                 contents.insert(blob);
-                let texts = crate::search::grep::message_texts(
-                    &kind,
-                    &String::from_utf8_lossy(stored.bytes()),
-                );
                 report.hits.push(SearchHit {
                     commit: commit.id(),
                     content: blob,
@@ -497,7 +513,7 @@ async fn ranked(
                     created_at: at,
                     heads: reach.heads(index, scored.place),
                     score: scored.score,
-                    snippet: SearchSnippet::of(&texts, words),
+                    snippet: SearchSnippet::of(&texts, &query.terms),
                 });
             }
         }
@@ -509,14 +525,17 @@ async fn ranked(
     Ok(Ok(report))
 }
 
-/// Reads the commits of messages, in the given order. The inner error names a segment with missing
-/// commits.
+/// Reads the commits of messages, in the given order. `read` caches the commits between marks. The
+/// inner error names a segment with missing commits.
 async fn commits(
     index: &Index<'_>,
     page: &[Scored],
+    read: &mut IdMap<SegmentPlace, Commit>,
 ) -> Result<std::result::Result<Vec<(Scored, Commit)>, (CommitId, u64)>> {
     let repo = index.repo;
-    let mut read: IdMap<SegmentPlace, Commit> = IdMap::default();
+    if read.len() > MOST_READ {
+        read.clear();
+    }
     let mut found = Vec::with_capacity(page.len());
     for scored in page {
         if !read.contains_key(&scored.place) {

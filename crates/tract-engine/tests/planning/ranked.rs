@@ -94,7 +94,7 @@ fn scan(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool) -> BTreeMap<BlobI
     let has = |word: &String| searched.iter().filter(|c| of(c).contains(word)).count() as f64;
     let query: Vec<(String, f64)> =
         query.into_iter().map(|word| (word.clone(), has(&word))).collect();
-    let mut scores: BTreeMap<BlobId, f64> = BTreeMap::new();
+    let mut matching: BTreeMap<CommitId, f64> = BTreeMap::new();
     for message in &searched {
         let text = of(message);
         let mut score = 0.0;
@@ -102,13 +102,29 @@ fn scan(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool) -> BTreeMap<BlobI
             let times = text.iter().filter(|other| *other == word).count() as f64;
             let rare = ((all - with + 0.5) / (with + 0.5) + 1.0).ln();
             let length = text.len() as f64 / average.max(1.0);
-            score += rare * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * length));
+            score += rare * times * 2.2 / (times + 1.2 * (0.5 + 0.5 * length));
         }
+        matching.insert(message.id(), score);
+    }
+    // The message before and the messages after each one.
+    let mut neighbors: BTreeMap<CommitId, f64> = BTreeMap::new();
+    for message in &searched {
+        let parent = message.parent().and_then(|parent| Some((parent, *matching.get(&parent)?)));
+        let Some((parent, of_parent)) = parent else { continue };
+        for (id, other) in [(parent, matching[&message.id()]), (message.id(), of_parent)] {
+            let best = neighbors.entry(id).or_default();
+            *best = best.max(other);
+        }
+    }
+    let mut scores: BTreeMap<BlobId, f64> = BTreeMap::new();
+    for message in &searched {
+        let score = matching[&message.id()];
         if score > 0.0 {
+            let share = neighbors.get(&message.id()).copied().unwrap_or_default();
             let age = newest.zip(hour(message)).map(|(newest, hour)| (newest - hour).max(0) as f64);
-            let factor = age.map_or(1.0, |age| 1.0 + 0.5 * 0.5f64.powf(age / 720.0));
+            let factor = age.map_or(1.0, |age| 1.0 + 0.02 * 0.5f64.powf(age / 720.0));
             let best = scores.entry(message.content.unwrap()).or_default();
-            *best = best.max(score * factor);
+            *best = best.max((score + 0.35 * share) * factor);
         }
     }
     scores
@@ -539,6 +555,108 @@ fn filters_and_other_scripts() {
     assert_eq!(found("straße", all().until(at - 1)), ["Привет, мир! Straße"]);
     assert_eq!(found("straße", all().limit(0)).len(), 0);
     assert_eq!(found("… !", all()).len(), 0);
+}
+
+/// The texts that a query finds, the best first: with an index, and without one.
+fn texts_of(repo: &Repo, head: CommitId, query: &str) -> Vec<String> {
+    let found = |store_after| -> Vec<String> {
+        let options = SearchOptions { limit: 50, store_after, ..SearchOptions::default() };
+        let hits = ask(repo, &[head], query, options).hits;
+        hits.iter().map(|hit| hit.snippet.text.clone()).collect()
+    };
+    block_on(forget_search_index(repo)).unwrap();
+    let scanned = found(usize::MAX);
+    assert_eq!(found(1), scanned, "while the index is built: {query}");
+    assert_eq!(found(1), scanned, "with an index: {query}");
+    scanned
+}
+
+/// Messages that are not next to each other, so that none adds to another's score.
+fn store_apart(texts: &[&str]) -> (Fixture, CommitId) {
+    let desk = Fixture::new();
+    for text in texts {
+        desk.user(text);
+        desk.user("-");
+    }
+    let head = desk.head().unwrap();
+    (desk, head)
+}
+
+#[test]
+fn other_forms_of_a_word_are_found_after_the_word_itself() {
+    let (desk, head) = store_apart(&[
+        "we deployed on monday",
+        "she is deploying at noon",
+        "nothing happened here today",
+        "all deploys stopped for now",
+        "the depot is closed now",
+    ]);
+    let found = |query: &str| texts_of(&desk.repo, head, query);
+    let all = found("deploying");
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(all[0], "she is deploying at noon");
+    assert_eq!(found("deploys")[0], "all deploys stopped for now");
+    assert!(found("depots deploy").len() == 4 && found("deplore").is_empty());
+    assert!(found("\"deploy\"").is_empty(), "a quoted word is exact");
+
+    let (desk, head) =
+        store_apart(&["Alle Häuser der Stadt", "das Haus ist rot", "the horse is red"]);
+    assert_eq!(texts_of(&desk.repo, head, "wo sind die Häusern")[..2].len(), 2);
+}
+
+#[test]
+fn question_words_weigh_little_but_are_found() {
+    let (desk, head) = store_apart(&[
+        "what did we do when it was the end, and what did the others do then",
+        "the parser crashed on an empty file of the second import",
+        "to be or not to be, that is the question",
+    ]);
+    let found = |query: &str| texts_of(&desk.repo, head, query);
+    let best = "the parser crashed on an empty file of the second import";
+    assert_eq!(found("what did we do when the parser crashed")[0], best);
+    assert_eq!(found("to be or not to be")[0], "to be or not to be, that is the question");
+    assert_eq!(found("when").len(), 1);
+}
+
+#[test]
+fn phrases_and_prefixes_restrict_and_widen_a_query() {
+    let (desk, head) = store_apart(&[
+        "the disk is full of logs",
+        "alarm: Disk full on the second host",
+        "config_reload failed",
+        "the configuration was loaded",
+        "confetti",
+    ]);
+    let found = |query: &str| texts_of(&desk.repo, head, query);
+    assert_eq!(found("disk full").len(), 2);
+    assert_eq!(found("\"disk full\""), ["alarm: Disk full on the second host"]);
+    assert_eq!(found("logs \"disk full\""), ["alarm: Disk full on the second host"]);
+    assert!(found("\"full disk\"").is_empty());
+    assert_eq!(found("config*").len(), 2);
+    assert_eq!(found("conf*").len(), 3);
+    assert_eq!(found("config").len(), 1);
+    assert_eq!(found("confi* alarm").len(), 3);
+}
+
+#[test]
+fn a_message_ranks_higher_next_to_another_that_matches() {
+    let desk = Fixture::new();
+    let say = |texts: &[&str]| {
+        for text in texts {
+            desk.user(text);
+        }
+    };
+    say(&["we chose blue for it", "-", "-"]);
+    say(&["which color did you choose for the banner?", "we chose red for it", "-"]);
+    say(&["we chose gray for it", "-"]);
+    let head = desk.head().unwrap();
+    let found = texts_of(&desk.repo, head, "banner chose");
+    assert_eq!(found[1], "we chose red for it", "{found:?}");
+    // The neighbor is in another run of the index, and does not match itself.
+    let fork = desk.fork("side", head);
+    fork.user("the banner was moved");
+    let found = texts_of(&desk.repo, fork.head().unwrap(), "banner");
+    assert_eq!(found.len(), 2, "{found:?}");
 }
 
 /// The words of the documentation, in their order.

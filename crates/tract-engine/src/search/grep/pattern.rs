@@ -6,10 +6,10 @@ use memchr::memmem::{self, Finder};
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, Look};
+use tract_core::words::{NormalForm, NormalText};
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::repo::error::{Error, Result};
-use crate::search::normal::{NormalForm, NormalText};
 
 /// Memory limit of a compiled pattern, in bytes.
 const MAX_COMPILED: usize = 4 << 20;

@@ -60,6 +60,8 @@ impl ReachedRun {
 pub(super) struct Reach {
     runs: Vec<ReachedRun>,
     by_run: HashMap<(u32, usize), usize>,
+    /// The parents of the first commits of runs, by segment and start of the run.
+    bases: HashMap<(u32, u32), SegmentPlace>,
     /// For each head number, the index of the head in the caller's list.
     numbered: Vec<usize>,
     /// Rows changed by a commit other than the one that added them, with the heads that show them.
@@ -88,6 +90,7 @@ impl Reach {
         let mut reach = Self {
             runs: Vec::new(),
             by_run: HashMap::new(),
+            bases: HashMap::new(),
             numbered: Vec::new(),
             spoken: IdMap::default(),
             shown: Vec::new(),
@@ -111,6 +114,7 @@ impl Reach {
         if hidden && let Some(lacks) = reach.add_hidden(index).await? {
             return Ok(Reached::Lacks(vec![lacks]));
         }
+        reach.find_bases(index).await?;
         Ok(Reached::Known(Box::new(reach)))
     }
 
@@ -155,10 +159,11 @@ impl Reach {
             at = match base {
                 None => None,
                 Some(base) => match index.resolve(place.segment, base).await? {
-                    Ok(place) => Some(place),
+                    Ok(base) => Some(base),
                     Err(commit) => return Ok(Err(commit)),
                 },
             };
+            self.bases.extend(at.map(|base| ((place.segment, start), base)));
             next = Some(Next::Run(of_run));
         }
         Ok(Ok(()))
@@ -356,6 +361,32 @@ impl Reach {
             }
         }
         Ok(None)
+    }
+
+    /// Resolves the bases of the other runs that begin with a searched message: a merge also shows
+    /// messages of runs that no head leads to along first parents.
+    async fn find_bases(&mut self, index: &mut Index<'_>) -> Result<()> {
+        let mut unknown: Vec<(u32, u32, Ref)> = Vec::new();
+        for ((number, segment), searched) in (0u32..).zip(&index.segments).zip(&self.searched) {
+            let runs = segment.runs.iter().filter(|run| {
+                searched.contains(run.start) && !self.bases.contains_key(&(number, run.start))
+            });
+            unknown.extend(runs.filter_map(|run| Some((number, run.start, run.base?))));
+        }
+        for (segment, start, base) in unknown {
+            // A message that is searched is indexed, so a base that is not is no neighbor.
+            if let Ok(place) = index.resolve(segment, base).await? {
+                self.bases.insert((segment, start), place);
+            }
+        }
+        make_room(&mut self.shown, index);
+        make_room(&mut self.searched, index);
+        Ok(())
+    }
+
+    /// Returns the parent of the first commit of a run, if that is indexed.
+    pub(super) fn base(&self, segment: u32, start: u32) -> Option<SegmentPlace> {
+        self.bases.get(&(segment, start)).copied()
     }
 
     fn heads_to(&self, index: &Index<'_>, place: SegmentPlace) -> Range<u32> {

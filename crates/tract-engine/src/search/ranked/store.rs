@@ -11,9 +11,10 @@ use bytes::Bytes;
 use tract_compile::IdSet;
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
+use super::query::{Form, Term};
 use super::segment::{Segment, Terms, TermsRow};
 use super::state::{IndexState, is_conflict};
-use super::terms::{RowWriter, find};
+use super::terms::{RowWriter, matching};
 use super::wire::{Frame, frame, unframe};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
@@ -279,51 +280,82 @@ pub(super) fn terms_of(at: CommitId, number: u64, row: &[u8]) -> Option<&[u8]> {
     (sort == Frame::Terms as u8 && of == number).then_some(body)
 }
 
-/// Reads the encoded list of each word, all rows in one read. The list is empty for a word that the
-/// segment lacks. `None` when a row is damaged or missing.
-pub(super) async fn word_lists(
+/// The encoded lists of the words that match a term.
+#[derive(Debug, Default)]
+pub(super) struct TermLists {
+    /// Lists of words that are as in the query.
+    pub(super) exact: Vec<Vec<u8>>,
+    /// Lists of other words with the same stem.
+    pub(super) stem: Vec<Vec<u8>>,
+}
+
+impl TermLists {
+    fn push(&mut self, form: Form, list: Vec<u8>) {
+        match form {
+            Form::Exact => self.exact.push(list),
+            Form::Stem => self.stem.push(list),
+        }
+    }
+}
+
+/// Reads the encoded lists of each term, all rows in one read. `None` when a row is damaged or
+/// missing.
+pub(super) async fn term_lists(
     repo: &Repo,
     segment: &Segment,
-    words: &[String],
-) -> Result<Option<Vec<Vec<u8>>>> {
+    terms: &[Term],
+) -> Result<Option<Vec<TermLists>>> {
     let rows = match &segment.terms {
-        Terms::Memory(terms) => {
-            let list = |word: &String| {
-                let found = terms.binary_search_by(|(known, _)| known.cmp(word)).ok();
-                found.and_then(|at| terms.get(at)).map(|(_, list)| list.clone()).unwrap_or_default()
-            };
-            return Ok(Some(words.iter().map(list).collect()));
+        Terms::Memory(words) => {
+            return Ok(Some(terms.iter().map(|term| lists_in_memory(words, term)).collect()));
         }
         Terms::Stored { rows, .. } => rows,
     };
     let mut wanted: Vec<CommitId> = Vec::new();
-    let mut places = Vec::new();
-    for word in words {
-        let after = rows.partition_point(|row| row.first <= *word);
-        let row = after.checked_sub(1).and_then(|at| rows.get(at));
-        places.push(row.map(|row| {
-            wanted.iter().position(|at| *at == row.at).unwrap_or_else(|| {
-                wanted.push(row.at);
-                wanted.len() - 1
-            })
-        }));
+    let mut ranges = Vec::new();
+    for term in terms {
+        // The words before the first word of a row are in the row before it.
+        let start = rows.partition_point(|row| row.first.as_str() <= term.first());
+        let start = start.saturating_sub(1);
+        let end = rows.partition_point(|row| !term.ends_before(row.first.as_bytes()));
+        ranges.push(start..end);
+        wanted.extend(rows.get(start..end).unwrap_or_default().iter().map(|row| row.at));
     }
+    wanted.sort_unstable();
+    wanted.dedup();
     let found = match wanted.as_slice() {
         [] => Vec::new(),
         wanted => repo.store().derived(repo.name(), DerivedKind::SearchTerms, wanted).await?,
     };
-    let mut lists = Vec::new();
-    for (word, place) in words.iter().zip(places) {
-        let Some(place) = place else {
-            lists.push(Vec::new());
-            continue;
-        };
-        let at = wanted.get(place).zip(found.get(place).and_then(Option::as_ref));
-        let Some(body) = at.and_then(|(at, row)| terms_of(*at, segment.number, row)) else {
-            return Ok(None);
-        };
-        let Some(list) = find(body, word) else { return Ok(None) };
-        lists.push(list);
+    let mut all = Vec::with_capacity(terms.len());
+    for (term, range) in terms.iter().zip(ranges) {
+        let mut lists = TermLists::default();
+        for row in rows.get(range).unwrap_or_default() {
+            let place = wanted.binary_search(&row.at).ok();
+            let stored = place.and_then(|place| found.get(place)).and_then(Option::as_ref);
+            let body = stored.and_then(|stored| terms_of(row.at, segment.number, stored));
+            let read = body.and_then(|body| {
+                matching(body, term, |form, list| lists.push(form, list.encoded()))
+            });
+            if read.is_none() {
+                return Ok(None);
+            }
+        }
+        all.push(lists);
     }
-    Ok(Some(lists))
+    Ok(Some(all))
+}
+
+fn lists_in_memory(words: &[(String, Vec<u8>)], term: &Term) -> TermLists {
+    let start = words.partition_point(|(word, _)| word.as_str() < term.first());
+    let mut lists = TermLists::default();
+    for (word, list) in words.get(start..).unwrap_or_default() {
+        if term.ends_before(word.as_bytes()) {
+            break;
+        }
+        if let Some(form) = term.matches(word) {
+            lists.push(form, list.clone());
+        }
+    }
+    lists
 }

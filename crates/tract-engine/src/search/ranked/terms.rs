@@ -5,9 +5,8 @@
 //! a word that occurs once. The position of such a word is stored as the difference to the previous
 //! one: consecutive ids and numbers are usually consecutive in the messages, too.
 
-use std::cmp::Ordering;
-
 use super::postings;
+use super::query::{Form, Term};
 use super::wire::{unzigzag, zigzag};
 use crate::repo::wire::{Input, put, put_bytes};
 
@@ -130,18 +129,27 @@ impl RowCursor {
     }
 }
 
-/// Returns the list of a word, empty if the row lacks it; `None` when the row is damaged.
-pub(super) fn find(row: &[u8], word: &str) -> Option<Vec<u8>> {
+/// Calls `each` with the words of a row from the first one on that can match a term, until the
+/// first one that is after all that can; `None` when the row is damaged.
+pub(super) fn matching<'a>(
+    row: &'a [u8],
+    term: &Term,
+    mut each: impl FnMut(Form, List<'a>),
+) -> Option<()> {
     let mut cursor = RowCursor::default();
     while !cursor.is_at_end(row) {
         let list = cursor.next(row)?;
-        match cursor.word.as_slice().cmp(word.as_bytes()) {
-            Ordering::Less => {}
-            Ordering::Equal => return Some(list.encoded()),
-            Ordering::Greater => break,
+        if cursor.word.as_slice() < term.first().as_bytes() {
+            continue;
+        }
+        if term.ends_before(&cursor.word) {
+            break;
+        }
+        if let Some(form) = term.matches(std::str::from_utf8(&cursor.word).ok()?) {
+            each(form, list);
         }
     }
-    Some(Vec::new())
+    Some(())
 }
 
 #[cfg(test)]
@@ -150,7 +158,14 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::query::Query;
     use super::*;
+
+    fn find(row: &[u8], word: &str) -> Option<Vec<u8>> {
+        let query = Query::parse(&format!("\"{word}\""));
+        let mut list = Vec::new();
+        matching(row, &query.terms[0], |_, encoded| list = encoded.encoded()).map(|()| list)
+    }
 
     fn row(words: &BTreeMap<String, Vec<u8>>) -> (String, Vec<u8>) {
         let mut writer = RowWriter::default();
@@ -176,7 +191,7 @@ mod tests {
             any::<u32>().prop_map(postings::encode_single),
             prop::collection::vec(1u8.., 0..20),
         ];
-        prop::collection::btree_map("[ab]{1,40}|[a-f]{1,4}|é{0,3}x", list, 0..60)
+        prop::collection::btree_map("[ab]{1,40}|[a-f]{1,4}|ж{0,3}x", list, 0..60)
     }
 
     proptest! {

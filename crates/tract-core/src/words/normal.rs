@@ -7,7 +7,7 @@ use unicode_normalization::char::is_combining_mark;
 
 /// A normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NormalForm {
+pub enum NormalForm {
     /// NFC: canonically equivalent spellings of a character are equal.
     Composed,
     /// NFKC without marks: also equates wide and narrow letters, ligatures and their letters, and
@@ -16,8 +16,10 @@ pub(crate) enum NormalForm {
 }
 
 /// A text in a normal form.
-pub(crate) struct NormalText {
-    pub(crate) text: String,
+#[derive(Clone, Debug)]
+pub struct NormalText {
+    /// The normal form.
+    pub text: String,
     /// The end of each cluster, in the normal form and in the original.
     ends: Vec<(usize, usize)>,
 }
@@ -27,7 +29,7 @@ impl NormalText {
     ///
     /// # Complexity
     /// Linear. A character and the marks after it form a cluster, which is normalized on its own.
-    pub(crate) fn of(text: &str, form: NormalForm) -> Option<Self> {
+    pub fn of(text: &str, form: NormalForm) -> Option<Self> {
         if text.is_ascii() {
             return None;
         }
@@ -52,7 +54,7 @@ impl NormalText {
     }
 
     /// Maps a range of the normal form to the original text, extended to whole clusters.
-    pub(crate) fn original(&self, range: &Range<usize>) -> Range<usize> {
+    pub fn original(&self, range: &Range<usize>) -> Range<usize> {
         let cluster = self.ends.partition_point(|(end, _)| *end <= range.start);
         let start = cluster.checked_sub(1).and_then(|before| self.ends.get(before));
         let start = start.map_or(0, |(_, end)| *end);
