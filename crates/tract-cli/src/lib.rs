@@ -29,6 +29,7 @@ mod summarize;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod verb;
+mod when;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

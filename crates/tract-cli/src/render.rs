@@ -38,12 +38,6 @@ pub(crate) fn target(target: &RefTarget) -> String {
     }
 }
 
-/// Formats a time for people, to the minute, UTC: `2026-01-31 09:30`.
-pub(crate) fn minute(at_us: i64) -> Option<String> {
-    let text = tract::time::format_rfc3339(at_us)?;
-    Some(text.get(.."2026-01-31T09:30".len())?.replace('T', " "))
-}
-
 /// Formats a number of bytes for people.
 pub(crate) fn bytes(n: u64) -> String {
     let mut value = n as f64;

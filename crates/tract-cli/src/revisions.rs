@@ -1,7 +1,15 @@
 //! Revisions from the command line.
 
 use tract::core::RepoName;
-use tract::{CommitId, OpenOptions, Result, Tract};
+use tract::engine::SessionQuery;
+use tract::{CommitId, Error, OpenOptions, Result, Tract};
+
+use crate::escape;
+use crate::failure::{Failure, Outcome};
+use crate::out::Output;
+
+/// Maximum number of conversations that a failure lists.
+const LISTED_TITLES: usize = 10;
 
 /// Finds the commits that revisions name.
 pub(crate) async fn resolve_all(tract: &Tract, revisions: &[String]) -> Result<Vec<CommitId>> {
@@ -52,6 +60,43 @@ pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option
     match tract.head().await? {
         None if revision == "HEAD" => Ok(None),
         _ => tract.resolve(revision).await.map(Some),
+    }
+}
+
+/// As [`resolve_head`]. If there is no such revision, but one conversation with these words in its
+/// title, returns its head and says so. If there are several, the failure lists them.
+pub(crate) async fn resolve_head_or_title(
+    out: &mut Output,
+    tract: &Tract,
+    words: &str,
+) -> Outcome<Option<CommitId>> {
+    let unknown = match resolve_head(tract, words).await {
+        Err(error @ Error::UnknownRevision { .. }) => error,
+        resolved => return Ok(resolved?),
+    };
+    let query = SessionQuery { text: Some(words.to_owned()), ..SessionQuery::default() };
+    let mut sessions = tract.sessions(&query).await?;
+    let has_words = |title: &str| {
+        let title = title.to_lowercase();
+        words.to_lowercase().split_whitespace().all(|word| title.contains(word))
+    };
+    sessions.retain(|session| session.title.as_deref().is_some_and(has_words));
+    let line = |title: Option<&str>| escape::line(title.unwrap_or_default()).to_string();
+    match sessions.as_slice() {
+        [] => Err(unknown.into()),
+        [session] => {
+            out.say(format_args!("{}: {}", session.branch, line(session.title.as_deref())));
+            Ok(Some(session.head))
+        }
+        _ => {
+            let named = sessions
+                .iter()
+                .take(LISTED_TITLES)
+                .map(|session| format!("{}: {}", session.branch, line(session.title.as_deref())));
+            let failure = Failure::from(unknown)
+                .note(format!("{} conversations have these words in their title", sessions.len()));
+            Err(failure.notes(named))
+        }
     }
 }
 

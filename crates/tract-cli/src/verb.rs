@@ -52,6 +52,7 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod select;
 mod server;
+pub(crate) mod sessions;
 pub(crate) mod show;
 mod stats;
 mod status;
@@ -185,6 +186,8 @@ verbs! { |context, args|
         "ui" Ui(ui::Ui) if "ui" => ui::run(context, args).await;
     }
     "Search" {
+        #[command(about = "List conversations with their titles, newest first")]
+        "sessions" Sessions(sessions::Sessions), writes: false => sessions::run(context, args).await;
         #[command(about = "Find messages by words, the best first")]
         "search" Search(search::Search), writes: false => search::run(context, args).await;
         #[command(about = "Search messages, tool calls, results and definitions")]

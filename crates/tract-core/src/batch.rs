@@ -43,11 +43,14 @@ pub enum DerivedKind {
     SearchMark,
     /// Terms of the search index, with the messages that contain them.
     SearchTerms,
+    /// Facts about the history up to a commit: times, counts, tokens, prompts.
+    History,
 }
 
 impl DerivedKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Snapshot, Self::Turn, Self::SearchMark, Self::SearchTerms];
+    pub const ALL: [Self; 5] =
+        [Self::Snapshot, Self::Turn, Self::SearchMark, Self::SearchTerms, Self::History];
 
     /// Returns the number used in stores.
     pub const fn number(self) -> u8 {
@@ -56,6 +59,7 @@ impl DerivedKind {
             Self::Turn => 2,
             Self::SearchMark => 3,
             Self::SearchTerms => 4,
+            Self::History => 5,
         }
     }
 }

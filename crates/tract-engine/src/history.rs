@@ -1,7 +1,7 @@
 //! Reading history: walks over commits, and data computed from them.
 //!
 //! The log, diffs, blame, tool turns, cache use and reachability. Nothing here moves a ref; the
-//! only writes are the rows of the turn index, which are derived.
+//! only writes are derived rows.
 
 pub(crate) mod answer_facts;
 pub(crate) mod blame;
@@ -9,6 +9,7 @@ pub(crate) mod cache_use;
 pub(crate) mod counts;
 pub(crate) mod diff;
 pub(crate) mod diff_line;
+pub(crate) mod facts;
 pub mod graph;
 pub(crate) mod log;
 pub(crate) mod lost;

@@ -42,6 +42,7 @@ pub use crate::history::cache_use::{
 };
 pub use crate::history::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::history::diff_line::{DiffLine, DiffLineKind};
+pub use crate::history::facts::ModelUsage;
 pub use crate::history::graph;
 pub use crate::history::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
 pub use crate::history::lost::{LostEntry, LostItem, LostKind, lost};
@@ -50,6 +51,7 @@ pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff
 pub use crate::history::turns::{FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 
 pub use crate::write::erasures::erasures;
+pub use crate::write::import_document::ImportDocument;
 pub use crate::write::pending::{Pending, PendingRequest, RecordedDecision};
 pub use crate::write::races::{Attempts, Races};
 pub use crate::write::txn::{Txn, WriteOptions};
@@ -72,6 +74,10 @@ pub use crate::verbs::merge::{ConflictResolver, KeptMerge, MergeOptions, MergePr
 pub use crate::verbs::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
 pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
 pub use crate::verbs::revision::{Marks, NamedMessage};
+pub use crate::verbs::sessions::{
+    MAX_TITLE_CHARS, SessionNode, SessionParent, SessionParentKind, SessionQuery, SessionSummary,
+    TitleSource, session_tree, sessions,
+};
 pub use crate::verbs::signatures::{SIGNATURE_NAMESPACE, SignedTag};
 pub use crate::verbs::summarize::{
     CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,

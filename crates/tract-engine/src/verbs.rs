@@ -12,6 +12,7 @@ pub(crate) mod merge;
 pub(crate) mod rebase;
 pub(crate) mod reply;
 pub(crate) mod revision;
+pub(crate) mod sessions;
 pub(crate) mod signatures;
 pub(crate) mod summarize;
 pub(crate) mod undo;

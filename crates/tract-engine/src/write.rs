@@ -9,6 +9,7 @@ pub(crate) mod documents;
 pub(crate) mod erasures;
 pub(crate) mod fetch;
 pub(crate) mod hooks;
+pub(crate) mod import_document;
 pub(crate) mod lease;
 pub(crate) mod overlay;
 pub(crate) mod pending;

@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use tract_core::store::Walk;
 use tract_core::{Blob, BlobId, Commit, CommitId, Op, RefName};
-use tract_engine::{AnswerFacts, AnswerIds, Branch, Repo, Result};
+use tract_engine::{AnswerFacts, AnswerIds, Branch, ModelUsage, Repo, Result};
+use tract_providers::{PriceTable, TokenAmounts};
 
 use crate::facts::RunTotals;
 use crate::report::TokenTotals;
@@ -53,6 +54,39 @@ pub async fn branch_usage(repo: &Repo, names: &HashSet<String>) -> Result<Vec<An
     let mut branches = repo.branches().await?;
     branches.retain(|branch| names.contains(&branch.name));
     usage_of(repo, branches).await
+}
+
+/// The cost of the answers of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UsageCost {
+    /// The cost of the answers with a price, in the currency of the table.
+    pub cost: f64,
+    /// The number of requests.
+    pub requests: u64,
+    /// Requests to models without a price.
+    pub unpriced: u64,
+}
+
+/// Returns the cost of the usage of a conversation
+/// ([`SessionSummary::usage`](tract_engine::SessionSummary)).
+pub fn cost_of_usage(usage: &[ModelUsage], prices: &PriceTable) -> UsageCost {
+    // Prices by the hour are those at noon.
+    const NOON_US: i64 = 12 * 3_600_000_000;
+    let mut sum = UsageCost::default();
+    for group in usage {
+        let ModelUsage { input, output, cache_read, cache_write, cache_write_1h, .. } = *group;
+        let requests = group.requests;
+        let amounts =
+            TokenAmounts { input, output, cache_read, cache_write, cache_write_1h, requests };
+        let at = group.day_us.map(|day| day.saturating_add(NOON_US));
+        let cost = group.model.as_ref().and_then(|model| prices.cost(model, &amounts, at));
+        sum.requests = sum.requests.saturating_add(requests);
+        sum.cost += cost.unwrap_or_default();
+        if cost.is_none() {
+            sum.unpriced = sum.unpriced.saturating_add(requests);
+        }
+    }
+    sum
 }
 
 async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>> {

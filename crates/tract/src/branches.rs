@@ -71,7 +71,7 @@ impl Tract {
 /// The branches of a repository, returned by [`Tract::branches`].
 #[derive(Clone, Copy, Debug)]
 pub struct Branches<'a> {
-    tract: &'a Tract,
+    pub(crate) tract: &'a Tract,
 }
 
 impl Branches<'_> {

@@ -60,6 +60,8 @@ mod revision;
 mod runs;
 #[cfg(feature = "engine")]
 mod search;
+#[cfg(feature = "engine")]
+mod sessions;
 pub mod store;
 #[cfg(feature = "engine")]
 mod tools_of;

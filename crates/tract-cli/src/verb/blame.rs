@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
-use crate::render;
 use crate::style::{self, BOLD, DIM, ID, Styled};
 
 /// Show which commits shaped each message of a context.
@@ -89,7 +88,7 @@ fn print(out: &mut Output, BlameCommit { commit, action, .. }: &BlameCommit) -> 
             who.push_str(&format!(" {word}{}", escape::cut(text, 32)));
         }
     }
-    let at = commit.created_at.and_then(render::minute).unwrap_or_default();
+    let at = commit.created_at.and_then(crate::when::minute).unwrap_or_default();
     out.line(format_args!(
         "    {} {}  {:<10}  {who}",
         Styled(ID, commit.id().short()),

@@ -15,6 +15,7 @@ use crate::failure::Outcome;
 use crate::out::Output;
 use crate::render;
 use crate::style::{DIM, ID, REF, Styled};
+use crate::when;
 
 /// List, create, rename or delete branches.
 #[derive(Debug, Args)]
@@ -25,6 +26,7 @@ Examples:
   tract branch terse                         create at HEAD, without switching to it
   tract branch terse --from 'main#20'        create at the 20th message of main
   tract branch -m terse brief                rename
+  tract branch terse --title 'Short answers' name the conversation for people
   tract branch --delete terse draft          delete two branches; their commits stay")]
 pub(crate) struct Branch {
     /// Create a branch with this name.
@@ -38,6 +40,9 @@ pub(crate) struct Branch {
     /// List only branches that match these patterns; `*` matches any text, `?` any character.
     #[arg(long, short, value_name = "PATTERN", num_args = 1.., conflicts_with = "name")]
     list: Vec<String>,
+    /// Set the title of a branch [default: the current one], or remove it with `--title ""`.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["list", "rename", "delete", "from", "checkout"])]
+    title: Option<String>,
     /// Sort order of the list.
     #[arg(long, value_enum, default_value = "name", conflicts_with = "name")]
     sort: Order,
@@ -60,6 +65,10 @@ enum Order {
 
 pub(crate) async fn run(context: &mut Context<'_>, branch: Branch) -> Outcome<()> {
     let tract = context.open().await?;
+    if let Some(title) = &branch.title {
+        let name = branch.name.as_deref().unwrap_or(tract.branch_name());
+        return set_title(context.out, &tract, name, title).await;
+    }
     match (&branch.name, branch.rename.as_slice()) {
         (Some(name), _) => {
             let from = branch.from.as_deref().unwrap_or("HEAD");
@@ -93,6 +102,19 @@ pub(super) async fn make(
     let switched = if checkout { ", checked out" } else { "" };
     let name = Styled(REF, escape::line(name));
     out.item(&json, format_args!("{name} at {at}{switched}"))
+}
+
+async fn set_title(out: &mut Output, tract: &Tract, name: &str, title: &str) -> Outcome<()> {
+    let title = (!title.trim().is_empty()).then(|| title.trim());
+    tract.branches().set_title(name, title).await?;
+    let json = json!({ "branch": name, "title": title });
+    let name = Styled(REF, escape::line(name));
+    match title {
+        Some(title) => {
+            out.item(&json, format_args!("{name} has the title {:?}", escape::line(title)))
+        }
+        None => out.item(&json, format_args!("{name} has no title of its own")),
+    }
 }
 
 async fn rename(out: &mut Output, tract: &Tract, name: &str, to: &str) -> Outcome<()> {
@@ -214,7 +236,7 @@ async fn print(
             true => format!("{} {}", line.label, line.text),
             false => format!("[{}] {} {}", remotes.join("; "), line.label, line.text),
         };
-        let at = commit.as_ref().and_then(|commit| commit.created_at).and_then(render::minute);
+        let at = commit.as_ref().and_then(|commit| commit.created_at).and_then(when::minute);
         let (at, room) = match at {
             Some(at) if room >= TEXT + at.len() + 2 => {
                 let room = room - at.len() - 2;

@@ -12,7 +12,7 @@ use crate::escape;
 use crate::failure::Outcome;
 use crate::out::Output;
 use crate::render::{self, count, number};
-use crate::revisions::resolve_head;
+use crate::revisions::resolve_head_or_title;
 use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
 /// Print the conversation as plain text: the context at a revision, oldest message first.
@@ -24,12 +24,13 @@ use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 Examples:
   tract cat                                  the conversation on this branch
   tract cat 'main~3' -n 5                    its last five messages, three commits back
+  tract cat login redirect                   the conversation with these words in its title
   tract cat --role user --role assistant     without tool results and instructions
   tract cat --json                           one message per line")]
 pub(crate) struct Cat {
-    /// The revision.
+    /// The revision, or words of the title of one conversation.
     #[arg(value_name = "REV", default_value = "HEAD")]
-    revision: String,
+    revision: Vec<String>,
     /// Print only the last N messages [default: all]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
@@ -57,7 +58,7 @@ struct ShownMessage<'a> {
 
 pub(crate) async fn run(context: &mut Context<'_>, cat: Cat) -> Outcome<()> {
     let tract = context.open().await?;
-    let head = resolve_head(&tract, &cat.revision).await?;
+    let head = resolve_head_or_title(context.out, &tract, &cat.revision.join(" ")).await?;
     let (compiled, damage) = match tract.repo().compile(head).await {
         Ok(compiled) => (compiled, None),
         // The readable part is printed first, and then the error.
@@ -186,7 +187,7 @@ fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
         head += &format!(" {}", Styled(BAD, "failed"));
     }
     head += &format!("  {}", Styled(ID, message.commit.short()));
-    if let Some(at) = entry.created_at.and_then(render::minute) {
+    if let Some(at) = entry.created_at.and_then(crate::when::minute) {
         head += &format!("  {}", Styled(DIM, at));
     }
     out.line(head)?;

@@ -337,7 +337,7 @@ impl<'a> Printer<'a> {
         let number = self.numbers.get(&commit.id());
         // The lines of a graph use the space of the dates.
         let with_date = !log.oneline && self.graph.is_none();
-        let date = commit.created_at.filter(|_| with_date).and_then(render::minute);
+        let date = commit.created_at.filter(|_| with_date).and_then(crate::when::minute);
         let tokens = line.token_count.filter(|_| !log.oneline).map(render::number);
         Row {
             date: date.unwrap_or_default(),

@@ -11,7 +11,7 @@ use tract::time::parse_duration;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
-use crate::render::{self, count};
+use crate::render::count;
 use crate::style::{BOLD, DIM, ID, REF, Styled};
 
 /// Delete branches that were not written to for a long time.
@@ -96,7 +96,7 @@ fn kept(report: &PruneReport, reason: PruneKept) -> u64 {
 
 fn print(context: &mut Context<'_>, report: &PruneReport, dry_run: bool) -> Outcome<()> {
     for branch in &report.branches {
-        let at = Some(branch.created_at_us).filter(|at| *at != 0).and_then(render::minute);
+        let at = Some(branch.created_at_us).filter(|at| *at != 0).and_then(crate::when::minute);
         let at = at.unwrap_or_else(|| "no time".to_owned());
         context.out.line(format_args!(
             "{}  {at}  {}",

@@ -219,7 +219,7 @@ fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
     }
     let (repo, kind) = (repo.as_deref(), hit.kind.as_str());
     let found = render::hit(hit.commit, repo, &branches, kind, &hit.tool_names);
-    let at = hit.created_at.and_then(render::minute).unwrap_or_default();
+    let at = hit.created_at.and_then(crate::when::minute).unwrap_or_default();
     out.line(format_args!("{rank:>2}. {found}{}", Styled(DIM, at)))?;
     let [before, after] = snippet.cut.map(|cut| if cut { "…" } else { "" });
     let mut text = format!("    {before}");

@@ -37,6 +37,7 @@ const VERBS: &[(&str, &[&str])] = &[
     ("reset", &[]),
     ("revert", &["HEAD"]),
     ("search", &["the"]),
+    ("sessions", &[]),
     ("show", &[]),
     ("stats", &[]),
     ("status", &[]),

@@ -19,6 +19,8 @@ mod chat;
 // The contract for stores.
 #[cfg(feature = "conformance")]
 mod conformance;
+// Titles, parents and the list of conversations.
+mod conversations;
 // Copies between stores.
 mod copies;
 // Remotes, fetch, pull, push, bundles.

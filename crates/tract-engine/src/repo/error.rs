@@ -216,6 +216,12 @@ pub enum Error {
     /// A name breaks the naming rules.
     #[error("{0}")]
     BadName(#[from] BadName),
+    /// A text cannot be the title of a branch.
+    #[error("not a title: {why}")]
+    BadTitle {
+        /// The reason.
+        why: String,
+    },
     /// A record breaks a limit or a rule of the format.
     #[error("{0}")]
     Record(#[from] RecordError),
@@ -349,7 +355,7 @@ impl Error {
             Self::Summary(error) => error.code(),
             Self::TooLarge(_) => "too_large",
             Self::ToolName(error) => error.code(),
-            Self::BadName(_) => "bad_name",
+            Self::BadName(_) | Self::BadTitle { .. } => "bad_name",
             Self::Record(_) => "bad_record",
             Self::Shape(_) => "bad_shape",
             Self::Content(_) => "bad_content",
@@ -496,6 +502,7 @@ impl Error {
             Self::NoText
             | Self::TooLarge(_)
             | Self::BadName(_)
+            | Self::BadTitle { .. }
             | Self::Record(_)
             | Self::Shape(_)
             | Self::Compile(_)

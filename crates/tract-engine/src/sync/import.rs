@@ -6,7 +6,6 @@ mod write;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use tract_core::json::{self, Escapes};
 use tract_core::store::BlobKey;
 use tract_core::{
     Batch, Blob, BlobId, Commit, CommitId, Draft, JsonText, ObjectId, RefName, RefTarget,
@@ -21,6 +20,7 @@ use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
 use crate::upkeep::erase::banned;
+use crate::write::import_document::ImportDocument;
 use crate::write::lease::Lease;
 use crate::write::txn::ref_edit;
 
@@ -406,12 +406,12 @@ impl Importer {
         let targets = store.refs(repo, &names).await?;
         let targets: HashMap<&RefName, RefTarget> =
             names.iter().zip(targets).filter_map(|(name, at)| Some((name, at?))).collect();
-        let owners = self.owners(group, &targets).await?;
+        let stored = self.stored_documents(group, &targets).await?;
         for one in group {
             let brought = self.add_missing(&mut batch, &mut brought, &one.chain.links).await?;
             let reused = one.chain.reused + brought;
             let head = one.chain.ids.last().copied();
-            let place = place(one, &targets, &owners);
+            let place = place(one, &targets, &stored);
             let at = targets.get(&place.branch);
             let status = match (at, head) {
                 (None, Some(_)) => ImportStatus::Created,
@@ -427,7 +427,9 @@ impl Importer {
                 batch.refs.push(ref_edit(name, at.cloned(), Some(to)));
             }
             if status != ImportStatus::Diverged {
-                let document = document(&one.id, one.meta.as_ref(), head)?;
+                let mut document = ImportDocument::new(&one.id, head, one.meta.clone());
+                document.title = stored.get(&place.document).and_then(|it| it.title.clone());
+                let document = document.seal()?;
                 let (at, to) = (targets.get(&place.document), RefTarget::Blob(document.id()));
                 if at != Some(&to) {
                     batch.blobs.push(document);
@@ -447,28 +449,31 @@ impl Importer {
         Ok((batch, answers))
     }
 
-    /// Reads the conversation ids that the documents of the branch names record.
-    async fn owners(
+    /// Reads the documents of the branch names, without the facts of the recordings.
+    async fn stored_documents(
         &self,
         group: &[PlannedImport],
         targets: &HashMap<&RefName, RefTarget>,
-    ) -> Result<HashMap<RefName, String>> {
+    ) -> Result<HashMap<RefName, ImportDocument>> {
         let mut documents: Vec<(RefName, BlobKey)> = Vec::new();
         for place in group.iter().flat_map(|one| &one.names) {
             if let Some(RefTarget::Blob(id)) = targets.get(&place.document) {
                 documents.push((place.document.clone(), (*id).into()));
             }
         }
-        let mut owners = HashMap::with_capacity(documents.len());
+        let mut stored = HashMap::with_capacity(documents.len());
         // A few at a time, as each has all data of a conversation except its messages.
         for documents in documents.chunks(16) {
             let keys: Vec<BlobKey> = documents.iter().map(|(_, key)| *key).collect();
             let blobs = self.repo.store().blobs(self.repo.name(), &keys).await?;
             for ((name, _), blob) in documents.iter().zip(blobs) {
-                owners.extend(blob.as_ref().and_then(owner).map(|id| (name.clone(), id)));
+                if let Some(mut document) = blob.as_ref().and_then(ImportDocument::parse) {
+                    document.meta = None;
+                    stored.insert(name.clone(), document);
+                }
             }
         }
-        Ok(owners)
+        Ok(stored)
     }
 
     /// Adds commits to the batch unless they are stored or in it. Returns the number of the others.
@@ -528,41 +533,16 @@ pub async fn import(
 fn place<'a>(
     one: &'a PlannedImport,
     targets: &HashMap<&RefName, RefTarget>,
-    owners: &HashMap<RefName, String>,
+    stored: &HashMap<RefName, ImportDocument>,
 ) -> &'a ImportRefs {
     let [plain, digits] = &one.names;
-    let is_own = |place: &ImportRefs| owners.get(&place.document) == Some(&one.id);
+    let is_own = |place: &ImportRefs| stored.get(&place.document).is_some_and(|it| it.id == one.id);
     let is_free = |place: &ImportRefs| {
         !targets.contains_key(&place.branch) && !targets.contains_key(&place.document)
     };
     // A branch named HEAD would be ambiguous on the command line.
     let is_exact = plain.branch.branch_name() == Some(one.id.as_str()) && one.id != "HEAD";
     if is_own(plain) || !is_own(digits) && is_exact && is_free(plain) { plain } else { digits }
-}
-
-/// Returns the conversation id in a document.
-fn owner(document: &Blob) -> Option<String> {
-    let members = json::split_object(document.text()?).ok()?;
-    let (_, id) = members.into_iter().find(|(key, _)| key == "id")?;
-    serde_json::from_str(id).ok()
-}
-
-/// Creates the document of a conversation: the data that is not in its commits.
-fn document(id: &str, meta: Option<&JsonText>, head: Option<CommitId>) -> Result<Blob> {
-    let mut text = String::from("{");
-    if let Some(head) = head {
-        text.push_str(&format!("\"head\":\"{head}\","));
-    }
-    text.push_str("\"id\":");
-    json::write_string(&mut text, id, Escapes::Raw);
-    if let Some(meta) = meta {
-        text.push_str(",\"meta\":");
-        text.push_str(meta.as_str());
-    }
-    text.push('}');
-    // The parts are canonical, so only too deep nesting can be refused here.
-    json::check(&text)?;
-    Ok(Blob::seal(text.into_bytes()))
 }
 
 /// A commit with its objects.

@@ -162,9 +162,29 @@ impl Repo {
         if let Some(head) = head {
             txn.move_ref(&branch, None).await?;
             txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
+            self.move_document(&mut txn, &branch, &renamed).await?;
         }
         require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
         Ok(head)
+    }
+
+    /// Moves the document of a branch, which has its title and its project, to another name.
+    async fn move_document(
+        &self,
+        txn: &mut Txn<'_>,
+        branch: &RefName,
+        renamed: &RefName,
+    ) -> Result<()> {
+        let (Some(from), Some(to)) = (branch.companion(), renamed.companion()) else {
+            return Ok(());
+        };
+        if let Some(document) = txn.target(&from).await?
+            && txn.target(&to).await?.is_none()
+        {
+            txn.move_ref(&from, None).await?;
+            txn.move_ref(&to, Some(document)).await?;
+        }
+        Ok(())
     }
 
     /// Deletes tags and their signatures in one write, all or none. Returns their commits, which

@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract_core::json::{self, Escapes};
-use tract_core::{Applied, Blob, CommitId, JsonText, RefName, RefTarget, store::Walk};
-use tract_engine::{Error, ImportStatus, Repo, Result, Txn, WriteOptions};
+use tract_core::store::{StoreExt as _, Walk};
+use tract_core::{Applied, Blob, CommitId, JsonText, RefName, RefTarget};
+use tract_engine::{Error, ImportDocument, ImportStatus, Repo, Result, Txn, WriteOptions};
 
 use super::{OpenBranch, ReadSession, TreeWriter};
 use crate::cache::{PlacedBranch, StoredSession, name_of};
@@ -144,7 +144,10 @@ impl TreeWriter<'_> {
                         continue;
                     }
                 };
-                let document = meta.map(|meta| document(&name, head, meta)).transpose()?;
+                let document = match meta {
+                    Some(meta) => Some(self.document(txn, &name, head, meta).await?),
+                    None => None,
+                };
                 let id = document.as_ref().map(Blob::id);
                 if moves {
                     txn.move_ref(&at, Some(RefTarget::Commit(head))).await?;
@@ -194,6 +197,23 @@ impl TreeWriter<'_> {
         }
         let stored = is_stored.then(|| StoredSession::of(&report, stored)).flatten();
         Ok(PlacedSession { report, stored })
+    }
+
+    /// Makes the document of a branch. The title that a person gave the branch is kept.
+    async fn document(
+        &self,
+        txn: &mut Txn<'_>,
+        name: &str,
+        head: CommitId,
+        meta: &JsonText,
+    ) -> Result<Blob> {
+        let mut document = ImportDocument::new(name, Some(head), Some(meta.clone()));
+        if let Some(RefTarget::Blob(id)) = txn.target(&document_ref(name)?).await? {
+            let stored = self.repo.store().blob(self.repo.name(), id).await?;
+            let stored = stored.as_ref().and_then(ImportDocument::parse);
+            document.title = stored.and_then(|stored| stored.title);
+        }
+        document.seal()
     }
 
     /// Returns the branch that contains the whole conversation under its name for abandoned ones:
@@ -307,17 +327,7 @@ pub(crate) async fn leads_to(repo: &Repo, head: CommitId, commit: CommitId) -> R
 
 /// Returns the ref of a branch's document.
 pub(crate) fn document_ref(branch: &str) -> Result<RefName> {
-    Ok(RefName::new(format!("imports/{branch}"))?)
-}
-
-fn document(name: &str, head: CommitId, meta: &JsonText) -> Result<Blob> {
-    let mut text = format!("{{\"head\":\"{head}\",\"id\":");
-    json::write_string(&mut text, name, Escapes::Raw);
-    text.push_str(",\"meta\":");
-    text.push_str(meta.as_str());
-    text.push('}');
-    json::check(&text)?;
-    Ok(Blob::seal(text.into_bytes()))
+    ImportDocument::ref_of(branch)
 }
 
 /// Writes a document and its ref, unless it is unchanged.

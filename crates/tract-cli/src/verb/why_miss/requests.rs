@@ -9,8 +9,9 @@ use tract::{CommitId, Tract};
 
 use crate::context::Context;
 use crate::failure::Outcome;
-use crate::render::{count, minute, number, short};
+use crate::render::{count, number, short};
 use crate::style::{DIM, GOOD, Styled, WARN};
+use crate::when::minute;
 use crate::{escape, prices};
 
 #[derive(Serialize)]
