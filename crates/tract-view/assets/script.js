@@ -1,5 +1,5 @@
 "use strict";
-// Reading needs none of this: keys, and pages that follow what is written.
+// Reading needs none of this: keys, copying, filters, the outline, and pages that follow what is written.
 (function () {
   function articles() { return Array.from(document.querySelectorAll("article")); }
   function step(by) {
@@ -14,6 +14,12 @@
     var link = document.querySelector('a[rel="' + rel + '"]');
     if (link) { link.click(); }
   }
+  function get(url) {
+    return fetch(url, { credentials: "same-origin", cache: "no-store" }).then(function (answer) {
+      if (!answer.ok) { throw new Error(answer.status); }
+      return answer.text();
+    });
+  }
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) { return; }
     switch (event.key) {
@@ -23,12 +29,80 @@
       case "]": follow("next"); break;
       case "g": window.scrollTo(0, 0); break;
       case "G": window.scrollTo(0, document.body.scrollHeight); break;
+      case "o":
+        var own = document.activeElement.closest && document.activeElement.closest("article");
+        if (own) {
+          var folds = Array.from(own.querySelectorAll("details"));
+          var isOpen = folds.some(function (fold) { return fold.open; });
+          folds.forEach(function (fold) { fold.open = !isOpen; });
+        }
+        break;
+      case "?":
+        var dialog = document.getElementById("keys");
+        if (dialog) { if (dialog.open) { dialog.close(); } else { dialog.showModal(); } }
+        break;
       case "/":
-        var input = document.querySelector("input[type=search]");
+        var input = document.querySelector("main input[type=search]") || document.querySelector("input[type=search]");
         if (input) { input.focus(); event.preventDefault(); }
         break;
     }
   });
+  // A link to a text copies it; without a clipboard it is followed.
+  document.addEventListener("click", function (event) {
+    var link = event.target.closest && event.target.closest("a.copy");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !navigator.clipboard || !window.fetch) { return; }
+    event.preventDefault();
+    get(link.href).then(function (text) { return navigator.clipboard.writeText(text); })
+      .then(function () { link.textContent = "copied"; }, function () { location.href = link.href; })
+      .then(function () { setTimeout(function () { link.textContent = "copy"; }, 1500); });
+  });
+  // A message that the address names is shown unfolded.
+  function unfold() {
+    var target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    for (var fold = target && target.closest("details"); fold; fold = fold.parentElement.closest("details")) { fold.open = true; }
+    if (target) { target.scrollIntoView(); }
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
+  // The outline marks the last of its entries above the middle of the window.
+  var isPlanned = false;
+  function mark() {
+    isPlanned = false;
+    var current = null;
+    document.querySelectorAll(".outline a").forEach(function (link) {
+      var place = document.getElementById(link.hash.slice(1));
+      if (place && place.getBoundingClientRect().top < window.innerHeight / 2) { current = link.parentElement; }
+    });
+    var marked = document.querySelector(".outline .current");
+    if (marked === current) { return; }
+    if (marked) { marked.classList.remove("current"); }
+    if (!current) { return; }
+    current.classList.add("current");
+    var list = current.closest(".outline");
+    list.scrollTop = current.offsetTop - list.clientHeight / 2;
+  }
+  function plan() { if (!isPlanned && document.querySelector(".outline")) { isPlanned = true; requestAnimationFrame(mark); } }
+  window.addEventListener("scroll", plan, { passive: true });
+  plan();
+  // Rows of the table of sessions are filtered while somebody types, with all words in any order.
+  var filter = document.querySelector("input[data-filters]");
+  if (filter) {
+    filter.addEventListener("input", function () {
+      var words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+      var shown = 0;
+      document.querySelectorAll("tbody").forEach(function (group) {
+        var any = false;
+        group.querySelectorAll("tr:not(.group)").forEach(function (row) {
+          var text = row.textContent.toLowerCase();
+          row.hidden = !words.every(function (word) { return text.indexOf(word) >= 0; });
+          if (!row.hidden) { any = true; shown += 1; }
+        });
+        group.hidden = !any;
+      });
+      var count = document.getElementById("shown");
+      if (count) { count.textContent = words.length ? shown + " shown" : ""; }
+    });
+  }
   var live = document.body.getAttribute("data-live");
   if (!live || !window.fetch) { return; }
   // Makes an element like a fresh one and leaves what is the same in place, so that focus, selection, typed
@@ -66,12 +140,6 @@
     var place = document.getElementById("live");
     if (place && place.textContent !== text) { place.textContent = text; }
   }
-  function get(url) {
-    return fetch(url, { credentials: "same-origin", cache: "no-store" }).then(function (answer) {
-      if (!answer.ok) { throw new Error(answer.status); }
-      return answer.text();
-    });
-  }
   function refresh(head) {
     return get(location.href).then(function (text) {
       var page = new DOMParser().parseFromString(text, "text/html");
@@ -83,6 +151,7 @@
       update(main, fresh);
       seen = head;
       if (atEnd && !isReading) { window.scrollTo(0, document.body.scrollHeight); }
+      plan();
     });
   }
   // Short requests, one after the other: a browser keeps six connections to a server, so a stream for each

@@ -4,6 +4,7 @@ mod compare;
 mod conversations;
 mod history;
 mod pending;
+mod requests;
 mod search;
 mod tools;
 mod transcript;
@@ -13,17 +14,22 @@ mod window;
 use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tract_core::text::{count, number};
 use tract_core::{Part, time};
 
 pub(crate) use self::compare::compare;
 pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
 pub(crate) use self::history::{PAGE as HISTORY, history};
 pub(crate) use self::pending::pending;
+pub(crate) use self::requests::{RequestForm, requests};
 pub(crate) use self::search::{HITS, search, search_form};
 pub(crate) use self::tools::tools;
 pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript, unreadable};
 pub(crate) use self::usage::usage;
 pub(crate) use self::window::window;
+
+use crate::load::LoadedContext;
+use crate::text::{query, visible};
 
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
@@ -55,19 +61,45 @@ pub(crate) fn page(
                 script src="/script.js" defer {}
             }
             body data-live=[live] {
-                header {
-                    strong { a href="/" { "tract" } }
-                    a href="/usage" { "usage" }
-                    a href="/pending" { "pending" }
-                    @match access {
-                        Some(Access::ReadOnly) => span .soft { "read-only" },
-                        Some(Access::Decisions) => span .changed { "decisions allowed" },
-                        None => {}
+                a .skip href="#main" { "Skip to the content" }
+                header .site {
+                    a .brand href="/" { "tract" }
+                    nav aria-label="Pages of the store" {
+                        a href="/" { "Sessions" }
+                        a href="/usage" { "Cost" }
+                        a href="/pending" { "Pending" }
+                    }
+                    form method="get" action="/search" role="search" {
+                        label { span .hidden { "Search in all messages" } input type="search" name="words" placeholder="Search all messages"; }
                     }
                     @if live.is_some() { span #live role="status" {} }
+                    @match access {
+                        Some(Access::ReadOnly) => span .soft .small { "read-only" },
+                        Some(Access::Decisions) => span .tag .changed { "decisions allowed" },
+                        None => {}
+                    }
                 }
-                main { (main) }
+                main #main { (main) }
+                (keys())
             }
+        }
+    }
+}
+
+/// The keys, shown when `?` is pressed.
+fn keys() -> Markup {
+    const KEYS: [(&str, &str); 6] = [
+        ("j k", "next and previous message"),
+        ("[ ]", "previous and next page"),
+        ("g G", "top and end"),
+        ("/", "filter or search"),
+        ("o", "fold and unfold the message"),
+        ("?", "these keys"),
+    ];
+    html! {
+        dialog #keys aria-label="Keys" {
+            dl { @for (key, does) in KEYS { div { dt { kbd { (key) } } dd { (does) } } } }
+            form method="dialog" { button { "Close" } }
         }
     }
 }
@@ -85,8 +117,55 @@ pub(crate) fn whole_file(title: &str, policy: &str, main: &Markup) -> Markup {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                main { (main) }
+                main #main { (main) }
+                (keys())
                 script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+/// The pages about one session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tab {
+    Transcript,
+    History,
+    Window,
+    Tools,
+    Requests,
+}
+
+impl Tab {
+    const ALL: [(Self, &str, &str); 5] = [
+        (Self::Transcript, "transcript", "Transcript"),
+        (Self::History, "history", "Changes"),
+        (Self::Window, "window", "Window"),
+        (Self::Tools, "tools", "Tools"),
+        (Self::Requests, "requests", "Requests"),
+    ];
+}
+
+/// The title and the facts of a session, and the links to its pages, if there is a server for them.
+pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) -> Markup {
+    let tokens = context.compiled.token_count();
+    let revision = query(&context.revision);
+    html! {
+        header .session {
+            div .session-title {
+                h1 { (visible(&context.revision)) }
+                p .facts {
+                    span { (count(context.compiled.message_count(), "message")) }
+                    span { (count(context.compiled.tools().len(), "tool")) }
+                    span { (number(tokens.count)) " tokens" @if tokens.source.to_string() != "exact" { " (" (tokens.source) ")" } }
+                    span .soft { "at " (context.head.short()) }
+                }
+            }
+            @if linked {
+                nav .tabs aria-label="Pages of the session" {
+                    @for (one, path, name) in Tab::ALL {
+                        a href=(format!("/{path}?rev={revision}")) aria-current=[(one == tab).then_some("page")] { (name) }
+                    }
+                }
             }
         }
     }

@@ -104,6 +104,7 @@ impl Viewer {
             .route("/tools", get(tools))
             .route("/text", get(text))
             .route("/request", get(request))
+            .route("/requests", get(reports::requests))
             .route("/usage", get(reports::usage))
             .route("/pending", get(reports::pending))
             .route("/search", get(reports::search))

@@ -155,7 +155,7 @@ fn pages_are_read_without_javascript() {
     driver.press("j");
     let focused = driver.run("return document.activeElement.tagName");
     assert_ne!(focused, "ARTICLE", "the page's script did not run");
-    driver.click("nav.pages a[href^='/window']");
+    driver.click(".tabs a[href^='/window']");
     driver.wait_for("return document.querySelector('svg path') !== null");
 }
 

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use tract_core::Op;
 use tract_engine::graph::GraphRow;
 
-use super::minute;
-use crate::load::{History, HistoryEntry};
+use super::{Tab, minute, session_header};
+use crate::load::{History, HistoryEntry, LoadedContext};
 use crate::text::{query, visible};
 
 /// Number of commits per page.
@@ -20,13 +20,18 @@ const ROW: usize = 16;
 const COLORS: usize = 6;
 
 /// Shows the commits of a history, newest first.
-pub(crate) fn history(revision: &str, all: bool, from: usize, history: &History) -> Markup {
-    let rev = query(revision);
+pub(crate) fn history(
+    context: &LoadedContext,
+    all: bool,
+    from: usize,
+    history: &History,
+) -> Markup {
+    let rev = query(&context.revision);
     let link = |from: usize, all: bool| {
         format!("/history?rev={rev}&from={from}{}", if all { "&all=1" } else { "" })
     };
     html! {
-        h1 { "History of " a href=(format!("/transcript?rev={rev}")) { (visible(revision)) } }
+        (session_header(context, Tab::History, true))
         nav .pages {
             @if all { a href=(link(0, false)) { "this branch alone" } }
             @else { a href=(link(0, true)) { "with the other branches" } }

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use tract_core::text::{beginning, count};
 use tract_schema::ToolView;
 
-use super::minute;
+use super::{Tab, minute, session_header};
 use crate::load::{Approval, LoadedContext, ToolFacts, ToolsChange};
-use crate::text::{query, visible};
+use crate::text::visible;
 
 /// Maximum characters of a definition.
 const MOST: usize = 50_000;
@@ -22,7 +22,7 @@ pub(crate) fn tools(
 ) -> Markup {
     let tools = context.compiled.tools();
     html! {
-        h1 { "Tools at " a href=(format!("/transcript?rev={}", query(&context.revision))) { (visible(&context.revision)) } }
+        (session_header(context, Tab::Tools, true))
         (super::unreadable(context))
         p .soft { (tools.len()) " definitions in force" }
         @for (tool, facts) in tools.iter().zip(facts) {

@@ -1,12 +1,18 @@
 //! A conversation as the model sees it.
 
-use maud::{Markup, html};
-use tract_core::text::beginning;
-use tract_core::{Content, ImageSource, Message, Part, ToolCall};
-use tract_providers::Form;
+mod calls;
+mod outline;
 
-use super::minute;
+use maud::{Markup, html};
+use tract_core::text::{beginning, count, number};
+use tract_core::{Content, ImageSource, Message, Part};
+use tract_engine::AnswerFacts;
+
+use self::calls::call;
+use self::outline::outline;
+use super::{Tab, minute, session_header};
 use crate::load::{LoadedContext, ShownMessage};
+use crate::render;
 use crate::text::{query, visible};
 
 /// Number of messages per page.
@@ -14,6 +20,10 @@ pub(crate) const PAGE: usize = 200;
 
 /// Maximum number of listed unreadable objects.
 const LISTED: usize = 20;
+/// Maximum number of tags whose end is searched for in a text, because each search may read all of it.
+const SEARCHES: usize = 200;
+/// Maximum lines of a result of its own that is shown unfolded.
+const OPEN_LINES: usize = 12;
 
 /// Options of a transcript.
 #[derive(Clone, Copy, Debug)]
@@ -46,37 +56,45 @@ pub(crate) fn transcript(
     options: TranscriptOptions,
 ) -> Markup {
     let total = context.compiled.message_count();
-    let revision = query(&context.revision);
-    let link = |from: usize| format!("/transcript?rev={revision}&from={from}");
-    let tokens = context.compiled.token_count();
     html! {
-        h1 { (visible(&context.revision)) }
-        p .soft {
-            (total) " messages, " (context.compiled.tools().len()) " tools, " (tokens.count) " tokens ("
-            (tokens.source) "), at " (context.head.short())
-        }
-        (unreadable(context))
-        @if options.linked {
-            nav .pages {
-                a href=(format!("/tools?rev={revision}")) { "tools" }
-                a href=(format!("/history?rev={revision}")) { "history" }
-                a href=(format!("/window?rev={revision}")) { "window" }
-                a href=(format!("/compare?a={revision}~1&b={revision}")) { "last change" }
-                @for form in Form::all().filter(|form| form.as_str().ends_with("-params")) {
-                    a href=(format!("/request?rev={revision}&to={form}")) { (form.as_str()) }
+        (session_header(context, Tab::Transcript, options.linked))
+        div .columns {
+            (outline(messages, options))
+            div .content {
+                (unreadable(context))
+                @if options.linked { (page_links(context, from, total)) }
+                @for message in messages { (one(message, options)) }
+                @if messages.is_empty() && context.unreadable.is_empty() { p .empty { "This conversation has no messages yet." } }
+                @if options.linked {
+                    (page_links(context, from, total))
+                    form .compare method="get" action="/compare" {
+                        input type="hidden" name="b" value=(context.revision);
+                        label { span .soft { "Compare with " } input type="search" name="a" placeholder="branch, tag or commit"; }
+                        button { "Compare" }
+                    }
                 }
             }
-            form method="get" action="/compare" {
-                input type="hidden" name="b" value=(context.revision);
-                label { span .soft { "compare with " } input type="search" name="a" placeholder="branch, tag or commit"; }
-                button { "Compare" }
-            }
         }
-        @for message in messages { (one(message, options)) }
-        @if options.linked {
-            nav .pages {
-                @if from > 1 { a rel="prev" href=(link(from.saturating_sub(PAGE).max(1))) { "← before" } }
-                @if from + PAGE <= total { a rel="next" href=(link(from + PAGE)) { "after →" } }
+    }
+}
+
+/// The links to the other pages of a long conversation.
+fn page_links(context: &LoadedContext, from: usize, total: usize) -> Markup {
+    let revision = query(&context.revision);
+    let link = |from: usize| format!("/transcript?rev={revision}&from={from}");
+    let last = (from + PAGE - 1).min(total);
+    html! {
+        @if total > PAGE {
+            nav .pages aria-label="Pages" {
+                @if from > 1 {
+                    a href=(link(1)) { "first" }
+                    a rel="prev" href=(link(from.saturating_sub(PAGE).max(1))) { "← before" }
+                }
+                span .soft { "messages " (number(from as u64)) "–" (number(last as u64)) " of " (number(total as u64)) }
+                @if from + PAGE <= total {
+                    a rel="next" href=(link(from + PAGE)) { "after →" }
+                    a href=(link(total.saturating_sub(PAGE) + 1)) { "last" }
+                }
             }
         }
     }
@@ -109,34 +127,55 @@ pub(crate) fn unreadable(context: &LoadedContext) -> Markup {
 fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     let message = shown.message;
     let role = message.role.as_str();
-    let commit = message.commit.to_string();
-    let short = message.commit.short();
+    let facts = shown.commit.as_ref().map(AnswerFacts::of).unwrap_or_default();
+    let at = shown.commit.as_ref().and_then(|commit| minute(commit.created_at?));
+    let is_injected = facts.injected.is_some();
     html! {
-        article class=(class(role)) id=(options.anchor('m', shown.number)) tabindex="-1" {
-            p {
-                a href=(format!("#{}", options.anchor('m', shown.number))) { "#" (shown.number) } " "
-                span .role { (visible(role)) } " "
+        article .(class(role)) .injected[is_injected] id=(options.anchor('m', shown.number)) tabindex="-1" {
+            p .message-head {
+                span .role { (visible(role)) }
                 @if let Content::ToolResult(answer) = &message.content {
-                    @if let Some(name) = &answer.name { (visible(name)) " " }
-                    @if answer.is_error { span .failed { "failed" } " " }
+                    @if let Some(name) = &answer.name { " " b { (visible(name)) } }
+                    @if answer.is_error { " " span .tag .bad { "failed" } }
                 }
-                span .soft {
-                    (short)
-                    @if let Some(at) = shown.commit.as_ref().and_then(|commit| minute(commit.created_at?)) { " · " (at) }
-                    " · " (message.token_count) " tokens"
+                @if let Some(injected) = &facts.injected { " " span .tag { (visible(injected)) } }
+                @if let Some(model) = facts.model.as_ref().filter(|_| role == "assistant") {
+                    " " span .soft .model { (visible(model)) }
                 }
-                @if shown.is_edited() {
-                    " " span .tag {
-                        @if options.linked { a href=(format!("/text?rev={commit}&original=1")) { "edited: original" } } @else { "edited" }
-                    }
-                }
-                @if let Some(before) = shown.before_summary() {
-                    " " span .tag {
-                        @if options.linked { a href=(format!("/transcript?rev={before}")) { "summary: what it replaced" } } @else { "summary" }
-                    }
+                (changes(shown, options))
+                span .message-facts {
+                    @if let Some(at) = at { span { (at) } " " }
+                    span { (number(message.token_count)) " tokens" } " "
+                    @if options.linked { a .copy href=(format!("/text?rev={}", message.commit)) { "copy" } " " }
+                    a .permalink href=(format!("#{}", options.anchor('m', shown.number))) { "#" (shown.number) }
                 }
             }
-            (content(shown, options))
+            div .body { (content(shown, options)) }
+        }
+    }
+}
+
+/// Who changed a message, with a link to its original.
+fn changes(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
+    let origin = shown.commit.as_ref().and_then(|commit| commit.origin.id.as_deref());
+    let by = |verb: &str| match origin
+        .filter(|_| shown.is_edited() || shown.before_summary().is_some())
+    {
+        Some(author) => format!("{verb} by {}", visible(author)),
+        None => verb.to_owned(),
+    };
+    html! {
+        @if shown.is_edited() {
+            " " span .tag .changed {
+                @if options.linked { a href=(format!("/text?rev={}&original=1", shown.message.commit)) { (by("edited")) ": original" } }
+                @else { (by("edited")) }
+            }
+        }
+        @if let Some(before) = shown.before_summary() {
+            " " span .tag .changed {
+                @if options.linked { a href=(format!("/transcript?rev={before}")) { (by("summary")) ": what it replaced" } }
+                @else { (by("summary")) }
+            }
         }
     }
 }
@@ -146,7 +185,7 @@ fn class(role: &str) -> &'static str {
     match role {
         "user" => "user",
         "assistant" => "assistant",
-        "system" => "system",
+        "system" | "developer" => "system",
         "tool" => "tool",
         _ => "other",
     }
@@ -157,15 +196,17 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     if message.content.parts().is_empty() {
         return text(&message.content.text(), message, options);
     }
+    let is_result = matches!(message.content, Content::ToolResult(_));
     let mut calls = 0;
     html! {
         @for (place, part) in message.content.parts().iter().enumerate() {
             @match part {
-                Part::Text { text: value } => (text(value, message, options)),
+                Part::Text { text: value } if is_result => (result(value, message, options)),
+                Part::Text { text: value } => (prose(value, message, options)),
                 Part::Reasoning { text: thought, .. } => {
-                    details id=(format!("{}-{place}", options.anchor('r', shown.number))) {
-                        summary { "reasoning" }
-                        @if thought.is_empty() { p .soft { "kept by the provider" } } @else { (text(thought, message, options)) }
+                    details .reasoning id=(format!("{}-{place}", options.anchor('r', shown.number))) {
+                        summary { "reasoning" @if !thought.is_empty() { " · " (size(thought)) } }
+                        @if thought.is_empty() { p .soft { "kept by the provider" } } @else { (prose(thought, message, options)) }
                     }
                 }
                 Part::ToolCall(called) => ({
@@ -175,62 +216,119 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
                 }),
                 Part::Image { media_type, source } => (image(media_type.as_deref(), source)),
                 Part::Opaque { dialect, json } => {
-                    details { summary { "only " (visible(dialect)) " knows this" } (text(json, message, options)) }
+                    details { summary { "only " (visible(dialect)) " knows this · " (size(json)) } (text(json, message, options)) }
                 }
             }
         }
     }
 }
 
-fn call(
-    shown: &ShownMessage<'_>,
-    place: usize,
-    called: &ToolCall,
-    result: Option<(usize, &Message)>,
-    options: TranscriptOptions,
-) -> Markup {
-    let failed = result.is_some_and(
-        |(_, message)| matches!(&message.content, Content::ToolResult(answer) if answer.is_error),
-    );
-    let (number, message) = (shown.number, shown.message);
-    let (first, _) = beginning(&called.arguments, 80);
+/// A result without its call on this page.
+fn result(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+    let tree = (value.len() <= options.most).then(|| render::json(value)).flatten();
+    let shown = tree.unwrap_or_else(|| text(value, message, options));
+    let lines = value.lines().count();
     html! {
-        details id=(format!("{}-{place}", options.anchor('c', number))) {
-            summary {
-                b { (visible(&called.name)) } " " span .soft { (visible(first)) }
-                @if failed { " " span .failed { "failed" } }
-                @if result.is_none() { " " span .tag { "no result" } }
-            }
-            (text(&called.arguments, message, options))
-            @if let Some((place, message)) = result {
-                p .soft { "result " a href=(format!("#{}", options.anchor('m', place))) { "#" (place) } " · " (message.token_count) " tokens" }
-                span id=(options.anchor('m', place)) {}
-                @for part in message.content.parts() {
-                    @match part {
-                        Part::Text { text: value } => (text(value, message, options)),
-                        Part::Image { media_type, source } => (image(media_type.as_deref(), source)),
-                        other => ({
-                            let mut out = String::new();
-                            super::part_text(other, &mut out);
-                            text(&out, message, options)
-                        }),
+        @if lines <= OPEN_LINES { (shown) } @else {
+            details .output { summary { (count(lines, "line")) " · " (size(value)) } (shown) }
+        }
+    }
+}
+
+/// The text of a person or of a model: Markdown. Blocks in tags, which programs add to what a person
+/// wrote, are folded.
+fn prose(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+    let (kept, more) = beginning(value, options.most);
+    let blocks = if matches!(message.content, Content::User(_)) {
+        tagged(kept)
+    } else {
+        vec![Block::Prose(kept)]
+    };
+    html! {
+        @for block in &blocks {
+            @match block {
+                Block::Prose(prose) => div .md dir="auto" { (render::markdown(prose)) },
+                Block::Tagged(name, inner) => {
+                    @if inner.lines().count() <= 1 && inner.len() < 120 {
+                        p .tagged { span .tag { (visible(name)) } " " (visible(inner)) }
+                    } @else {
+                        details .tagged { summary { (visible(name)) " · " (size(inner)) } pre .text dir="auto" { (visible(inner)) } }
                     }
                 }
             }
         }
+        (omitted(more, message, options))
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
+enum Block<'a> {
+    Prose(&'a str),
+    /// The name of the tag, and the text in it.
+    Tagged(&'a str, &'a str),
+}
+
+/// Splits a text at its top-level blocks of the form `<name>…</name>` that start a line and have a
+/// name in lower case with a hyphen or an underscore, which no name of HTML has. A block without its
+/// end is prose.
+fn tagged(text: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let (mut start, mut line, mut searches) = (0, 0, 0);
+    while let Some(left) = text.get(line..).filter(|left| !left.is_empty() && searches < SEARCHES) {
+        let block = tag_name(left).and_then(|name| {
+            searches += 1;
+            let inner = left.get(name.len() + 2..)?;
+            let end = inner.find(&format!("</{name}>"))?;
+            Some((name, inner.get(..end)?, name.len() * 2 + 5 + end))
+        });
+        if let Some((name, inner, length)) = block {
+            blocks.push(Block::Prose(text.get(start..line).unwrap_or_default()));
+            blocks.push(Block::Tagged(name, inner.trim()));
+            line += length;
+            start = line;
+        } else {
+            line += left.find('\n').map_or(left.len(), |end| end + 1);
+        }
+    }
+    blocks.push(Block::Prose(text.get(start..).unwrap_or_default()));
+    blocks.retain(|block| !matches!(block, Block::Prose(prose) if prose.trim().is_empty()));
+    blocks
+}
+
+fn tag_name(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('<')?;
+    let name =
+        inner.get(..inner.find(|c: char| !(c.is_ascii_lowercase() || matches!(c, '-' | '_')))?)?;
+    let is_closed = inner.get(name.len()..)?.starts_with('>');
+    (is_closed && name.contains(['-', '_'])).then_some(name)
+}
+
+/// Shows a text as it is.
 fn text(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
-    let (kept, rest) = beginning(value, options.most);
+    let (kept, more) = beginning(value, options.most);
     html! {
         pre .text dir="auto" { (visible(kept)) }
-        @if rest > 0 {
+        (omitted(more, message, options))
+    }
+}
+
+fn omitted(more: usize, message: &Message, options: TranscriptOptions) -> Markup {
+    html! {
+        @if more > 0 {
             p .soft {
-                (rest) " characters more"
+                (more) " characters more"
                 @if options.linked { ": " a href=(format!("/text?rev={}", message.commit)) { "the whole text" } }
             }
         }
+    }
+}
+
+/// Formats the size of a text.
+fn size(text: &str) -> String {
+    match text.len() {
+        0..10_000 => count(text.chars().count(), "character"),
+        bytes @ 10_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        bytes => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
 
@@ -254,4 +352,23 @@ fn image(media_type: Option<&str>, source: &ImageSource) -> Markup {
 
 fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_in_tags_are_split_from_prose() {
+        let text = "Hello\n<system-reminder>\nnot typed\n</system-reminder>\nbye";
+        let blocks = [
+            Block::Prose("Hello\n"),
+            Block::Tagged("system-reminder", "not typed"),
+            Block::Prose("\nbye"),
+        ];
+        assert_eq!(tagged(text), blocks);
+        for prose in ["<b>bold</b>", "<open-only> and more", "a <x-y>z</x-y>", "<", "ä<"] {
+            assert_eq!(tagged(prose), [Block::Prose(prose)], "{prose}");
+        }
+    }
 }

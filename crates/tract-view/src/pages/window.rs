@@ -5,9 +5,8 @@ use std::fmt::Write;
 use maud::{Markup, html};
 use tract_core::text::{count, number};
 
-use super::minute;
+use super::{Tab, minute, session_header};
 use crate::load::{CacheUse, LoadedContext, PARTS, Window};
-use crate::text::{query, visible};
 
 /// The size of the chart in SVG units.
 const WIDTH: f64 = 800.0;
@@ -25,9 +24,8 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
         WIDTH * place.saturating_sub(1) as f64 / last as f64
     };
     let now = window.points.last().map(|point| point.tokens).unwrap_or_default();
-    let revision = query(&context.revision);
     html! {
-        h1 { "Window of " a href=(format!("/transcript?rev={revision}")) { (visible(&context.revision)) } }
+        (session_header(context, Tab::Window, true))
         (super::unreadable(context))
         @if !context.unreadable.is_empty() { p .soft { "The chart ends at the first message that cannot be read." } }
         p .soft {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{Page, RevisionQuery, Served};
 use crate::error::{Error, Result};
+use crate::pages::RequestForm;
 use crate::{load, pages};
 
 /// Shows tokens and cost, by model and day.
@@ -69,8 +70,17 @@ pub(super) async fn window(State(shared): Served, Query(params): Query<RevisionQ
 
 /// Shows the graph of the commits behind a revision.
 pub(super) async fn history(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
-    let (head, all) = (shared.repo.resolve_position(&params.rev).await?, params.all == 1);
-    let history = load::history(&shared.repo, head, all, params.from, pages::HISTORY).await?;
-    let main = pages::history(&params.rev, all, params.from, &history);
+    let context = load::readable_context(&shared.repo, &params.rev).await?;
+    let all = params.all == 1;
+    let history =
+        load::history(&shared.repo, context.head, all, params.from, pages::HISTORY).await?;
+    let main = pages::history(&context, all, params.from, &history);
     Ok(shared.page("history", None, &main))
+}
+
+/// Lists the request of a context for each provider.
+pub(super) async fn requests(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
+    let context = load::readable_context(&shared.repo, &params.rev).await?;
+    let forms = RequestForm::all(&context);
+    Ok(shared.page("requests", None, &pages::requests(&context, &forms)))
 }
