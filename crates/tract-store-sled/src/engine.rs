@@ -59,7 +59,7 @@ pub struct SledEngine {
     path: PathBuf,
     /// The log file in the folder.
     log: OpenedFile,
-    /// sled has no snapshots, so a write excludes all readers.
+    /// sled does not offer snapshots, so a write excludes all readers.
     state: RwLock<State>,
 }
 
@@ -170,7 +170,7 @@ impl KvEngine for SledEngine {
 
     fn read(&self) -> StoreResult<Box<dyn KvRead + '_>> {
         let state = self.state();
-        // sled has no snapshots. The lock keeps writers away until the reader is dropped.
+        // sled does not offer snapshots. The lock keeps writers away until the reader is dropped.
         let tree = state.folder("read")?.tree.clone();
         Ok(Box::new(Snapshot { tree, _state: Some(state) }))
     }

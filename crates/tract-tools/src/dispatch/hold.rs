@@ -112,7 +112,7 @@ impl Turn {
             let state = StateQueue::of(identity);
             let Some(queue) = &state.queue else { continue };
             // The number of the hold is compared as well. The outer turn may have ended while this
-            // one went on, and another turn may hold the state now.
+            // one continued, and another turn may hold the state now.
             let is_held =
                 |(held, hold): &(usize, u64)| *held == identity && queue.is_held_by(*hold);
             if around.is_some_and(|around| around.0.iter().any(is_held)) {
