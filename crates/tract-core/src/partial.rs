@@ -3,6 +3,7 @@
 use crate::content::ToolCall;
 use crate::object::Blob;
 use crate::reply::{Reply, Usage};
+use crate::text::JsonText;
 
 /// A piece of a streamed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct PartialReply {
     pub id: Option<String>,
     /// The received bytes.
     pub raw: Option<Blob>,
+    /// The other answers so far, if the provider sent several to one request.
+    pub other_choices: Vec<JsonText>,
 }
 
 /// A call in an interrupted answer.
@@ -94,6 +97,9 @@ impl PartialReply {
 
     /// Returns whether nothing of the answer arrived.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
+        self.text.is_empty()
+            && self.reasoning.is_empty()
+            && self.calls.is_empty()
+            && self.other_choices.is_empty()
     }
 }

@@ -8,6 +8,7 @@ use crate::content::{Content, ToolCall};
 use crate::id::CommitId;
 use crate::object::Blob;
 use crate::sent::RequestMap;
+use crate::text::JsonText;
 
 /// The reason that a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,6 +114,9 @@ pub struct Reply {
     pub head: Option<CommitId>,
     /// The tools of the request, as sent; empty if unknown.
     pub sent: RequestMap,
+    /// The other answers, as received, if the provider sent several to one request. They are
+    /// stored with this answer, but are not part of the context.
+    pub other_choices: Vec<JsonText>,
 }
 
 impl Reply {
@@ -129,6 +133,7 @@ impl Reply {
             raw: None,
             head: None,
             sent: RequestMap::default(),
+            other_choices: Vec::new(),
         }
     }
 

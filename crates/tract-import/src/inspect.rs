@@ -215,11 +215,18 @@ fn call(
     let output = event.get("output").unwrap_or(&Value::Null);
     let model = event.get("model").and_then(Value::as_str);
     let usage = output.get("usage").filter(|usage| usage.is_object()).map(usage);
-    let answer = list(output, "choices").first().and_then(|choice| choice.get("message"));
+    let (choice, others) = match list(output, "choices").split_first() {
+        Some((choice, others)) => (Some(choice), others),
+        None => (None, &[][..]),
+    };
+    let answer = choice.and_then(|choice| choice.get("message"));
     match answer.and_then(|answer| message(answer, number, at)) {
         Some(mut answer) => {
             let mut metadata = Metadata::default();
             metadata.set_some("message_id", answer.id.as_deref());
+            if !others.is_empty() {
+                metadata.set("other_choices", others.to_vec());
+            }
             if let Some(usage) = &usage {
                 metadata.usage(usage);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tract_core::{Draft, Reply, Usage};
+use tract_core::{Draft, JsonText, Reply, Usage};
 
 use crate::drafts::Watch;
 use crate::error::ImportError;
@@ -44,6 +44,23 @@ pub(crate) fn reply_of<'a>(
     reply.verbatim = draft.verbatim;
     reply.model = answer.text("model");
     Ok(reply)
+}
+
+/// Returns the answers after the first one, as received.
+pub(crate) fn other_choices(choices: &[Node<'_>]) -> Vec<JsonText> {
+    choices.iter().skip(1).map(|choice| kept_json(choice.raw)).collect()
+}
+
+/// Returns the index of a choice in a stream. An invalid one counts as an index of its own.
+pub(crate) fn choice_index(raw: &str) -> u64 {
+    raw.parse().unwrap_or(u64::MAX)
+}
+
+/// Returns a JSON text in canonical form. A text that has none, such as one with a number that is
+/// out of range, becomes a string.
+pub(crate) fn kept_json(text: &str) -> JsonText {
+    let kept = JsonText::new(text).or_else(|_| JsonText::of(text));
+    kept.expect("a string has a canonical form")
 }
 
 /// Derives a place from the id of an answer. Call ids made from it are unique in the conversation

@@ -112,6 +112,12 @@ impl<'a> Fields<'a> {
         Some(Node { raw, path: self.inner(key) })
     }
 
+    /// Iterates over all members, in order. Keys may repeat.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&str, Node<'a>)> {
+        let members = self.members.iter();
+        members.map(|(key, raw)| (key.as_str(), Node { raw, path: self.inner(key) }))
+    }
+
     pub(crate) fn raw(&self, key: &str) -> Option<&'a str> {
         self.members.iter().rev().find(|(name, _)| name == key).map(|(_, raw)| *raw)
     }

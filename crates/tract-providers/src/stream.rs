@@ -10,6 +10,7 @@ use tract_core::{PartialReply, ReplyDelta, json};
 use tract_schema::{Aliases, Dialect};
 
 use self::event::{Accumulate, OnPiece};
+use crate::answers::kept_json;
 use crate::error::ReplyError;
 use crate::params::Params;
 use crate::profile_of;
@@ -179,6 +180,9 @@ impl Assembler {
             let calls = partial.calls.iter_mut().map(|call| &mut call.call.arguments);
             for text in calls.chain([&mut partial.text, &mut partial.reasoning]) {
                 *text = json::join_surrogates(text).0.into_owned();
+            }
+            for choice in &mut partial.other_choices {
+                *choice = kept_json(&json::join_surrogates(choice.as_str()).0);
             }
         }
         if let Some(aliases) = &self.aliases {

@@ -393,6 +393,48 @@ fn a_key_in_the_pieces_of_a_stream_is_neither_passed_on_nor_kept() {
 }
 
 #[test]
+fn a_key_in_another_choice_is_rejected_and_all_choices_are_kept() {
+    run(async |server| {
+        for (dialect, chunk, stop) in [
+            (
+                Dialect::OpenAi,
+                r#"data: {"choices":[{"index":INDEX,"delta":{"content":"TEXT"}}]}"#,
+                r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+            ),
+            (
+                Dialect::Gemini,
+                r#"data: {"candidates":[{"index":INDEX,"content":{"role":"model","parts":[{"text":"TEXT"}]}}]}"#,
+                r#"data: {"candidates":[{"index":0,"finishReason":"STOP"}]}"#,
+            ),
+        ] {
+            let model = model(&server, dialect);
+            let sent = |index: usize, text: &str| {
+                chunk.replace("INDEX", &index.to_string()).replace("TEXT", text) + "\n\n"
+            };
+            let (first, second) = KEY.split_at(9);
+            let choices = |half: &str| sent(0, "Hel") + &sent(1, half) + &sent(0, "lo");
+            for end in [format!("{stop}\n\n"), String::new()] {
+                server.will_answer(events(choices(first) + &sent(1, second) + &end));
+                let error = printed(&stream(&model).await.1.unwrap_err());
+                assert!(error.contains("repeats the key"), "{dialect}: {error}");
+                assert!(!error.contains(KEY), "{dialect}: {error}");
+            }
+            server.will_answer(events(choices("Good ") + &sent(1, "day") + stop + "\n\n"));
+            let (passed, reply) = stream(&model).await;
+            let reply = reply.unwrap();
+            assert_eq!(reply.text(), "Hello", "{dialect}");
+            assert!(!format!("{passed:?}").contains("Good"), "{passed:?}");
+            assert_eq!(reply.other_choices.len(), 1, "{dialect}");
+            assert!(reply.other_choices[0].as_str().contains("Good day"), "{reply:?}");
+            server.will_answer(events(choices("Good ")));
+            let (_, broken) = stream(&model).await;
+            let Err(ModelError::BrokenOff { partial, .. }) = broken else { panic!("{broken:?}") };
+            assert!(partial.other_choices[0].as_str().contains("Good "), "{partial:?}");
+        }
+    });
+}
+
+#[test]
 fn nothing_is_waited_for_for_ever() {
     run(async |server| {
         let short = Duration::from_millis(300);

@@ -270,3 +270,127 @@ fn calls_with_equal_or_reversed_numbers_are_told_apart() {
         assert!(first < second && !body.contains("countweigh"), "{body}");
     }
 }
+
+#[test]
+fn every_choice_of_a_stream_is_kept_however_it_is_numbered() {
+    let openai = |choices: &[&str]| -> String {
+        let chunks = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
+        chunks.collect::<String>() + "data: [DONE]\n\n"
+    };
+    let gemini = |candidates: &[&str]| -> String {
+        let chunks = candidates.iter();
+        chunks.map(|one| format!("data: {{\"candidates\":[{one}]}}\n\n")).collect()
+    };
+    let content =
+        |text: &str| format!(r#""content":{{"role":"model","parts":[{{"text":"{text}"}}]}}"#);
+    let (tea, coffee) = (content("Tea."), content("Coffee."));
+    for (dialect, stream, first, other) in [
+        // The choices of one chunk have no numbers.
+        (
+            Dialect::OpenAi,
+            openai(&[
+                r#"{"delta":{"content":"Tea."}},{"delta":{"content":"Coffee."}}"#,
+                r#"{"delta":{},"finish_reason":"stop"},{"delta":{},"finish_reason":"stop"}"#,
+            ]),
+            "Tea.",
+            Some("Coffee."),
+        ),
+        // They do not begin with 0.
+        (
+            Dialect::OpenAi,
+            openai(&[r#"{"index":1,"delta":{"content":"Tea."},"finish_reason":"stop"}"#]),
+            "Tea.",
+            None,
+        ),
+        // The first one ends before the second one begins.
+        (
+            Dialect::OpenAi,
+            openai(&[
+                r#"{"index":0,"delta":{"content":"Tea."},"finish_reason":"stop"}"#,
+                r#"{"index":1,"delta":{"content":"Coffee."}}"#,
+                r#"{"index":1,"delta":{},"finish_reason":"length"}"#,
+            ]),
+            "Tea.",
+            Some("Coffee."),
+        ),
+        (
+            Dialect::Gemini,
+            gemini(&[&format!(
+                r#"{{{tea},"finishReason":"STOP"}},{{{coffee},"finishReason":"STOP"}}"#
+            )]),
+            "Tea.",
+            Some("Coffee."),
+        ),
+        (
+            Dialect::Gemini,
+            gemini(&[&format!(r#"{{"index":2,{tea},"finishReason":"STOP"}}"#)]),
+            "Tea.",
+            None,
+        ),
+        (
+            Dialect::Gemini,
+            gemini(&[
+                &format!(r#"{{"index":1,{}}}"#, content("Cof")),
+                &format!(r#"{{"index":0,{tea},"finishReason":"STOP"}}"#),
+                &format!(r#"{{"index":1,{},"finishReason":"STOP"}}"#, content("fee.")),
+            ]),
+            "Tea.",
+            Some("Coffee."),
+        ),
+    ] {
+        let mut assembler = Assembler::new(dialect);
+        let mut delivered = String::new();
+        assembler
+            .push(stream.as_bytes(), &mut |piece| delivered.push_str(&format!("{piece:?}")))
+            .unwrap();
+        assert!(!delivered.contains("Cof"), "{stream}: {delivered}");
+        let body = assembler.end().unwrap();
+        let reply = tract_providers::read_reply(dialect, &body).unwrap();
+        assert_eq!(reply.text(), first, "{stream}");
+        let others: Vec<String> = reply.other_choices.iter().map(ToString::to_string).collect();
+        match other {
+            Some(text) => assert!(others.len() == 1 && others[0].contains(text), "{others:?}"),
+            None => assert!(others.is_empty(), "{others:?}"),
+        }
+    }
+    // A stream that waits for another candidate has not ended.
+    let mut assembler = Assembler::new(Dialect::Gemini);
+    let chunks = [
+        format!(r#"{{"index":1,{}}}"#, content("Cof")),
+        format!(r#"{{"index":0,{tea},"finishReason":"STOP"}}"#),
+    ];
+    let stream = gemini(&[&chunks[0], &chunks[1]]);
+    assembler.push(stream.as_bytes(), &mut |_| {}).unwrap();
+    assert!(!assembler.is_ended());
+    assert!(assembler.end().unwrap().contains("Cof"));
+}
+
+#[test]
+fn pieces_of_many_calls_are_delivered_once_each() {
+    let mut deltas = Vec::new();
+    for n in 0..2_000 {
+        deltas.push(format!(
+            r#"{{"tool_calls":[{{"index":{n},"id":"c{n}","function":{{"name":"f{n}","arguments":"{{\"n\":"}}}}]}}"#
+        ));
+        deltas.push(format!(
+            r#"{{"tool_calls":[{{"index":{n},"function":{{"arguments":"{n}}}"}}}}]}}"#
+        ));
+    }
+    let deltas: Vec<&str> = deltas.iter().map(String::as_str).collect();
+    let stream = chunks(&deltas);
+    let (mut assembler, mut names, mut arguments) = (Assembler::new(Dialect::OpenAi), 0, vec![]);
+    let mut take = |piece: tract_core::ReplyDelta| match piece {
+        tract_core::ReplyDelta::Call { index, name } => {
+            assert_eq!(name, format!("f{index}"));
+            arguments.push(String::new());
+            names += 1;
+        }
+        tract_core::ReplyDelta::Arguments { index, text } => arguments[index] += &text,
+        other => panic!("{other:?}"),
+    };
+    assembler.push(stream.as_bytes(), &mut take).unwrap();
+    assert_eq!(names, 2_000);
+    for (n, text) in arguments.iter().enumerate() {
+        assert_eq!(*text, format!("{{\"n\":{n}}}"));
+    }
+}

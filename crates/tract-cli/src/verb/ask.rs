@@ -310,7 +310,7 @@ impl PrintState {
                     "reasoning_tokens": usage.reasoning_tokens,
                 })
             });
-            return out.json(&json!({
+            let mut line = json!({
                 "sent": answer.sent.as_ref().map(Commit::id),
                 "commit": answer.commit.id(),
                 "text": answer.text(),
@@ -318,7 +318,11 @@ impl PrintState {
                 "model": reply.model,
                 "stop_reason": reply.stop_reason.as_ref().map(|reason| reason.as_str()),
                 "usage": usage,
-            }));
+            });
+            if let (Some(members), false) = (line.as_object_mut(), reply.other_choices.is_empty()) {
+                members.insert("other_choices".to_owned(), json!(reply.other_choices));
+            }
+            return out.json(&line);
         }
         let tokens = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), number);
         let usage = reply.usage.unwrap_or_default();
@@ -331,7 +335,15 @@ impl PrintState {
             tokens(usage.output_tokens),
             escape::line(stop),
         );
-        out.say(format_args!("{} {}", short(answer.commit.id()), Styled(DIM, summary)));
+        let commit = short(answer.commit.id());
+        out.say(format_args!("{commit} {}", Styled(DIM, summary)));
+        let others = reply.other_choices.len();
+        if others > 0 {
+            let plural = if others == 1 { "answer is" } else { "answers are" };
+            out.say(format_args!(
+                "{others} more {plural} in its metadata, not in the context: tract show {commit}"
+            ));
+        }
         Ok(())
     }
 }

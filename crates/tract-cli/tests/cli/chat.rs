@@ -94,6 +94,24 @@ fn gemini_says(parts: &str) -> String {
 }
 
 #[test]
+fn all_answers_to_one_request_are_kept() {
+    let choices = r#"[{"index":0,"message":{"role":"assistant","content":"Tea."},"finish_reason":"stop"},
+        {"index":1,"message":{"role":"assistant","content":"Coffee."},"finish_reason":"stop"}]"#;
+    let answer = format!(r#"{{"id":"r1","model":"m-1","choices":{choices}}}"#);
+    let server = Server::start(vec![answer.clone(), answer]);
+    let place = Workspace::new();
+    let output = server.run(&place, &["chat", "Tea or coffee?", "--no-stream"]);
+    assert!(output.stderr.contains("1 more answer is in its metadata"), "{}", output.stderr);
+    let head = &place.json(&["--json", "log", "-n", "1"])[0];
+    assert!(place.ok(&["show", "HEAD"]).contains("Coffee."), "{head}");
+    let messages = place.ok(&["cat"]);
+    assert!(messages.contains("Tea.") && !messages.contains("Coffee."), "{messages}");
+    let output = server.run(&place, &["chat", "Again?", "--no-stream", "--json"]).expect(0).lines();
+    let others = &output[output.len() - 1]["other_choices"];
+    assert_eq!(others[0]["message"]["content"], "Coffee.", "{output:?}");
+}
+
+#[test]
 fn gemini_is_asked_run_and_compiled_for() {
     let place = Workspace::new();
     let call = r#"[{"text":"Hm.","thought":true},{"functionCall":{"name":"fs_read","args":{"path":"a.txt"}},"thoughtSignature":"EjQKMgG+Zv8="}]"#;

@@ -15,7 +15,8 @@ fn json_error(error: serde_json::Error) -> Error {
 }
 
 /// Creates the message that records a model's answer. Its bytes are kept, the provider's id becomes
-/// its origin, the model its generation config, and tokens and stop reason its metadata.
+/// its origin, the model its generation config; its metadata has the tokens, the stop reason and the
+/// other answers to the same request.
 ///
 /// # Errors
 /// When a part of it cannot be serialized as JSON.
@@ -32,6 +33,9 @@ pub fn reply_draft(reply: &Reply) -> serde_json::Result<Draft> {
     }
     if let Some(reason) = &reply.stop_reason {
         draft = draft.metadata("stop_reason", reason.as_str())?;
+    }
+    if !reply.other_choices.is_empty() {
+        draft = draft.metadata("other_choices", &reply.other_choices)?;
     }
     draft.keeps.extend(reply.raw.clone());
     Ok(draft)
@@ -83,6 +87,9 @@ pub fn broken_off(
     }
     if let Some(usage) = &partial.usage {
         came.insert("usage".to_owned(), json!(usage));
+    }
+    if !partial.other_choices.is_empty() {
+        came.insert("other_choices".to_owned(), json!(partial.other_choices));
     }
     let details = Details {
         message: Some(format!("broken off: {cause}")),

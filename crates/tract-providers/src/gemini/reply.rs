@@ -1,17 +1,20 @@
-//! Reads replies: the first candidate of a response.
+//! Reads replies: the first candidate of a response. The others are kept next to it.
 
 use tract_core::{Body, Content, Reply, StopReason, Usage};
 
 use super::import::Contents;
-use crate::answers::{count, drafts_of, place_of};
+use crate::answers::{count, drafts_of, other_choices, place_of};
 use crate::error::{ImportError, ReplyError};
 use crate::raw::Fields;
 
 pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
-    let candidate = candidates.and_then(|list| list.into_iter().next());
+    let candidates = candidates.unwrap_or_default();
+    let others = other_choices(&candidates);
+    let candidate = candidates.into_iter().next();
     let mut reply = Reply::new(Content::Assistant(Body::default()));
     reply.id = fields.text("responseId");
+    reply.other_choices = others;
     reply.model = fields.text("modelVersion");
     match candidate {
         Some(candidate) => {

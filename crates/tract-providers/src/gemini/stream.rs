@@ -1,10 +1,13 @@
 //! Reads streams: responses that each contain a piece of the answer. The last one has the reason
 //! why it ended, which is the only mark of the end.
 
+use std::collections::BTreeMap;
+
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
 use super::lower::UNNAMED;
 use super::reply::usage;
+use crate::answers::{choice_index, kept_json};
 use crate::openai::provider_error;
 use crate::raw::{Fields, Node};
 use crate::stream::event::{Accumulate, OnPiece, StreamError};
@@ -14,11 +17,20 @@ use crate::stream::tree::{Members, Tree};
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     top: Members,
-    candidate: Members,
+    first: Candidate,
+    /// The other candidates, by index.
+    others: BTreeMap<u64, Candidate>,
+    done: bool,
+}
+
+/// A partially received candidate.
+#[derive(Debug, Default)]
+struct Candidate {
+    /// Its members, without the content.
+    members: Members,
     /// The content without its parts.
     content: Members,
     parts: Vec<Members>,
-    done: bool,
 }
 
 impl Accumulate for Stream {
@@ -33,10 +45,14 @@ impl Accumulate for Stream {
                 self.top.set(key, Tree::parse(&node)?);
                 continue;
             }
-            for candidate in node.array()? {
+            for (place, candidate) in (0_u64..).zip(node.array()?) {
                 let candidate = candidate.object()?;
-                if candidate.raw("index").is_none_or(|index| index == "0") {
-                    self.take(&candidate, on_piece)?;
+                match candidate.raw("index").map_or(place, choice_index) {
+                    0 => {
+                        self.first.take(&candidate, on_piece)?;
+                        self.done |= candidate.some("finishReason").is_some();
+                    }
+                    index => self.others.entry(index).or_default().take(&candidate, &mut |_| {})?,
                 }
             }
         }
@@ -47,22 +63,26 @@ impl Accumulate for Stream {
     }
 
     fn is_ended(&self) -> bool {
-        self.done
+        let is_ended = |candidate: &Candidate| candidate.members.get("finishReason").is_some();
+        self.done && self.others.values().all(is_ended)
     }
 
     fn body(&mut self) -> Result<String, StreamError> {
+        if self.first.is_empty()
+            && let Some((_, only)) = self.others.pop_first()
+        {
+            // Some servers do not count from 0.
+            self.done |= only.members.get("finishReason").is_some();
+            self.first = only;
+        }
         if !self.done {
             return Err(StreamError::Cut);
         }
         let mut body = Members::default();
-        if !self.candidate.0.is_empty() {
-            let mut candidate = Members::default();
-            let mut content = self.content.clone();
-            let parts = self.parts.iter().cloned().map(Tree::Object).collect();
-            content.set("parts", Tree::List(parts));
-            candidate.set("content", Tree::Object(content));
-            candidate.set_all(self.candidate.clone());
-            body.set("candidates", Tree::List(vec![Tree::Object(candidate)]));
+        if !self.first.members.0.is_empty() {
+            let others = self.others.values().map(Candidate::to_tree);
+            let candidates = std::iter::once(self.first.to_tree()).chain(others).collect();
+            body.set("candidates", Tree::List(candidates));
         }
         body.set_all(self.top.clone());
         Ok(body.to_json())
@@ -70,29 +90,45 @@ impl Accumulate for Stream {
 
     fn partial(&self) -> PartialReply {
         let of = |thought: bool| -> String {
-            let texts = self.parts.iter().filter(|part| is_thought(part) == thought);
+            let texts = self.first.parts.iter().filter(|part| is_thought(part) == thought);
             texts.filter_map(|part| part.text("text")).collect()
         };
         let mut partial = PartialReply::new(of(false));
         partial.reasoning = of(true);
-        for (n, call) in self.parts.iter().filter_map(function).enumerate() {
+        for (n, call) in self.first.parts.iter().filter_map(function).enumerate() {
             // A call is never split.
             partial = partial.call(call_of(call, n), true);
         }
         partial.id = self.top.text("responseId").map(str::to_owned);
         partial.model = self.top.text("modelVersion").map(str::to_owned);
         partial.usage = self.top.read("usageMetadata", usage);
+        let others = self.others.values().map(|candidate| candidate.to_tree().to_json());
+        partial.other_choices = others.map(|candidate| kept_json(&candidate)).collect();
         partial
     }
 }
 
-impl Stream {
+impl Candidate {
+    fn is_empty(&self) -> bool {
+        self.members.0.is_empty() && self.content.0.is_empty() && self.parts.is_empty()
+    }
+
+    /// Returns the candidate as an unstreamed answer has it.
+    fn to_tree(&self) -> Tree {
+        let mut candidate = Members::default();
+        let mut content = self.content.clone();
+        let parts = self.parts.iter().cloned().map(Tree::Object).collect();
+        content.set("parts", Tree::List(parts));
+        candidate.set("content", Tree::Object(content));
+        candidate.set_all(self.members.clone());
+        Tree::Object(candidate)
+    }
+
     fn take(&mut self, candidate: &Fields<'_>, on_piece: OnPiece<'_>) -> Result<(), StreamError> {
         for (key, _) in &candidate.members {
             let Some(node) = candidate.some(key) else { continue };
             if key != "content" {
-                self.done |= key == "finishReason";
-                self.candidate.set(key, Tree::parse(&node)?);
+                self.members.set(key, Tree::parse(&node)?);
                 continue;
             }
             for (key, value) in Members::parse(&node)?.0 {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use tract_core::{KnownSecrets, ModelError, PartialReply, Reply};
+use serde_json::Value;
+use tract_core::{JsonText, KnownSecrets, ModelError, PartialReply, Reply};
 
 use super::Inner;
 use super::builder::ApiKey;
@@ -105,9 +106,11 @@ impl Inner {
     pub(super) fn check_reply_for_key(&self, reply: &Reply) -> Result<(), ModelError> {
         let calls = reply.calls().map(|call| format!("{} {}", call.name, call.arguments));
         let names = reply.model.iter().chain(&reply.id).cloned();
+        let others = reply.other_choices.iter().flat_map(texts_of);
         std::iter::once(reply.text())
             .chain(calls)
             .chain(names)
+            .chain(others)
             .try_for_each(|text| self.check_for_key(text.as_bytes()))
     }
 
@@ -115,11 +118,10 @@ impl Inner {
     pub(super) fn check_partial_for_key(&self, partial: &PartialReply) -> Result<(), ModelError> {
         let calls = partial.calls.iter().map(|call| &call.call.arguments);
         let names = partial.model.iter().chain(&partial.id);
-        [&partial.text, &partial.reasoning]
-            .into_iter()
-            .chain(calls)
-            .chain(names)
-            .try_for_each(|text| self.check_for_key(text.as_bytes()))
+        let mut texts = [&partial.text, &partial.reasoning].into_iter().chain(calls).chain(names);
+        texts.try_for_each(|text| self.check_for_key(text.as_bytes()))?;
+        let mut others = partial.other_choices.iter().flat_map(texts_of);
+        others.try_for_each(|text| self.check_for_key(text.as_bytes()))
     }
 
     /// Returns the texts to look for in the pieces of a stream.
@@ -150,6 +152,24 @@ impl Inner {
         }
         error
     }
+}
+
+/// Returns the texts to look for the key in another choice: its JSON, and all its strings joined,
+/// because its text may consist of several parts.
+fn texts_of(choice: &JsonText) -> [String; 2] {
+    fn collect(value: &Value, texts: &mut String) {
+        match value {
+            Value::String(text) => texts.push_str(text),
+            Value::Array(list) => list.iter().for_each(|value| collect(value, texts)),
+            Value::Object(members) => members.values().for_each(|value| collect(value, texts)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut texts = String::new();
+    if let Ok(value) = serde_json::from_str(choice.as_str()) {
+        collect(&value, &mut texts);
+    }
+    [choice.to_string(), texts]
 }
 
 /// The error of an answer that contains the key.

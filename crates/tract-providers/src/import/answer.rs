@@ -123,6 +123,9 @@ fn draft_of(reply: &Reply, parameters: &JsonText, cost: Option<&str>) -> Option<
     if let Some(reason) = &reply.stop_reason {
         draft = draft.metadata("stop_reason", reason.as_str()).ok()?;
     }
+    if !reply.other_choices.is_empty() {
+        draft = draft.metadata("other_choices", &reply.other_choices).ok()?;
+    }
     if let Some(cost) = cost {
         let cost: serde_json::Value = serde_json::from_str(cost).ok()?;
         draft = draft.metadata("cost", cost).ok()?;

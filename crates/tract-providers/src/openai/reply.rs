@@ -1,20 +1,22 @@
-//! Reads replies: the first choice of a chat completion.
+//! Reads replies: the first choice of a chat completion. The others are kept next to it.
 
 use tract_core::{Reply, StopReason};
 
 use super::import::Messages;
-use crate::answers::{reply_of, usage};
+use crate::answers::{other_choices, reply_of, usage};
 use crate::error::ReplyError;
 use crate::raw::Fields;
 
 pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;
-    let choice = match choices.array()?.first() {
+    let all = choices.array()?;
+    let choice = match all.first() {
         Some(choice) => choice.object()?,
         None => return Err(choices.expected("an array with a choice").into()),
     };
     let mut reply = reply_of(Messages, choice.require("message")?, 0, fields)?;
     reply.id = fields.text("id");
+    reply.other_choices = other_choices(&all);
     reply.stop_reason = choice.text("finish_reason").map(|reason| match reason.as_str() {
         "stop" => StopReason::EndTurn,
         "tool_calls" | "function_call" => StopReason::ToolUse,

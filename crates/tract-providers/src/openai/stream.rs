@@ -1,12 +1,14 @@
-//! Reads streams: chunks of a chat completion. Only the first choice counts, as in a complete
-//! answer.
+//! Reads streams: chunks of a chat completion. The first choice is delivered as it arrives, the
+//! others are kept for the complete answer.
+
+use std::collections::BTreeMap;
 
 use tract_core::{PartialReply, ReplyDelta, ToolCall};
 
-use crate::answers::usage;
+use crate::answers::{choice_index, kept_json, usage};
 use crate::raw::{Fields, Node, is_received_object};
 use crate::stream::event::{Accumulate, OnPiece, StreamError};
-use crate::stream::tree::{Members, Tree, in_order, merge};
+use crate::stream::tree::{Members, Tree, in_order, merge, merge_reporting};
 
 /// Members of chunks that a complete answer does not have.
 const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
@@ -15,12 +17,28 @@ const OF_CHUNKS: [&str; 4] = ["choices", "object", "obfuscation", "p"];
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     top: Members,
-    choice: Members,
-    message: Members,
-    /// Numbers of the calls whose names were delivered.
-    named: Vec<usize>,
+    first: Choice,
+    /// The other choices, by index.
+    others: BTreeMap<u64, Choice>,
+    /// For each call of the first choice, what was delivered.
+    delivered: Vec<Delivered>,
     begun: bool,
     done: bool,
+}
+
+/// The delivered part of a call.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivered {
+    is_named: bool,
+    argument_bytes: usize,
+}
+
+/// A partially received choice.
+#[derive(Debug, Default)]
+struct Choice {
+    /// Its members, without the message.
+    members: Members,
+    message: Members,
 }
 
 impl Accumulate for Stream {
@@ -41,10 +59,15 @@ impl Accumulate for Stream {
         }
         self.take_top(&fields)?;
         let Some(choices) = fields.some("choices") else { return Ok(()) };
-        for node in choices.array()? {
+        for (place, node) in (0_u64..).zip(choices.array()?) {
             let choice = node.object()?;
-            if choice.raw("index").is_none_or(|index| index == "0") {
-                self.take_choice(&choice, on_piece)?;
+            match choice.raw("index").map_or(place, choice_index) {
+                0 => self.take_first(&choice, on_piece)?,
+                index => self.others.entry(index).or_default().take(
+                    &choice,
+                    &mut |_| {},
+                    &mut |_, _| {},
+                )?,
             }
         }
         Ok(())
@@ -55,7 +78,14 @@ impl Accumulate for Stream {
     }
 
     fn body(&mut self) -> Result<String, StreamError> {
-        let finish = self.choice.text("finish_reason").map(str::to_owned);
+        if !self.begun
+            && let Some((_, only)) = self.others.pop_first()
+        {
+            // Some servers do not count from 0.
+            self.first = only;
+            self.begun = true;
+        }
+        let finish = self.first.members.text("finish_reason").map(str::to_owned);
         // Some servers end without the marker, others never send a finish reason.
         if !self.begun || (finish.is_none() && !self.done) {
             return Err(StreamError::Cut);
@@ -67,31 +97,8 @@ impl Accumulate for Stream {
         {
             return Err(StreamError::Arguments { name: call.name.to_owned() });
         }
-        let mut message = self.message.clone();
-        if message.get("role").is_none_or(Tree::is_blank) {
-            message.set("role", Tree::Text("assistant".to_owned()));
-        }
-        if message.get("content").is_none() {
-            message.set("content", Tree::null());
-        }
-        if let Some(Tree::List(calls)) = message.get_mut("tool_calls") {
-            *calls = in_order(calls, call_index).cloned().collect();
-            for call in calls {
-                if let Tree::Object(call) = call {
-                    // Only the pieces of a stream have it.
-                    call.remove("index");
-                }
-            }
-        }
-        let mut choice = Members::default();
-        choice.set("index", Tree::Raw("0".to_owned()));
-        choice.set("message", Tree::Object(message));
-        choice.set("finish_reason", finish.map_or_else(Tree::null, Tree::Text));
-        for (key, value) in &self.choice.0 {
-            if key != "finish_reason" {
-                choice.set(key, value.clone());
-            }
-        }
+        let others = self.others.iter().map(|(index, choice)| choice.to_tree(*index));
+        let choices = std::iter::once(self.first.to_tree(0)).chain(others).collect();
         let mut body = Members::default();
         for key in ["id", "object", "created", "model"] {
             if key == "object" {
@@ -100,20 +107,21 @@ impl Accumulate for Stream {
                 body.set(key, value.clone());
             }
         }
-        body.set("choices", Tree::List(vec![Tree::Object(choice)]));
+        body.set("choices", Tree::List(choices));
         body.set_all(self.top.clone());
         Ok(body.to_json())
     }
 
     fn partial(&self) -> PartialReply {
-        let whole = self.choice.text("finish_reason").is_some();
-        let text = |key: &str| self.message.text(key).unwrap_or_default().to_owned();
+        let Choice { members, message } = &self.first;
+        let whole = members.text("finish_reason").is_some();
+        let text = |key: &str| message.text(key).unwrap_or_default().to_owned();
         let mut partial = PartialReply::new(text("content"));
         partial.reasoning = text("reasoning_content");
         if partial.reasoning.is_empty() {
             partial.reasoning = text("reasoning");
         }
-        let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        let calls = message.get("tool_calls").map(Tree::list).unwrap_or_default();
         let calls = in_order(calls, call_index).filter_map(Tree::members).map(CallProgress::of);
         for CallProgress { id, name, arguments } in calls {
             let (id, name, arguments) = (id.to_owned(), name.to_owned(), arguments.to_owned());
@@ -122,6 +130,8 @@ impl Accumulate for Stream {
         partial.id = self.top.text("id").map(str::to_owned);
         partial.model = self.top.text("model").map(str::to_owned);
         partial.usage = self.top.read("usage", |counts| usage(counts, "prompt", "completion"));
+        let others = self.others.iter().map(|(index, choice)| choice.to_tree(*index).to_json());
+        partial.other_choices = others.map(|choice| kept_json(&choice)).collect();
         partial
     }
 }
@@ -143,57 +153,114 @@ impl Stream {
         Ok(())
     }
 
-    fn take_choice(
+    fn take_first(
         &mut self,
         choice: &Fields<'_>,
         on_piece: OnPiece<'_>,
     ) -> Result<(), StreamError> {
         self.begun = true;
-        let mut rest = Members::default();
+        let mut on_delta = |delta: &Members| {
+            for (key, make) in TEXTS {
+                if let Some(text) = delta.text(key).filter(|text| !text.is_empty()) {
+                    on_piece(make(text.to_owned()));
+                }
+            }
+        };
+        let mut changed = Vec::new();
+        let mut on_element = |key: &str, place: usize| {
+            if key == "tool_calls" {
+                changed.push(place);
+            }
+        };
+        self.first.take(choice, &mut on_delta, &mut on_element)?;
+        for place in changed {
+            self.deliver(place, on_piece);
+        }
+        Ok(())
+    }
+
+    /// Delivers the new parts of a call.
+    fn deliver(&mut self, index: usize, on_piece: OnPiece<'_>) {
+        let calls = self.first.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        let Some(call) = calls.get(index).and_then(Tree::members).map(CallProgress::of) else {
+            return;
+        };
+        if self.delivered.len() <= index {
+            self.delivered.resize(index + 1, Delivered::default());
+        }
+        let Some(delivered) = self.delivered.get_mut(index) else { return };
+        if !call.name.is_empty() && !delivered.is_named {
+            on_piece(ReplyDelta::Call { index, name: call.name.to_owned() });
+            delivered.is_named = true;
+        }
+        let more = call.arguments.get(delivered.argument_bytes..).unwrap_or_default();
+        if !more.is_empty() {
+            on_piece(ReplyDelta::Arguments { index, text: more.to_owned() });
+        }
+        delivered.argument_bytes = call.arguments.len();
+    }
+
+    fn calls(&self) -> impl Iterator<Item = CallProgress<'_>> {
+        let calls = self.first.message.get("tool_calls").map(Tree::list).unwrap_or_default();
+        calls.iter().filter_map(Tree::members).map(CallProgress::of)
+    }
+}
+
+impl Choice {
+    /// Adds the members of a chunk. `on_delta` gets the delta, and `on_element` is called as by
+    /// [`merge_reporting`].
+    fn take(
+        &mut self,
+        choice: &Fields<'_>,
+        on_delta: &mut dyn FnMut(&Members),
+        on_element: &mut dyn FnMut(&str, usize),
+    ) -> Result<(), StreamError> {
+        let mut more = Members::default();
         for (key, _) in &choice.members {
             let Some(node) = choice.some(key) else { continue };
             match key.as_str() {
                 "index" => {}
                 "delta" => {
                     let delta = Members::parse(&node)?;
-                    let before: Vec<usize> =
-                        self.calls().map(|call| call.arguments.len()).collect();
-                    for (key, make) in TEXTS {
-                        if let Some(text) = delta.text(key).filter(|text| !text.is_empty()) {
-                            on_piece(make(text.to_owned()));
-                        }
-                    }
-                    merge(&mut self.message, delta);
-                    self.hand_over(&before, on_piece);
+                    on_delta(&delta);
+                    merge_reporting(&mut self.message, delta, on_element);
                 }
-                "finish_reason" => self.choice.set(key, Tree::parse(&node)?),
-                _ => rest.set(key, Tree::parse(&node)?),
+                "finish_reason" => self.members.set(key, Tree::parse(&node)?),
+                _ => more.set(key, Tree::parse(&node)?),
             }
         }
-        merge(&mut self.choice, rest);
+        merge(&mut self.members, more);
         Ok(())
     }
 
-    /// Delivers the new parts of the calls; `before` contains the previous lengths of their
-    /// arguments.
-    fn hand_over(&mut self, before: &[usize], on_piece: OnPiece<'_>) {
-        for index in 0..self.calls().count() {
-            let Some(call) = self.calls().nth(index) else { continue };
-            let from = before.get(index).copied().unwrap_or(0);
-            let more = call.arguments.get(from..).unwrap_or_default().to_owned();
-            if !call.name.is_empty() && !self.named.contains(&index) {
-                on_piece(ReplyDelta::Call { index, name: call.name.to_owned() });
-                self.named.push(index);
-            }
-            if !more.is_empty() {
-                on_piece(ReplyDelta::Arguments { index, text: more });
+    /// Returns the choice as an unstreamed answer has it.
+    fn to_tree(&self, index: u64) -> Tree {
+        let mut message = self.message.clone();
+        if message.get("role").is_none_or(Tree::is_blank) {
+            message.set("role", Tree::Text("assistant".to_owned()));
+        }
+        if message.get("content").is_none() {
+            message.set("content", Tree::null());
+        }
+        if let Some(Tree::List(calls)) = message.get_mut("tool_calls") {
+            *calls = in_order(calls, call_index).cloned().collect();
+            for call in calls {
+                if let Tree::Object(call) = call {
+                    call.remove("index");
+                }
             }
         }
-    }
-
-    fn calls(&self) -> impl Iterator<Item = CallProgress<'_>> {
-        let calls = self.message.get("tool_calls").map(Tree::list).unwrap_or_default();
-        calls.iter().filter_map(Tree::members).map(CallProgress::of)
+        let finish = self.members.text("finish_reason").map(str::to_owned);
+        let mut choice = Members::default();
+        choice.set("index", Tree::Raw(index.to_string()));
+        choice.set("message", Tree::Object(message));
+        choice.set("finish_reason", finish.map_or_else(Tree::null, Tree::Text));
+        for (key, value) in &self.members.0 {
+            if key != "finish_reason" {
+                choice.set(key, value.clone());
+            }
+        }
+        Tree::Object(choice)
     }
 }
 

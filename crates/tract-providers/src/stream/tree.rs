@@ -1,7 +1,7 @@
 //! Growing JSON: objects keep the order of members, numbers keep their digits, and strings can be
 //! extended.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tract_core::json::{self, Escapes};
 
@@ -99,13 +99,18 @@ impl Tree {
 impl Members {
     pub(crate) fn parse(node: &Node<'_>) -> Result<Self, ImportError> {
         let fields = node.object()?;
-        let mut members = Self::default();
-        for (key, _) in &fields.members {
-            if let Some(inner) = fields.get(key) {
-                members.set(key, Tree::parse(&inner)?);
+        let mut members: Vec<(String, Tree)> = Vec::with_capacity(fields.members.len());
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(fields.members.len());
+        for (key, value) in fields.nodes() {
+            let value = Tree::parse(&value)?;
+            let place = *places.entry(key).or_insert(members.len());
+            match members.get_mut(place) {
+                // The last of equal keys counts.
+                Some((_, earlier)) => *earlier = value,
+                None => members.push((key.to_owned(), value)),
             }
         }
-        Ok(members)
+        Ok(Self(members))
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Tree> {
@@ -184,12 +189,22 @@ impl Members {
 /// Merges a delta into the members so far: texts are appended, list elements are matched by
 /// `index`, names and ids keep their first value, and null is ignored.
 pub(crate) fn merge(into: &mut Members, delta: Members) {
+    merge_reporting(into, delta, &mut |_, _| {});
+}
+
+/// Merges a delta as [`merge`] does, and reports each element of a list that a piece was merged
+/// into: the member with the list, and the element's place.
+pub(crate) fn merge_reporting(
+    into: &mut Members,
+    delta: Members,
+    on_element: &mut dyn FnMut(&str, usize),
+) {
     for (key, mut value) in delta.0 {
         let Some(old) = into.get_mut(&key) else {
             match &mut value {
                 Tree::List(list) => {
                     let pieces = std::mem::take(list);
-                    merge_list(list, pieces);
+                    merge_list(list, pieces, &mut |place| on_element(&key, place));
                 }
                 Tree::Object(members) => {
                     let pieces = std::mem::take(members);
@@ -219,20 +234,24 @@ pub(crate) fn merge(into: &mut Members, delta: Members) {
                 "name" if *old == more => {}
                 _ => old.push_str(&more),
             },
-            (Tree::List(old), Tree::List(more)) => merge_list(old, more),
+            (Tree::List(old), Tree::List(more)) => {
+                merge_list(old, more, &mut |place| on_element(&key, place));
+            }
             (Tree::Object(old), Tree::Object(more)) => merge(old, more),
             (old, value) => *old = value,
         }
     }
 }
 
-fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>) {
+fn merge_list(into: &mut Vec<Tree>, delta: Vec<Tree>, on_element: &mut dyn FnMut(usize)) {
     for element in delta {
         let Tree::Object(more) = element else {
             into.push(element);
             continue;
         };
-        match place(into, &more).and_then(|at| into.get_mut(at)) {
+        let place = place(into, &more);
+        on_element(place.unwrap_or(into.len()));
+        match place.and_then(|at| into.get_mut(at)) {
             Some(Tree::Object(old)) => merge(old, more),
             _ => {
                 let mut first = Members::default();
@@ -278,6 +297,8 @@ fn begins_call(old: &Members, more: &Members) -> bool {
     !name.is_empty()
         && !old_name.is_empty()
         && !is_repeated
+        // Parsing the whole text for each of its pieces would take quadratic time.
+        && old_arguments.trim_end().ends_with('}')
         && is_received_object(old_arguments.trim())
 }
 
@@ -285,15 +306,16 @@ fn begins_call(old: &Members, more: &Members) -> bool {
 /// the same `id`. A call with neither continues the last one. `None` if the piece begins an
 /// element.
 fn place(list: &[Tree], more: &Members) -> Option<usize> {
-    let raw = |members: &Members, key: &str| match members.get(key) {
-        Some(Tree::Raw(raw)) if raw != "null" => Some(raw.clone()),
-        Some(Tree::Text(text)) if !text.is_empty() => Some(text.clone()),
-        _ => None,
-    };
-    let with = |key: &str, value: String| {
-        let equal = |element: &Tree| {
-            element.members().and_then(|members| raw(members, key)).as_ref() == Some(&value)
-        };
+    fn raw<'m>(members: &'m Members, key: &str) -> Option<&'m str> {
+        match members.get(key) {
+            Some(Tree::Raw(raw)) if raw != "null" => Some(raw),
+            Some(Tree::Text(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+    let with = |key: &str, value: &str| {
+        let equal =
+            |element: &Tree| element.members().and_then(|members| raw(members, key)) == Some(value);
         list.iter().rposition(equal)
     };
     let last = || more.get("function").and(list.len().checked_sub(1));
