@@ -106,7 +106,8 @@ where
                 Read::Line => {
                     let line = std::mem::take(&mut self.line);
                     let text = String::from_utf8_lossy(&line);
-                    let text = text.trim();
+                    // Some programs write a byte order mark before their first line.
+                    let text = text.trim_start_matches('\u{feff}').trim();
                     if text.is_empty() {
                         continue;
                     }
@@ -139,6 +140,19 @@ mod tests {
     use rmcp::model::JsonRpcMessage;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_byte_order_mark_before_the_first_line_is_skipped() {
+        let text = "\u{feff}{\"id\":7,\"result\":{\"b\":1}}\n\u{feff}\n";
+        let answers = Arc::new(Answers::default());
+        answers.expect("7");
+        let reader = std::io::Cursor::new(text.as_bytes().to_vec());
+        let listener = Listener::new(|event| panic!("{event:?}"));
+        let mut lines = Lines::new(reader, tokio::io::sink(), 64, Arc::clone(&answers), listener);
+        let answered = lines.receive().await.unwrap();
+        assert!(matches!(answered, JsonRpcMessage::Response(_)), "{answered:?}");
+        assert!(lines.receive().await.is_none());
+    }
 
     #[tokio::test]
     async fn lines_of_any_length_and_kind_are_survived() {

@@ -18,8 +18,8 @@ pub struct Listing {
     /// that calls can be checked against, or with a name listed before. They are left out, and the
     /// others work.
     pub refused: Vec<(String, String)>,
-    /// Faults of the listing itself, such as a page that was listed before. The tools listed until
-    /// then are kept.
+    /// Faults of the listing itself, such as a page that was listed before, or more tools than the
+    /// limit. The tools listed until then are kept.
     pub warnings: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl ListingReader {
     pub(crate) fn count(&mut self, page: &str, limit_bytes: usize) -> Result<(), String> {
         self.bytes = self.bytes.saturating_add(page.len());
         if self.bytes > limit_bytes {
-            Err(format!("its tools take more than {limit_bytes} bytes"))
+            Err(format!("its tools take more than {limit_bytes} bytes: the others are left out"))
         } else {
             Ok(())
         }
@@ -71,7 +71,7 @@ impl ListingReader {
     /// Adds a definition; the error names the limit that was reached.
     pub(crate) fn add(&mut self, server: &McpServer, text: &str) -> Result<(), String> {
         if self.listing.tools.len() + self.listing.refused.len() >= MOST_TOOLS {
-            return Err(format!("it lists more than {MOST_TOOLS} tools"));
+            return Err(format!("it lists more than {MOST_TOOLS} tools: the others are left out"));
         }
         let read = ToolSchema::parse(text).map_err(|error| error.to_string());
         let tool = read.and_then(|definition| McpTool::new(server, definition));

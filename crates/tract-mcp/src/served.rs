@@ -109,7 +109,8 @@ fn read(line: &[u8], limit: Option<usize>) -> Result<Option<RxJsonRpcMessage<Rol
     if let Some(limit) = limit {
         return failed(NOT_A_REQUEST, format!("the request is longer than {limit} bytes"));
     }
-    let line = line.trim_ascii();
+    // Some programs write a byte order mark before their first line.
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
@@ -223,6 +224,13 @@ mod tests {
         ] {
             assert_eq!(error_of(line, limit), (id, code), "{line:.80}");
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_a_request_is_skipped() {
+        let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r";
+        assert!(matches!(read(line.as_bytes(), None), Ok(Some(_))));
+        assert!(matches!(read("\u{feff}\n".as_bytes(), None), Ok(None)));
     }
 
     #[test]

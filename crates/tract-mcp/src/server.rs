@@ -277,6 +277,7 @@ impl McpServer {
     /// # Behavior
     /// - An invalid definition does not hide the others: see [`Listing::refused`].
     /// - The time limit of a request and the size limit of a message apply to all pages together.
+    ///   What fits is kept, the rest is left out: see [`Listing::warnings`].
     ///
     /// # Errors
     /// [`McpError`] if the server ends, exceeds a limit, or refuses the request.
@@ -295,19 +296,24 @@ impl McpServer {
     async fn list(&self, reach: &RequestConnection, context: &ToolContext) -> Result<Listing> {
         let deadline = self.deadline(context)?;
         let limit_bytes = self.0.options.max_line_bytes;
-        let over = |why: String| self.broke(&why);
         let mut reading = ListingReader::default();
         let mut cursors: HashSet<String> = HashSet::new();
         let mut cursor: Option<String> = None;
-        loop {
+        'pages: loop {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let list = ListToolsRequest { params: Some(params), ..Default::default() };
             let request = ClientRequest::ListToolsRequest(list);
             let raw = self.send(reach, request, context, "tools/list", deadline).await?;
-            reading.count(&raw, limit_bytes).map_err(over)?;
+            if let Err(limit) = reading.count(&raw, limit_bytes) {
+                reading.warn(limit);
+                break;
+            }
             let page = ListedPage::read(&raw).map_err(|why| self.broke(&why))?;
             for tool in page.tools {
-                reading.add(self, tool.get()).map_err(over)?;
+                if let Err(limit) = reading.add(self, tool.get()) {
+                    reading.warn(limit);
+                    break 'pages;
+                }
             }
             let next = page.next.and_then(|raw| serde_json::from_str(raw.get()).ok());
             // Some servers end their list with an empty cursor, or repeat the last one.

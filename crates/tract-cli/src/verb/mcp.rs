@@ -128,16 +128,23 @@ pub(crate) fn definitions(label: &str, server: &ServerArgs) -> Outcome<Vec<ToolS
     Ok(listing.tools.iter().map(|tool| tool.definition().clone()).collect())
 }
 
+/// Maximum number of definitions that are reported one by one.
+const MAX_REPORTED: usize = 20;
+
 /// Reports the definitions that were left out.
 pub(super) fn report_refused(server: &str, listing: &Listing) {
     for warning in &listing.warnings {
         let line = format!("the list of {server}: {warning}");
         anstream::eprintln!("{}", escape::line(&line));
     }
-    for (text, why) in &listing.refused {
+    for (text, why) in listing.refused.iter().take(MAX_REPORTED) {
         let shown: String = text.chars().take(80).collect();
         let line = format!("left out of what {server} lists: {why}: {shown}");
         anstream::eprintln!("{}", escape::line(&line));
+    }
+    let more = listing.refused.len().saturating_sub(MAX_REPORTED);
+    if more > 0 {
+        anstream::eprintln!("left out of what {server} lists: {more} more");
     }
 }
 
@@ -169,7 +176,7 @@ fn call(
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            done = server.call(tool, &arguments, &call) => Ok(done?),
+            done = server.call(tool, &arguments, &call) => done.map_err(failed_call),
             () = interrupted => unreachable!("it waits for ever"),
         }
     })?;
@@ -179,6 +186,20 @@ fn call(
         out.line(escape::block(&result.text()))?
     }
     Failure::unless(!result.is_error())
+}
+
+/// Converts the error of a call. A call that may have run must not be repeated blindly.
+fn failed_call(error: McpError) -> Failure {
+    let mut notes = match &error {
+        McpError::Timeout { .. } => vec!["--timeout allows more time".to_owned()],
+        McpError::Ended { stderr, .. } if stderr.trim().is_empty() => Vec::new(),
+        McpError::Ended { stderr, .. } => vec![format!("its last output: {}", stderr.trim())],
+        error => error.notes(),
+    };
+    if error.may_have_run() && !matches!(error, McpError::Cut { .. }) {
+        notes.push("the call may have run: check before you repeat it".to_owned());
+    }
+    Failure::no(error.code(), error.to_string()).notes(notes)
 }
 
 fn tools(out: &mut Output, server: &ServerArgs) -> Outcome<()> {

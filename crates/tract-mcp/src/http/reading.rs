@@ -137,7 +137,7 @@ impl Exchange {
     /// Delivers messages; returns whether the answer to the request was among them.
     async fn deliver(&self, text: &str, request: Option<(&OutgoingMessage, &str)>) -> bool {
         // Masked before it is parsed: its content is printed, stored and sent to models.
-        let text = self.secrets.mask_json(text.trim());
+        let text = self.secrets.mask_json(text.trim_start_matches('\u{feff}').trim());
         let text = &*text;
         let mut answered = false;
         // Older servers may put several messages into a list.
