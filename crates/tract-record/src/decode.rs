@@ -53,6 +53,9 @@ pub(crate) fn decode(bytes: Vec<u8>, header: Option<&str>) -> Result<Decoded, De
     Ok(decoded)
 }
 
+/// The ends of encoded empty bodies: the checksum of zlib, and the last block of bare deflate.
+const EMPTY_DEFLATE: [&[u8]; 2] = [&[0, 0, 0, 1], &[3, 0]];
+
 #[derive(Clone, Copy, Debug)]
 enum Coding {
     Gzip,
@@ -73,13 +76,32 @@ impl Coding {
     }
 
     fn undo(self, bytes: &[u8]) -> Result<Decoded, DecodeError> {
-        match self {
-            Self::Gzip => read(MultiGzDecoder::new(bytes), "gzip"),
+        let decoded = match self {
+            Self::Gzip => read(MultiGzDecoder::new(bytes), self.name()),
             // The standard requires zlib; some servers send bare deflate.
-            Self::Deflate if is_zlib(bytes) => read(ZlibDecoder::new(bytes), "deflate"),
-            Self::Deflate => read(DeflateDecoder::new(bytes), "deflate"),
-            Self::Brotli => read(brotli_decompressor::Decompressor::new(bytes, 4096), "br"),
+            Self::Deflate if is_zlib(bytes) => read(ZlibDecoder::new(bytes), self.name()),
+            Self::Deflate => read(DeflateDecoder::new(bytes), self.name()),
+            Self::Brotli => read(brotli_decompressor::Decompressor::new(bytes, 4096), self.name()),
             Self::Zstd => zstd::decode(bytes),
+        }?;
+        // Nothing was encoded, or the body was lost on the way. The decoders of deflate do not
+        // report a missing end.
+        let is_lost = match self {
+            Self::Deflate => !EMPTY_DEFLATE.iter().any(|end| bytes.ends_with(end)),
+            Self::Gzip | Self::Brotli | Self::Zstd => bytes.is_empty(),
+        };
+        if decoded.bytes.is_empty() && (is_lost || decoded.is_cut) {
+            return Err(DecodeError::Undecodable(self.name()));
+        }
+        Ok(decoded)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
         }
     }
 }
@@ -96,8 +118,6 @@ fn read(mut decoder: impl Read, name: &'static str) -> Result<Decoded, DecodeErr
     let mut buffer = [0; 16 << 10];
     loop {
         match decoder.read(&mut buffer) {
-            // No coding encodes an empty body as zero bytes: the body was lost on the way.
-            Ok(0) if bytes.is_empty() => return Err(DecodeError::Undecodable(name)),
             Ok(0) => return Ok(Decoded { bytes, is_cut: false }),
             Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -188,6 +188,14 @@ fn every_coding_is_decoded_whole_and_cut() {
         check(b"no such data", coding, Err(coding));
     }
     check(&zstd(&gzip(&plain)), "gzip, identity, ZSTD", Ok((&plain, false)));
+    // An encoded empty body is empty, but a body of which nothing arrived is not.
+    check(&gzip(b""), "gzip", Ok((b"", false)));
+    check(&zstd(b""), "zstd", Ok((b"", false)));
+    check(&[0x78, 0x9c, 3, 0, 0, 0, 0, 1], "deflate", Ok((b"", false)));
+    check(&[3, 0], "deflate", Ok((b"", false)));
+    for (coding, cut) in [("deflate", &zlib[..2]), ("gzip", &gzip(b"")[..10]), ("br", &[])] {
+        check(cut, coding, Err(coding));
+    }
     check(&plain, "identity", Ok((&plain, false)));
     check(&plain, "snappy", Err("snappy"));
 }

@@ -54,7 +54,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
         }
         rest = after;
     }
-    if all.bytes.is_empty() { Err(BROKEN) } else { Ok(all) }
+    Ok(all)
 }
 
 fn decode_frame(bytes: &[u8]) -> Result<Decoded, DecodeError> {

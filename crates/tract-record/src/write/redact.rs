@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tract_core::{Draft, JsonText, ToolSchema};
-use tract_secrets::{Scanner, SecretKind, redact_members};
+use tract_secrets::{Scanner, SecretKind, redact_identifier, redact_members};
 
 use crate::read::{Answer, RecordedTurn};
 
@@ -28,6 +28,12 @@ impl Redactor {
         let Some(scanner) = self.scanner else { return };
         for draft in &mut turn.system {
             tract_import::redact_draft(draft, scanner);
+        }
+        let identifiers = [&mut turn.thread.session, &mut turn.thread.agent, &mut turn.user_agent];
+        for text in identifiers.into_iter().flatten() {
+            if let Some(redacted) = redact_identifier(text) {
+                *text = redacted;
+            }
         }
         let redact = |draft: &mut Draft| tract_import::redact_draft(draft, scanner);
         for tool in turn.tools.iter_mut().flatten() {
@@ -61,6 +67,12 @@ impl Redactor {
             for call in &mut partial.calls {
                 if let Some(redacted) = scanner.redact(&call.call.arguments) {
                     call.call.arguments = redacted.text;
+                }
+            }
+            for choice in &mut partial.other_choices {
+                if let Some(redacted) = scanner.redact_json(choice.as_str()) {
+                    let text = JsonText::new(&redacted.text).or_else(|_| JsonText::new("null"));
+                    *choice = text.expect("null has a canonical form");
                 }
             }
         }

@@ -289,3 +289,41 @@ async fn continues(path: &str, answers: [&str; 2], requests: [String; 2]) {
     let kinds = bench.kinds(&bench.only_branch().await).await;
     assert_eq!(kinds, ["user", "assistant", "tool_result", "assistant"], "{path}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_text_and_answer_under_other_conditions_is_another_exchange() {
+    let base = r#"{"model":"m-1","messages":[{"role":"system","content":"Judge."},{"role":"user","content":"Is it true?"}]}"#;
+    let others = [
+        base.replace("m-1", "m-2"),
+        base.replace("Judge.", "Judge strictly."),
+        base.replace(r#""model""#, r#""temperature":0.5,"model""#),
+        base.replace(
+            r#""model""#,
+            r#""tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}}],"model""#,
+        ),
+    ];
+    let answer = || {
+        Answer::json(
+            r#"{"id":"r","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Yes."},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":1}}"#,
+        )
+    };
+    for other in others {
+        let bench = Bench::new([answer(), answer()]).await;
+        for body in [base, other.as_str()] {
+            let got = bench.record("/v1/chat/completions", &[], body).await;
+            assert_eq!(got.start, "HTTP/1.1 200 OK");
+        }
+        let branches = bench.branches().await;
+        let mut answers = 0;
+        for branch in &branches {
+            let texts = bench.texts(branch).await;
+            answers += texts.iter().filter(|text| *text == "Yes.").count();
+        }
+        assert_eq!(answers, 2, "{other}: {branches:?}");
+        let used = tract_import::usage(&bench.repo).await.unwrap();
+        let input: u64 = used.iter().map(|answer| answer.tokens.input).sum();
+        assert_eq!(input, 14, "{other}: {used:?}");
+        let report = bench.finish().await;
+        assert_eq!((report.exchanges, report.recorded), (2, 2), "{other}");
+    }
+}

