@@ -11,6 +11,9 @@ use self::table::{History, Models, Parsed, Price};
 /// The built-in table, written by `prices/update.py`.
 const BUILTIN: &str = include_str!("../prices/prices.json");
 
+/// Maximum number of cached lookups.
+const MAX_LOOKUPS: usize = 4096;
+
 /// An invalid table of prices.
 #[derive(Debug, thiserror::Error)]
 #[error("no table of prices: line {line}, column {column}")]
@@ -64,7 +67,8 @@ pub struct PriceTable {
     /// The number of tokens per price.
     per: f64,
     models: Arc<Models>,
-    /// Cache of lookups: a name occurs in many answers of a store.
+    /// Cache of lookups: a name occurs in many answers of a store. Recordings contain any names, so
+    /// it is emptied when it is full.
     found: Arc<Mutex<HashMap<String, Option<History>>>>,
 }
 
@@ -138,6 +142,9 @@ impl PriceTable {
         let at = basis.at.or_else(|| table::day(&self.date)).unwrap_or(i64::MAX);
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if !found.contains_key(model) {
+            if found.len() >= MAX_LOOKUPS {
+                found.clear();
+            }
             let prices = self.models.find(&names::lower(model)).cloned();
             found.insert(model.to_owned(), prices);
         }

@@ -38,7 +38,7 @@ mod tree;
 mod validate;
 
 pub use crate::allowance::{StrictAllowance, StrictCost};
-pub use crate::closed::closed;
+pub use crate::closed::{ClosedSchema, closed};
 pub use crate::definition::kind as kind_of;
 pub use crate::definition::{Definition, DefinitionError, DefinitionErrorKind, ParametersForm};
 pub use crate::dialect::Dialect;

@@ -259,8 +259,17 @@ impl Session {
     /// # Errors
     /// As [`log`](Self::log).
     pub fn clear<T: SessionItem>(&self, predicate: impl Fn(&T) -> bool) -> Result<()> {
-        let kept = self.filter::<T>(|item| !predicate(item))?;
-        self.seed(kept)
+        // The predicate runs without the lock, since it may use the session. If the items changed
+        // in the meantime, for example by a publication on another thread, they are read again.
+        loop {
+            let items = self.all::<T>()?;
+            let kept: Vec<T> = items.iter().filter(|item| !predicate(item)).cloned().collect();
+            let mut state = self.lock();
+            let slice = state.slice::<T>()?;
+            if Arc::ptr_eq(&slice.typed::<T>()?, &items) {
+                return slice.apply(SliceOp::Replace(kept));
+            }
+        }
     }
 
     /// Empties all slices; registrations stay.

@@ -47,12 +47,18 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         "response_format" => {
             let Some(schema) = schema_of(value) else { return false };
             let closed = tract_schema::closed(schema);
-            let schema = closed.as_deref().unwrap_or(schema);
+            let schema = closed.as_ref().map_or(schema, |closed| &closed.schema);
             let format = raw::object(&[("type", "\"json_schema\""), ("schema", schema)]);
             member(params, "output_config", "format", &format);
-            if closed.is_some() {
+            if let Some(closed) = closed {
                 let text = "response_format: every object gets \"additionalProperties\":false, which Anthropic requires";
                 params.repairs.push(Repair::new(RepairKind::Changed, None, text));
+                for at in closed.lost {
+                    let text = format!(
+                        "response_format: the schema of additionalProperties at {at} is lost: Anthropic accepts only false"
+                    );
+                    params.repairs.push(Repair::new(RepairKind::PartLeftOut, None, text));
+                }
             }
         }
         "user" => member(params, "metadata", "user_id", value),

@@ -28,7 +28,8 @@ impl RetryPolicy {
         Self { retries: 0, ..Self::default() }
     }
 
-    /// Returns the wait before the `attempt`-th retry, from 1; `None` if there is no retry.
+    /// Returns the wait before the `attempt`-th retry, from 1 (0 counts as 1); `None` if there is no
+    /// retry.
     /// `jitter` is a random number. A wait that the server did not set is between half and all of
     /// the computed time, so that clients that failed together do not retry together.
     pub fn wait(
@@ -44,7 +45,9 @@ impl RetryPolicy {
         if let Some(server_wait) = retry_after {
             return (server_wait <= self.longest).then_some(server_wait);
         }
-        let doubled = self.base.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+        let doubled = self
+            .base
+            .saturating_mul(1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX));
         let half = doubled.min(self.longest) / 2;
         let nanos = u64::try_from(half.as_nanos()).unwrap_or(u64::MAX - 1);
         Some(half + Duration::from_nanos(jitter % (nanos + 1)))
@@ -115,6 +118,10 @@ mod tests {
         let many = RetryPolicy { retries: u32::MAX, ..RetryPolicy::default() };
         assert!(many.wait(u32::MAX, &unavailable(), None, 3).is_some());
         assert_eq!(policy.wait(10, &unavailable(), None, 0), None);
+        assert_eq!(
+            policy.wait(0, &unavailable(), None, 0),
+            policy.wait(1, &unavailable(), None, 0)
+        );
         assert_eq!(RetryPolicy::never().wait(1, &unavailable(), None, 0), None);
     }
 

@@ -145,3 +145,16 @@ fn the_builtin_table_is_compact() {
     let models = BUILTIN.lines().filter(|line| line.starts_with("[\"")).count();
     assert!(models > 1_000, "{models} rows");
 }
+
+#[test]
+fn lookups_of_any_number_of_names_take_bounded_memory() {
+    let table = PriceTable::builtin();
+    let tokens = TokenAmounts { input: 1_000_000, ..TokenAmounts::default() };
+    let known = table.cost("gpt-5", &tokens, None);
+    assert!(known.is_some());
+    for n in 0..3 * MAX_LOOKUPS {
+        assert_eq!(table.cost(&format!("unknown-{n}"), &tokens, None), None);
+        assert!(table.found.lock().unwrap().len() <= MAX_LOOKUPS);
+    }
+    assert_eq!(table.cost("gpt-5", &tokens, None), known);
+}

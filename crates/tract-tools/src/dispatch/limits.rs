@@ -136,7 +136,8 @@ impl Future for PermitRequest {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Permit> {
         let limits = Arc::clone(&self.limits);
-        let (granted, woken) = {
+        let waker = task.waker().clone();
+        let (granted, woken, replaced) = {
             let mut state = limits.state();
             let ticket = match self.ticket {
                 Some(ticket) => ticket,
@@ -151,14 +152,12 @@ impl Future for PermitRequest {
             };
             let woken = limits.grant(&mut state);
             let granted = state.granted.remove(&ticket);
-            if !granted
-                && let Some(waiting) =
-                    state.waiting.iter_mut().find(|waiting| waiting.ticket == ticket)
-            {
-                waiting.waker.clone_from(task.waker());
-            }
-            (granted, woken)
+            let waiting = state.waiting.iter_mut().find(|waiting| waiting.ticket == ticket);
+            let replaced = waiting.map(|waiting| std::mem::replace(&mut waiting.waker, waker));
+            (granted, woken, replaced)
         };
+        // Without the lock: dropping a waker may drop its task, which may wait for a tool too.
+        drop(replaced);
         woken.into_iter().for_each(Waker::wake);
         if !granted {
             return Poll::Pending;

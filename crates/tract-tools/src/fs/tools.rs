@@ -40,7 +40,7 @@ pub struct Reading {
     pub path: String,
     /// The first line to read, from 1; the beginning unless said.
     pub first_line: Option<u32>,
-    /// How many lines to read at most; 2000 unless said.
+    /// How many lines to read at most, from 1; 2000 unless said.
     pub lines: Option<u32>,
 }
 
@@ -89,7 +89,8 @@ impl Tool for FsRead {
     }
 
     fn render(&self, file: &FileText) -> Option<String> {
-        let last = file.first_line + file.text.lines().count().saturating_sub(1);
+        // The lines are joined, so `lines()` would not count an empty one at the end.
+        let last = file.first_line + file.text.matches('\n').count();
         Some(if file.more || file.first_line > 1 {
             let (first, lines) = (file.first_line, file.lines);
             format!("{}\n[lines {first} to {last} of {lines}]", file.text)
@@ -103,7 +104,7 @@ impl Tool for FsRead {
         let whole = text_of(&path, context.filesystem()?.read(&path)?)?;
         let lines = whole.lines().count();
         let first = usize::try_from(wanted.first_line.unwrap_or(1)).unwrap_or(usize::MAX).max(1);
-        let most = wanted.lines.map_or(MOST_LINES, |lines| lines as usize).min(MOST_LINES);
+        let most = wanted.lines.map_or(MOST_LINES, |lines| lines as usize).clamp(1, MOST_LINES);
         if first > lines.max(1) {
             let message = format!("expected a line of the {lines} that {path} has, found {first}");
             return Err(ToolError::validation(message).at("first_line"));
@@ -117,7 +118,7 @@ impl Tool for FsRead {
         let mut taken = 0;
         for line in whole.lines().skip(first - 1).take(most) {
             if text.len() + line.len() > MOST_BYTES {
-                if text.is_empty() {
+                if taken == 0 {
                     let whole = |cut: &usize| line.is_char_boundary(*cut);
                     let cut = (0..=MOST_BYTES).rev().find(whole).unwrap_or(0);
                     text.push_str(line.get(..cut).unwrap_or_default());

@@ -84,8 +84,16 @@ impl StageError {
 
     /// Returns whether other arguments could help.
     pub(super) fn is_of_arguments(&self) -> bool {
-        let others =
-            ["no_schema", "no_validator", "bad_schema", "too_large", "depth", "work", "deadline"];
+        let others = [
+            "no_schema",
+            "no_validator",
+            "bad_schema",
+            "too_large",
+            "too_deep",
+            "depth",
+            "work",
+            "deadline",
+        ];
         !others.contains(&self.code.as_str())
     }
 

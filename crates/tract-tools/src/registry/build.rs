@@ -20,7 +20,8 @@ struct ToolEntry {
     definition: Result<Definition, DefinitionError>,
     callable: Option<Arc<dyn DynTool>>,
     native: bool,
-    no_schema: NoSchema,
+    /// `None` if it was not set: the definition decides.
+    no_schema: Option<NoSchema>,
     /// Set for a tool of another registry: it keeps its validation, and its mode without a schema.
     validation: Option<Validation>,
 }
@@ -99,7 +100,7 @@ impl RegistryBuilder {
             let (id, definition) = (tool.id().to_owned(), tool.definition().clone());
             self.push(Some(id), Ok(definition), tool.callable().cloned(), false);
             if let Some(last) = self.given.last_mut() {
-                last.no_schema = tool.no_schema();
+                last.no_schema = Some(tool.no_schema());
                 last.validation = Some(tool.validation.clone());
             }
         }
@@ -114,15 +115,15 @@ impl RegistryBuilder {
     /// Sets the treatment of calls of the tool added last, if it lacks a schema.
     pub fn no_schema(mut self, mode: NoSchema) -> Self {
         if let Some(last) = self.given.last_mut() {
-            last.no_schema = mode;
+            last.no_schema = Some(mode);
         }
         self
     }
 
     /// Respects the fields `allowNoSchema` and `noSchemaMode` of definitions, up to this mode.
     /// `noSchemaMode` is a name that [`NoSchema::parse`] accepts; `human-approval` if it is absent.
-    /// By default the fields are ignored, because a definition may come from anywhere. A mode other
-    /// than `Refuse` that [`no_schema`](Self::no_schema) sets takes precedence.
+    /// By default the fields are ignored, because a definition may come from anywhere. A mode that
+    /// [`no_schema`](Self::no_schema) sets takes precedence.
     pub fn definitions_without_schema(mut self, most: NoSchema) -> Self {
         self.rules.most_without_schema = most;
         self
@@ -178,15 +179,8 @@ impl RegistryBuilder {
         callable: Option<Arc<dyn DynTool>>,
         native: bool,
     ) {
-        let no_schema = NoSchema::Refuse;
-        self.given.push(ToolEntry {
-            id,
-            definition,
-            callable,
-            native,
-            no_schema,
-            validation: None,
-        });
+        let (no_schema, validation) = (None, None);
+        self.given.push(ToolEntry { id, definition, callable, native, no_schema, validation });
     }
 
     /// Returns the validation of tools that are added to this builder directly.
@@ -211,7 +205,7 @@ impl RegistryBuilder {
         self.rules.validation = self.validation();
         let mut errors = Vec::new();
         let mut tools: Vec<Registered> = Vec::new();
-        for (n, mut given) in self.given.into_iter().enumerate() {
+        for (n, given) in self.given.into_iter().enumerate() {
             let definition = match given.definition {
                 Ok(definition) => definition,
                 Err(source) => {
@@ -219,16 +213,16 @@ impl RegistryBuilder {
                     continue;
                 }
             };
-            if given.no_schema == NoSchema::Refuse && given.validation.is_none() {
-                given.no_schema = own_mode(&definition).and(self.rules.most_without_schema);
-            }
+            let no_schema = given
+                .no_schema
+                .unwrap_or_else(|| own_mode(&definition).and(self.rules.most_without_schema));
             let name = definition.name();
             if given.native && !tract_schema::accepts(Dialect::OpenAi, name) {
                 let suggestion = tract_schema::suggestion(name);
                 errors.push(RegisterError::Name { name: name.to_owned(), suggestion });
             }
             let arguments_schema: Option<Arc<str>> = definition.arguments_schema().map(Into::into);
-            let fails_closed = given.no_schema == NoSchema::Refuse && given.callable.is_some();
+            let fails_closed = no_schema == NoSchema::Refuse && given.callable.is_some();
             if arguments_schema.is_none() && fails_closed && !definition.is_of_provider() {
                 errors.push(RegisterError::NoSchema { name: name.to_owned() });
             }
@@ -243,7 +237,7 @@ impl RegistryBuilder {
                 traits: traits(&definition, spec.as_ref()),
                 origin: spec.and_then(|spec| spec.origin).map(Arc::new),
                 callable: given.callable,
-                no_schema: given.no_schema,
+                no_schema,
                 validation: given.validation.unwrap_or_else(|| self.rules.validation.clone()),
                 compiled: Arc::default(),
                 sent: Arc::default(),
