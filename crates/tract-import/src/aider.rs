@@ -87,34 +87,49 @@ pub(crate) fn read(text: &str) -> Document {
     all
 }
 
-/// Marks the lines inside code blocks. A fence that is not closed before the next chat, or before
-/// the next opening fence, is ignored.
+/// Marks the lines inside code blocks. As in Markdown, a fence is closed by one that is at least as
+/// long, and shorter fences within are text. A fence that is not closed before the next chat, or
+/// before the next opening fence of at least its length, is ignored.
 fn fenced(lines: &[&str]) -> Vec<bool> {
-    let mut fenced = vec![false; lines.len()];
-    let mut open: Option<(usize, String)> = None;
+    // The change of the depth at each line, so that nested blocks are not marked line by line.
+    let mut changes = vec![0_isize; lines.len() + 1];
+    // The open fences, each shorter than the one before: the line and the length.
+    let mut open: Vec<(usize, usize)> = Vec::new();
     for (n, line) in lines.iter().enumerate() {
         // A fence that a chat leaves open must not be closed by one of the next chat: the heading
         // between them would count as text within a code block.
         if line.starts_with(CHAT) {
-            open = None;
+            open.clear();
             continue;
         }
-        let ticks = line.chars().take_while(|letter| *letter == '`').count();
-        if ticks < 3 {
+        let ticks = line.bytes().take_while(|byte| *byte == b'`').count();
+        // A line such as "```text```" is code within a paragraph.
+        let is_inline = line.bytes().skip(ticks).any(|byte| byte == b'`');
+        if ticks < 3 || is_inline {
             continue;
         }
-        let (fence, info) = line.split_at(ticks);
-        match &open {
-            Some((from, opened)) if info.trim().is_empty() && fence.len() >= opened.len() => {
-                for is_fenced in fenced.get_mut(*from..=n).into_iter().flatten() {
-                    *is_fenced = true;
+        let is_bare = line.bytes().skip(ticks).all(|byte| byte.is_ascii_whitespace());
+        let mut closed = None;
+        while let Some((from, _)) = open.pop_if(|(_, length)| *length <= ticks) {
+            closed = Some(from);
+        }
+        match closed.filter(|_| is_bare) {
+            Some(from) => {
+                for (at, change) in [(from, 1), (n + 1, -1)] {
+                    if let Some(place) = changes.get_mut(at) {
+                        *place += change;
+                    }
                 }
-                open = None;
             }
-            _ => open = Some((n, fence.to_owned())),
+            None => open.push((n, ticks)),
         }
     }
-    fenced
+    let mut depth = 0;
+    let depths = changes.iter().map(|change| {
+        depth += change;
+        depth
+    });
+    depths.map(|depth| depth > 0).collect()
 }
 
 /// A chat while its blocks are read.

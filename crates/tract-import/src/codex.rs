@@ -180,10 +180,22 @@ impl CodexReader {
             #[serde(borrow)]
             subagent: Raw<'a>,
         }
+        #[derive(Deserialize)]
+        struct Subagent {
+            thread_spawn: Option<ThreadSpawn>,
+        }
+        #[derive(Deserialize)]
+        struct ThreadSpawn {
+            parent_thread_id: Option<String>,
+        }
         let source: Option<Source<'_>> = lenient(meta.source);
-        self.recording.is_agent = source.is_some_and(|source| source.subagent.is_some());
+        let subagent = source.and_then(|source| values::given(source.subagent));
+        self.recording.is_agent = subagent.is_some();
+        // The source of a built-in agent is only its name, such as `review`.
+        let spawn = lenient::<Subagent>(subagent).and_then(|subagent| subagent.thread_spawn);
+        let spawned_by = spawn.and_then(|spawn| spawn.parent_thread_id);
         self.facts.session = meta.id.or(meta.session_id);
-        self.facts.parent = meta.forked_from_id.or(meta.parent_thread_id);
+        self.facts.parent = meta.forked_from_id.or(meta.parent_thread_id).or(spawned_by);
         self.facts.cwd = meta.cwd;
         self.facts.version = meta.cli_version;
         self.facts.git_branch = meta.git.and_then(|git| git.branch);

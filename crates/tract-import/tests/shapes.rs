@@ -5,10 +5,12 @@ mod support;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tract_core::store::Walk;
+use tract_core::store::{StoreExt, Walk};
 use tract_core::{ImageSource, Message, Part, RefTarget, block_on};
-use tract_engine::Repo;
-use tract_import::{AnomalyKind, SessionFile, SessionFilter, SessionReport, Source, session_files};
+use tract_engine::{ImportStatus, Repo};
+use tract_import::{
+    AnomalyKind, BranchStart, SessionFile, SessionFilter, SessionReport, Source, session_files,
+};
 
 use self::support::{bundled, compiled, import, new_repo, refs, write};
 
@@ -446,4 +448,164 @@ fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
     );
     let stored = made.stored();
     assert!(!stored.contains(&key), "{stored}");
+}
+
+/// A log of Inspect with one sample.
+fn inspect_log(task: &Value, answer: &str) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let call = inspect_call(&[("u1", "user", "Which knot?")], &[], ("a1", answer));
+    let entries = [
+        ("header.json", json!({ "eval": task })),
+        ("samples/1_epoch_1.json", json!({ "events": [call] })),
+    ];
+    for (name, entry) in entries {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).expect("a file");
+        zip.write_all(entry.to_string().as_bytes()).expect("written");
+    }
+    zip.finish().expect("it ends").into_inner()
+}
+
+#[test]
+fn two_inspect_logs_of_one_run_are_two_sessions_in_any_order() {
+    let with_id = |name: &str| json!({"run_id": "run-1", "eval_id": name, "task": "knots"});
+    let without = |name: &str| json!({"run_id": "run-1", "task": name});
+    let logs = [with_id("e1"), with_id("e2"), without("knots"), without("buoys")];
+    for pair in logs.chunks(2) {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let files: Vec<SessionFile> = (0..)
+            .zip(pair)
+            .map(|(n, task)| {
+                let path = scratch.path().join(format!("log-{n}.eval"));
+                write(Source::Inspect, path, inspect_log(task, &format!("Answer {n}.")))
+            })
+            .collect();
+        let answers = |imported: &Imported| -> Vec<(String, String)> {
+            let mut names = imported.branches();
+            names.sort_unstable();
+            let last = |name: &str| imported.messages(name).last().expect("one").content.text();
+            names.iter().map(|name| (name.to_string(), last(name))).collect()
+        };
+        let made = Imported::of(&files);
+        let found = answers(&made);
+        assert_eq!(found.len(), 2, "{found:?}");
+        let created = made.reports.iter().flat_map(|report| &report.branches);
+        assert!(created.into_iter().all(|branch| branch.status == ImportStatus::Created));
+        let files: Vec<SessionFile> = files.into_iter().rev().collect();
+        assert_eq!(answers(&Imported::of(&files)), found);
+    }
+}
+
+#[test]
+fn chatgpt_exports_that_differ_only_in_the_current_node_have_the_same_messages() {
+    let node = |id: &str, parent: Option<&str>, children: &[&str], role: &str, text: &str| {
+        let message = json!({"id": id, "author": {"role": role}, "create_time": 1_767_258_000.0,
+            "content": {"content_type": "text", "parts": [text]}});
+        json!({"id": id, "parent": parent, "children": children, "message": message})
+    };
+    let mapping = json!({
+        "q1": node("q1", None, &["a1", "a2"], "user", "Which buoy is green?"),
+        "a1": node("a1", Some("q1"), &[], "assistant", "The second."),
+        "a2": node("a2", Some("q1"), &["q2"], "assistant", "The third."),
+        "q2": node("q2", Some("a2"), &[], "user", "Is it lit?"),
+    });
+    let export = |current: &str| json!([{"title": "T", "conversation_id": "c-1", "mapping": mapping, "current_node": current}]);
+    let says = |imported: &Imported| {
+        let mut all: Vec<Vec<String>> =
+            imported.branches().iter().map(|name| imported.transcript(name)).collect();
+        all.sort();
+        all
+    };
+    let (one, two) = (export("a1"), export("q2"));
+    let (first, second) =
+        (Imported::of_json(Source::ChatGpt, &one), Imported::of_json(Source::ChatGpt, &two));
+    assert_eq!(says(&first), says(&second));
+    // The plain name belongs to the branch with the current node.
+    assert_eq!(first.transcript("chatgpt/c-1").len(), 2);
+    assert_eq!(second.transcript("chatgpt/c-1").len(), 3);
+    // An export of a later day, after the user went to the other answer: nothing is lost, and the
+    // commits that both exports have are shared.
+    let scratch = tempfile::tempdir().expect("a folder");
+    let repo = new_repo();
+    for export in [one, two] {
+        let path = scratch.path().join("conversations.json");
+        import(&repo, &[write(Source::ChatGpt, path, export.to_string())]);
+    }
+    let later = Imported { repo, reports: Vec::new() };
+    let names = support::branches(&refs(&later.repo))
+        .into_iter()
+        .filter_map(|(name, _)| name.branch_name().map(str::to_owned))
+        .collect::<Vec<_>>();
+    let texts: Vec<String> = names.iter().map(|name| later.transcript(name).join("|")).collect();
+    for text in ["The second.", "Is it lit?"] {
+        assert!(texts.iter().any(|all| all.contains(text)), "{text}: {texts:?}");
+    }
+}
+
+#[test]
+fn a_codex_subagent_names_the_thread_that_started_it() {
+    let says = |text: &str| {
+        json!({"timestamp": "2026-05-01T10:00:01Z", "type": "response_item", "payload":
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}})
+    };
+    let meta = |id: &str, more: Value| {
+        let mut payload = json!({"id": id, "cwd": "/work", "source": "cli"});
+        let members = more.as_object().expect("an object").clone();
+        payload.as_object_mut().expect("an object").extend(members);
+        json!({"timestamp": "2026-05-01T10:00:00Z", "type": "session_meta", "payload": payload})
+    };
+    let spawn = json!({"parent_thread_id": "t-main", "depth": 1, "agent_nickname": "Ada"});
+    for (source, is_agent, parent) in [
+        (json!({"source": {"subagent": {"thread_spawn": spawn}}}), true, Some("t-main")),
+        (
+            json!({"source": {"subagent": {"thread_spawn": spawn}}, "forked_from_id": "t-fork"}),
+            true,
+            Some("t-fork"),
+        ),
+        (
+            json!({"source": {"subagent": "review"}, "parent_thread_id": "t-main"}),
+            true,
+            Some("t-main"),
+        ),
+        (json!({"source": {"subagent": "review"}}), true, None),
+        (json!({"source": {"subagent": {"other": "guardian"}}}), true, None),
+        (json!({"source": {"subagent": null}}), false, None),
+        (json!({}), false, None),
+    ] {
+        let made = Imported::of_lines(Source::Codex, &[meta("t-1", source.clone()), says("Hi")]);
+        let start = &made.report().branches[0].start;
+        assert_eq!(*start == BranchStart::Subagent, is_agent, "{source}");
+        let all = refs(&made.repo);
+        let (_, target) =
+            all.iter().find(|(name, _)| name.as_str().starts_with("imports/")).expect("one");
+        let RefTarget::Blob(blob) = target else { panic!("{target:?}") };
+        let blob = block_on(made.repo.store().blob(made.repo.name(), *blob))
+            .expect("it is read")
+            .expect("it is there");
+        let document: Value = serde_json::from_slice(blob.bytes()).expect("JSON");
+        assert_eq!(document["meta"]["parent"].as_str(), parent, "{source}: {document}");
+    }
+}
+
+#[test]
+fn a_shorter_fence_within_a_longer_one_is_text_of_the_answer() {
+    let chat = "# aider chat started at 2026-05-01 10:00:00\n\n#### Write a manual.\n\n";
+    let answer = "````markdown\n# Manual\n```sh\n#### not a question\n> not printed\n```\n#### nor this\n````\nDone.";
+    let text = format!("{chat}{answer}\n\n#### Thanks.\n");
+    let made = Imported::of_bytes(Source::Aider, ".aider.chat.history.md", text);
+    let branch = made.branches()[0].to_owned();
+    let says: Vec<String> =
+        made.messages(&branch).iter().map(|message| message.content.text()).collect();
+    assert_eq!(says, ["Write a manual.", answer, "Thanks."]);
+    // A longer fence that is never closed does not hide the blocks within.
+    let text = format!("{chat}````markdown\n```sh\n#### not a question\n```\n\n#### Thanks.\n");
+    let made = Imported::of_bytes(Source::Aider, ".aider.chat.history.md", text);
+    let branch = made.branches()[0].to_owned();
+    let last = made.messages(&branch).last().expect("one").content.text();
+    assert_eq!((made.messages(&branch).len(), last.as_str()), (3, "Thanks."));
+    // Neither does code within a line open a block.
+    let text = format!("{chat}```ls``` lists.\n\n#### Thanks.\n\n```\nx\n```\n");
+    let made = Imported::of_bytes(Source::Aider, ".aider.chat.history.md", text);
+    let branch = made.branches()[0].to_owned();
+    assert_eq!(made.messages(&branch).len(), 4);
 }

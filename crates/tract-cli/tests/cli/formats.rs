@@ -97,3 +97,28 @@ fn help_has_the_whole_text_of_a_verb() {
     let short = place.ok(&["export", "-h"]);
     assert!(!short.contains("as a session of its own"), "{short}");
 }
+
+#[test]
+fn a_failed_result_is_reported_where_the_format_has_no_mark_for_it() {
+    let place = Workspace::of(
+        r#"{"op":"user","text":"Read the log."}
+{"op":"assistant","text":"","tool_calls":[{"id":"c1","name":"read","arguments":{}},{"id":"c2","name":"read","arguments":{}}]}
+{"op":"tool_result","call_id":"c1","content":"no such file","is_error":true}
+{"op":"tool_result","call_id":"c2","content":"empty"}
+"#,
+    );
+    for format in ["codex", "openai"] {
+        let ran = place.run(&["export", "--format", format, "--output", "out.jsonl"]).expect(0);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(text.contains("1 marks of failed results (is_error)"), "{format}: {text}");
+        let written = place.json(&["--json", "export", "--format", format, "--output", "b.jsonl"]);
+        let left_out = &written[0]["left_out"][0];
+        assert_eq!(left_out["count"], 1, "{format}: {written:?}");
+        assert!(place.read("b.jsonl").contains("no such file"), "{format}");
+    }
+    for format in ["claude-code", "atif"] {
+        let written = place.json(&["--json", "export", "--format", format, "--output", "c.jsonl"]);
+        assert_eq!(written[0]["left_out"], serde_json::json!([]), "{format}: {written:?}");
+        assert!(place.read("c.jsonl").contains("is_error"), "{format}");
+    }
+}

@@ -459,3 +459,44 @@ fn every_whole_record_of_a_damaged_line_of_requests_is_imported() {
     place.write("bad.jsonl", record("four") + "\n" + torn + "\n");
     place.run(&["import", "bad.jsonl"]).expect(1);
 }
+
+#[test]
+fn threads_of_langgraph_without_messages_are_read_by_their_channels() {
+    let place = Workspace::new();
+    let database = rusqlite::Connection::open(place.path("state.db")).expect("a database");
+    let table = "CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT,
+        parent_checkpoint_id TEXT, type TEXT, checkpoint BLOB, metadata BLOB)";
+    database.execute_batch(table).expect("a table");
+    let parent = |n: usize| (n > 1).then(|| format!("c{}", n - 1));
+    for (n, values) in [
+        (1, r#"{"question":"How deep is the lock?"}"#),
+        (2, r#"{"question":"How deep is the lock?","llm_response":"4.2 m"}"#),
+        (3, r#"{"question":"And the weir?","llm_response":"4.2 m"}"#),
+    ] {
+        let state = format!(r#"{{"ts":"2026-05-01T10:00:0{n}Z","channel_values":{values}}}"#);
+        let row = (format!("c{n}"), parent(n), state.into_bytes());
+        let sql = "INSERT INTO checkpoints VALUES ('t1', '', ?1, ?2, 'json', ?3, NULL)";
+        database.execute(sql, row).expect("a row");
+    }
+    drop(database);
+    let ran = place.run(&["import", "langgraph", "state.db"]);
+    assert!(ran.stdout.contains("channels: llm_response, question"), "{ran:?}");
+    assert!(ran.stdout.contains("--channel"), "{ran:?}");
+    assert!(place.json(&["branch", "--json"]).iter().all(|b| b["branch"] != "langgraph/t1"));
+    let arguments = ["import", "langgraph", "state.db", "--channel", "question"];
+    let arguments = [&arguments[..], &["--channel", "llm_response:assistant"]].concat();
+    place.ok(&arguments);
+    let messages = place.json(&["cat", "langgraph/t1", "--json"]);
+    let says: Vec<(&str, &str)> =
+        each(&messages, "role").into_iter().zip(each(&messages, "text")).collect();
+    let question = ("user", "How deep is the lock?");
+    assert_eq!(says, [question, ("assistant", "4.2 m"), ("user", "And the weir?")]);
+    place.sessions_bring_nothing(&[&["--json"], &arguments[..]].concat());
+    place.write("a.jsonl", "{}\n");
+    place.refused(
+        &["import", "codex", "a.jsonl", "--channel", "question"],
+        2,
+        "usage",
+        "LangGraph",
+    );
+}

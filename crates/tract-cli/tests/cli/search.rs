@@ -341,3 +341,18 @@ fn equally_good_hits_come_newest_first_in_any_state_of_the_index() {
     assert_eq!(hits(&place), newest);
     assert_eq!(hits(&place), newest);
 }
+
+#[test]
+fn the_place_of_a_match_is_given_in_bytes_and_in_characters() {
+    let text = "Größe: the 🪢 needle, the needle";
+    let place = Workspace::of(&format!("{}\n", json!({"op": "user", "text": text})));
+    let line = &place.json(&["grep", "needle", "--json"])[0]["lines"][0];
+    assert_eq!(line["text"], text);
+    assert_eq!((&line["matched"], &line["matched_chars"]), (&json!([18, 24]), &json!([13, 19])));
+    let snippet = &place.json(&["search", "needle", "--json"])[0]["snippet"];
+    assert_eq!(snippet["text"], text);
+    assert_eq!(snippet["matched"], json!([[18, 24], [30, 36]]));
+    assert_eq!(snippet["matched_chars"], json!([[13, 19], [25, 31]]));
+    let context = &place.json(&["grep", "zzz|Größe", "--json"]);
+    assert_eq!(context[0]["lines"][0]["matched_chars"], json!([0, 5]));
+}
