@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText};
 
 use self::answer::{Answer, Tokens, results, user};
-use self::record::{Layout, Record};
+use self::record::{Layout, Record, Records};
 
 use crate::facts::Facts;
 use crate::line_reader::LineReader;
@@ -56,7 +56,7 @@ pub(crate) struct GeminiReader {
     recording: Recording,
     cursor: Cursor,
     facts: Facts,
-    records: Vec<Record>,
+    records: Records,
     /// Whether the file is a single document, which the tool rewrites as a whole.
     is_document: bool,
     /// The latest model and tokens of each answer.
@@ -170,27 +170,24 @@ impl GeminiReader {
                 }
             }
         }
-        self.records = records;
+        self.records = Records::of(records);
         self.show_from(0);
     }
 
     /// Makes the context equal to the records from one on. If a message before it was changed, all
     /// records are compared: a branch that starts among them then starts before that change.
     fn show_from(&mut self, first: usize) {
-        let before = self.records.get(..first).unwrap_or_default();
-        let from: usize = before.iter().map(|record| record.messages.len()).sum();
+        let from = self.records.messages_before(first);
         let is_shown = from <= self.cursor.entries().len() && !self.cursor.is_changed_before(from);
         let (first, from) = if is_shown { (first, from) } else { (0, 0) };
-        let records = self.records.get(first..).unwrap_or_default();
+        let records = self.records.from(first);
         let messages = records.iter().flat_map(|record| record.messages.clone()).collect();
         self.recording.change_to(&mut self.cursor, from, messages);
     }
 
     fn rewind(&mut self, id: &str) {
-        let at = self.records.iter().position(|record| record.id.as_deref() == Some(id));
-        let at = at.unwrap_or_default();
-        let before = self.records.get(..at).unwrap_or_default();
-        let count: usize = before.iter().map(|record| record.messages.len()).sum();
+        let at = self.records.place(id).unwrap_or_default();
+        let count = self.records.messages_before(at);
         if count < self.cursor.entries().len() {
             self.records.truncate(at);
             self.cursor.truncate(count);
@@ -202,18 +199,15 @@ impl GeminiReader {
     }
 
     fn record(&mut self, number: usize, line: &Line<'_>) {
-        let known = match &line.id {
-            Some(id) => self.records.iter().rposition(|record| record.id.as_ref() == Some(id)),
-            None => None,
-        };
+        let known = line.id.as_deref().and_then(|id| self.records.place(id));
         let had_tokens =
             line.id.as_ref().and_then(|id| self.answers.get(id)).map(|a| a.1.is_some());
         let layout = known.and_then(|at| self.records.get(at)).map(Layout::of).unwrap_or_default();
         let Some(record) = self.read(number, line, &layout) else { return };
-        match known.and_then(|at| Some((at, self.records.get_mut(at)?))) {
-            Some((at, known)) => {
+        match known {
+            Some(at) => {
                 self.recording.report.repeated += 1;
-                *known = record;
+                self.records.replace(at, record);
                 self.show_from(at);
                 self.late_tokens(number, line, had_tokens);
             }

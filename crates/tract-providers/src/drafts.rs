@@ -77,35 +77,63 @@ pub(crate) fn draft_of(
     draft
 }
 
-/// The calls without results, oldest first.
+/// The calls without results. Answering one takes constant time on average.
 #[derive(Default)]
-pub(crate) struct OpenCalls(Vec<OpenCall>);
+pub(crate) struct OpenCalls {
+    /// The ids of all calls; `None` if answered.
+    calls: Vec<Option<String>>,
+    by_id: HashMap<String, CallQueue>,
+    by_name: HashMap<String, CallQueue>,
+    all: CallQueue,
+}
 
-struct OpenCall {
-    /// The place of the call's message.
-    message: usize,
-    id: String,
-    name: String,
+/// Numbers of calls by message, in order. Some may be answered already.
+#[derive(Default)]
+struct CallQueue(Vec<(usize, VecDeque<usize>)>);
+
+impl CallQueue {
+    fn push(&mut self, message: usize, call: usize) {
+        match self.0.last_mut().filter(|(last, _)| *last == message) {
+            Some((_, calls)) => calls.push_back(call),
+            None => self.0.push((message, [call].into())),
+        }
+    }
+
+    /// Removes the first open call of the nearest message with one.
+    fn pop(&mut self, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        while let Some((_, calls)) = self.0.last_mut() {
+            match calls.pop_front() {
+                Some(call) if is_open(call) => return Some(call),
+                Some(_) => {}
+                None => drop(self.0.pop()),
+            }
+        }
+        None
+    }
 }
 
 impl OpenCalls {
     pub(crate) fn push(&mut self, message: usize, id: &str, name: &str) {
-        self.0.push(OpenCall { message, id: id.to_owned(), name: name.to_owned() });
+        let call = self.calls.len();
+        self.calls.push(Some(id.to_owned()));
+        self.by_id.entry(id.to_owned()).or_default().push(message, call);
+        self.by_name.entry(name.to_owned()).or_default().push(message, call);
+        self.all.push(message, call);
     }
 
     /// Removes the call that a result answers, and returns its id: the first call of the nearest
     /// message with a match. A match has the result's id, or the tool's name if there is no id;
     /// without either, any call matches.
     pub(crate) fn answered(&mut self, id: Option<String>, name: Option<&str>) -> String {
-        let is_match = |call: &OpenCall| match (&id, name) {
-            (Some(id), _) => call.id == *id,
-            (None, Some(name)) => call.name == name,
-            (None, None) => true,
+        let queue = match (&id, name) {
+            (Some(id), _) => self.by_id.get_mut(id),
+            (None, Some(name)) => self.by_name.get_mut(name),
+            (None, None) => Some(&mut self.all),
         };
-        let nearest = self.0.iter().rev().find(|call| is_match(call)).map(|call| call.message);
-        let is_first = |call: &OpenCall| Some(call.message) == nearest && is_match(call);
-        match self.0.iter().position(is_first) {
-            Some(at) => self.0.remove(at).id,
+        let is_open = |call: usize| self.calls.get(call).is_some_and(Option::is_some);
+        let call = queue.and_then(|queue| queue.pop(is_open));
+        match call.and_then(|call| self.calls.get_mut(call)?.take()) {
+            Some(id) => id,
             None => id.unwrap_or_default(),
         }
     }
@@ -200,5 +228,27 @@ impl Watch {
             self.note(&at, format!("tool call {id:?} unanswered"));
         }
         self.anomalies
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_answers_the_first_open_call_of_the_nearest_message() {
+        let mut open = OpenCalls::default();
+        for (message, id, name) in
+            [(1, "a", "f"), (1, "b", "g"), (2, "c", "f"), (2, "d", "f"), (2, "a", "g")]
+        {
+            open.push(message, id, name);
+        }
+        assert_eq!(open.answered(None, Some("f")), "c");
+        assert_eq!(open.answered(Some("a".to_owned()), Some("f")), "a", "that of message 2");
+        assert_eq!(open.answered(None, Some("g")), "b", "the other one is answered");
+        assert_eq!(open.answered(None, None), "d");
+        assert_eq!(open.answered(None, None), "a", "that of message 1");
+        assert_eq!(open.answered(None, None), "");
+        assert_eq!(open.answered(Some("x".to_owned()), None), "x");
     }
 }

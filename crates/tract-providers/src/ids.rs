@@ -57,7 +57,8 @@ impl Ids {
         repairs: &mut Vec<Repair>,
     ) -> Self {
         let longest = format.longest_id;
-        let (mut ids, mut used) = (Self::default(), HashSet::new());
+        let mut ids = Self::default();
+        let mut used = UsedIds::default();
         let stood_in: HashSet<CallRef> = items
             .iter()
             .filter_map(|item| match item {
@@ -81,7 +82,7 @@ impl Ids {
                         id = accepted(longest, &id);
                     }
                     if (longest.is_some() || !own) && used.contains(&id) {
-                        id = fresh(&id, &used);
+                        id = used.fresh(&id);
                     }
                 }
                 let name =
@@ -96,7 +97,7 @@ impl Ids {
                 if name != call.name {
                     replaced(RepairKind::ToolName, "tool name", &call.name, &name);
                 }
-                used.insert(id.clone());
+                used.insert(&id);
                 let renamed = id != call.id;
                 ids.0.insert(CallRef { slot: message.slot, index }, SentCall { id, name, renamed });
             }
@@ -117,10 +118,57 @@ fn accepted(longest: Option<usize>, id: &str) -> String {
     if kept.is_empty() { format!("call_{hash}") } else { format!("{kept}_{hash}") }
 }
 
-fn fresh(id: &str, used: &HashSet<String>) -> String {
-    let stem: String = id.chars().take(32).collect();
-    (2u64..)
-        .map(|n| format!("{stem}_{n}"))
-        .find(|id| !used.contains(id))
-        .expect("fewer ids are used than there are numbers")
+/// The ids that a request uses so far.
+#[derive(Debug, Default)]
+struct UsedIds {
+    ids: HashSet<String>,
+    /// The next number to try for each beginning of a new id. All smaller ones are used.
+    next: HashMap<String, u64>,
+}
+
+impl UsedIds {
+    fn contains(&self, id: &str) -> bool {
+        self.ids.contains(id)
+    }
+
+    fn insert(&mut self, id: &str) {
+        self.ids.insert(id.to_owned());
+    }
+
+    /// Returns an unused id that resembles a used one.
+    fn fresh(&mut self, id: &str) -> String {
+        let stem: String = id.chars().take(32).collect();
+        let next = self.next.entry(stem.clone()).or_insert(2);
+        loop {
+            let id = format!("{stem}_{next}");
+            *next += 1;
+            if !self.ids.contains(&id) {
+                return id;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_new_ids_are_tried_once() {
+        let mut used = UsedIds::default();
+        for id in ["call", "call_3"] {
+            used.insert(id);
+        }
+        let mut fresh = |id: &str| {
+            let id = used.fresh(id);
+            used.insert(&id);
+            (id, used.next["call"])
+        };
+        assert_eq!(fresh("call"), ("call_2".to_owned(), 3));
+        assert_eq!(fresh("call"), ("call_4".to_owned(), 5));
+        // Every number below the next one was tried, so the tries add up to the number of ids.
+        for n in 5..1_000 {
+            assert_eq!(fresh("call"), (format!("call_{n}"), n + 1));
+        }
+    }
 }

@@ -3,11 +3,10 @@
 mod compare;
 mod script;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
-use tract_compile::Compiled;
 use tract_core::{CallRef, CommitId, Content, Draft, Message, RefName};
 use tract_engine::plan::Request;
 use tract_engine::{Repo, RepoOptions};
@@ -61,6 +60,12 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
         ReplayReport { messages: recorded.message_count(), replies: 0, calls: 0, difference: None };
     let mut stored = Stored::default();
     let messages: Vec<&Message> = recorded.messages().collect();
+    let mut answers: HashMap<CallRef, &Message> = HashMap::new();
+    for message in &messages {
+        if let Some(call) = message.answers {
+            answers.entry(call).or_insert(message);
+        }
+    }
     // Messages whose calls were not all answered: the existing answers are copied unchanged.
     let mut unanswered = BTreeSet::new();
     for message in &messages {
@@ -68,7 +73,7 @@ pub async fn replay(repo: &Repo, head: CommitId) -> Result<ReplayReport> {
             Content::ToolResult(_)
                 if message.answers.is_some_and(|call| !unanswered.contains(&call.slot)) => {}
             content if content.calls().next().is_some() => {
-                let Some(results) = results_of(&recorded, message) else {
+                let Some(results) = results_of(&answers, message) else {
                     // A call without a recorded answer is not run, because there is nothing to
                     // answer it with.
                     unanswered.insert(message.slot);
@@ -111,11 +116,10 @@ fn draft_of(message: &Message) -> Draft {
 }
 
 /// Returns the result of each call, in call order, if all of them are shown.
-fn results_of<'a>(recorded: &'a Compiled, message: &Message) -> Option<Vec<&'a Message>> {
-    let answers = |index: usize| {
-        let index = u32::try_from(index).ok()?;
-        let call = CallRef { slot: message.slot, index };
-        recorded.messages().find(|result| result.answers == Some(call))
-    };
-    (0..message.content.calls().count()).map(answers).collect()
+fn results_of<'a>(
+    answers: &HashMap<CallRef, &'a Message>,
+    message: &Message,
+) -> Option<Vec<&'a Message>> {
+    let calls = (0u32..).zip(message.content.calls());
+    calls.map(|(index, _)| answers.get(&CallRef { slot: message.slot, index }).copied()).collect()
 }

@@ -44,8 +44,8 @@ impl<'a> PairEntry<'a> {
 
 pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessages<'a> {
     let mut repairs = Vec::new();
-    let entries = take_part(compiled, &mut repairs);
-    let staying = staying(&entries, rules);
+    let calls = shown_calls(compiled);
+    let entries = take_part(compiled, &calls, &mut repairs);
     // `take_part` has left one answer for each call.
     let mut answers: HashMap<CallRef, usize> = HashMap::new();
     for (at, entry) in entries.iter().enumerate() {
@@ -53,6 +53,7 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
             answers.insert(of, at);
         }
     }
+    let staying = staying(&entries, &answers, rules);
     let mut items = Vec::with_capacity(entries.len());
     for (at, entry) in entries.iter().enumerate() {
         match entry {
@@ -66,7 +67,8 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
                 items.push(Item::Message(message));
             }
             PairEntry::Skipped { of, slot } if staying.contains(&of.slot) => {
-                items.push(placeholder(call(compiled, *of), *of, Some(*slot), &mut repairs));
+                let call = calls.get(of).copied();
+                items.push(placeholder(call, *of, Some(*slot), &mut repairs));
             }
             // Already sent, directly after its call.
             PairEntry::Result { .. } | PairEntry::Skipped { .. } => {}
@@ -77,7 +79,11 @@ pub(super) fn repair<'a>(compiled: &'a Compiled, rules: &Rules) -> PairedMessage
 
 /// Filters out rows that no request can contain: orphans, second results, and the results and
 /// reasoning of skipped calls.
-fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairEntry<'a>> {
+fn take_part<'a>(
+    compiled: &'a Compiled,
+    calls: &HashMap<CallRef, &ToolCall>,
+    repairs: &mut Vec<Repair>,
+) -> Vec<PairEntry<'a>> {
     let rows: Vec<(&Row, Option<&Message>)> = compiled.rows().collect();
     let skipped_calls: HashSet<CommitId> = rows
         .iter()
@@ -86,16 +92,14 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
         .filter(|slot| compiled.row(*slot).is_some() && compiled.message(*slot).is_none())
         .collect();
     let mut left_out: HashSet<CommitId> = HashSet::new();
-    for (at, (row, _)) in rows.iter().enumerate() {
-        if skipped_calls.contains(&row.slot) {
-            let before = rows.get(..at).unwrap_or_default().iter().rev();
-            let reasoning = before.map_while(|(row, message)| match message {
-                Some(message) => {
-                    (message.content.kind() == Kind::Reasoning).then_some(Some(row.slot))
-                }
-                None => Some(None),
-            });
-            left_out.extend(reasoning.flatten());
+    // The reasoning since the last message of another kind.
+    let mut reasoning: Vec<CommitId> = Vec::new();
+    for (row, message) in &rows {
+        match message {
+            Some(message) if message.content.kind() == Kind::Reasoning => reasoning.push(row.slot),
+            Some(_) => reasoning.clear(),
+            None if skipped_calls.contains(&row.slot) => left_out.extend(reasoning.drain(..)),
+            None => {}
         }
     }
     let mut answered: HashSet<CallRef> = HashSet::new();
@@ -103,7 +107,7 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
     for (row, message) in rows {
         let Some(message) = message else {
             if let Some(of) = row.answers
-                && call(compiled, of).is_some()
+                && calls.contains_key(&of)
                 && answered.insert(of)
             {
                 entries.push(PairEntry::Skipped { of, slot: row.slot });
@@ -121,7 +125,7 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
         };
         let id = &result.call_id;
         match row.answers {
-            Some(of) if call(compiled, of).is_some() => {
+            Some(of) if calls.contains_key(&of) => {
                 if answered.insert(of) {
                     entries.push(PairEntry::Result { of, message })
                 } else {
@@ -142,19 +146,25 @@ fn take_part<'a>(compiled: &'a Compiled, repairs: &mut Vec<Repair>) -> Vec<PairE
     entries
 }
 
-/// Returns a call if its message is shown.
-fn call(compiled: &Compiled, of: CallRef) -> Option<&ToolCall> {
-    let message = compiled.message(of.slot)?;
-    match speaker(message) {
-        Speaker::Assistant => message.content.calls().nth(usize::try_from(of.index).ok()?),
-        Speaker::System | Speaker::User | Speaker::Tool => None,
-    }
+/// Returns the calls of all messages that are shown.
+fn shown_calls(compiled: &Compiled) -> HashMap<CallRef, &ToolCall> {
+    let messages = compiled.messages().filter(|message| speaker(message) == Speaker::Assistant);
+    let calls = messages.flat_map(|message| {
+        let calls = (0u32..).zip(message.content.calls());
+        calls.map(|(index, call)| (CallRef { slot: message.slot, index }, call))
+    });
+    calls.collect()
 }
 
 /// Returns the messages whose calls are already answered where the rules require it. A turn is
 /// checked as a whole, because an answer inserted into it would separate another call from its
 /// answer.
-fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
+fn staying(
+    entries: &[PairEntry<'_>],
+    answers: &HashMap<CallRef, usize>,
+    rules: &Rules,
+) -> HashSet<CommitId> {
+    let bounds = Bounds::of(entries, rules);
     let mut staying = HashSet::new();
     let mut at = 0;
     while let Some(entry) = entries.get(at) {
@@ -175,55 +185,84 @@ fn staying(entries: &[PairEntry<'_>], rules: &Rules) -> HashSet<CommitId> {
         }
         let turn = entries.get(start..at).unwrap_or_default().iter();
         let turn: Vec<&Message> = turn.filter_map(PairEntry::assistant).collect();
-        if answered_in_place(&turn, entries.get(at..).unwrap_or_default(), rules) {
+        if answered_in_place(&turn, at, entries, answers, &bounds, rules) {
             staying.extend(turn.iter().map(|message| message.slot));
         }
     }
     staying
 }
 
-fn answered_in_place(turn: &[&Message], rest: &[PairEntry<'_>], rules: &Rules) -> bool {
-    let calls: Vec<CallRef> = turn
-        .iter()
-        .flat_map(|message| {
-            (0u32..)
-                .zip(message.content.calls())
-                .map(|(index, _)| CallRef { slot: message.slot, index })
-        })
-        .collect();
-    if calls.is_empty() {
+/// For each entry the next one that limits the place of answers. Both have one element more than
+/// there are entries. They are computed once, since searching from each turn would take quadratic
+/// time.
+struct Bounds {
+    /// The next message before which the answers have to be.
+    ends: Vec<usize>,
+    /// The next message of the user; only with rules for turns.
+    spoken: Vec<usize>,
+}
+
+impl Bounds {
+    fn of(entries: &[PairEntry<'_>], rules: &Rules) -> Self {
+        let none = entries.len();
+        let mut bounds = Self { ends: vec![none; none + 1], spoken: vec![none; none + 1] };
+        let (mut end, mut speech) = (none, none);
+        let places = bounds.ends.iter_mut().zip(&mut bounds.spoken);
+        for ((at, entry), (ends, spoken)) in entries.iter().enumerate().zip(places).rev() {
+            let is_message = matches!(entry, PairEntry::Message(_));
+            if is_message && (!rules.turns || entry.is_assistant()) {
+                end = at;
+            } else if is_message && !entry.is_system() {
+                speech = at;
+            }
+            (*ends, *spoken) = (end, speech);
+        }
+        bounds
+    }
+}
+
+/// Returns whether all calls of a turn that ends before `at` are answered where the rules require
+/// it.
+fn answered_in_place(
+    turn: &[&Message],
+    at: usize,
+    entries: &[PairEntry<'_>],
+    answers: &HashMap<CallRef, usize>,
+    bounds: &Bounds,
+    rules: &Rules,
+) -> bool {
+    let mut own = true;
+    let mut found = Vec::new();
+    for message in turn {
+        for (index, _) in (0u32..).zip(message.content.calls()) {
+            let of = CallRef { slot: message.slot, index };
+            let place = answers.get(&of).filter(|place| **place >= at);
+            let Some((place, entry)) = place.and_then(|place| Some((*place, entries.get(*place)?)))
+            else {
+                return false;
+            };
+            let joins = match entry {
+                PairEntry::Result { message, .. } => {
+                    own &= rules.own(message);
+                    message.joins.is_some()
+                }
+                PairEntry::Skipped { .. } | PairEntry::Message(_) => false,
+            };
+            own &= rules.own(message);
+            found.push((place, joins));
+        }
+    }
+    let is_sorted = found.is_sorted_by_key(|(place, _)| *place);
+    if rules.anywhere && own {
         return true;
     }
-    let order: HashMap<CallRef, usize> = calls.iter().copied().zip(0..).collect();
-    let calling = |message: &&&Message| message.content.calls().next().is_some();
-    let own = turn.iter().filter(calling).all(|message| rules.own(message))
-        && rest.iter().all(|entry| match entry {
-            PairEntry::Result { of, message } => !order.contains_key(of) || rules.own(message),
-            PairEntry::Message(_) | PairEntry::Skipped { .. } => true,
-        });
-    let (mut found, mut last, mut spoken) = (0, None, false);
-    for entry in rest {
-        let (of, joins) = match entry {
-            PairEntry::Result { of, message } => (of, message.joins.is_some()),
-            PairEntry::Skipped { of, .. } => (of, false),
-            PairEntry::Message(_) if rules.turns && entry.is_system() => continue,
-            PairEntry::Message(_) if rules.anywhere && own => continue,
-            PairEntry::Message(_) if rules.turns && !entry.is_assistant() => {
-                spoken = true;
-                continue;
-            }
-            PairEntry::Message(_) => break,
-        };
-        let Some(place) = order.get(of).copied() else { continue };
-        // Within one recorded message the provider accepted text before the result. As a message of
-        // its own, the text would end the turn that must contain the result.
-        if spoken && !(own && joins) || !own && last.is_some_and(|last| place < last) {
-            return false;
-        }
-        last = Some(place);
-        found += 1;
-    }
-    found == calls.len()
+    let bound = |bounds: &[usize]| bounds.get(at).copied().unwrap_or(entries.len());
+    let (end, spoken) = (bound(&bounds.ends), bound(&bounds.spoken));
+    // Within one recorded message the provider accepted text before the result. As a message of
+    // its own, the text would end the turn that must contain the result.
+    let is_placed =
+        |(place, joins): &(usize, bool)| *place < end && (*place < spoken || own && *joins);
+    (own || is_sorted) && found.iter().all(is_placed)
 }
 
 /// Appends the answer of each call of a message, in call order.

@@ -1,6 +1,7 @@
 //! Typed access to the fields of a line. Fields that were never read are rejected at the end.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::StreamOpError;
 use crate::content::Part;
@@ -34,10 +35,9 @@ impl<'a> Line<'a> {
     /// Splits a line into fields and determines its operation.
     pub(super) fn open(line: &'a str) -> Result<Self, StreamOpError> {
         let members = json::split_envelope(line)?;
-        for (n, (key, _)) in members.iter().enumerate() {
-            if members.iter().take(n).any(|(earlier, _)| earlier == key) {
-                return Err(StreamOpError::RepeatedField { field: cut(key) });
-            }
+        let mut keys = HashSet::with_capacity(members.len());
+        if let Some((repeated, _)) = members.iter().find(|(key, _)| !keys.insert(key)) {
+            return Err(StreamOpError::RepeatedField { field: cut(repeated) });
         }
         let mut line = Self { op: "", members, known: Vec::new() };
         let name = line.optional_text("op")?.ok_or(StreamOpError::MissingOp)?;

@@ -15,6 +15,70 @@ pub(super) struct Record {
     pub(super) messages: Vec<RecordedMessage>,
 }
 
+/// The messages of the file so far. Finding one by id, and counting what comes before it, takes
+/// constant time: a growing session finds one for each of its lines.
+#[derive(Default)]
+pub(super) struct Records {
+    list: Vec<Record>,
+    /// For each record the number of messages up to its end.
+    ends: Vec<usize>,
+    places: HashMap<String, usize>,
+}
+
+impl Records {
+    pub(super) fn of(records: Vec<Record>) -> Self {
+        let mut all = Self::default();
+        records.into_iter().for_each(|record| all.push(record));
+        all
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.list.iter()
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Record> {
+        self.list.get(at)
+    }
+
+    /// Returns the records from one on.
+    pub(super) fn from(&self, first: usize) -> &[Record] {
+        self.list.get(first..).unwrap_or_default()
+    }
+
+    /// Returns the position of the last record with an id.
+    pub(super) fn place(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    /// Returns the number of messages before a record.
+    pub(super) fn messages_before(&self, at: usize) -> usize {
+        at.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default()
+    }
+
+    pub(super) fn push(&mut self, record: Record) {
+        let before = self.ends.last().copied().unwrap_or_default();
+        self.ends.push(before + record.messages.len());
+        self.places.extend(record.id.clone().map(|id| (id, self.list.len())));
+        self.list.push(record);
+    }
+
+    pub(super) fn replace(&mut self, at: usize, record: Record) {
+        let after = self.list.split_off(at.min(self.list.len())).into_iter().skip(1);
+        self.ends.truncate(at);
+        self.push(record);
+        after.for_each(|record| self.push(record));
+    }
+
+    pub(super) fn truncate(&mut self, count: usize) {
+        for record in self.list.drain(count.min(self.list.len())..) {
+            if let Some(id) = record.id {
+                self.places.remove(&id);
+            }
+        }
+        self.ends.truncate(count);
+    }
+}
+
 /// The positions of an answer's messages from an earlier line. A later line with the same id keeps
 /// them: calls that it adds become a separate message after the existing ones.
 #[derive(Default)]

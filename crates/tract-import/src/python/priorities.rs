@@ -47,6 +47,8 @@ impl PriorityChange<'_> {
 pub(super) struct Priorities<'a> {
     rows: Vec<PriorityChange<'a>>,
     automatic: HashMap<&'a str, usize>,
+    /// For each row the next one of the same message.
+    next: Vec<Option<usize>>,
 }
 
 /// The prefix of the original's reason for an automatic priority.
@@ -75,7 +77,12 @@ impl<'a> Priorities<'a> {
         for (place, row) in rows.iter().enumerate().filter(|(_, row)| row.automatic) {
             automatic.entry(row.target).or_insert(place);
         }
-        Self { rows, automatic }
+        let mut following: HashMap<&str, usize> = HashMap::new();
+        let places = rows.iter().enumerate().rev();
+        let mut next: Vec<Option<usize>> =
+            places.map(|(place, row)| following.insert(row.target, place)).collect();
+        next.reverse();
+        Self { rows, automatic, next }
     }
 
     /// Returns the priority that the original set automatically for a message.
@@ -95,8 +102,7 @@ impl<'a> Priorities<'a> {
 
     /// Returns whether a message has a newer priority within a range.
     pub(super) fn newer(&self, place: usize, within: &Range<usize>) -> bool {
-        let mut later = self.rows.get(place..within.end).unwrap_or_default().iter();
-        later.next().is_some_and(|row| later.any(|newer| newer.target == row.target))
+        self.next.get(place).copied().flatten().is_some_and(|next| next < within.end)
     }
 }
 
@@ -104,13 +110,17 @@ impl<'a> Priorities<'a> {
 fn lost<'a>(data: &'a Database, rows: &[PriorityChange<'a>]) -> Vec<PriorityChange<'a>> {
     let own: HashSet<&str> =
         rows.iter().filter(|row| !row.automatic).map(|row| row.target).collect();
+    let mut of_target: HashMap<&str, Vec<&PriorityChange<'a>>> = HashMap::new();
+    for row in rows {
+        of_target.entry(row.target).or_default().push(row);
+    }
     let mut found = Vec::new();
     for event in data.events.iter().filter(|event| event.event_type == "reorganize") {
         for (source, result) in event.sources.iter().zip(&event.results) {
             let Some(result) = data.commits.get(result) else { continue };
-            let before =
-                |row: &&PriorityChange<'a>| row.target == source && row.at <= event.created_at;
-            let Some(last) = rows.iter().rfind(before).filter(|row| !row.automatic) else {
+            let before = |row: &&&PriorityChange<'a>| row.at <= event.created_at;
+            let all = of_target.get(source.as_str()).map(Vec::as_slice).unwrap_or_default();
+            let Some(last) = all.iter().rfind(before).filter(|row| !row.automatic) else {
                 continue;
             };
             if !own.contains(result.hash.as_str()) {

@@ -5,6 +5,8 @@ mod merging;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use imbl::{OrdMap, OrdSet};
+
 use super::database::{Commit, Database, Operation};
 use tract_core::{
     AuthorKind, Commit as Ours, CommitId, Content, Draft, JsonText, Origin, Part, Priority,
@@ -18,18 +20,19 @@ use super::priorities::Priorities;
 use super::tags::with_tags;
 use crate::writer::{import_details, store_new};
 
-/// The state of a history after a commit of the original.
+/// The state of a history after a commit of the original. Every commit has one, so its maps share
+/// what they have in common: a clone takes constant time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WalkState<'a> {
     pub(super) head: Option<CommitId>,
     /// The anomalies of the history so far.
     anomalies: Option<Rc<AnomalyList>>,
-    /// The edit in effect for each message.
-    edits: HashMap<&'a str, &'a Commit>,
+    /// The edit in effect for each message, by hash.
+    edits: OrdMap<&'a str, &'a str>,
     /// The instructions in effect, by name.
-    named: HashMap<String, &'a str>,
+    named: OrdMap<String, &'a str>,
     /// Instructions that were replaced by others of their name.
-    replaced: HashSet<&'a str>,
+    replaced: OrdSet<&'a str>,
     /// The tools in force.
     tools: Rc<[String]>,
     /// Number of priorities that were processed.
@@ -75,6 +78,8 @@ pub(super) struct Walk<'a> {
     states: HashMap<&'a str, Result<WalkState<'a>, String>>,
     /// The messages, by the commit that added them.
     slots: HashMap<&'a str, CommitId>,
+    /// The commits that added the messages, by message.
+    originals: HashMap<CommitId, &'a str>,
     /// The priority of each annotation commit.
     marks: HashMap<CommitId, usize>,
     toolsets: HashMap<ToolsetId, Rc<[String]>>,
@@ -95,6 +100,7 @@ impl<'a> Walk<'a> {
             tool_text: if new { ToolText::Minimal } else { ToolText::Full },
             states: HashMap::new(),
             slots: HashMap::new(),
+            originals: HashMap::new(),
             marks: HashMap::new(),
             toolsets: HashMap::new(),
             lost_tools: HashMap::new(),
@@ -301,6 +307,7 @@ impl<'a> Walk<'a> {
             self.marks.insert(ours.id(), place);
         }
         self.slots.insert(&commit.hash, ours.id());
+        self.originals.insert(ours.id(), &commit.hash);
         if let Some(name) = message.replaces
             && let Some(older) = state.named.insert(name.clone(), &commit.hash)
         {
@@ -341,7 +348,7 @@ impl<'a> Walk<'a> {
         let history = self.txn.fold(head).await?;
         let slot = self.slots.get(target).copied().filter(|slot| history.view().contains(*slot));
         let newer =
-            state.edits.get(target).is_some_and(|other| other.created_at >= commit.created_at);
+            self.edit_of(target, state).is_some_and(|other| other.created_at >= commit.created_at);
         let why = match slot {
             None => Some("names a commit that is not on its line"),
             Some(_) if newer => Some("is older than the edit that it follows"),
@@ -391,8 +398,13 @@ impl<'a> Walk<'a> {
                 short(&commit.hash)
             ));
         }
-        state.edits.insert(target, commit);
+        state.edits.insert(target, &commit.hash);
         Ok(())
+    }
+
+    /// Returns the edit in effect for a message.
+    fn edit_of(&self, target: &str, state: &WalkState<'a>) -> Option<&'a Commit> {
+        self.data.commits.get(*state.edits.get(target)?)
     }
 
     /// Returns the message of a commit, if it has one.
@@ -510,6 +522,7 @@ impl<'a> Walk<'a> {
 
     /// Finds the tools that compressions and rebases of the original lost.
     fn find_lost_tools(&mut self) {
+        let mut known = HashMap::new();
         for event in &self.data.events {
             let (results, sources) = (&event.results, &event.sources);
             let found: Vec<(&'a String, &'a String)> = match event.event_type.as_str() {
@@ -518,7 +531,7 @@ impl<'a> Walk<'a> {
                 _ => Vec::new(),
             };
             for (result, source) in found {
-                let tools = self.tools_at(source);
+                let tools = self.tools_at(source, &mut known);
                 if !tools.is_empty() {
                     self.lost_tools.insert(result, tools.into());
                 }
@@ -527,18 +540,27 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the tools in force at a commit of the original: those of its nearest ancestor with
-    /// tools.
-    fn tools_at(&self, hash: &str) -> Vec<String> {
+    /// tools. `known` contains the tools of the commits that were visited before.
+    fn tools_at(&self, hash: &str, known: &mut HashMap<&'a str, &'a [String]>) -> &'a [String] {
+        let mut path: Vec<&'a str> = Vec::new();
+        let mut tools: &'a [String] = &[];
         let mut next = self.data.commits.get(hash);
-        let mut steps = self.data.commits.len();
         while let Some(commit) = next {
-            if !commit.tools.is_empty() || steps == 0 {
-                return commit.tools.clone();
+            if let Some(found) = known.get(&*commit.hash) {
+                tools = found;
+                break;
             }
-            steps -= 1;
+            path.push(&commit.hash);
+            // This also ends the loop if a commit is its own ancestor.
+            known.insert(&commit.hash, &commit.tools);
+            if !commit.tools.is_empty() {
+                tools = &commit.tools;
+                break;
+            }
             next = commit.parent.as_ref().and_then(|parent| self.data.commits.get(parent));
         }
-        Vec::new()
+        known.extend(path.into_iter().map(|hash| (hash, tools)));
+        tools
     }
 }
 

@@ -1,6 +1,10 @@
 //! Converts merges of the original.
 
+use std::collections::HashSet;
 use std::rc::Rc;
+
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 use crate::python::database::Commit;
 use tract_core::{CommitId, JsonText};
@@ -81,22 +85,24 @@ impl<'a> Walk<'a> {
         {
             state.tools = Rc::clone(tools);
         }
-        for (target, edit) in &theirs.edits {
-            let ours = state.edits.entry(target).or_insert(edit);
-            if edit.created_at > ours.created_at {
-                *ours = edit;
+        for (target, edit) in additions(&state.edits.clone(), &theirs.edits) {
+            let time = |edit: &str| self.data.commits.get(edit).map(|edit| edit.created_at);
+            let ours = state.edits.get(target);
+            if ours.is_none_or(|ours| time(edit) > time(ours)) {
+                state.edits.insert(target, edit);
             }
         }
-        state.replaced.extend(theirs.replaced.iter().copied());
-        let known = state.anomalies();
+        for added in state.replaced.clone().diff(&theirs.replaced) {
+            if let imbl::ordset::DiffItem::Add(hash) = added {
+                state.replaced.insert(hash);
+            }
+        }
+        let known: HashSet<String> = state.anomalies().into_iter().collect();
         for anomaly in theirs.anomalies().into_iter().filter(|text| !known.contains(text)) {
             state.note(anomaly);
         }
-        let mut names: Vec<(&String, &&'a str)> = theirs.named.iter().collect();
-        names.sort();
-        for (name, hash) in names {
-            let older = state.named.insert(name.clone(), hash);
-            if let Some(older) = older.filter(|older| older != hash) {
+        for (name, hash) in additions(&state.named.clone(), &theirs.named) {
+            if let Some(older) = state.named.insert(name.clone(), hash) {
                 self.replace(older, name, commit.created_at, state).await?;
             }
         }
@@ -114,13 +120,11 @@ impl<'a> Walk<'a> {
     ) -> Result<()> {
         let refused = || Error::Refused(Refusal::Conflicts(vec![conflict.clone()]));
         let details = import_details(Some(commit.created_at));
-        let target = conflict
-            .slot
-            .and_then(|slot| self.slots.iter().find(|(_, id)| **id == slot).map(|(hash, _)| *hash));
+        let target = conflict.slot.and_then(|slot| self.originals.get(&slot).copied());
         match (conflict.kind, target, conflict.slot) {
             (ConflictKind::Version, Some(target), Some(slot)) => {
                 let (Some(theirs), Some(ours)) =
-                    (theirs.edits.get(target), state.edits.get(target))
+                    (self.edit_of(target, theirs), self.edit_of(target, state))
                 else {
                     return Err(refused());
                 };
@@ -167,4 +171,18 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the entries of a map that another map lacks or has with another value, without visiting
+/// the parts that both maps share.
+fn additions<'m, K: Ord, V: Copy + PartialEq>(
+    ours: &'m OrdMap<K, V>,
+    theirs: &'m OrdMap<K, V>,
+) -> impl Iterator<Item = (&'m K, V)> {
+    ours.diff(theirs).filter_map(|item| match item {
+        DiffItem::Add(key, value) | DiffItem::Update { new: (key, value), .. } => {
+            Some((key, *value))
+        }
+        DiffItem::Remove(..) => None,
+    })
 }
