@@ -209,15 +209,40 @@ pub(crate) fn decode_noting(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)
 /// # Errors
 /// When the file is in UTF-16; with the encoding and a remedy.
 pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
-    let name = match start {
-        [0xff, 0xfe, ..] => "UTF-16 (little endian)",
-        [0xfe, 0xff, ..] => "UTF-16 (big endian)",
-        [b'{' | b'[', 0, ..] => "UTF-16 (little endian) without a byte order mark",
-        [0, b'{' | b'[', ..] => "UTF-16 (big endian) without a byte order mark",
-        _ => return Ok(()),
-    };
+    let Some((name, _)) = utf16_of(start) else { return Ok(()) };
     let what = format!("the file is {name}, not UTF-8: convert it, such as with `iconv -t utf-8`");
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
+}
+
+/// Returns the form of UTF-16 in which a file begins, and how two of its bytes are joined.
+fn utf16_of(start: &[u8]) -> Option<(&'static str, fn([u8; 2]) -> u16)> {
+    Some(match start {
+        [0xff, 0xfe, ..] => ("UTF-16 (little endian)", u16::from_le_bytes),
+        [0xfe, 0xff, ..] => ("UTF-16 (big endian)", u16::from_be_bytes),
+        [b'{' | b'[', 0, ..] => {
+            ("UTF-16 (little endian) without a byte order mark", u16::from_le_bytes)
+        }
+        [0, b'{' | b'[', ..] => {
+            ("UTF-16 (big endian) without a byte order mark", u16::from_be_bytes)
+        }
+        _ => return None,
+    })
+}
+
+/// Converts a small document of JSON from UTF-16 to UTF-8. Other bytes are returned unchanged.
+/// An unpaired surrogate becomes an escape, which is reported when the text is decoded.
+pub(crate) fn utf8_of(bytes: Vec<u8>) -> Vec<u8> {
+    let Some((_, join)) = utf16_of(&bytes) else { return bytes };
+    let (units, _) = bytes.as_chunks::<2>();
+    let units = units.iter().map(|pair| join(*pair)).skip_while(|unit| *unit == 0xfeff);
+    let mut text = String::with_capacity(bytes.len() / 2);
+    for decoded in char::decode_utf16(units) {
+        match decoded {
+            Ok(letter) => text.push(letter),
+            Err(error) => text.push_str(&format!("\\u{:04x}", error.unpaired_surrogate())),
+        }
+    }
+    text.into_bytes()
 }
 
 #[cfg(test)]
@@ -226,6 +251,22 @@ mod tests {
 
     fn is_record(text: &str) -> bool {
         text.contains("\"id\"")
+    }
+
+    #[test]
+    fn documents_in_utf16_are_converted() {
+        let text = "{\"a\":\"ö 🪢\"}";
+        let units: Vec<u16> = text.encode_utf16().collect();
+        for mark in [&[][..], &[0xfeff]] {
+            let units = || mark.iter().chain(&units);
+            let little: Vec<u8> = units().flat_map(|unit| unit.to_le_bytes()).collect();
+            let big: Vec<u8> = units().flat_map(|unit| unit.to_be_bytes()).collect();
+            assert_eq!(utf8_of(little), text.as_bytes());
+            assert_eq!(utf8_of(big), text.as_bytes());
+        }
+        assert_eq!(utf8_of(text.as_bytes().to_vec()), text.as_bytes());
+        let half = b"\xff\xfe\"\x00\x3c\xd8\"\x00".to_vec();
+        assert_eq!(utf8_of(half), b"\"\\ud83c\"");
     }
 
     #[track_caller]

@@ -571,3 +571,30 @@ fn recordings_of_all_tools_come_in_and_compile() {
         assert_eq!(found, expected, "{source}: conversations, messages, pairs, branches");
     }
 }
+
+#[test]
+fn a_file_in_utf16_within_a_folder_is_read() {
+    let bundled = bundled("openhands/conversations/watch");
+    let scratch = tempfile::tempdir().expect("a folder");
+    let transcript_of = |folder: &Path| {
+        let repo = new_repo();
+        let reports = import(&repo, &files(Source::OpenHands, folder));
+        let report = &reports[0];
+        assert_eq!(report.anomalies.count(), 0, "{:?}", report.anomalies.listed);
+        transcript(&repo, &report.branches[0].branch)
+    };
+    let expected = transcript_of(&bundled);
+    let copied = scratch.path().join("watch");
+    std::fs::create_dir_all(copied.join("events")).expect("a folder");
+    for folder in ["", "events"] {
+        for entry in std::fs::read_dir(bundled.join(folder)).expect("it is read") {
+            let path = entry.expect("an entry").path();
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
+            let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+            let bytes: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+            let name = path.file_name().expect("a name");
+            std::fs::write(copied.join(folder).join(name), bytes).expect("written");
+        }
+    }
+    assert_eq!(transcript_of(&copied), expected);
+}

@@ -5,7 +5,9 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tract_core::json;
 
+use crate::damage::utf8_of;
 use crate::document::MAX_DOCUMENT_BYTES;
 
 /// Returns the folder that is read in the place of a file: the folder of an event, or a folder with
@@ -61,8 +63,9 @@ pub(crate) fn event_files(
     }
     let is_inner = folder.file_name() == Some("events".as_ref());
     let base = folder.parent().filter(|_| is_inner).unwrap_or(folder);
-    let state = fs::read(base.join("base_state.json")).ok();
-    let state = state.and_then(|bytes| serde_json::from_slice::<State>(&bytes).ok());
+    let state = fs::read(base.join("base_state.json")).ok().map(utf8_of);
+    let state =
+        state.and_then(|bytes| serde_json::from_str::<State>(&json::decode(&bytes).text).ok());
     let name = || base.file_name().map(|name| name.to_string_lossy().into_owned());
     let (id, agent) = state.map_or((None, None), |state| (state.id, state.agent));
     let model = agent.and_then(|agent| agent.llm?.model);
@@ -87,6 +90,7 @@ impl Read for EventFiles {
             let Some(path) = self.paths.next() else { return Ok(0) };
             let mut bytes = Vec::new();
             File::open(path)?.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes)?;
+            let mut bytes = utf8_of(bytes);
             // Line ends within a document are between its values: as good as spaces.
             for byte in &mut bytes {
                 if matches!(byte, b'\n' | b'\r') {

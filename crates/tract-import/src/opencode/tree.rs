@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 
 use super::Session;
-use crate::damage::decode_noting;
+use crate::damage::{decode_noting, utf8_of};
 use crate::document::{Conversation, MAX_DOCUMENT_BYTES};
 use crate::object::Object;
 use crate::report::AnomalyKind;
@@ -101,5 +101,5 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn read_text(path: &Path, damage: &mut Vec<(AnomalyKind, String)>) -> io::Result<String> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes)?;
-    Ok(decode_noting(&bytes, damage))
+    Ok(decode_noting(&utf8_of(bytes), damage))
 }
