@@ -20,6 +20,8 @@ pub(crate) struct MessageFormat {
     pub(crate) system: Option<&'static str>,
     /// Maximum length of a call id in bytes; absent if calls need no ids.
     pub(crate) longest_id: Option<usize>,
+    /// Whether calls and results are sent with ids. If not, results belong to calls by order.
+    pub(crate) has_ids: bool,
     /// Writes a received answer for a request: a message, or a block in dialects with turns. `None`
     /// if it needs no change. Providers reject some members of their own answers; the stored bytes
     /// stay as they were received.

@@ -81,7 +81,8 @@ impl Ids {
                     if !own || (id.is_empty() && stood_in.contains(&of)) {
                         id = accepted(longest, &id);
                     }
-                    if (longest.is_some() || !own) && used.contains(&id) {
+                    let is_ambiguous = format.has_ids && (longest.is_some() || !own);
+                    if is_ambiguous && used.contains(&id) {
                         id = used.fresh(&id);
                     }
                 }

@@ -131,3 +131,32 @@ fn the_last_config_gives_model_and_limit() {
     let empty = compiled(&[], None).to_anthropic_params().unwrap();
     assert_eq!(empty.to_json(), r#"{"messages":[]}"#);
 }
+
+#[test]
+fn a_repeated_call_id_is_replaced_only_where_ids_are_sent() {
+    let call = |kind: &str| format!(r#"{{"kind":"{kind}"}}"#);
+    let context = compiled(
+        &[
+            Draft::user("Count."),
+            Draft::assistant("").call("d", "count", &call("apple")),
+            Draft::tool_result("d", "41"),
+            Draft::assistant("").call("d", "count", &call("pear")),
+            Draft::tool_result("d", "19"),
+        ],
+        None,
+    );
+    let replaced = |params: &Params| -> usize {
+        params.repairs.iter().filter(|repair| repair.kind == RepairKind::CallId).count()
+    };
+    for params in [
+        context.to_openai_params().unwrap(),
+        context.to_anthropic_params().unwrap(),
+        context.to_responses_params().unwrap(),
+    ] {
+        assert_eq!(replaced(&params), 1, "{:?}", params.repairs);
+        assert!(params.to_json().contains("d_2"), "{}", params.to_json());
+    }
+    let params = context.to_ollama_params().unwrap();
+    assert_eq!(replaced(&params), 0, "{:?}", params.repairs);
+    assert!(!params.to_json().contains("d_2"), "{}", params.to_json());
+}

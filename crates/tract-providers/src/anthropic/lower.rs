@@ -18,6 +18,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: Some("system"),
     longest_id: Some(64),
+    has_ids: true,
     sent_answer: super::answer::sent,
 };
 

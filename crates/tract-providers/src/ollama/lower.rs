@@ -16,6 +16,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: None,
     longest_id: None,
+    has_ids: false,
     sent_answer: |_| None,
 };
 

@@ -20,6 +20,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: None,
     longest_id: Some(40),
+    has_ids: true,
     sent_answer: super::answer::sent,
 };
 
