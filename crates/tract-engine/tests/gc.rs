@@ -304,6 +304,50 @@ fn a_file_shrinks_when_what_it_held_is_deleted() {
     });
 }
 
+/// A document may name a commit that is stored only later. Being named does not mean that what the
+/// commit links to is marked.
+#[test]
+fn a_commit_that_a_document_named_before_it_was_stored_keeps_its_content() {
+    block_on(async {
+        let below: Arc<dyn Store> = Arc::new(tract_kv::memory());
+        let plain = repo(&below);
+        say(&plain, "main", "one").await;
+        // The content is garbage, of a commit that is deleted.
+        say(&plain, "gone", "shared").await;
+        plain.delete_branch("gone").await.unwrap();
+        let mut late = tract_testkit::fixtures::batch("late");
+        let commit = tract_testkit::fixtures::push(&mut late, None, "shared");
+        let source: Arc<dyn Store> = Arc::new(tract_kv::memory());
+        let said = say(&repo(&source), "main", "shared").await;
+        let said = repo(&source).commit(said).await.unwrap().unwrap();
+        let mut record = commit.record().clone();
+        record.content = said.content;
+        record.kind = said.kind.clone();
+        let commit = tract_testkit::fixtures::seal(record);
+        late.blobs.clear();
+        late.commits = vec![commit.clone()];
+        late.refs.push(tract_testkit::fixtures::advance("late", None, commit.id()));
+        let document = tract_core::Blob::seal(format!("{{\"names\":\"{}\"}}", commit.id()));
+        let mut pin = tract_testkit::fixtures::advance("unused", None, commit.id());
+        pin.name = tract_core::RefName::new("pins/one").unwrap();
+        pin.to = Some(tract_core::RefTarget::Blob(document.id()));
+        let mut pinning = tract_testkit::fixtures::batch("pin");
+        (pinning.blobs, pinning.refs) = (vec![document], vec![pin]);
+        assert_eq!(below.apply(plain.name(), pinning).await.unwrap(), tract_core::Applied::Done);
+        let (writer, name) = (Arc::clone(&below), plain.name().clone());
+        let sweeps = |call: &Call<'_>| matches!(call, Call::Sweep { .. });
+        let watched = meanwhile(Arc::clone(&below), 1, sweeps, move || {
+            assert_eq!(
+                block_on(writer.apply(&name, late.clone())).unwrap(),
+                tract_core::Applied::Done
+            );
+        });
+        gc(&repo(&watched), &now()).await.unwrap();
+        assert!(plain.content_of(commit.id()).await.is_ok(), "its content is kept");
+        assert!(verify(&plain, &VerifyOptions::default()).await.unwrap().clean);
+    });
+}
+
 /// A branch that is made between marking and sweeping keeps what it leads to; a store that sweeps
 /// without comparing the position would lose it.
 #[test]

@@ -88,7 +88,11 @@ impl<'a> Reader<'a> {
             let byte = self.byte()?;
             value |= u64::from(byte & 127) << shift;
             if byte < 128 {
-                return Some(value);
+                // Only the shortest form is valid, so that equal values have equal bytes: no zero
+                // byte at the end, and no bits above 64.
+                let is_shortest = shift == 0 || byte != 0;
+                let fits = shift < 63 || byte <= 1;
+                return (is_shortest && fits).then_some(value);
             }
         }
         None

@@ -61,6 +61,14 @@ fn kind(error: &rusqlite::Error) -> StoreErrorKind {
     }
 }
 
+/// Returns whether there was no room to write: on a full disk, or at a limit of the file's size,
+/// which SQLite reports as a failed write.
+pub(crate) fn is_out_of_room(error: &rusqlite::Error) -> bool {
+    let rusqlite::Error::SqliteFailure(failure, _) = error else { return false };
+    failure.code == ErrorCode::DiskFull
+        || failure.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
+}
+
 /// Returns whether the operating system failed to read, write or flush. If so, data written since
 /// the last flush may be lost.
 pub(crate) fn is_io(error: &StoreError) -> bool {

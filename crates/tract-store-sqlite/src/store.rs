@@ -20,7 +20,7 @@ use tract_core::{
     ToolsetId,
 };
 
-use crate::error::{BACKEND, engine, new};
+use crate::error::{BACKEND, engine, is_out_of_room, new};
 use crate::memory::{Memory, lock};
 use crate::migrate::{Access, CHECKER_KIB, READER_KIB};
 use crate::open_files::Registration;
@@ -452,7 +452,7 @@ impl BlockingStore for SqliteStore {
 
     fn drop_derived(&self, repo: &RepoName) -> StoreResult<()> {
         const OP: &str = "drop_derived";
-        self.write(OP, |connection| {
+        self.maintain(OP, |connection| {
             let writing = WriteTransaction::begin(connection, OP)?;
             if let Some(reader) = RepoReader::new(connection, OP, 0).named(repo)? {
                 let sql = "DELETE FROM small WHERE repo = ?1 AND kind BETWEEN ?2 AND ?3";
@@ -482,7 +482,7 @@ impl BlockingStore for SqliteStore {
                 None => Ok(Vec::new()),
             };
         if repair {
-            self.write(OP, checked)
+            self.maintain(OP, checked)
         } else {
             self.read(OP, |connection| {
                 migrate::cache(connection, CHECKER_KIB).map_err(engine(OP))?;
@@ -521,7 +521,7 @@ impl BlockingStore for SqliteStore {
         *lock(&self.log_rows) = sweep::LogRows::default();
         let before = stats::disk_bytes(self.path());
         loop {
-            match self.write("release_space", sweep::release_step)? {
+            match self.maintain("release_space", sweep::release_step)? {
                 sweep::Released::Some => let_others_write(),
                 sweep::Released::All(note) => {
                     return Ok(SpaceRelease::new(before, stats::disk_bytes(self.path()), note));
@@ -594,11 +594,18 @@ impl BlockingStore for SqliteStore {
         // checkpoint that waits for readers blocks writers.
         let written = writer
             .busy_timeout(Duration::ZERO)
-            .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
-            .map_err(engine("close"));
+            .and_then(|()| writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
         match written {
-            Err(error) if error.kind != StoreErrorKind::Busy => Err(error),
-            _ => writer.close().map_err(|(_, error)| engine("close")(error)),
+            Ok(()) => {}
+            // The log stays next to the file, with every change, and the next handle writes it back.
+            Err(error) if is_out_of_room(&error) => {}
+            Err(error) => {
+                let error = engine("close")(error);
+                if error.kind != StoreErrorKind::Busy {
+                    return Err(error);
+                }
+            }
         }
+        writer.close().map_err(|(_, error)| engine("close")(error))
     }
 }

@@ -107,16 +107,21 @@ impl Future for Cancelled {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let state = Arc::clone(&self.state);
-        let mut waiting = state.waiting();
-        if state.cancelled.load(Ordering::Acquire) {
-            return Poll::Ready(());
-        }
-        let key = self.key.unwrap_or_else(|| {
-            waiting.next += 1;
-            waiting.next
-        });
-        self.key = Some(key);
-        waiting.wakers.insert(key, context.waker().clone());
+        let waker = context.waker().clone();
+        let replaced = {
+            let mut waiting = state.waiting();
+            if state.cancelled.load(Ordering::Acquire) {
+                return Poll::Ready(());
+            }
+            let key = self.key.unwrap_or_else(|| {
+                waiting.next += 1;
+                waiting.next
+            });
+            self.key = Some(key);
+            waiting.wakers.insert(key, waker)
+        };
+        // Without the lock: dropping a waker may drop its task, which may cancel this token.
+        drop(replaced);
         Poll::Pending
     }
 }

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use hashbrown::HashTable;
 use tract_compile::IdSet;
 use tract_core::store::{
-    Damage, LocationHint, StoreError, StoreErrorKind, StoreResult, Walk, WalkEntry,
+    Damage, LocationHint, LogQuery, StoreError, StoreErrorKind, StoreResult, Walk, WalkEntry,
 };
 use tract_core::{
-    Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, ObjectId, Op, RefName, RefTarget,
-    RepoName, Store,
+    Blob, BlobId, Change, Changes, Commit, CommitId, CommitRef, LogEntry, ObjectId, Op, RefName,
+    RefTarget, RepoName, Store,
 };
 
 use crate::repo::Repo;
@@ -46,6 +46,28 @@ pub(crate) fn links(commit: &Commit, changes: &[Change]) -> Vec<CommitId> {
         }
     }
     found
+}
+
+/// Number of log entries that are read together.
+const LOG_PAGE: usize = 4096;
+/// Number of log entries that are read first, because usually few are new.
+const NEW_ENTRIES: usize = 32;
+
+/// Returns the entries of the ref log after `after`, the newest first. The cost depends only on
+/// their number, so that a collection or an erasure keeps up with concurrent writers.
+pub(crate) async fn entries_since(repo: &Repo, after: u64) -> StoreResult<Vec<LogEntry>> {
+    let (mut entries, mut before, mut limit) = (Vec::new(), None, NEW_ENTRIES);
+    loop {
+        let query = LogQuery { before, limit, ..LogQuery::default() };
+        let page = repo.store().ref_log(repo.name(), &query).await?;
+        before = page.last().map(|entry| entry.seq);
+        let is_last = page.len() < limit || before.is_none_or(|before| before <= after + 1);
+        entries.extend(page.into_iter().filter(|entry| entry.seq > after));
+        if is_last {
+            return Ok(entries);
+        }
+        limit = (limit * 4).min(LOG_PAGE);
+    }
 }
 
 /// Returns the chosen refs, or all, sorted by name. Refs [of this store alone](RefName::is_local)

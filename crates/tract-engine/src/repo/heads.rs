@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::{pending, poll_fn};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -40,14 +41,22 @@ const BRANCHES: usize = 256;
 /// store that does not answer, is overtaken.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-#[derive(Debug, Default)]
+/// Returns a number that is larger than all earlier ones. Tickets and epochs are never given out
+/// twice: a branch may be forgotten while turns and writes of its earlier state still exist, and
+/// theirs must not be mistaken for those of its new state.
+fn next_number() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+#[derive(Debug)]
 struct Branch {
     /// The tip that the writes of this handle lead to, including those in flight; `None` if
     /// unknown.
     tip: Option<BranchTip>,
     /// Number of writes in flight that the tip includes.
     under_way: usize,
-    /// Incremented when the tip is replaced by one that the writes in flight do not lead to.
+    /// Changed when the tip is replaced by one that the writes in flight do not lead to.
     epoch: u64,
     /// Wakers of writes that wait until none is in flight.
     settling: Vec<Waker>,
@@ -55,9 +64,22 @@ struct Branch {
     planning: Option<u64>,
     /// Writes waiting to plan, by ticket, in order of arrival.
     waiting: BTreeMap<u64, Waker>,
-    next_ticket: u64,
     /// Number of times the turn changed hands. If it does not change, there is no progress.
     turns: u64,
+}
+
+impl Default for Branch {
+    fn default() -> Self {
+        Self {
+            tip: None,
+            under_way: 0,
+            epoch: next_number(),
+            settling: Vec::new(),
+            planning: None,
+            waiting: BTreeMap::new(),
+            turns: 0,
+        }
+    }
 }
 
 impl Branch {
@@ -68,7 +90,7 @@ impl Branch {
     /// Replaces the tip and starts a new epoch. Returns the wakers to call.
     fn reset(&mut self, tip: Option<BranchTip>) -> Vec<Waker> {
         self.tip = tip;
-        self.epoch += 1;
+        self.epoch = next_number();
         self.under_way = 0;
         std::mem::take(&mut self.settling)
     }
@@ -154,6 +176,7 @@ impl Heads {
         let mut left = usize::MAX;
         loop {
             let settled = poll_fn(|context| {
+                let waker = context.waker().clone();
                 let mut branches = self.lock();
                 match branches.get_mut(name).filter(|branch| branch.under_way > 0) {
                     None => Poll::Ready(()),
@@ -161,7 +184,7 @@ impl Heads {
                         // A future that is polled again leaves its old waker here. All of them are
                         // called and dropped when the branch settles, and an unnecessary wake-up is
                         // harmless.
-                        branch.settling.push(context.waker().clone());
+                        branch.settling.push(waker);
                         Poll::Pending
                     }
                 }
@@ -186,8 +209,8 @@ impl Heads {
     pub(crate) async fn turn(&self, name: &RefName) -> Turn {
         let mut ticket = 0;
         self.change(name, |branch| {
-            ticket = branch.next_ticket;
-            branch.next_ticket += 1;
+            // Taken under the lock, so that the queue is in order of arrival.
+            ticket = next_number();
             match branch.planning {
                 None => branch.planning = Some(ticket),
                 // Only reserves the place in the queue; the first poll stores the real waker. If
@@ -235,23 +258,30 @@ impl Turn {
     }
 
     fn poll(&self, waker: &Waker) -> Poll<()> {
-        let mut branches = self.heads.lock();
-        match branches.get_mut(&self.name) {
-            Some(branch) if branch.planning != Some(self.ticket) => {
-                branch.waiting.insert(self.ticket, waker.clone());
-                Poll::Pending
+        let waker = waker.clone();
+        let replaced = {
+            let mut branches = self.heads.lock();
+            match branches.get_mut(&self.name) {
+                Some(branch) if branch.planning != Some(self.ticket) => {
+                    branch.waiting.insert(self.ticket, waker)
+                }
+                Some(_) | None => return Poll::Ready(()),
             }
-            Some(_) | None => Poll::Ready(()),
-        }
+        };
+        // Without the lock: dropping a waker may drop its task, which may wait for a branch too.
+        drop(replaced);
+        Poll::Pending
     }
 
     /// Takes the turn from a write that makes no progress.
     fn take(&self) {
+        // Dropped without the lock, as in `poll`.
+        let mut removed = None;
         self.heads.change(&self.name, |branch| {
             // The overtaken writer still has its `Turn`. Since `planning` no longer names its
             // ticket, dropping that turn passes nothing on. If both submit a batch that was planned
             // on the same tip, the store accepts only one of them.
-            branch.waiting.remove(&self.ticket);
+            removed = branch.waiting.remove(&self.ticket);
             branch.planning = Some(self.ticket);
             branch.turns += 1;
             None
@@ -275,8 +305,10 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        // Dropped without the lock, as in `poll`.
+        let mut removed = None;
         self.heads.change(&self.name, |branch| {
-            branch.waiting.remove(&self.ticket);
+            removed = branch.waiting.remove(&self.ticket);
             if branch.planning == Some(self.ticket) { branch.give_turn() } else { None }
         });
     }

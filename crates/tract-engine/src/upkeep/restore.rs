@@ -23,6 +23,11 @@ const BLOBS: usize = 1024;
 pub(crate) enum Replace {
     /// Damaged and missing objects.
     Lacking,
+    /// Damaged objects, and missing ones that stored commits link to. A missing commit may have been
+    /// collected as garbage, together with its content, since it was found stored. Storing it again
+    /// would leave a commit without its content, because a restored object is stored without a check
+    /// of its links.
+    Linked,
     /// Damaged objects. Missing ones are new, and are stored by another path.
     Damaged,
 }
@@ -61,7 +66,7 @@ impl<K: Copy + Eq + std::hash::Hash, T> ReadObjects<K, T> {
     /// Returns the ids of the objects to replace.
     fn replaced(&self, ids: &[K], replace: Replace) -> Vec<K> {
         let lacking = ids.iter().zip(&self.found).filter(|(_, found)| found.is_none());
-        let is_meant = |id: &K| replace == Replace::Lacking || self.damaged.contains(id);
+        let is_meant = |id: &K| replace != Replace::Damaged || self.damaged.contains(id);
         lacking.map(|(id, _)| *id).filter(is_meant).collect()
     }
 }
@@ -134,7 +139,11 @@ impl<'a> Restorer<'a> {
             let sets: Vec<ToolsetId> = sets.filter(|id| self.toolsets.insert(*id)).collect();
             let links: Vec<BlobId> =
                 found.iter().flat_map(|commit| commit.linked_blobs()).collect();
-            let lacking = commits(self.to, ids).await?.replaced(ids, replace);
+            let of_commits = match replace {
+                Replace::Lacking => Replace::Lacking,
+                Replace::Linked | Replace::Damaged => Replace::Damaged,
+            };
+            let lacking = commits(self.to, ids).await?.replaced(ids, of_commits);
             let lacking: HashSet<CommitId> = lacking.into_iter().collect();
             // Blobs before commits: a store remembers the location of a commit's content.
             self.blobs(&links, replace).await?;

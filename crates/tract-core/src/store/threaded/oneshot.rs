@@ -54,14 +54,16 @@ impl<T> Future for Receiver<T> {
     type Output = Option<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.done {
-            return Poll::Ready(slot.value.take());
-        }
-        match &mut slot.waker {
-            Some(waker) => waker.clone_from(context.waker()),
-            None => slot.waker = Some(context.waker().clone()),
-        }
+        let waker = context.waker().clone();
+        let replaced = {
+            let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if slot.done {
+                return Poll::Ready(slot.value.take());
+            }
+            slot.waker.replace(waker)
+        };
+        // Without the lock: dropping a waker may drop its task, which may use this channel.
+        drop(replaced);
         Poll::Pending
     }
 }

@@ -13,7 +13,7 @@ use crate::repo::error::{Error, Result};
 use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
-use crate::upkeep::restore::Replace;
+use crate::upkeep::restore::{Replace, readable_commits};
 use crate::write::races::{Attempts, is_gone};
 
 /// The planned transfer, from the refs as they were read.
@@ -99,13 +99,13 @@ async fn bring(
     let (from, to) = (carrier.from, carrier.to);
     // The receiver has everything that its refs lead to.
     let there = to.store().list_refs(to.name(), "").await?;
-    let has = there.iter().filter_map(|(_, target)| target.commit());
+    let has: HashSet<CommitId> = there.iter().filter_map(|(_, target)| target.commit()).collect();
     let targets = plan.planned.iter().filter_map(|planned| planned.to.as_ref());
     let heads = targets.filter_map(RefTarget::commit).chain(plan.heads.iter().copied());
     let mut seen = HashSet::new();
     let heads: Vec<CommitId> = heads.filter(|id| seen.insert(*id)).collect();
-    let lacking = lacking_commits(from, Some(to), &heads, has).await?;
-    restore_near(carrier, &heads, &lacking).await?;
+    let lacking = lacking_commits(from, Some(to), &heads, has.iter().copied()).await?;
+    restore_near(carrier, &heads, &has, &lacking).await?;
     carrier.carry_all(&lacking.order, false, progress).await?;
     restore_documents(carrier, &plan.planned).await?;
     let mut refs = move_refs(carrier, judge, &plan.planned, &plan.documents).await?;
@@ -121,17 +121,20 @@ const COMPARED_LINES: usize = 16;
 
 /// Replaces commits of the receiver that were found damaged, and compares the newest commits of
 /// branches without new commits. Only a copy or a verification compares all commits.
+///
+/// `has` names the commits that the receiver's refs point to. A commit that is stored but that no
+/// ref leads to may be garbage, so the absence of its objects is not damage.
 async fn restore_near(
     carrier: &mut ObjectCopier<'_>,
     heads: &[CommitId],
+    has: &HashSet<CommitId>,
     lacking: &MissingCommits,
 ) -> Result<()> {
     if !carrier.to.store().capabilities().restores {
         return Ok(());
     }
     carrier.restorer.commits(&lacking.damaged, Replace::Damaged).await?;
-    let missing: HashSet<&CommitId> = lacking.order.iter().collect();
-    let ends = heads.iter().filter(|head| !missing.contains(head));
+    let ends = heads.iter().filter(|head| has.contains(head));
     let (store, name) = (carrier.from.store(), carrier.from.name());
     let (mut near, mut seen) = (Vec::new(), HashSet::new());
     for end in ends.take(COMPARED_LINES) {
@@ -147,7 +150,19 @@ async fn restore_near(
             line.into_iter().take_while(|id| seen.insert(*id)).collect::<Vec<_>>().iter().rev(),
         );
     }
-    carrier.restorer.commits(&near, Replace::Lacking).await
+    let (found, damaged) = readable_commits(carrier.to, &near).await?;
+    let lost =
+        near.iter().zip(found).filter(|(id, found)| found.is_none() && !damaged.contains(id));
+    let lost: Vec<CommitId> = lost.map(|(id, _)| *id).collect();
+    if !lost.is_empty() {
+        // Copied as new commits are, because the store then requires all objects that they link to.
+        let brought = carrier.brought;
+        carrier.carry_all(&lost, false, None).await?;
+        carrier.brought = brought;
+        carrier.restorer.restored += lost.len();
+        carrier.restorer.is_moved = true;
+    }
+    carrier.restorer.commits(&near, Replace::Linked).await
 }
 
 /// Compares the documents that refs of both sides point to.

@@ -13,14 +13,12 @@ use tract_core::{
 };
 
 use super::{GcProgress, KeptBy, OnGc};
-use crate::history::reach::{changes_of, links};
+use crate::history::reach::{changes_of, entries_since, links};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
 /// Number of log entries that are read together.
 const LOG_PAGE: usize = 4096;
-/// Number of entries read first when few are expected, during the sweep.
-const NEW_ENTRIES: usize = 32;
 /// Number of commits in a page of a walk: few at first, because many forks are short.
 const PAGES: [usize; 2] = [32, 4096];
 /// Number of documents that are read together.
@@ -33,6 +31,9 @@ pub(super) struct Marks<'a> {
     repo: &'a Repo,
     progress: Option<OnGc>,
     marked: HashMap<u128, KeptBy, BuildHasherDefault<IdHasher>>,
+    /// The marked ids that only occur in a document. Their objects are kept, but if one is stored
+    /// later, the objects that it leads to are not marked yet.
+    named: HashSet<u128>,
     toolsets: HashMap<ToolsetId, FirstSight>,
     /// Toolsets whose schemas are marked.
     read: HashSet<ToolsetId>,
@@ -60,6 +61,7 @@ impl<'a> Marks<'a> {
             repo,
             progress,
             marked: HashMap::default(),
+            named: HashSet::new(),
             toolsets: HashMap::new(),
             read: HashSet::new(),
             tools: HashMap::new(),
@@ -86,6 +88,12 @@ impl<'a> Marks<'a> {
             }
             Entry::Occupied(_) => false,
         }
+    }
+
+    /// Marks an object whose links are marked next. Returns `false` if they already are.
+    fn mark_first(&mut self, id: &[u8; 32], reason: KeptBy) -> bool {
+        let was_named = self.named.remove(&key(id));
+        self.mark(id, reason) || was_named
     }
 
     /// Marks everything that refs lead to: branches and tags, then documents.
@@ -145,22 +153,11 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Marks everything that log entries after `after` lead to. The cost depends only on those
-    /// entries, so that the collection keeps up with concurrent writers.
+    /// Marks everything that log entries after `after` lead to.
     pub(super) async fn moves(&mut self, after: u64) -> Result<()> {
-        let (mut before, mut limit) = (None, NEW_ENTRIES);
-        loop {
-            let query = LogQuery { before, limit, ..LogQuery::default() };
-            let page = self.repo.store().ref_log(self.repo.name(), &query).await?;
-            before = page.last().map(|entry| entry.seq);
-            let is_last = page.len() < limit || before.is_none_or(|before| before <= after + 1);
-            let newer = page.into_iter().filter(|entry| entry.seq > after);
-            self.entries(newer, KeptBy::Written).await?;
-            if is_last {
-                return self.schemas(KeptBy::Written).await;
-            }
-            limit = (limit * 4).min(LOG_PAGE);
-        }
+        let newer = entries_since(self.repo, after).await?;
+        self.entries(newer.into_iter(), KeptBy::Written).await?;
+        self.schemas(KeptBy::Written).await
     }
 
     /// Marks everything that entries lead to, the oldest first: an appended commit usually
@@ -194,7 +191,7 @@ impl<'a> Marks<'a> {
                     continue;
                 };
                 if commit.parents.iter().all(|parent| self.is_marked(*parent)) {
-                    self.mark(id.as_bytes(), reason);
+                    self.mark_first(id.as_bytes(), reason);
                     for id in self.needs(commit, reason).await? {
                         self.history(id, None, reason).await?;
                     }
@@ -213,7 +210,7 @@ impl<'a> Marks<'a> {
     async fn documents(&mut self, ids: &[BlobId], reason: KeptBy) -> Result<()> {
         let new: Vec<BlobKey> = ids
             .iter()
-            .filter(|id| self.mark(id.as_bytes(), reason))
+            .filter(|id| self.mark_first(id.as_bytes(), reason))
             .map(|id| BlobKey::from(*id))
             .collect();
         for chunk in new.chunks(DOCUMENTS) {
@@ -227,7 +224,9 @@ impl<'a> Marks<'a> {
                 self.history(commit.id(), None, reason).await?;
             }
             for id in named {
-                self.mark(&id, reason);
+                if self.mark(&id, reason) {
+                    self.named.insert(key(&id));
+                }
                 // The id may be a toolset's, whose schemas are marked later. If it is something
                 // else, `schemas` finds no toolset of that id.
                 self.toolsets.entry(ToolsetId::from_bytes(id)).or_insert(None);
@@ -257,7 +256,7 @@ impl<'a> Marks<'a> {
                     // A marked commit has been walked through, or will be: its history is marked
                     // too. Marking before following links is what makes this linear, however many
                     // heads lead here.
-                    if !self.mark(commit.id().as_bytes(), reason) {
+                    if !self.mark_first(commit.id().as_bytes(), reason) {
                         break 'line;
                     }
                     open.extend(self.needs(&commit, reason).await?);
@@ -281,7 +280,8 @@ impl<'a> Marks<'a> {
     }
 
     fn is_marked(&self, id: CommitId) -> bool {
-        self.marked.contains_key(&key(id.as_bytes()))
+        let key = key(id.as_bytes());
+        self.marked.contains_key(&key) && !self.named.contains(&key)
     }
 
     fn commit(&mut self, commit: &Commit, reason: KeptBy) {
