@@ -9,18 +9,59 @@ use std::process::{Child, Command, Stdio};
 use crate::{Outcome, cargo};
 
 const FOLDER: &str = "docs/images";
-/// The pictures, the pages that they show, and how many pixels high they are.
-const PICTURES: [(&str, &str, u32); 3] = [
-    ("view-conversations.png", "/", 620),
-    ("view-transcript.png", "/transcript?rev=", 900),
-    ("view-window.png", "/window?rev=", 620),
+const WIDTH: u32 = 1280;
+/// The session that most pictures show: a long one, with edits, a compaction and subagents.
+const SESSION: &str = "claude-code/bfb38461-8fc8-5582-bd81-bc1cb996f385";
+
+/// A picture of a page.
+struct Picture {
+    name: &'static str,
+    /// The path of the page, without the session of a page that ends with `rev=`.
+    page: &'static str,
+    width: u32,
+    height: u32,
+    is_dark: bool,
+}
+
+const fn picture(name: &'static str, page: &'static str, height: u32) -> Picture {
+    Picture { name, page, width: WIDTH, height, is_dark: false }
+}
+
+impl Picture {
+    const fn dark(self) -> Self {
+        Self { is_dark: true, ..self }
+    }
+
+    const fn width(self, width: u32) -> Self {
+        Self { width, ..self }
+    }
+}
+
+const PICTURES: [Picture; 14] = [
+    picture("view-sessions.png", "/", 900),
+    picture("view-sessions-dark.png", "/", 900).dark(),
+    picture("view-projects.png", "/?sort=project", 900),
+    picture("view-phone.png", "/", 860).width(500),
+    picture("view-transcript.png", "/transcript?rev=", 1000),
+    picture("view-transcript-dark.png", "/transcript?rev=", 1000).dark(),
+    picture("view-changes.png", "/history?rev=", 800),
+    picture("view-window.png", "/window?rev=", 1000),
+    picture("view-tools.png", "/tools?rev=workshop-cargo-bike", 800),
+    picture("view-cost.png", "/usage", 1000),
+    picture("view-cache.png", "/cache", 900),
+    picture("view-requests.png", "/requests?rev=workshop-cargo-bike", 520),
+    picture("view-compare.png", "/compare?a=workshop-cargo-bike&b=terse", 900),
+    picture("view-search.png", "/search?words=spoke", 800),
 ];
-const WIDTH: u32 = 1100;
-/// The branch that they show.
-const BRANCH: &str = "claude-code/bfb38461-8fc8-5582-bd81-bc1cb996f385";
 /// Sessions that come with the repository, each with the tool whose folder it is.
-const SESSIONS: [(&str, &str); 2] =
-    [("claude-code", "tests/data/sessions/claude-code"), ("codex", "tests/data/sessions/codex")];
+const SESSIONS: [(&str, &str); 6] = [
+    ("claude-code", "tests/data/sessions/claude-code"),
+    ("codex", "tests/data/sessions/codex"),
+    ("gemini-cli", "tests/data/sessions/gemini-cli"),
+    ("opencode", "tests/data/sessions/opencode"),
+    ("qwen-code", "tests/data/sessions/qwen-code"),
+    ("chatgpt", "tests/data/sessions/chatgpt/conversations.json"),
+];
 
 /// Writes the pictures. A path names the binary to run; without one it is built. `TRACT_CHROMIUM` names
 /// the browser, else `chromium` is run.
@@ -64,28 +105,37 @@ fn draw(binary: &Path, scratch: &Path) -> Outcome {
     for (tool, folder) in SESSIONS {
         tract(&["import", tool, folder])?;
     }
+    tract(&["import", "crates/tract-cli/demo/conversations.jsonl"])?;
+    tract(&["branch", "terse", "--from", "workshop-cargo-bike#33", "--checkout"])?;
+    tract(&["edit", "HEAD#33", "What do I save? One sentence.", "--at", "2026-01-31T09:30:01Z"])?;
     let viewer = Viewer::start(binary, scratch)?;
     std::fs::create_dir_all(FOLDER).map_err(text)?;
     let style = viewer.get("/style.css")?;
-    for (name, page, height) in PICTURES {
-        let path = if page.ends_with('=') { format!("{page}{BRANCH}") } else { page.to_owned() };
+    for picture in &PICTURES {
+        let page = picture.page;
+        let path = if page.ends_with('=') { format!("{page}{SESSION}") } else { page.to_owned() };
         let page = viewer.get(&path)?;
         // As a file it loads nothing, so its style goes into it.
         let Some(end) = page.find("</head>") else {
             return Err(format!("{path} is no page: {page}"));
         };
         let (head, body) = page.split_at(end);
+        let style = match picture.is_dark {
+            true => style.replace("(prefers-color-scheme: dark)", "all"),
+            false => style.clone(),
+        };
         let file = scratch.join("page.html");
         std::fs::write(&file, format!("{head}<style>{style}</style>{body}")).map_err(text)?;
-        photograph(&file, &Path::new(FOLDER).join(name), height, scratch)?;
-        println!("{FOLDER}/{name}");
+        photograph(&file, picture, scratch)?;
+        println!("{FOLDER}/{}", picture.name);
     }
     Ok(())
 }
 
-fn photograph(page: &Path, picture: &Path, height: u32, scratch: &Path) -> Outcome {
+fn photograph(page: &Path, picture: &Picture, scratch: &Path) -> Outcome {
     let chromium = std::env::var_os("TRACT_CHROMIUM").unwrap_or_else(|| "chromium".into());
-    let picture = std::path::absolute(picture).map_err(text)?;
+    let Picture { name, width, height, .. } = picture;
+    let file = std::path::absolute(Path::new(FOLDER).join(name)).map_err(text)?;
     let status = Command::new(&chromium)
         .args([
             "--headless",
@@ -97,15 +147,15 @@ fn photograph(page: &Path, picture: &Path, height: u32, scratch: &Path) -> Outco
         .args(["--no-first-run", "--disable-background-networking", "--disable-sync"])
         .args(["--disable-component-update", "--force-device-scale-factor=1"])
         .arg(format!("--user-data-dir={}", scratch.join("profile").display()))
-        .arg(format!("--window-size={WIDTH},{height}"))
-        .arg(format!("--screenshot={}", picture.display()))
+        .arg(format!("--window-size={width},{height}"))
+        .arg(format!("--screenshot={}", file.display()))
         .arg(format!("file://{}", page.display()))
         .stderr(Stdio::null())
         .status()
         .map_err(|error| format!("{} did not start: {error}", chromium.display()))?;
-    match status.success() && picture.exists() {
+    match status.success() && file.exists() {
         true => Ok(()),
-        false => Err(format!("Chromium made no {}", picture.display())),
+        false => Err(format!("Chromium made no {}", file.display())),
     }
 }
 

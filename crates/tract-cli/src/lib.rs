@@ -28,6 +28,7 @@ mod style;
 mod summarize;
 #[cfg(feature = "otel")]
 mod telemetry;
+mod titles;
 mod verb;
 mod when;
 

@@ -38,7 +38,8 @@ pub use crate::repo::{Branch, FIRST_BRANCH, Repo, RepoOptions};
 pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
 pub use crate::history::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::history::cache_use::{
-    CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, cache_use, rank_misses,
+    CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, ToolCost, cache_use, rank_misses,
+    tool_costs,
 };
 pub use crate::history::diff::{ConfigChange, Diff, MessageChange, diff, plain};
 pub use crate::history::diff_line::{DiffLine, DiffLineKind};

@@ -77,4 +77,6 @@ pub use crate::report::{
 };
 pub use crate::source::{SessionFile, SessionFilter};
 pub use crate::tree::BranchStart;
-pub use crate::usage::{AnswerUsage, UsageCost, branch_usage, cost_of_usage, usage};
+pub use crate::usage::{
+    AnswerUsage, UsageCost, branch_usage, cost_of_cache_miss, cost_of_usage, usage,
+};

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use tract_core::store::Walk;
 use tract_core::{Blob, BlobId, Commit, CommitId, Op, RefName};
-use tract_engine::{AnswerFacts, AnswerIds, Branch, ModelUsage, Repo, Result};
-use tract_providers::{PriceTable, TokenAmounts};
+use tract_engine::{AnswerFacts, AnswerIds, Branch, CacheUse, ModelUsage, Repo, Result};
+use tract_providers::{PriceBasis, PriceTable, TokenAmounts};
 
 use crate::facts::RunTotals;
 use crate::report::TokenTotals;
@@ -87,6 +87,19 @@ pub fn cost_of_usage(usage: &[ModelUsage], prices: &PriceTable) -> UsageCost {
         }
     }
     sum
+}
+
+/// Returns the additional cost of the tokens that a request sent again, compared with reading them
+/// from the prompt cache; `None` for a model without a price.
+pub fn cost_of_cache_miss(request: &CacheUse, prices: &PriceTable) -> Option<f64> {
+    let model = request.model.as_deref()?;
+    let written = TokenAmounts {
+        cache_write: request.written.unwrap_or_default(),
+        cache_write_1h: request.written_1h,
+        ..TokenAmounts::default()
+    };
+    let basis = PriceBasis { at: request.at, request: request.prompt };
+    prices.cost_of_miss(model, request.again, &written, basis)
 }
 
 async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>> {

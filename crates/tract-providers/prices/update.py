@@ -161,18 +161,20 @@ def table():
     for name in VENDORS + HOSTS:
         provider = by_id[name]
         rows = []
-        # Equal prices in a row are one.
+        # Models with equal prices and contexts in a row are one.
         for model in sorted(provider.models, key=lambda model: has_no_speech(model.match)):
             found = periods(name, model)
             if not found:
                 continue
+            # The size of the context; models of unknown size have none.
+            found = [found, model.context_window] if model.context_window else [found]
             patterns = list(dict.fromkeys(globs(model.match)))
             if rows and rows[-1][1] == found:
                 rows[-1][0].extend(pattern for pattern in patterns if pattern not in rows[-1][0])
             else:
                 rows.append((patterns, found))
         kind = "vendor" if name in VENDORS else "host"
-        models = ",\n".join(dumps([" ".join(names), found]) for names, found in rows)
+        models = ",\n".join(dumps([" ".join(names), *found]) for names, found in rows)
         lines.append(f'{{"id":"{name}","kind":"{kind}","models":[\n{models}\n]}}')
     date = release_date(version)
     head = f'"date":"{date}","source":"{PACKAGE} {version}","currency":"USD","per":1000000'

@@ -79,8 +79,8 @@ impl PriceTable {
     }
 
     /// Reads a table: `{"date":"2026-01-31","models":{"NAME":{"input":3,"output":15}}}`, with
-    /// `cache_read`, `cache_write` and `cache_write_1h` where a model has them, in `currency` per
-    /// `per` tokens (USD per million); or LiteLLM's `model_prices_and_context_window.json`.
+    /// `cache_read`, `cache_write`, `cache_write_1h` and `context_window` where a model has them, in
+    /// `currency` per `per` tokens (USD per million); or LiteLLM's `model_prices_and_context_window.json`.
     ///
     /// # Errors
     /// If the text is not such a table.
@@ -136,6 +136,12 @@ impl PriceTable {
             + self.of_tokens(all - hour, price.cache_write)
             + self.of_tokens(again - all, price.input);
         Some((paid - self.of_tokens(again, price.cache_read)).max(0.0))
+    }
+
+    /// Returns the maximum number of tokens of a request to a model and its answer; `None` if the
+    /// table does not have it.
+    pub fn context_window(&self, model: &str) -> Option<u64> {
+        self.models.find(&names::lower(model))?.context_window
     }
 
     fn price(&self, model: &str, basis: PriceBasis) -> Option<Price> {

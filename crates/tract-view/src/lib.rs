@@ -13,6 +13,7 @@ mod pages;
 mod render;
 mod server;
 mod text;
+mod times;
 
 pub use crate::error::{Error, Result};
 pub use crate::export::{HtmlExport, export};

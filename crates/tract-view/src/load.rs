@@ -1,99 +1,39 @@
 //! Reads the data of pages from the engine.
 
+mod cache;
 mod history;
 mod search;
+mod sessions;
 mod tools;
 mod usage;
 mod window;
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use sha2::{Digest, Sha256};
 use tract_compile::{Compiled, Unreadable};
 use tract_core::{CallRef, Commit, CommitId, Content, Message, Op, RefName};
-use tract_engine::{Branch, Repo};
+use tract_engine::{Repo, SessionSummary};
 
+pub(crate) use self::cache::{CacheReport, cache, session_cache};
 pub(crate) use self::history::{History, HistoryEntry, history};
 pub(crate) use self::search::{FoundMessage, search};
+pub(crate) use self::sessions::{
+    ListedSession, SessionList, session, sessions, sessions_by_branch,
+};
 pub(crate) use self::tools::{Approval, ToolFacts, ToolsChange, tool_changes, tool_facts};
-pub(crate) use self::usage::{UsageReport, UsageSum, usage};
-pub(crate) use self::window::{CacheUse, PARTS, Window, window};
+pub(crate) use self::usage::{UsageGroup, UsageReport, UsageSum, session_usage, usage};
+pub(crate) use self::window::{PARTS, RequestTokens, Window, WindowMark, window};
 use crate::error::{Error, Result};
 
-/// A branch with its newest commit.
-pub(crate) struct DatedBranch {
-    pub(crate) branch: Branch,
-    pub(crate) commit: Commit,
-    /// The cost of its answers, if the list is sorted by it.
-    pub(crate) usage: Option<UsageSum>,
-}
-
-/// The order of a list of branches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BranchOrder {
-    /// The newest first.
-    Time,
-    Name,
-    /// The branches with the most tokens first.
-    Tokens,
-    /// The most expensive first.
-    Cost,
-}
-
-impl BranchOrder {
-    pub(crate) const ALL: [Self; 4] = [Self::Time, Self::Name, Self::Tokens, Self::Cost];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Name => "name",
-            Self::Tokens => "tokens",
-            Self::Cost => "cost",
-        }
+/// Returns a hash of the heads of all branches, which changes with every write that a list shows.
+pub(crate) async fn heads(repo: &Repo) -> Result<String> {
+    let mut hash = Sha256::new();
+    for branch in repo.branches().await? {
+        hash.update(branch.name.as_bytes());
+        hash.update(branch.head.as_bytes());
     }
-
-    /// Parses a name; an unknown one is the default.
-    pub(crate) fn of(name: &str) -> Self {
-        Self::ALL.into_iter().find(|order| order.name() == name).unwrap_or(Self::Time)
-    }
-
-    /// Returns whether the costs of answers must be read, which is linear in all commits.
-    fn needs_usage(self) -> bool {
-        matches!(self, Self::Tokens | Self::Cost)
-    }
-}
-
-/// Reads the branches whose names contain a text, in an order.
-pub(crate) async fn branches(
-    repo: &Repo,
-    name: &str,
-    order: BranchOrder,
-) -> Result<Vec<DatedBranch>> {
-    let mut branches = repo.branches().await?;
-    branches.retain(|branch| branch.name.contains(name));
-    let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let commits = repo.store().commits(repo.name(), &heads).await;
-    let commits = commits.map_err(tract_engine::Error::from)?;
-    let mut dated: Vec<DatedBranch> = branches
-        .into_iter()
-        .zip(commits)
-        .filter_map(|(branch, commit)| Some(DatedBranch { branch, commit: commit?, usage: None }))
-        .collect();
-    if order.needs_usage() {
-        let mut usage = usage(repo).await?.branches;
-        for dated in &mut dated {
-            dated.usage = Some(usage.remove(&dated.branch.name).unwrap_or_default());
-        }
-    }
-    let of = |dated: &DatedBranch| dated.usage.unwrap_or_default();
-    // The sorts are stable: equal branches stay in the order of their names.
-    match order {
-        BranchOrder::Name => {}
-        BranchOrder::Time => dated.sort_by_key(|dated| Reverse(dated.commit.created_at)),
-        BranchOrder::Tokens => dated.sort_by_key(|dated| Reverse(of(dated).all_tokens())),
-        BranchOrder::Cost => dated.sort_by(|a, b| of(b).cost.total_cmp(&of(a).cost)),
-    }
-    Ok(dated)
+    Ok(hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A context with its revision.
@@ -106,20 +46,35 @@ pub(crate) struct LoadedContext {
     pub(crate) unreadable: Vec<Unreadable>,
     /// Whether the revision is a branch, which can grow.
     pub(crate) is_branch: bool,
+    /// What is known about the branch.
+    pub(crate) session: Option<SessionSummary>,
+}
+
+impl LoadedContext {
+    /// The title of the session, or the revision.
+    pub(crate) fn name(&self) -> &str {
+        self.session.as_ref().map_or(&self.revision, |session| session.name())
+    }
 }
 
 /// Resolves a revision and compiles its context.
 pub(crate) async fn context(repo: &Repo, revision: &str) -> Result<LoadedContext> {
     let head = repo.resolve_position(revision).await?;
     let compiled = repo.compile(Some(head)).await?;
+    loaded(repo, revision, head, compiled, Vec::new()).await
+}
+
+async fn loaded(
+    repo: &Repo,
+    revision: &str,
+    head: CommitId,
+    compiled: Compiled,
+    unreadable: Vec<Unreadable>,
+) -> Result<LoadedContext> {
     let is_branch = is_branch(repo, revision).await?;
-    Ok(LoadedContext {
-        revision: revision.to_owned(),
-        head,
-        compiled,
-        unreadable: Vec::new(),
-        is_branch,
-    })
+    let session = if is_branch { session(repo, revision).await? } else { None };
+    let revision = revision.to_owned();
+    Ok(LoadedContext { revision, head, compiled, unreadable, is_branch, session })
 }
 
 async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {
@@ -137,8 +92,7 @@ pub(crate) async fn readable_context(repo: &Repo, revision: &str) -> Result<Load
         Ok(compiled) => (compiled, Vec::new()),
         Err(_) => repo.compile_readable(Some(head)).await?,
     };
-    let is_branch = is_branch(repo, revision).await?;
-    Ok(LoadedContext { revision: revision.to_owned(), head, compiled, unreadable, is_branch })
+    loaded(repo, revision, head, compiled, unreadable).await
 }
 
 /// A message with its number, author and history, for a page.

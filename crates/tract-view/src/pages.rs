@@ -1,11 +1,13 @@
 //! The pages: functions from loaded data to HTML.
 
+mod cache;
 mod compare;
-mod conversations;
+mod figures;
 mod history;
 mod pending;
 mod requests;
 mod search;
+mod sessions;
 mod tools;
 mod transcript;
 mod usage;
@@ -14,22 +16,25 @@ mod window;
 use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tract_core::Part;
 use tract_core::text::{count, number};
-use tract_core::{Part, time};
+use tract_engine::SessionSummary;
 
-pub(crate) use self::compare::compare;
-pub(crate) use self::conversations::{PAGE as CONVERSATIONS, conversations};
+pub(crate) use self::cache::{cache, session_cache};
+pub(crate) use self::compare::{Compared, compare};
 pub(crate) use self::history::{PAGE as HISTORY, history};
 pub(crate) use self::pending::pending;
 pub(crate) use self::requests::{RequestForm, requests};
-pub(crate) use self::search::{HITS, search, search_form};
+pub(crate) use self::search::{HITS, search};
+pub(crate) use self::sessions::{SessionFilter, SessionOrder, sessions};
 pub(crate) use self::tools::tools;
 pub(crate) use self::transcript::{PAGE as TRANSCRIPT, TranscriptOptions, transcript, unreadable};
-pub(crate) use self::usage::usage;
+pub(crate) use self::usage::{session_cost, usage};
 pub(crate) use self::window::window;
 
 use crate::load::LoadedContext;
 use crate::text::{query, visible};
+use crate::times;
 
 pub(crate) const STYLE: &str = include_str!("../assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("../assets/script.js");
@@ -67,6 +72,7 @@ pub(crate) fn page(
                     nav aria-label="Pages of the store" {
                         a href="/" { "Sessions" }
                         a href="/usage" { "Cost" }
+                        a href="/cache" { "Cache" }
                         a href="/pending" { "Pending" }
                     }
                     form method="get" action="/search" role="search" {
@@ -132,15 +138,19 @@ pub(crate) enum Tab {
     History,
     Window,
     Tools,
+    Cost,
+    Cache,
     Requests,
 }
 
 impl Tab {
-    const ALL: [(Self, &str, &str); 5] = [
+    const ALL: [(Self, &str, &str); 7] = [
         (Self::Transcript, "transcript", "Transcript"),
         (Self::History, "history", "Changes"),
         (Self::Window, "window", "Window"),
         (Self::Tools, "tools", "Tools"),
+        (Self::Cost, "cost", "Cost"),
+        (Self::Cache, "cache", "Cache"),
         (Self::Requests, "requests", "Requests"),
     ];
 }
@@ -152,12 +162,15 @@ pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) ->
     html! {
         header .session {
             div .session-title {
-                h1 { (visible(&context.revision)) }
+                h1 title=(visible(context.name())) { (visible(context.name())) }
                 p .facts {
+                    @if let Some(session) = &context.session { (session_facts(session)) }
                     span { (count(context.compiled.message_count(), "message")) }
                     span { (count(context.compiled.tools().len(), "tool")) }
-                    span { (number(tokens.count)) " tokens" @if tokens.source.to_string() != "exact" { " (" (tokens.source) ")" } }
-                    span .soft { "at " (context.head.short()) }
+                    span title=(format!("{} tokens, {}", number(tokens.count), tokens.source)) {
+                        (figures::compact(tokens.count)) " tokens"
+                    }
+                    (details(context))
                 }
             }
             @if linked {
@@ -171,10 +184,39 @@ pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) ->
     }
 }
 
-/// Formats a time, to the minute.
-pub(crate) fn minute(at_us: i64) -> Option<String> {
-    let at = time::format_rfc3339(at_us)?;
-    Some(at.get(..16)?.replace('T', " "))
+fn session_facts(session: &SessionSummary) -> Markup {
+    html! {
+        @if let Some(path) = &session.project { span title=(visible(path)) { (visible(sessions::last_part(path))) } }
+        @if let Some(tool) = &session.tool { span { (visible(tool)) } }
+        @if let Some(model) = &session.model { span title=(visible(model)) { (visible(sessions::short_model(model))) } }
+        @if session.started_at.is_some() {
+            span {
+                (times::minute(session.started_at, ""))
+                @if let Some(took) = session.duration_us().filter(|took| *took > 0) { ", " (times::duration(took)) }
+            }
+        }
+    }
+}
+
+/// The names of a session in the store and in its tool, folded.
+fn details(context: &LoadedContext) -> Markup {
+    let session = context.session.as_ref();
+    let id = session.and_then(|session| session.session.as_deref());
+    let parent = session.and_then(|session| session.parent.as_ref());
+    let parent = parent.and_then(|parent| Some((parent.kind.as_str(), parent.branch.as_deref()?)));
+    html! {
+        details .names {
+            summary { "Names" }
+            dl {
+                div { dt { @if context.is_branch { "Branch" } @else { "Revision" } } dd { code { (visible(&context.revision)) } } }
+                div { dt { "Commit" } dd { code { (context.head) } } }
+                @if let Some(id) = id { div { dt { "Session" } dd { code { (visible(id)) } } } }
+                @if let Some((kind, branch)) = parent {
+                    div { dt { (kind) " of" } dd { a href=(format!("/transcript?rev={}", query(branch))) { (visible(branch)) } } }
+                }
+            }
+        }
+    }
 }
 
 /// Writes a part as text, followed by a line break.

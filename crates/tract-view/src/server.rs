@@ -15,14 +15,17 @@ use axum::routing::{get, post};
 use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tract_core::RefName;
-use tract_engine::{Repo, describe};
+use tract_core::{Clock, RefName, SystemClock};
+use tract_engine::{Repo, SessionQuery};
 use tract_providers::{Form, FormOptions, compile_form};
 
 use crate::error::{Error, Result};
-use crate::load::{self, BranchOrder};
-use crate::pages::{self, Access, SCRIPT, STYLE, TranscriptOptions};
+use crate::load;
+use crate::pages::{
+    self, Access, Compared, SCRIPT, STYLE, SessionFilter, SessionOrder, TranscriptOptions,
+};
 use crate::text::query;
+use crate::times;
 
 /// Maximum characters of each text on a page.
 const MOST: usize = 20_000;
@@ -98,7 +101,7 @@ impl Viewer {
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let shared = Arc::new(self.shared);
         let mut router = Router::new()
-            .route("/", get(conversations))
+            .route("/", get(home))
             .route("/transcript", get(transcript))
             .route("/compare", get(compare))
             .route("/tools", get(tools))
@@ -106,6 +109,8 @@ impl Viewer {
             .route("/request", get(request))
             .route("/requests", get(reports::requests))
             .route("/usage", get(reports::usage))
+            .route("/cost", get(reports::cost))
+            .route("/cache", get(reports::cache))
             .route("/pending", get(reports::pending))
             .route("/search", get(reports::search))
             .route("/window", get(reports::window))
@@ -213,35 +218,39 @@ impl IntoResponse for Error {
         let main = html! {
             h1 { (status.canonical_reason().unwrap_or("error")) }
             p { (crate::text::visible(&what)) }
-            p { a href="/" { "all conversations" } }
+            p { a href="/" { "All sessions" } }
         };
         (status, Html(pages::page("error", None, None, &main).into_string())).into_response()
     }
 }
 
-#[derive(Deserialize)]
-struct ListQuery {
-    #[serde(default)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HomeQuery {
     q: String,
-    #[serde(default)]
+    project: String,
+    tool: String,
+    model: String,
     sort: String,
-    #[serde(default)]
     from: usize,
 }
 
-async fn conversations(State(shared): Served, Query(params): Query<ListQuery>) -> Page {
-    let repo = &shared.repo;
-    let order = BranchOrder::of(&params.sort);
-    let branches = load::branches(repo, &params.q, order).await?;
-    let total = branches.len();
-    let branches: Vec<_> =
-        branches.into_iter().skip(params.from).take(pages::CONVERSATIONS).collect();
-    let commits: Vec<_> = branches.iter().map(|dated| dated.commit.clone()).collect();
-    let lines = describe(repo, &commits).await?;
-    let page: Vec<_> = branches.into_iter().zip(lines).collect();
-    let name = repo.name().as_str();
-    let main = pages::conversations(name, &params.q, order, params.from, total, &page);
-    Ok(shared.page("conversations", None, &main))
+async fn home(State(shared): Served, Query(params): Query<HomeQuery>) -> Page {
+    let HomeQuery { q, project, tool, model, sort, from } = params;
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let query = SessionQuery {
+        text: text(&q),
+        project: text(&project),
+        tool: text(&tool),
+        model: text(&model),
+        ..SessionQuery::default()
+    };
+    let list = load::sessions(&shared.repo, &query).await?;
+    let order = SessionOrder::of(&sort);
+    let filter = SessionFilter { text: q, project, tool, model, order, from };
+    let today = times::day(SystemClock.now_us());
+    let live = format!("/live?head={}", load::heads(&shared.repo).await?);
+    Ok(shared.page("Sessions", Some(&live), &pages::sessions(&list, &filter, today)))
 }
 
 #[derive(Deserialize)]
@@ -270,7 +279,7 @@ async fn transcript(State(shared): Served, Query(params): Query<RevisionQuery>) 
     let live = context
         .is_branch
         .then(|| format!("/live?rev={}&head={}", query(&params.rev), context.head));
-    Ok(shared.page(&params.rev, live.as_deref(), &main))
+    Ok(shared.page(context.name(), live.as_deref(), &main))
 }
 
 #[derive(Deserialize)]
@@ -290,8 +299,9 @@ async fn compare(State(shared): Served, Query(params): Query<CompareQuery>) -> P
     let second = compile_form(&after.compiled, form, &options)?;
     let miss = tract_providers::why_miss(&first, &second);
     let blocks = (first.prefix.len(), second.prefix.len());
-    let main = pages::compare((&params.a, &params.b), &diff, miss.as_ref(), blocks);
-    Ok(shared.page("compare", None, &main))
+    let (before, after) = (&before, &after);
+    let compared = Compared { before, after, diff: &diff, miss: miss.as_ref(), blocks };
+    Ok(shared.page("Compare", None, &pages::compare(&compared)))
 }
 
 async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Page {
@@ -301,7 +311,7 @@ async fn tools(State(shared): Served, Query(params): Query<RevisionQuery>) -> Pa
     let facts = load::tool_facts(&shared.repo, tools).await?;
     let (changes, has_more) = load::tool_changes(&shared.repo, context.head).await?;
     let main = pages::tools(&context, &facts, &changes, has_more);
-    Ok(shared.page("tools", None, &main))
+    Ok(shared.page(&format!("Tools of {}", context.name()), None, &main))
 }
 
 /// Returns the whole text of a message as plain text, in which a browser runs nothing.
@@ -326,12 +336,14 @@ async fn request(
 
 #[derive(Deserialize)]
 struct LiveQuery {
-    rev: String,
+    rev: Option<String>,
 }
 
-/// Returns the head of a branch. Open pages poll it to find out whether they are outdated.
+/// Returns the head of a branch, or a hash of all heads. Open pages poll it to find out whether they
+/// are outdated.
 async fn live(State(shared): Served, Query(params): Query<LiveQuery>) -> Result<String> {
-    let name = RefName::branch(&params.rev).map_err(tract_engine::Error::from)?;
+    let Some(rev) = params.rev else { return load::heads(&shared.repo).await };
+    let name = RefName::branch(&rev).map_err(tract_engine::Error::from)?;
     let head = shared.repo.head_of(&name).await?;
     let head = head.ok_or_else(|| Error::NotFound("the branch was deleted".to_owned()))?;
     Ok(head.to_string())

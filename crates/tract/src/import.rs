@@ -15,10 +15,10 @@ pub use tract_import::{
     Anomalies, AnomalyKind, AnswerUsage, BranchStart, Error as RecordingError, ExportedSession,
     FileKind, FrameworkItem, ImportCache, ItemFormat, RecordedBranch, RecordingAnomaly,
     RecordingOptions, SessionFile, SessionFilter, SessionFormat, SessionReport, Source,
-    TokenTotals, UnknownFile, UnknownFormat, UnknownSource, UsageCost, branch_usage, cost_of_usage,
-    detect as detect_source, export_session, import as import_files,
-    import_cached as import_files_cached, read_item, recognize, records_of_line, reject_utf16,
-    session_files, usage,
+    TokenTotals, UnknownFile, UnknownFormat, UnknownSource, UsageCost, branch_usage,
+    cost_of_cache_miss, cost_of_usage, detect as detect_source, export_session,
+    import as import_files, import_cached as import_files_cached, read_item, recognize,
+    records_of_line, reject_utf16, session_files, usage,
 };
 pub use tract_providers::{
     Anomaly, ConversationReader, Dialect, HarExchanges, ImportError, detect, har_exchanges,

@@ -15,6 +15,7 @@ use crate::failure::Outcome;
 use crate::out::Output;
 use crate::render;
 use crate::style::{DIM, ID, REF, Styled};
+use crate::titles::Titles;
 use crate::when;
 
 /// List, create, rename or delete branches.
@@ -220,6 +221,7 @@ async fn print(
         });
     }
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
+    let titles = Titles::read(tract).await?;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
     let columns = out.columns;
     // A long name takes the space of its own text, not that of all rows.
@@ -232,10 +234,13 @@ async fn print(
         let room = columns.saturating_sub(FIXED + taken);
         let remotes = distances(tract, seen, branch).await?;
         let remotes: Vec<String> = remotes.iter().filter_map(RemoteLine::distance).collect();
-        let text = match remotes.is_empty() {
-            true => format!("{} {}", line.label, line.text),
-            false => format!("[{}] {} {}", remotes.join("; "), line.label, line.text),
+        let mut text = match titles.get(&branch.name) {
+            Some(title) => title.to_owned(),
+            None => format!("{} {}", line.label, line.text),
         };
+        if !remotes.is_empty() {
+            text = format!("[{}] {text}", remotes.join("; "));
+        }
         let at = commit.as_ref().and_then(|commit| commit.created_at).and_then(when::minute);
         let (at, room) = match at {
             Some(at) if room >= TEXT + at.len() + 2 => {

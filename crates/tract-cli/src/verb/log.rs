@@ -15,11 +15,12 @@ use crate::out::Output;
 use crate::render::{self, count};
 use crate::revisions::named_heads;
 use crate::style::{self, BOLD, DIM, ID, REF, Styled};
+use crate::titles::Titles;
 
 /// List commits, newest first.
 ///
-/// `#20` marks the 20th message of the context; `tract show main#20` shows it. Times are UTC; a
-/// graph has none.
+/// `#20` marks the 20th message of the context; `tract show main#20` shows it. Times are local; a
+/// graph has none. With --all, conversations of imports are shown by their titles.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -153,7 +154,7 @@ pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
         Some(revision) => Some(tract.slot_of(tract.resolve(revision.as_str()).await?).await?),
         None => None,
     };
-    let mut printer = Printer::new(&tract, graph, numbers).await?;
+    let mut printer = Printer::new(&tract, graph, numbers, log.all).await?;
     let (mut shown, mut seen) = (0, 0);
     // Printed page by page, so that memory does not contain the whole log, and a reader can end it
     // early.
@@ -278,10 +279,14 @@ impl<'a> Printer<'a> {
         tract: &'a Tract,
         graph: bool,
         numbers: HashMap<CommitId, usize>,
+        with_titles: bool,
     ) -> Outcome<Self> {
+        let titles = if with_titles { Titles::read(tract).await? } else { Titles::default() };
         let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
         for (name, target) in tract.store().list_refs(tract.repo().name(), "").await? {
-            if let (Some(label), RefTarget::Commit(id)) = (label(&name), target) {
+            let title = name.branch_name().and_then(|branch| titles.get(branch));
+            let label = title.map(str::to_owned).or_else(|| label(&name));
+            if let (Some(label), RefTarget::Commit(id)) = (label, target) {
                 names.entry(id).or_default().push(label);
             }
         }

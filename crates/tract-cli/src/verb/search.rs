@@ -16,6 +16,7 @@ use crate::out::Output;
 use crate::render;
 use crate::revisions;
 use crate::style::{BAD, DIM, Styled};
+use crate::titles::Titles;
 
 /// Find messages by words, the best matches first.
 ///
@@ -131,8 +132,12 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     bar.finish_and_clear();
     let found = found?;
     context.out.page();
+    let titles = match context.out.is_json() || found.is_empty() {
+        true => Titles::default(),
+        false => Titles::read(&tract).await?,
+    };
     for (found, rank) in found.iter().zip(1..) {
-        print(context.out, rank, found)?;
+        print(context.out, rank, found, &titles)?;
     }
     if context.out.is_json() {
         return Failure::unless(!found.is_empty());
@@ -188,7 +193,7 @@ async fn search_heads(
     Ok(found.collect())
 }
 
-fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
+fn print(out: &mut Output, rank: usize, found: &LocatedHit, titles: &Titles) -> Outcome<()> {
     let LocatedHit { repo, branches, hit } = found;
     let branches: Vec<&str> = branches.iter().map(String::as_str).collect();
     let snippet = &hit.snippet;
@@ -218,6 +223,7 @@ fn print(out: &mut Output, rank: usize, found: &LocatedHit) -> Outcome<()> {
         });
     }
     let (repo, kind) = (repo.as_deref(), hit.kind.as_str());
+    let branches: Vec<&str> = branches.into_iter().map(|branch| titles.name(branch)).collect();
     let found = render::hit(hit.commit, repo, &branches, kind, &hit.tool_names);
     let at = hit.created_at.and_then(crate::when::minute).unwrap_or_default();
     out.line(format_args!("{rank:>2}. {found}{}", Styled(DIM, at)))?;

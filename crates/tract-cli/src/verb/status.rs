@@ -10,7 +10,8 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::render::{self, count, short};
-use crate::style::{DIM, REF, Styled, WARN};
+use crate::style::{BOLD, DIM, REF, Styled, WARN};
+use crate::titles::Titles;
 
 /// Returns the number of exchanges missing in the last recording; `None` if it is complete.
 #[cfg(feature = "record")]
@@ -142,6 +143,13 @@ pub(crate) async fn run(context: &mut Context<'_>, _args: Status) -> Outcome<()>
     let room = context.out.columns.saturating_sub(30 + escape::width(tract.branch_name()));
     let text = escape::cut(&format!("{} {}", line.label, line.text), room);
     context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
+    let titles = match compiled {
+        Some(_) => Titles::read(&tract).await?,
+        None => Titles::default(),
+    };
+    if let Some(title) = titles.get(tract.branch_name()) {
+        context.out.line(Styled(BOLD, escape::cut(title, context.out.columns)))?;
+    }
     let left_out = match skipped {
         0 => String::new(),
         n => format!(" ({n} skipped)"),

@@ -1,5 +1,6 @@
 //! `tract tools`
 
+mod cost;
 mod definitions;
 
 use std::path::PathBuf;
@@ -47,6 +48,19 @@ enum ToolsVerb {
         /// those still in force from an earlier commit.
         #[arg(long)]
         own: bool,
+    },
+    /// List what each tool's definitions added to the requests: tokens, requests, calls, share.
+    ///
+    /// Every request contains the definitions of all tools in force, whether or not the model calls
+    /// them.
+    #[command(after_help = "\
+Examples:
+  tract tools cost                           of all branches, each request once
+  tract tools cost main                      of the requests of a conversation")]
+    Cost {
+        /// The revision [default: all branches]
+        #[arg(value_name = "REV")]
+        revision: Option<String>,
     },
     /// Hash schemas; opens no store.
     Hash {
@@ -160,6 +174,7 @@ pub(crate) async fn run(context: &mut Context<'_>, tools: Tools) -> Outcome<()> 
         ToolsVerb::Translate { file, to, strict } => {
             definitions::translate(context.out, &file, to, strict)
         }
+        ToolsVerb::Cost { revision } => cost::cost(context, revision.as_deref()).await,
         ToolsVerb::List => list(context).await,
         ToolsVerb::Show { tool } => show(context, &tool).await,
         ToolsVerb::Of { revision, own } => of(context, &revision, own).await,

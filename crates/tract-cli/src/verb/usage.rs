@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{count, number};
 use crate::style::{DIM, Styled};
+use crate::titles::Titles;
 use crate::{escape, prices};
 
 /// Count the tokens of all answers, and what they cost.
@@ -153,7 +154,11 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
     if answers.is_empty() {
         return context.out.line("no answer says what it cost");
     }
-    table(context, &groups, &total, &prices)?;
+    let titles = match usage.by {
+        GroupBy::Branch => Titles::read(&tract).await?,
+        GroupBy::Project | GroupBy::Day | GroupBy::Model => Titles::default(),
+    };
+    table(context, &groups, &total, &prices, &titles)?;
     if !unpriced.is_empty() {
         let names: Vec<&str> = unpriced.into_iter().collect();
         context.out.line(prices::unpriced(&names, &count(total.unpriced, "answer")))?;
@@ -178,6 +183,8 @@ fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
 
 /// Maximum number of printed groups; the others are summed up in a line.
 const LISTED: usize = 40;
+/// Maximum width of a name.
+const NAME: usize = 60;
 /// Width of the longest bar in columns.
 const BAR: u64 = 20;
 
@@ -186,14 +193,15 @@ fn table(
     groups: &[(Option<String>, Group)],
     total: &Group,
     prices: &PriceTable,
+    titles: &Titles,
 ) -> Outcome<()> {
     let most = groups.iter().map(|(_, group)| group.all_tokens()).max().unwrap_or_default().max(1);
     let name = |name: &Option<String>| match name {
-        Some(name) => escape::line(name).into_owned(),
+        Some(name) => escape::cut(titles.name(name), NAME),
         None => "unknown".to_owned(),
     };
     let names = groups.iter().take(LISTED).map(|(group, _)| escape::width(&name(group)));
-    let width = names.max().unwrap_or_default().clamp(5, 44);
+    let width = names.max().unwrap_or_default().max(5);
     let unit = prices.currency();
     let head = format!(
         "{:<width$} {:>9} {:>13} {:>13} {:>13} {:>13} {:>10}",
@@ -205,8 +213,9 @@ fn table(
         let cost = prices::shown(group.cost, group.unpriced, group.answers, 2);
         let [input, output, read, written] = [input, output, cache_read, cache_write].map(number);
         let answers = number(group.answers as u64);
+        let pad = " ".repeat(width.saturating_sub(escape::width(name)));
         format!(
-            "{name:<width$} {answers:>9} {input:>13} {output:>13} {read:>13} {written:>13} {cost:>10}"
+            "{name}{pad} {answers:>9} {input:>13} {output:>13} {read:>13} {written:>13} {cost:>10}"
         )
     };
     for (group, sums) in groups.iter().take(LISTED) {

@@ -2,16 +2,18 @@
 //! what is written meanwhile.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{COAT, Workspace, stream};
+use crate::support::{COAT, Workspace, needs, stream};
 use crate::viewing::{Browser, hostile};
 use crate::webdriver::Driver;
 
 /// The pages, by name.
-const PAGES: [(&str, &str); 11] = [
-    ("conversations", "/"),
+const PAGES: [(&str, &str); 15] = [
+    ("sessions", "/"),
+    ("projects", "/?sort=project"),
     ("costs", "/?sort=cost"),
     ("transcript", "/transcript?rev=main"),
     ("compare", "/compare?a=lyon&b=main"),
@@ -19,6 +21,9 @@ const PAGES: [(&str, &str); 11] = [
     ("history", "/history?rev=main&all=1"),
     ("window", "/window?rev=main"),
     ("usage", "/usage"),
+    ("cost", "/cost?rev=main"),
+    ("cache", "/cache"),
+    ("misses", "/cache?rev=main"),
     ("pending", "/pending"),
     ("search", "/search?words=umbrella+coat"),
     ("error", "/transcript?rev=mian"),
@@ -108,6 +113,38 @@ fn every_page_has_the_structure_that_it_had() {
         assert_eq!(unnamed, 0, "{name}: inputs and charts have names");
     }
     insta::assert_snapshot!("pages", outlines);
+}
+
+/// The rules of axe-core, which knows the guidelines for accessible pages: contrast, names, order.
+#[test]
+fn every_page_is_accessible_in_all_sizes_and_colors() {
+    let missing = "axe-core; TRACT_NODE_SDKS names the folder that has it";
+    let Some(modules) = needs("TRACT_NODE_SDKS", missing) else { return };
+    let path = Path::new(&modules).join("axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let Some((_place, driver, browser)) = entered(talk) else { return };
+    let mut checked = 0;
+    for (name, path) in PAGES {
+        driver.open(&format!("{}{path}", browser.origin()));
+        driver.run(&axe);
+        for (width, height) in [(360, 640), (768, 1024), (1280, 800), (2560, 1440)] {
+            driver.resize(width, height);
+            for scheme in ["light", "dark"] {
+                driver.prefer(scheme);
+                driver.run(
+                    "window.found = null; axe.run(document, {resultTypes: ['violations']}).then(function (result) { \
+                     window.found = JSON.stringify(result.violations.map(function (rule) { \
+                     return [rule.id].concat(rule.nodes.slice(0, 3).map(function (node) { return node.html.slice(0, 200) + ' ' + node.failureSummary; })); })); }, \
+                     function (error) { window.found = String(error); });",
+                );
+                let found = driver.wait_for("return window.found");
+                assert_eq!(found, "[]", "{name}, {width} wide, {scheme}");
+                checked += 1;
+            }
+        }
+    }
+    assert_eq!(checked, PAGES.len() * 8);
 }
 
 #[test]

@@ -107,6 +107,30 @@ fn a_title_is_the_first_prompt_that_a_person_wrote() {
 }
 
 #[test]
+fn titles_stand_for_the_branches_of_imports_everywhere() {
+    let place = place();
+    place.ok(&["commit", "user", "Branches of people keep their names."]);
+    let all = ["log", "--all", "--oneline"];
+    let verbs: [&[&str]; 4] =
+        [&["branch"], &all, &["usage", "--by", "branch"], &["search", "--all", "datum"]];
+    for verb in verbs {
+        // Wide enough for whole titles.
+        let text = place.run_with("COLUMNS", "160", verb).stdout;
+        assert!(text.contains(GAUGE), "{verb:?}: {text}");
+    }
+    let hit = place.ok(&["search", "--all", "datum"]);
+    assert!(!hit.lines().next().is_some_and(|line| line.contains("claude-code/s22")), "{hit}");
+    assert!(place.ok(&["branch"]).contains("claude-code/s22"), "its name is there as well");
+    let json = place.json(&["--json", "search", "--all", "datum"]);
+    assert_eq!(json[0]["branches"], json!(["claude-code/s22"]), "scripts get names");
+    place.ok(&["checkout", "claude-code/s22"]);
+    let status = place.ok(&["status"]);
+    assert!(status.lines().any(|line| line == GAUGE), "{status}");
+    place.ok(&["branch", "claude-code/s22", "--title", "Gauges"]);
+    assert!(place.ok(&["branch"]).contains("Gauges"));
+}
+
+#[test]
 fn conversations_are_filtered_by_project_tool_model_time_and_words() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hello there."]);

@@ -181,9 +181,9 @@ fn pages_show_what_was_recorded() {
     let before = place.ok(&["export"]);
     let browser = Browser::open(&place);
     let list = browser.page("/");
-    assert!(list.contains(">main</a>") && list.contains(">lyon</a>"), "{list}");
-    let list = browser.page("/?q=ly&sort=name");
-    assert!(!list.contains(">main</a>") && list.contains(">lyon</a>"), "{list}");
+    assert!(list.contains(">main</span>") && list.contains(">lyon</span>"), "{list}");
+    let list = browser.page("/?q=ly");
+    assert!(!list.contains(">main</span>") && list.contains(">lyon</span>"), "{list}");
 
     let page = browser.page("/transcript?rev=main");
     for part in ["Do I need a hat in Paris?", "get_weather", "11 degrees, rain", "umbrella"] {
@@ -200,7 +200,7 @@ fn pages_show_what_was_recorded() {
     let tools = browser.page("/tools?rev=main");
     assert!(tools.contains("Returns the weather."), "{tools}");
     let compared = browser.page("/compare?a=lyon&b=main");
-    assert!(compared.contains("cache miss") && compared.contains("umbrella"), "{compared}");
+    assert!(compared.contains("Cache miss") && compared.contains("umbrella"), "{compared}");
     let request = browser.page("/request?rev=main&to=anthropic-params");
     let request: Value = serde_json::from_str(&request).expect("the request as it is sent");
     // It ends with the model's turn, so repair closes it with one more message.
@@ -279,8 +279,11 @@ pub(crate) fn is_inert(page: &str, scripts: usize) {
     // Each tag of the page is one of ours, and none has a handler.
     for tag in page.split('<').skip(1) {
         let name: String = tag.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
-        assert!(!matches!(name.as_str(), "img" | "svg" | "iframe"), "<{name}");
         let inside = tag.split('>').next().unwrap_or_default();
+        // Our charts say what they are.
+        let is_chart = name == "svg"
+            && (inside.contains("role=\"img\"") || inside.contains("aria-hidden=\"true\""));
+        assert!(is_chart || !matches!(name.as_str(), "img" | "svg" | "iframe"), "<{inside}");
         for forbidden in [" on", "\"on", "javascript:", "=\"data:"] {
             assert!(!inside.to_lowercase().contains(forbidden), "<{inside}>");
         }
@@ -389,7 +392,15 @@ fn damage_of_one_message_hides_no_other() {
     for blob in blobs {
         assert!(page.contains(blob), "{blob}: {page}");
     }
-    for path in ["/", "/usage", "/pending", "/history?rev=main", "/window?rev=main"] {
+    for path in [
+        "/",
+        "/usage",
+        "/pending",
+        "/history?rev=main",
+        "/window?rev=main",
+        "/cost?rev=main",
+        "/cache?rev=main",
+    ] {
         browser.page(path);
     }
     let tools = browser.page("/tools?rev=main");
@@ -455,16 +466,16 @@ fn a_real_browser_shows_pages_and_runs_nothing_recorded() {
     assert!(page.contains("document.title='owned'"), "the texts are shown");
     let browser = Browser::open(&place);
     let list = dump(&browser.entry());
-    assert!(list.contains("Conversations of default"), "{list}");
+    assert!(list.contains("<h1>Sessions</h1>"), "{list}");
     // Without the server's policy, too.
     for (name, path) in [
-        ("usage", "/usage"),
-        ("pending", "/pending"),
-        ("search", "/search?words=script+owned+svg"),
-        ("window", "/window?rev=main"),
+        ("Cost", "/usage"),
+        ("Pending", "/pending"),
+        ("Search", "/search?words=script+owned+svg"),
+        ("Window of ", "/window?rev=main"),
     ] {
         place.write("page.html", browser.page(path));
         let page = dump(&format!("file://{}", place.path("page.html").display()));
-        assert!(page.contains(&format!("<title>{name} · tract</title>")), "{page}");
+        assert!(page.contains(&format!("<title>{name}")), "{page}");
     }
 }

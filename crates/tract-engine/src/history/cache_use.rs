@@ -6,6 +6,7 @@ mod compare;
 mod cost;
 mod difference;
 mod rank;
+mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use self::answers::{Answer, Answers, reported};
 use self::compare::{ChangesBetween, Comparison, SentRequest};
 use self::cost::CachedTokens;
 pub use self::rank::{RankedCause, rank_misses};
+pub use self::tools::{ToolCost, tool_costs};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 

@@ -25,6 +25,8 @@ const SMALL: u64 = 16;
 const NEXT_ROW: u64 = 64;
 /// Number of messages that are read to find a prompt.
 const CANDIDATES: usize = 8;
+/// Maximum number of sizes of the context that are kept.
+const SIZES: usize = 48;
 /// Sizes of requests, in tokens, above which providers charge other prices.
 const REQUEST_CLASSES: [u64; 9] =
     [32_000, 32_768, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000];
@@ -138,7 +140,40 @@ pub(crate) struct HistoryFacts {
     /// Tokens of the last request and its answer.
     pub(crate) context_tokens: Option<u64>,
     pub(crate) usage: Vec<ModelUsage>,
+    pub(crate) window: WindowSizes,
     last_answer: Option<LastAnswer>,
+}
+
+/// The size of the context at evenly spaced requests.
+///
+/// A longer history keeps every second size, then every fourth, and so on. Which ones depends only on
+/// the number of requests, so it does not matter where the row was from which the facts were
+/// continued.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WindowSizes {
+    /// The number of requests so far.
+    requests: u64,
+    /// Requests from one kept size to the next, as a power of two.
+    step: u32,
+    /// Tokens of the request and its answer.
+    pub(crate) sizes: Vec<u64>,
+}
+
+impl WindowSizes {
+    fn add(&mut self, size: u64) {
+        if self.requests.is_multiple_of(1u64 << self.step) {
+            self.sizes.push(size);
+        }
+        self.requests += 1;
+        if self.sizes.len() > SIZES {
+            let mut place = 0;
+            self.sizes.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.step += 1;
+        }
+    }
 }
 
 /// The last answer with an id. The commits that follow may be further parts of it.
@@ -287,8 +322,10 @@ impl HistoryFacts {
         }
         let Some(tokens) = &answer.usage else { return };
         let counted = ModelUsage::of(answer.model.as_deref(), at, tokens);
+        let mut is_new = true;
         if let Some(id) = &answer.message_id {
             if let Some(known) = answers.0.get(id) {
+                is_new = false;
                 // The parts of an answer repeat its numbers; the last one has those of all of it.
                 if known.output > counted.output {
                     return;
@@ -298,10 +335,13 @@ impl HistoryFacts {
             answers.0.insert(id.clone(), counted.clone());
             self.last_answer = Some(LastAnswer { id: id.clone(), counted: counted.clone() });
         }
-        self.context_tokens = tokens
-            .input
-            .map(|input| input.saturating_add(tokens.output.unwrap_or_default()))
-            .or(self.context_tokens);
+        let output = tokens.output.unwrap_or_default();
+        let size = tokens.input.map(|input| input.saturating_add(output));
+        // A tool writes 0 for an answer that no model made.
+        if let Some(size) = size.filter(|_| is_new && tokens.input != Some(0)) {
+            self.window.add(size);
+        }
+        self.context_tokens = size.or(self.context_tokens);
         match self.usage.iter_mut().find(|group| group.is_like(&counted)) {
             Some(group) => group.change(&counted, u64::saturating_add),
             None => self.usage.push(counted),

@@ -130,6 +130,8 @@ pub struct SessionSummary {
     pub prompts: u64,
     /// Tokens of the last request and its answer: the size of the context.
     pub context_tokens: Option<u64>,
+    /// The size of the context, in tokens, at up to 48 evenly spaced requests.
+    pub window: Vec<u64>,
     /// Tokens of its answers, each answer once, in groups with one price.
     pub usage: Vec<ModelUsage>,
     /// The conversation that it belongs to.
@@ -409,6 +411,7 @@ fn summary(
         messages: facts.messages,
         prompts: facts.prompts,
         context_tokens: facts.context_tokens,
+        window: facts.window.sizes,
         usage,
         parent: None,
     }

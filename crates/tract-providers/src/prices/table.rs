@@ -72,15 +72,20 @@ impl Period {
     }
 }
 
-/// The prices of a model over time.
+/// The prices of a model over time, and the size of its context.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct History(Vec<Period>);
+pub(super) struct History {
+    periods: Vec<Period>,
+    /// Maximum number of tokens of a request and its answer, if the table has it.
+    pub(super) context_window: Option<u64>,
+}
 
 impl History {
     /// Returns the prices at a time for a request of this size in tokens.
     pub(super) fn at(&self, at: i64, request: u64) -> Option<Price> {
         // The last period that applies, else the first period.
-        let period = self.0.iter().rev().find(|period| period.applies(at)).or(self.0.first())?;
+        let period = self.periods.iter().rev().find(|period| period.applies(at));
+        let period = period.or(self.periods.first())?;
         let tier = period.above.iter().rev().find(|(start, _)| request > *start);
         Some(tier.map_or(period.base, |(_, price)| *price))
     }
@@ -156,8 +161,16 @@ struct BuiltinProvider<'a> {
     id: &'a str,
     kind: &'a str,
     #[serde(borrow)]
-    models: Vec<(Cow<'a, str>, Vec<BuiltinPeriod<'a>>)>,
+    models: Vec<BuiltinModel<'a>>,
 }
+
+/// Patterns, prices, and the size of the context.
+#[derive(Deserialize)]
+struct BuiltinModel<'a>(
+    #[serde(borrow)] Cow<'a, str>,
+    #[serde(borrow)] Vec<BuiltinPeriod<'a>>,
+    #[serde(default)] Option<u64>,
+);
 
 #[derive(Deserialize)]
 struct BuiltinPeriod<'a> {
@@ -205,8 +218,9 @@ pub(super) fn builtin(text: &str) -> Result<Parsed, serde_json::Error> {
         models: provider
             .models
             .into_iter()
-            .map(|(names, periods)| {
-                (names.into_owned(), History(periods.into_iter().map(Period::from).collect()))
+            .map(|BuiltinModel(names, periods, context_window)| {
+                let periods = periods.into_iter().map(Period::from).collect();
+                (names.into_owned(), History { periods, context_window })
             })
             .collect(),
     });
@@ -239,6 +253,7 @@ struct NamedPrice {
     cache_read: Option<f64>,
     cache_write: Option<f64>,
     cache_write_1h: Option<f64>,
+    context_window: Option<u64>,
 }
 
 /// Reads the table of `--prices`: one by name, or LiteLLM's.
@@ -247,7 +262,9 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
         Ok(Named { date, currency, per, models }) => {
             let price = |model: NamedPrice| {
                 let caches = [model.cache_read, model.cache_write, model.cache_write_1h];
-                Period::always(Price::of(model.input, model.output, caches), Vec::new())
+                let price = Price::of(model.input, model.output, caches);
+                let periods = vec![Period::always(price, Vec::new())];
+                History { periods, context_window: model.context_window }
             };
             let models = models.into_iter().map(|(name, model)| (name, price(model)));
             return Ok(Parsed { date, currency, per, models: named(models) });
@@ -271,9 +288,8 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
 
 /// Inserts prices under their names, and under the names without the additions of hosts unless
 /// these exist already.
-fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
-    let given: Vec<_> =
-        models.map(|(name, period)| (names::lower(&name), History(vec![period]))).collect();
+fn named(models: impl Iterator<Item = (String, History)>) -> Models {
+    let given: Vec<_> = models.map(|(name, history)| (names::lower(&name), history)).collect();
     let mut by_name: BTreeMap<String, History> = given.iter().cloned().collect();
     for (name, prices) in given {
         for name in names::variants(&name) {
@@ -285,7 +301,7 @@ fn named(models: impl Iterator<Item = (String, Period)>) -> Models {
 
 /// Reads the prices of a model in LiteLLM's table, which are per token. Models that are not priced
 /// by the token are skipped.
-fn litellm(raw: &RawValue) -> Option<Period> {
+fn litellm(raw: &RawValue) -> Option<History> {
     let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(raw.get()).ok()?;
     let price = |name: &str| -> Option<f64> {
         // Some numbers are strings.
@@ -323,5 +339,7 @@ fn litellm(raw: &RawValue) -> Option<Period> {
         })
         .collect();
     above.sort_by_key(|(start, _)| *start);
-    Some(Period::always(base, above))
+    let context_window = price("max_input_tokens").filter(|tokens| *tokens > 0.0);
+    let context_window = context_window.map(|tokens| tokens as u64);
+    Some(History { periods: vec![Period::always(base, above)], context_window })
 }

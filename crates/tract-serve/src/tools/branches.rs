@@ -1,10 +1,12 @@
 //! `list`: the conversations of a repository, newest first.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use tract_core::time::{self, DayEdge, parse_time};
 use tract_core::{Commit, CommitId, ToolContext, ToolError, ToolResult};
-use tract_engine::{Branch, Error, Repo, describe};
+use tract_engine::{Branch, Error, Repo, SessionQuery, describe, sessions};
 use tract_tools::tool;
 
 use crate::shared::{Shared, failed};
@@ -14,6 +16,9 @@ use crate::shared::{Shared, failed};
 struct ListedBranch {
     /// The name of the branch.
     branch: String,
+    /// The title of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
     /// Its newest commit.
     head: String,
     /// When that commit was made: RFC 3339, UTC.
@@ -71,10 +76,14 @@ pub(crate) async fn list(
     let page: Vec<(Branch, Commit)> = branches.into_iter().skip(offset).take(limit).collect();
     let commits: Vec<Commit> = page.iter().map(|(_, commit)| commit.clone()).collect();
     let lines = describe(&repo, &commits).await.map_err(failed)?;
+    let sessions = sessions(&repo, &SessionQuery::default()).await.map_err(failed)?;
+    let mut titles: HashMap<String, Option<String>> =
+        sessions.into_iter().map(|session| (session.branch, session.title)).collect();
     let listed: Vec<ListedBranch> = page
         .into_iter()
         .zip(lines)
         .map(|((branch, commit), line)| ListedBranch {
+            title: titles.remove(&branch.name).flatten(),
             branch: branch.name,
             head: branch.head.to_string(),
             at: commit.created_at.and_then(time::format_rfc3339),
@@ -111,7 +120,8 @@ fn text(list: &BranchList) -> String {
     let mut text = String::new();
     for branch in &list.branches {
         let at = branch.at.as_deref().unwrap_or("no time");
-        text.push_str(&format!("{}  {at}  {}\n", branch.branch, branch.last));
+        let title = branch.title.as_ref().unwrap_or(&branch.last);
+        text.push_str(&format!("{}  {at}  {title}\n", branch.branch));
     }
     let (shown, total) = (list.branches.len(), list.total);
     match list.next_offset {

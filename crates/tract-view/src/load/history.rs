@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use tract_core::{Commit, CommitId};
 use tract_engine::graph::{GraphRow, Layout};
-use tract_engine::{LogLine, Repo, describe, log_all};
+use tract_engine::{LogLine, Repo, SessionQuery, SessionSummary, describe, log_all};
 
-use super::BranchOrder;
 use crate::error::Result;
 
 /// Maximum number of branches that are drawn: the ones written last.
@@ -40,15 +39,16 @@ pub(crate) async fn history(
     from: usize,
     count: usize,
 ) -> Result<History> {
-    let mut branches = super::branches(repo, "", BranchOrder::Time).await?;
+    let mut branches: Vec<SessionSummary> =
+        tract_engine::sessions(repo, &SessionQuery::default()).await?;
     let left_out = if all { branches.len().saturating_sub(BRANCHES) } else { 0 };
     let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
-    for dated in &branches {
-        names.entry(dated.branch.head).or_default().push(dated.branch.name.clone());
+    for session in &branches {
+        names.entry(session.head).or_default().push(session.branch.clone());
     }
     branches.truncate(if all { BRANCHES } else { 0 });
     let mut heads = vec![head];
-    heads.extend(branches.iter().map(|dated| dated.branch.head).filter(|other| *other != head));
+    heads.extend(branches.iter().map(|session| session.head).filter(|other| *other != head));
     let limit = from.saturating_add(count).saturating_add(1);
     let mut commits = log_all(repo, &heads, limit).await?;
     let has_more = commits.len() == limit;

@@ -1,13 +1,15 @@
 //! The cost of the answers of a repository.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tract_core::time;
-use tract_engine::Repo;
+use tract_core::CommitId;
+use tract_engine::{Repo, SessionSummary, ToolCost};
 use tract_import::{AnswerUsage, TokenTotals};
 use tract_providers::{PriceTable, TokenAmounts};
 
+use super::sessions_by_branch;
 use crate::error::Result;
+use crate::times;
 
 /// A sum of answers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,17 +22,24 @@ pub(crate) struct UsageSum {
     pub(crate) unpriced: usize,
 }
 
-/// The usage of a repository, by model and by day.
+/// A group of answers; `None` if its key is not recorded.
+pub(crate) type UsageGroup = (Option<String>, UsageSum);
+
+/// The usage of a repository or a session, each answer once.
 pub(crate) struct UsageReport {
-    /// The models with the most tokens come first.
-    pub(crate) models: Vec<(Option<String>, UsageSum)>,
-    /// By day in UTC and model, the newest first.
-    pub(crate) days: Vec<(Option<String>, Option<String>, UsageSum)>,
-    /// By branch. Commits shared by several branches count for the first one by name.
-    pub(crate) branches: BTreeMap<String, UsageSum>,
+    /// By model, the most tokens first.
+    pub(crate) models: Vec<UsageGroup>,
+    /// By the folder of the session, the most tokens first.
+    pub(crate) projects: Vec<UsageGroup>,
+    /// By the tool that recorded the session, the most tokens first.
+    pub(crate) tools: Vec<UsageGroup>,
+    /// By local day, the oldest first.
+    pub(crate) days: Vec<UsageGroup>,
     pub(crate) total: UsageSum,
     pub(crate) unpriced_models: BTreeSet<String>,
     pub(crate) prices: PriceTable,
+    /// What the definitions of tools added to the requests, or why that cannot be read.
+    pub(crate) tool_costs: std::result::Result<Vec<ToolCost>, String>,
 }
 
 impl UsageSum {
@@ -58,37 +67,78 @@ impl UsageSum {
     }
 }
 
-/// Sums up the usage recorded in commits, as `tract usage` does.
+/// Sums up the usage of all branches, as `tract usage` does.
 pub(crate) async fn usage(repo: &Repo) -> Result<UsageReport> {
+    let answers = tract_import::usage(repo).await?;
+    let sessions = sessions_by_branch(repo).await?;
+    let heads: Vec<CommitId> = sessions.values().map(|session| session.head).collect();
+    Ok(report(&answers, &sessions, tool_costs(repo, &heads).await))
+}
+
+/// Sums up the usage of one branch or commit.
+pub(crate) async fn session_usage(
+    repo: &Repo,
+    revision: &str,
+    head: CommitId,
+) -> Result<UsageReport> {
+    let names = HashSet::from([revision.to_owned()]);
+    let answers = tract_import::branch_usage(repo, &names).await?;
+    Ok(report(&answers, &BTreeMap::new(), tool_costs(repo, &[head]).await))
+}
+
+/// A damaged message does not hide the costs, which are in the commits.
+async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> std::result::Result<Vec<ToolCost>, String> {
+    tract_engine::tool_costs(repo, heads).await.map_err(|error| error.to_string())
+}
+
+fn report(
+    answers: &[AnswerUsage],
+    sessions: &BTreeMap<String, SessionSummary>,
+    tool_costs: std::result::Result<Vec<ToolCost>, String>,
+) -> UsageReport {
     let prices = PriceTable::builtin();
     let mut models: BTreeMap<Option<String>, UsageSum> = BTreeMap::new();
-    let mut days: BTreeMap<(Option<String>, Option<String>), UsageSum> = BTreeMap::new();
-    let mut branches: BTreeMap<String, UsageSum> = BTreeMap::new();
+    let mut projects = models.clone();
+    let mut tools = models.clone();
+    let mut days = models.clone();
     let (mut total, mut unpriced_models) = (UsageSum::default(), BTreeSet::new());
-    for answer in tract_import::usage(repo).await? {
+    for answer in answers {
         let TokenTotals { input, output, cache_read, cache_write, cache_write_1h, .. } =
             answer.tokens;
-        let amounts = TokenAmounts {
-            input,
-            output,
-            cache_read,
-            cache_write,
-            cache_write_1h,
-            requests: answer.requests,
-        };
+        let requests = answer.requests;
+        let amounts =
+            TokenAmounts { input, output, cache_read, cache_write, cache_write_1h, requests };
         let cost = answer.model.as_ref().and_then(|model| prices.cost(model, &amounts, answer.at));
         if cost.is_none() {
             unpriced_models.insert(answer.model.clone().unwrap_or_else(|| "unknown".to_owned()));
         }
-        let day = answer.at.and_then(time::format_rfc3339);
-        let day = day.map(|at| at.chars().take(10).collect::<String>());
-        models.entry(answer.model.clone()).or_default().add(&answer, cost);
-        days.entry((day, answer.model.clone())).or_default().add(&answer, cost);
-        branches.entry(answer.branch.clone()).or_default().add(&answer, cost);
-        total.add(&answer, cost);
+        let session = sessions.get(&answer.branch);
+        let project = session.and_then(|session| session.project.clone());
+        let tool = session.and_then(|session| session.tool.clone());
+        let day = answer.at.and_then(|at| times::local(at, "%Y-%m-%d"));
+        for (groups, key) in [
+            (&mut models, answer.model.clone()),
+            (&mut projects, project),
+            (&mut tools, tool),
+            (&mut days, day),
+        ] {
+            groups.entry(key).or_default().add(answer, cost);
+        }
+        total.add(answer, cost);
     }
-    let mut models: Vec<_> = models.into_iter().collect();
-    models.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.all_tokens()));
-    let days = days.into_iter().rev().map(|((day, model), sum)| (day, model, sum)).collect();
-    Ok(UsageReport { models, days, branches, total, unpriced_models, prices })
+    let by_size = |groups: BTreeMap<Option<String>, UsageSum>| {
+        let mut groups: Vec<UsageGroup> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.all_tokens()));
+        groups
+    };
+    UsageReport {
+        models: by_size(models),
+        projects: by_size(projects),
+        tools: by_size(tools),
+        days: days.into_iter().collect(),
+        total,
+        unpriced_models,
+        prices,
+        tool_costs,
+    }
 }

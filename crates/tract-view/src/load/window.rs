@@ -6,6 +6,7 @@ use tract_compile::Compiled;
 use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, Kind, Op};
 use tract_engine::{AnswerFacts, Repo};
+use tract_providers::{PriceTable, TokenAmounts};
 
 use crate::error::Result;
 
@@ -21,8 +22,11 @@ pub(crate) struct Window {
     pub(crate) commits: usize,
     pub(crate) points: Vec<WindowPoint>,
     pub(crate) marks: Vec<WindowMark>,
-    /// The prompt-cache counts of the answers, summed up between the points of the chart.
-    pub(crate) cache: Vec<CacheUse>,
+    /// The requests, summed up between the points of the chart.
+    pub(crate) requests: Vec<RequestTokens>,
+    /// Tokens that the model of the last answer accepts, if that is known.
+    pub(crate) limit: Option<u64>,
+    pub(crate) currency: String,
     /// The times of the oldest and the newest commit with a time.
     pub(crate) times: Option<(i64, i64)>,
 }
@@ -31,13 +35,15 @@ pub(crate) struct Window {
 pub(crate) struct WindowPoint {
     /// The number of commits up to it.
     pub(crate) place: usize,
+    pub(crate) commit: CommitId,
+    pub(crate) at: Option<i64>,
     /// Tokens, by [`PARTS`].
     pub(crate) tokens: [u64; PARTS.len()],
 }
 
-/// Token counts of requests, as the provider reported them.
+/// Tokens and cost of requests, as the provider reported them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CacheUse {
+pub(crate) struct RequestTokens {
     /// The number of commits up to the last of these answers.
     pub(crate) place: usize,
     /// Tokens read from the cache.
@@ -46,6 +52,8 @@ pub(crate) struct CacheUse {
     pub(crate) written: u64,
     /// Other input tokens.
     pub(crate) uncached: u64,
+    /// The cost of the requests and their answers, at list prices.
+    pub(crate) cost: f64,
 }
 
 /// A commit that changed earlier messages.
@@ -70,8 +78,10 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let is_shown = |place: usize| (commits.len() - place).is_multiple_of(step);
     let mut points = Vec::new();
     let mut marks = Vec::new();
-    let (mut cache, mut counted) = (Vec::new(), HashSet::new());
-    let mut sum = CacheUse::default();
+    let (mut requests, mut counted) = (Vec::new(), HashSet::new());
+    let mut sum = RequestTokens::default();
+    let prices = PriceTable::builtin();
+    let mut model = None;
     let mut is_whole = true;
     for (place, commit) in (1..).zip(&commits) {
         if let Some(kind) = mark(&commit.op) {
@@ -79,18 +89,37 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
         }
         let facts = AnswerFacts::of(commit);
         // An API message can be several commits, each with its tokens.
-        let is_new = facts.message_id.is_none_or(|id| counted.insert(id));
+        let is_new = facts.message_id.clone().is_none_or(|id| counted.insert(id));
         if let Some(usage) = facts.usage.filter(|_| is_new) {
+            let amounts = TokenAmounts {
+                input: usage.uncached().unwrap_or_default(),
+                output: usage.output.unwrap_or_default(),
+                cache_read: usage.cache_read.unwrap_or_default(),
+                cache_write: usage.cache_write.unwrap_or_default(),
+                cache_write_1h: usage.cache_write_1h.unwrap_or_default(),
+                requests: 1,
+            };
+            let name = facts.model.as_deref();
+            let cost = name.and_then(|name| prices.cost(name, &amounts, commit.created_at));
+            sum.cost += cost.unwrap_or_default();
             sum.read += usage.cache_read.unwrap_or(0);
             sum.written += usage.cache_write.unwrap_or(0);
             sum.uncached += usage.uncached().unwrap_or(0);
         }
+        if facts.model.as_ref().is_some_and(|model| !model.starts_with('<')) {
+            model = facts.model;
+        }
         if is_shown(place) && is_whole {
-            cache.push(CacheUse { place, ..std::mem::take(&mut sum) });
+            requests.push(RequestTokens { place, ..std::mem::take(&mut sum) });
             // The chart ends at the first unreadable message: every point after it would read it
             // again, because a failed read is not cached.
             match repo.compile(Some(commit.id())).await {
-                Ok(context) => points.push(WindowPoint { place, tokens: tokens(&context) }),
+                Ok(context) => points.push(WindowPoint {
+                    place,
+                    commit: commit.id(),
+                    at: commit.created_at,
+                    tokens: tokens(&context),
+                }),
                 Err(tract_engine::Error::Compile(_) | tract_engine::Error::Erased(_)) => {
                     is_whole = false;
                 }
@@ -101,7 +130,9 @@ pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let mut times = commits.iter().filter_map(|commit| commit.created_at);
     let first = times.next();
     let times = first.map(|first| (first, times.next_back().unwrap_or(first)));
-    Ok(Window { commits: commits.len(), points, marks, cache, times })
+    let limit = model.and_then(|model: String| prices.context_window(&model));
+    let currency = prices.currency().to_owned();
+    Ok(Window { commits: commits.len(), points, marks, requests, limit, currency, times })
 }
 
 fn mark(op: &Op) -> Option<&'static str> {

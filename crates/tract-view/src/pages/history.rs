@@ -4,9 +4,10 @@ use maud::{Markup, html};
 use tract_core::Op;
 use tract_engine::graph::GraphRow;
 
-use super::{Tab, minute, session_header};
+use super::{Tab, session_header};
 use crate::load::{History, HistoryEntry, LoadedContext};
 use crate::text::{query, visible};
+use crate::times;
 
 /// Number of commits per page.
 pub(crate) const PAGE: usize = 200;
@@ -32,7 +33,7 @@ pub(crate) fn history(
     };
     html! {
         (session_header(context, Tab::History, true))
-        nav .pages {
+        nav .pages aria-label="Branches" {
             @if all { a href=(link(0, false)) { "this branch alone" } }
             @else { a href=(link(0, true)) { "with the other branches" } }
         }
@@ -43,7 +44,7 @@ pub(crate) fn history(
             thead { tr { th { span .hidden { "graph" } } th { "commit" } th { "what it did" } th .wide { "when" } } }
             tbody { @for entry in &history.entries { (row(entry)) } }
         }
-        nav .pages {
+        nav .pages aria-label="Pages" {
             @if from > 0 { a rel="prev" href=(link(from.saturating_sub(PAGE), all)) { "← newer" } }
             @if history.has_more { a rel="next" href=(link(from + PAGE, all)) { "older →" } }
         }
@@ -69,7 +70,7 @@ fn row(entry: &HistoryEntry) -> Markup {
                 }
                 span .soft { (visible(&entry.line.text)) }
             }
-            td .wide .soft { (entry.commit.created_at.and_then(minute).unwrap_or_default()) }
+            td .wide .soft { (times::minute(entry.commit.created_at, "")) }
         }
     }
 }

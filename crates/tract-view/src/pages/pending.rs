@@ -4,8 +4,8 @@ use maud::{Markup, html};
 use tract_core::text::beginning;
 use tract_engine::{Pending, PendingRequest};
 
-use super::minute;
 use crate::text::{query, visible};
+use crate::times;
 
 /// Maximum characters of each text.
 const MOST: usize = 20_000;
@@ -30,7 +30,7 @@ fn article(pending: &Pending, decides: bool) -> Markup {
                 b { (visible(&pending.id)) } " " (visible(&pending.request.describe())) " "
                 span .soft {
                     a href=(format!("/transcript?rev={}", query(branch))) { (visible(branch)) }
-                    @if let Some(at) = minute(pending.created_at_us) { " · " (at) }
+                    " · " (times::minute(Some(pending.created_at_us), "no time"))
                     " · " (visible(&pending.event)) " · " (visible(&pending.handler)) ": " (visible(&pending.reason))
                 }
             }

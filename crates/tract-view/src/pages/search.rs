@@ -1,13 +1,16 @@
 //! The search page.
 
 use maud::{Markup, html};
+use tract_core::text::beginning;
 
-use super::minute;
 use crate::load::FoundMessage;
 use crate::text::{query, visible};
+use crate::times;
 
 /// Maximum number of hits on the page.
 pub(crate) const HITS: usize = 50;
+/// Maximum characters of the title of a session.
+const TITLE: usize = 120;
 /// Number of messages shown before a hit.
 const BEFORE: usize = 2;
 
@@ -15,7 +18,7 @@ const BEFORE: usize = 2;
 pub(crate) fn search_form(words: &str) -> Markup {
     html! {
         form method="get" action="/search" {
-            label { span .soft { "messages that say " } input type="search" name="words" value=(words); }
+            label { span .hidden { "Words in messages" } input type="search" name="words" value=(words) placeholder="Words in messages"; }
             button { "Search" }
         }
     }
@@ -26,9 +29,9 @@ pub(crate) fn search(words: &str, found: &[FoundMessage]) -> Markup {
     html! {
         h1 { "Search" }
         (search_form(words))
-        @if found.is_empty() { p .soft { "no message of a branch has one of the words" } }
+        @if found.is_empty() { p .empty { "No message contains one of the words." } }
         @for one in found { (hit(one)) }
-        @if found.len() == HITS { p .soft { "these are the best " (HITS) "; more words find less" } }
+        @if found.len() == HITS { p .soft { "These are the best " (HITS) "; add a word to narrow them down." } }
     }
 }
 
@@ -36,15 +39,15 @@ fn hit(found: &FoundMessage) -> Markup {
     let (branch, number, hit) = (&found.branch, found.number, &found.hit);
     let from = number.saturating_sub(BEFORE).max(1);
     let link = format!("/transcript?rev={}&from={from}#m{number}", query(branch));
-    let at = hit.created_at.and_then(minute);
     html! {
         article tabindex="-1" {
             p {
-                a href=(link) { (visible(branch)) " #" (number) } " "
-                span .soft {
+                a .title href=(link) { (visible(beginning(&found.title, TITLE).0)) } " "
+                span .soft .small {
+                    "message " (number) " · "
                     (visible(hit.kind.as_str()))
                     @for name in &hit.tool_names { " " (visible(name)) }
-                    @if let Some(at) = at { " · " (at) }
+                    @if hit.created_at.is_some() { " · " (times::minute(hit.created_at, "")) }
                 }
             }
             (snippet(&hit.snippet.text, &hit.snippet.matched))

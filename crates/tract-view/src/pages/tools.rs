@@ -4,9 +4,10 @@ use maud::{Markup, html};
 use tract_core::text::{beginning, count};
 use tract_schema::ToolView;
 
-use super::{Tab, minute, session_header};
+use super::{Tab, session_header};
 use crate::load::{Approval, LoadedContext, ToolFacts, ToolsChange};
 use crate::text::visible;
+use crate::times;
 
 /// Maximum characters of a definition.
 const MOST: usize = 50_000;
@@ -57,7 +58,7 @@ pub(crate) fn tools(
                     @for change in changes {
                         tr {
                             td .id { (change.commit.id().short()) }
-                            td .time { (change.commit.created_at.and_then(minute).unwrap_or_else(|| "no time".to_owned())) }
+                            td .time { (times::minute(change.commit.created_at, "no time")) }
                             td .wide { (names("added", &change.added)) (names("changed", &change.changed)) (names("removed", &change.removed)) }
                             td {
                                 a href=(format!("/tools?rev={}", change.commit.id())) { "after" } " "

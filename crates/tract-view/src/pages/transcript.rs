@@ -10,10 +10,11 @@ use tract_engine::AnswerFacts;
 
 use self::calls::call;
 use self::outline::outline;
-use super::{Tab, minute, session_header};
+use super::{Tab, session_header};
 use crate::load::{LoadedContext, ShownMessage};
 use crate::render;
 use crate::text::{query, visible};
+use crate::times;
 
 /// Number of messages per page.
 pub(crate) const PAGE: usize = 200;
@@ -62,11 +63,11 @@ pub(crate) fn transcript(
             (outline(messages, options))
             div .content {
                 (unreadable(context))
-                @if options.linked { (page_links(context, from, total)) }
+                @if options.linked { (page_links(context, from, total, "Pages")) }
                 @for message in messages { (one(message, options)) }
                 @if messages.is_empty() && context.unreadable.is_empty() { p .empty { "This conversation has no messages yet." } }
                 @if options.linked {
-                    (page_links(context, from, total))
+                    (page_links(context, from, total, "Pages, again"))
                     form .compare method="get" action="/compare" {
                         input type="hidden" name="b" value=(context.revision);
                         label { span .soft { "Compare with " } input type="search" name="a" placeholder="branch, tag or commit"; }
@@ -79,13 +80,13 @@ pub(crate) fn transcript(
 }
 
 /// The links to the other pages of a long conversation.
-fn page_links(context: &LoadedContext, from: usize, total: usize) -> Markup {
+fn page_links(context: &LoadedContext, from: usize, total: usize, label: &str) -> Markup {
     let revision = query(&context.revision);
     let link = |from: usize| format!("/transcript?rev={revision}&from={from}");
     let last = (from + PAGE - 1).min(total);
     html! {
         @if total > PAGE {
-            nav .pages aria-label="Pages" {
+            nav .pages aria-label=(label) {
                 @if from > 1 {
                     a href=(link(1)) { "first" }
                     a rel="prev" href=(link(from.saturating_sub(PAGE).max(1))) { "← before" }
@@ -128,7 +129,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     let message = shown.message;
     let role = message.role.as_str();
     let facts = shown.commit.as_ref().map(AnswerFacts::of).unwrap_or_default();
-    let at = shown.commit.as_ref().and_then(|commit| minute(commit.created_at?));
+    let at = shown.commit.as_ref().and_then(|commit| commit.created_at);
     let is_injected = facts.injected.is_some();
     html! {
         article .(class(role)) .injected[is_injected] id=(options.anchor('m', shown.number)) tabindex="-1" {
@@ -144,7 +145,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
                 }
                 (changes(shown, options))
                 span .message-facts {
-                    @if let Some(at) = at { span { (at) } " " }
+                    @if at.is_some() { (times::minute(at, "")) " " }
                     span { (number(message.token_count)) " tokens" } " "
                     @if options.linked { a .copy href=(format!("/text?rev={}", message.commit)) { "copy" } " " }
                     a .permalink href=(format!("#{}", options.anchor('m', shown.number))) { "#" (shown.number) }

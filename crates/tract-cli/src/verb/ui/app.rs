@@ -13,6 +13,7 @@ use super::prompt::{Prompt, Question, Typed};
 use super::screen::Screen;
 use crate::failure::{Failure, Outcome};
 use crate::render::count;
+use crate::titles::Titles;
 
 /// The state of the screen: the shown data and the cursors.
 pub(super) struct App {
@@ -21,6 +22,7 @@ pub(super) struct App {
     /// The program that writes summaries.
     pub(super) summarizer: Option<String>,
     pub(super) branches: List<Branch>,
+    pub(super) titles: Titles,
     pub(super) conversation: Conversation,
     /// The messages of the branch, by number.
     pub(super) messages: List<CommitId>,
@@ -75,6 +77,7 @@ impl App {
             tract,
             summarizer,
             branches: List::default(),
+            titles: Titles::default(),
             conversation: Conversation::default(),
             messages: List::default(),
             mark: None,
@@ -86,6 +89,7 @@ impl App {
             done: false,
         };
         app.branches.items = app.tract.branches().list().await?;
+        app.titles = Titles::read(&app.tract).await?;
         let name = branch.unwrap_or(app.tract.branch_name()).to_owned();
         if !app.choose_branch(&name) && branch.is_some() {
             return Err(Failure::no("unknown_branch", format!("there is no branch {name:?}"))
@@ -210,6 +214,7 @@ impl App {
             self.tract = self.tract.on(&current.name)?;
         }
         self.branches.items = listed;
+        self.titles = Titles::read(&self.tract).await?;
         let current = self.tract.branch_name().to_owned();
         if !self.choose_branch(&name) && !self.choose_branch(&current) {
             self.branches.cursor = 0;
@@ -334,7 +339,11 @@ impl App {
             Pane::Messages | Pane::Content => (self.messages.items.len(), self.messages.cursor),
         };
         let fits = |place: usize| match pane {
-            Pane::Branches => self.branches.items[place].name.to_lowercase().contains(&needle),
+            Pane::Branches => {
+                let name = self.branches.items[place].name.as_str();
+                let texts = [name, self.titles.name(name)];
+                texts.iter().any(|text| text.to_lowercase().contains(&needle))
+            }
             Pane::Messages | Pane::Content => {
                 let message = self.conversation.message(self.messages.items[place]);
                 let text = message.map(tract::engine::plain).unwrap_or_default();

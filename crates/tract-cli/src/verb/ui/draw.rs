@@ -124,7 +124,11 @@ fn branches(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
         let branch = &app.branches.items[place];
         let mark = if branch.checked_out { "* " } else { "  " };
         let room = usize::from(inner.width).saturating_sub(2);
-        let name = Span::styled(shortened(&branch.name, room), theme.of(REF));
+        let name = match app.titles.get(&branch.name) {
+            Some(title) => escape::cut(title, room),
+            None => shortened(&branch.name, room),
+        };
+        let name = Span::styled(name, theme.of(REF));
         let line = Line::from(vec![Span::raw(mark), name]);
         if place == cursor { chosen(line, is_focused) } else { line }
     });

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tract::engine::{CacheMiss, CacheUse, RankedCause, cache_use, rank_misses};
-use tract::prices::{PriceBasis, PriceTable, TokenAmounts};
+use tract::import::cost_of_cache_miss;
+use tract::prices::PriceTable;
 use tract::{CommitId, Tract};
 
 use crate::context::Context;
@@ -104,7 +105,7 @@ pub(super) async fn turns(
     context.out.line(Styled(DIM, head))?;
     for request in &requests {
         let [prompt, read, again] = [request.prompt, request.read, request.again].map(number);
-        let cost = match (request.again, cost(request, prices)) {
+        let cost = match (request.again, cost_of_cache_miss(request, prices)) {
             (0, _) => String::new(),
             (_, Some(cost)) => format!("{cost:.4}"),
             (_, None) => "-".to_owned(),
@@ -136,7 +137,7 @@ pub(super) async fn ranked(
     let branches = tract.branches().list().await?;
     let heads: Vec<_> = branches.into_iter().map(|branch| (branch.name, branch.head)).collect();
     let requests = cache_use(tract.repo(), &heads).await?;
-    let causes = rank_misses(&requests, |request| cost(request, prices));
+    let causes = rank_misses(&requests, |request| cost_of_cache_miss(request, prices));
     let largest = |cause: &RankedCause| requests.get(cause.largest);
     if context.out.is_json() {
         for cause in &causes {
@@ -235,7 +236,7 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
         read: request.read,
         written: request.written,
         again: request.again,
-        cost: cost(request, prices).map(prices::rounded),
+        cost: cost_of_cache_miss(request, prices).map(prices::rounded),
         miss: request.miss.as_ref().map(|miss| MissLine {
             cause: miss.cause.as_str(),
             block: miss.block.as_ref().map(ToString::to_string),
@@ -243,18 +244,6 @@ fn line<'a>(request: &'a CacheUse, prices: &PriceTable) -> RequestLine<'a> {
             after: miss.after.as_deref(),
         }),
     }
-}
-
-/// Returns the additional cost of tokens that were sent again instead of read from the cache.
-fn cost(request: &CacheUse, prices: &PriceTable) -> Option<f64> {
-    let model = request.model.as_deref()?;
-    let written = TokenAmounts {
-        cache_write: request.written.unwrap_or_default(),
-        cache_write_1h: request.written_1h,
-        ..TokenAmounts::default()
-    };
-    let basis = PriceBasis { at: request.at, request: request.prompt };
-    prices.cost_of_miss(model, request.again, &written, basis)
 }
 
 fn total(requests: &[CacheUse], prices: &PriceTable) -> Total {
@@ -266,7 +255,7 @@ fn total(requests: &[CacheUse], prices: &PriceTable) -> Total {
         }
         total.misses += 1;
         total.again = total.again.saturating_add(request.again);
-        match cost(request, prices) {
+        match cost_of_cache_miss(request, prices) {
             Some(cost) => total.cost += cost,
             None => total.unpriced += 1,
         }
@@ -288,7 +277,7 @@ fn total_line<'a>(requests: &'a [CacheUse], prices: &'a PriceTable) -> TotalLine
 /// Returns the models of misses without a price.
 fn unpriced<'a>(requests: &'a [CacheUse], prices: &PriceTable) -> Vec<&'a str> {
     let missed = requests.iter().filter(|request| request.miss.is_some());
-    let without = missed.filter(|request| cost(request, prices).is_none());
+    let without = missed.filter(|request| cost_of_cache_miss(request, prices).is_none());
     let names: BTreeSet<&str> =
         without.map(|request| request.model.as_deref().unwrap_or("unknown")).collect();
     names.into_iter().collect()

@@ -5,9 +5,9 @@ use tract_core::{Blob, CommitId, DerivedKind, DerivedRow};
 
 use super::HistoryFacts;
 
-/// The version of the format. Increase it when the selection of prompts changes, so that rows with
-/// older titles are derived again.
-const VERSION: u8 = 1;
+/// The version of the format. Increase it when a fact is added or the selection of prompts changes, so
+/// that older rows are derived again.
+const VERSION: u8 = 2;
 
 pub(super) fn encode(commit: CommitId, facts: &HistoryFacts) -> DerivedRow {
     let mut out = vec![VERSION];
