@@ -5,23 +5,24 @@ use std::collections::HashMap;
 use tract::Tract;
 use tract::engine::{SessionQuery, TitleSource};
 
-use crate::failure::Outcome;
-
 /// Titles by branch.
 #[derive(Debug, Default)]
 pub(crate) struct Titles(HashMap<String, String>);
 
 impl Titles {
     /// Reads the titles of branches whose names say little: those of imports, named by the id of
-    /// their session, and those that got a title.
-    pub(crate) async fn read(tract: &Tract) -> Outcome<Self> {
-        let sessions = tract.sessions(&SessionQuery::default()).await?;
+    /// their session, and those that got a title. There are none if they cannot be read: the verb that
+    /// shows them reads the store too, and reports the failure.
+    pub(crate) async fn read(tract: &Tract) -> Self {
+        let Ok(sessions) = tract.sessions(&SessionQuery::default()).await else {
+            return Self::default();
+        };
         let titled = sessions.into_iter().filter_map(|session| {
             let has_title =
                 session.tool.is_some() || session.title_source == Some(TitleSource::Set);
             Some((session.branch, session.title.filter(|_| has_title)?))
         });
-        Ok(Self(titled.collect()))
+        Self(titled.collect())
     }
 
     /// Returns the title of a branch, if it has one that is worth showing.

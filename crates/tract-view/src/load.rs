@@ -72,7 +72,8 @@ async fn loaded(
     unreadable: Vec<Unreadable>,
 ) -> Result<LoadedContext> {
     let is_branch = is_branch(repo, revision).await?;
-    let session = if is_branch { session(repo, revision).await? } else { None };
+    // The header shows the name of the branch if its facts cannot be read.
+    let session = if is_branch { session(repo, revision).await.unwrap_or_default() } else { None };
     let revision = revision.to_owned();
     Ok(LoadedContext { revision, head, compiled, unreadable, is_branch, session })
 }

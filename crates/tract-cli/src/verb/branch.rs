@@ -221,7 +221,7 @@ async fn print(
         });
     }
     let lines = tract::engine::describe(tract.repo(), &commits).await?;
-    let titles = Titles::read(tract).await?;
+    let titles = Titles::read(tract).await;
     let widths = rows.iter().map(|(branch, _)| escape::width(&escape::line(&branch.name)));
     let columns = out.columns;
     // A long name takes the space of its own text, not that of all rows.

@@ -281,7 +281,7 @@ impl<'a> Printer<'a> {
         numbers: HashMap<CommitId, usize>,
         with_titles: bool,
     ) -> Outcome<Self> {
-        let titles = if with_titles { Titles::read(tract).await? } else { Titles::default() };
+        let titles = if with_titles { Titles::read(tract).await } else { Titles::default() };
         let mut names: HashMap<CommitId, Vec<String>> = HashMap::new();
         for (name, target) in tract.store().list_refs(tract.repo().name(), "").await? {
             let title = name.branch_name().and_then(|branch| titles.get(branch));

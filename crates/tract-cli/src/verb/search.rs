@@ -134,7 +134,7 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     context.out.page();
     let titles = match context.out.is_json() || found.is_empty() {
         true => Titles::default(),
-        false => Titles::read(&tract).await?,
+        false => Titles::read(&tract).await,
     };
     for (found, rank) in found.iter().zip(1..) {
         print(context.out, rank, found, &titles)?;

@@ -144,7 +144,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _args: Status) -> Outcome<()>
     let text = escape::cut(&format!("{} {}", line.label, line.text), room);
     context.out.line(format_args!("on {branch} at {}  {text}", short(head)))?;
     let titles = match compiled {
-        Some(_) => Titles::read(&tract).await?,
+        Some(_) => Titles::read(&tract).await,
         None => Titles::default(),
     };
     if let Some(title) = titles.get(tract.branch_name()) {

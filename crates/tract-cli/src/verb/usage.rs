@@ -155,7 +155,7 @@ pub(crate) async fn run(context: &mut Context<'_>, usage: Usage) -> Outcome<()> 
         return context.out.line("no answer says what it cost");
     }
     let titles = match usage.by {
-        GroupBy::Branch => Titles::read(&tract).await?,
+        GroupBy::Branch => Titles::read(&tract).await,
         GroupBy::Project | GroupBy::Day | GroupBy::Model => Titles::default(),
     };
     table(context, &groups, &total, &prices, &titles)?;

@@ -284,7 +284,10 @@ pub(crate) fn is_inert(page: &str, scripts: usize) {
         let is_chart = name == "svg"
             && (inside.contains("role=\"img\"") || inside.contains("aria-hidden=\"true\""));
         assert!(is_chart || !matches!(name.as_str(), "img" | "svg" | "iframe"), "<{inside}");
-        for forbidden in [" on", "\"on", "javascript:", "=\"data:"] {
+        // A quote in a value is escaped, so every second part is outside of the values.
+        let names = inside.to_lowercase().split('"').step_by(2).collect::<Vec<_>>().join("\"");
+        assert!(!names.contains(" on") && !names.contains("\"on"), "<{inside}>");
+        for forbidden in ["=\"javascript:", "=\"data:"] {
             assert!(!inside.to_lowercase().contains(forbidden), "<{inside}>");
         }
     }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use bytes::Bytes;
 use tract_core::{CommitId, DerivedKind, DerivedRow, RefName};
 
 use crate::history::facts::{
@@ -326,7 +327,10 @@ async fn facts_of(
     let heads: Vec<CommitId> = heads.into_iter().collect();
     // Read before any message: a later erasure makes the write of the rows a conflict.
     let mark = ErasureMark::read(repo).await?;
-    let stored = repo.store().derived(repo.name(), DerivedKind::History, &heads).await?;
+    let stored = match repo.store().derived(repo.name(), DerivedKind::History, &heads).await {
+        Err(error) if is_damage(&Error::from(error.clone())) => rows_of_each(repo, &heads).await?,
+        stored => stored?,
+    };
     let mut all = HashMap::with_capacity(heads.len());
     let mut rows = Vec::new();
     for (head, bytes) in heads.iter().zip(stored) {
@@ -349,6 +353,19 @@ async fn facts_of(
     }
     store(repo, &mark, rows).await;
     Ok(all)
+}
+
+/// Reads the row of each head alone, so that a damaged commit does not hide the others.
+async fn rows_of_each(repo: &Repo, heads: &[CommitId]) -> Result<Vec<Option<Bytes>>> {
+    let mut rows = Vec::with_capacity(heads.len());
+    for head in heads {
+        let read = repo.store().derived(repo.name(), DerivedKind::History, &[*head]).await;
+        match read.map_err(Error::from) {
+            Err(error) if is_damage(&error) => rows.push(None),
+            read => rows.push(read?.into_iter().next().flatten()),
+        }
+    }
+    Ok(rows)
 }
 
 fn is_damage(error: &Error) -> bool {

@@ -51,7 +51,7 @@ fn body(report: &CacheReport, with_branch: bool) -> Markup {
                 (causes(report))
                 h2 { "Misses" }
                 @if missed > misses.len() { p .soft .small { "The newest " (misses.len()) " of " (number(missed as u64)) "." } }
-                div .scroll {
+                div .scroll tabindex="0" {
                     table .figures {
                         thead { tr {
                             th scope="col" { "Answer" }
@@ -84,7 +84,7 @@ fn causes(report: &CacheReport) -> Markup {
     let all = report.causes.iter().map(|cause| cause.again).sum::<u64>().max(1) as f64;
     html! {
         h2 { "Causes" }
-        div .scroll {
+        div .scroll tabindex="0" {
             table .figures {
                 thead { tr {
                     th scope="col" { "Cause" } th scope="col" .number { "Requests" } th scope="col" .number { "Sent again" }

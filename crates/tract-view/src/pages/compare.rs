@@ -49,7 +49,7 @@ pub(crate) fn compare(compared: &Compared<'_>) -> Markup {
             (count(diff.unchanged_count, "equal message")) ", " (count(differing, "difference"))
             @if differing > 0 { ". " a href="#first" { "First difference" } }
         }
-        div .scroll {
+        div .scroll tabindex="0" {
             table .sides {
                 thead { tr {
                     th scope="col" { span .hidden { "Number" } } th scope="col" { (side(before)) }

@@ -39,7 +39,7 @@ pub(crate) fn requests(context: &LoadedContext, forms: &[RequestForm]) -> Markup
     html! {
         (session_header(context, Tab::Requests, true))
         p .soft { "The next request of this conversation, as each provider would get it." }
-        div .scroll {
+        div .scroll tabindex="0" {
             table {
                 thead { tr { th { "provider" } th .number { "bytes" } th .number { "cacheable blocks" } th { "repairs" } th { "request" } } }
                 tbody {

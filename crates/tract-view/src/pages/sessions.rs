@@ -102,7 +102,7 @@ pub(crate) fn sessions(list: &SessionList, filter: &SessionFilter, today: Option
                 @else { "No sessions yet. " code { "tract import claude-code" } " imports those of Claude Code; " code { "tract import --help" } " lists other tools." }
             }
         } @else {
-            div .scroll {
+            div .scroll tabindex="0" {
                 table .sessions {
                     thead { tr {
                         th scope="col" { "Session" } th scope="col" .wider { "Model" } th scope="col" { "When" }

@@ -126,7 +126,7 @@ fn groups(
     html! {
         @if groups.iter().any(|(name, _)| name.is_some()) {
             h2 { (title) }
-            div .scroll {
+            div .scroll tabindex="0" {
                 table .figures {
                     thead { tr {
                         th scope="col" { (key) }
@@ -153,7 +153,7 @@ fn groups(
     }
 }
 
-/// Shows what the definitions of tools added to the requests.
+/// Shows the tokens that the definitions of tools added to the requests.
 fn tool_costs(costs: &Result<Vec<ToolCost>, String>) -> Markup {
     let costs = match costs {
         Ok(costs) => costs,
@@ -165,7 +165,7 @@ fn tool_costs(costs: &Result<Vec<ToolCost>, String>) -> Markup {
         @if !costs.is_empty() {
             h2 { "Tool definitions" }
             p .soft .small { "Every request contains the definitions of all tools in force. Their tokens are counted, not reported by a provider." }
-            div .scroll {
+            div .scroll tabindex="0" {
                 table .figures {
                     thead { tr {
                         th scope="col" { "Tool" } th scope="col" .number { "Tokens" } th scope="col" .number { "Requests" }

@@ -38,7 +38,7 @@ pub(super) async fn cache(State(shared): Served, Query(params): Query<CacheQuery
     let title = format!("Prompt cache of {}", context.name());
     let main = match load::session_cache(repo, &revision, context.head).await {
         Ok(report) => pages::session_cache(&context, Ok(&report)),
-        // The header shows what can be read, and the other tabs do.
+        // The header and the other tabs show everything that can be read.
         Err(Error::Engine(error)) => pages::session_cache(&context, Err(&error.to_string())),
         Err(error) => return Err(error),
     };

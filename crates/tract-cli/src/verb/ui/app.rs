@@ -89,7 +89,7 @@ impl App {
             done: false,
         };
         app.branches.items = app.tract.branches().list().await?;
-        app.titles = Titles::read(&app.tract).await?;
+        app.titles = Titles::read(&app.tract).await;
         let name = branch.unwrap_or(app.tract.branch_name()).to_owned();
         if !app.choose_branch(&name) && branch.is_some() {
             return Err(Failure::no("unknown_branch", format!("there is no branch {name:?}"))
@@ -214,7 +214,7 @@ impl App {
             self.tract = self.tract.on(&current.name)?;
         }
         self.branches.items = listed;
-        self.titles = Titles::read(&self.tract).await?;
+        self.titles = Titles::read(&self.tract).await;
         let current = self.tract.branch_name().to_owned();
         if !self.choose_branch(&name) && !self.choose_branch(&current) {
             self.branches.cursor = 0;
