@@ -131,6 +131,21 @@ fn titles_stand_for_the_branches_of_imports_everywhere() {
 }
 
 #[test]
+fn a_damaged_commit_hides_no_other_conversation() {
+    let place = place();
+    place.ok(&["commit", "user", "A third one."]);
+    let sql =
+        "UPDATE commits SET rec = zeroblob(length(rec)) WHERE id = (SELECT max(id) FROM commits)";
+    assert_eq!(place.execute(sql), 1);
+    let listed = titles(&place, &[]);
+    assert!(
+        listed.len() >= 2 && listed.iter().any(|title| [LOGIN, GAUGE].contains(&&**title)),
+        "{listed:?}"
+    );
+    place.run(&["verify"]).expect(1);
+}
+
+#[test]
 fn conversations_are_filtered_by_project_tool_model_time_and_words() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "Hello there."]);

@@ -327,8 +327,9 @@ async fn facts_of(
     let heads: Vec<CommitId> = heads.into_iter().collect();
     // Read before any message: a later erasure makes the write of the rows a conflict.
     let mark = ErasureMark::read(repo).await?;
-    let stored = match repo.store().derived(repo.name(), DerivedKind::History, &heads).await {
-        Err(error) if is_damage(&Error::from(error.clone())) => rows_of_each(repo, &heads).await?,
+    let stored = repo.store().derived(repo.name(), DerivedKind::History, &heads).await;
+    let stored = match stored.map_err(Error::from) {
+        Err(error) if is_damage(&error) => rows_of_each(repo, &heads).await?,
         stored => stored?,
     };
     let mut all = HashMap::with_capacity(heads.len());
