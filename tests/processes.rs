@@ -228,7 +228,7 @@ fn share(store: &dyn Store, acknowledged: &mut (dyn FnMut(CommitId) + Send)) -> 
                             let (write, next) = appending("shared", at, &text);
                             match block_on(store.apply(&RepoName::default(), write)).unwrap() {
                                 Applied::Done => break next,
-                                Applied::Conflict(_) => lost += 1,
+                                Applied::Conflict(_) | Applied::Moved(_) => lost += 1,
                                 Applied::Already => unreachable!("every batch has its own id"),
                             }
                         };

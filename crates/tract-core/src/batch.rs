@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use crate::commit::Commit;
 use crate::id::{BatchId, BlobId, CommitId, ToolId, ToolsetId};
 use crate::object::{Blob, ObjectId, Toolset};
-use crate::refs::{Conflict, LogNote, RefEdit, RefTarget};
+use crate::refs::{Conflict, LogNote, RefEdit};
 use crate::schema::ToolSchema;
-use crate::store::{StoreError, StoreErrorKind, StoreResult};
+use crate::store::{StoreError, StoreErrorKind, StoreResult, WritePosition};
 
 /// A row of the tool index. It is written when a commit has a tool in force that its parent does
 /// not have.
@@ -96,6 +96,12 @@ pub struct Batch {
     pub requires: Vec<ObjectId>,
     /// Ref moves, at most one per ref. Each is a compare-and-swap.
     pub refs: Vec<RefEdit>,
+    /// The position of the repository's writes that the batch requires; `None` to apply it at any
+    /// position. If others have written since, the answer is [`Applied::Moved`].
+    ///
+    /// A batch that erases bytes needs it: an object that was stored after the bytes were looked
+    /// for may link to them.
+    pub position: Option<WritePosition>,
 }
 
 /// An object in a batch.
@@ -128,6 +134,7 @@ impl Batch {
             derived: Vec::new(),
             requires: Vec::new(),
             refs: Vec::new(),
+            position: None,
         }
     }
 
@@ -217,20 +224,11 @@ impl Batch {
     /// that, a garbage collection that ran since the target was read could leave a ref to a deleted
     /// object.
     pub fn require_targets(&mut self) {
-        for edit in &self.refs {
-            let object = match &edit.to {
-                Some(RefTarget::Commit(id)) if self.commits.iter().all(|c| c.id() != *id) => {
-                    ObjectId::Commit(*id)
-                }
-                Some(RefTarget::Blob(id)) if self.blobs.iter().all(|b| b.id() != *id) => {
-                    ObjectId::Blob(*id)
-                }
-                Some(_) | None => continue,
-            };
-            if !self.requires.contains(&object) {
-                self.requires.push(object);
-            }
-        }
+        let mut known: HashSet<ObjectId> = self.requires.iter().copied().collect();
+        known.extend(self.commits.iter().map(|commit| ObjectId::Commit(commit.id())));
+        known.extend(self.blobs.iter().map(|blob| ObjectId::Blob(blob.id())));
+        let targets = self.refs.iter().filter_map(|edit| edit.to.as_ref()?.object());
+        self.requires.extend(targets.filter(|target| known.insert(*target)));
     }
 
     /// Checks the ref edits by themselves: at most one for each ref, each with a target that is
@@ -265,6 +263,19 @@ pub enum Applied {
     Already,
     /// A ref did not have its expected value. Nothing was written.
     Conflict(Conflict),
+    /// Others wrote since the [position](Batch::position) that the batch requires, and this is the
+    /// new position. Nothing was written.
+    Moved(WritePosition),
+}
+
+impl Applied {
+    /// Returns whether the batch is stored, by this call or by an earlier one.
+    pub fn is_stored(&self) -> bool {
+        match self {
+            Self::Done | Self::Already => true,
+            Self::Conflict(_) | Self::Moved(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -272,7 +283,7 @@ mod tests {
     use super::*;
     use crate::commit::{AuthorKind, CommitRecord, Op};
     use crate::id::OperationId;
-    use crate::refs::{Expect, RefName};
+    use crate::refs::{Expect, RefName, RefTarget};
 
     #[test]
     fn children_come_after_their_parents_in_any_order() {

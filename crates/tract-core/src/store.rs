@@ -435,9 +435,12 @@ pub trait Store:
     /// Writes a batch atomically.
     ///
     /// # Behavior
-    /// - Checks, in this order, whether the batch's id is in the ref log (`Already`), every
-    ///   `expect`, and whether everything required is stored or in the batch. Then writes the
-    ///   objects that are not stored yet, moves the refs and logs the moves.
+    /// - Checks, in this order, whether the batch's id is in the ref log (`Already`), whether the
+    ///   position that it requires is the current one (`Moved`), every `expect`, and whether
+    ///   everything required is stored or in the batch. Then writes the objects that are not stored
+    ///   yet, moves the refs and logs the moves.
+    /// - The position is compared atomically with the write, and includes earlier batches of the
+    ///   same group. Only a store that collects garbage has positions.
     /// - An edit to the current value succeeds regardless of its `expect`, and is not logged.
     /// - Of concurrent batches with the same expectation and different values exactly one is
     ///   `Done`.

@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tract_core::{
-    Blob, CommitId, DerivedKind, Draft, Kind, RefName, Store, TokenCounter, ToolSchema, block_on,
+    Blob, CommitId, DerivedKind, Draft, Kind, RefName, Store, StoreExt as _, TokenCounter,
+    ToolSchema, block_on,
 };
 use tract_engine::secrets::Scanner;
 use tract_engine::{
@@ -72,6 +74,35 @@ fn arguments_of_answered_calls_and_their_results_are_redacted() {
         assert!(matches!(&older, Error::Erased(erasure) if erasure.who == "tester"), "{older}");
         assert_eq!(older.code(), "erased");
         assert_clean(&repo).await;
+    });
+}
+
+/// The same bytes may be a signature in a message and the text of a note.
+#[test]
+fn bytes_that_are_a_signature_in_one_message_and_text_in_another_leave_both() {
+    on_each_store(async |store| {
+        for note_first in [false, true] {
+            let (repo, main) = (repo(&store), main_branch());
+            let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
+            let signed = tract_core::Part::Reasoning {
+                text: format!("it is thought, {note_first}"),
+                signature: Some(key.clone()),
+                encrypted: None,
+            };
+            let signed = Draft::assistant("").part(signed);
+            let text = signed.content.to_blob().expect("canonical");
+            let note = Draft::note(text.as_str()).expect("a note");
+            let drafts = if note_first { [note, signed] } else { [signed, note] };
+            let commits = repo.append_all(&main, drafts).await.expect("they are written");
+            assert_eq!(commits[0].content, commits[1].content, "they share the bytes");
+            let request = EraseRequest::secrets(Scanner::builtin().clone());
+            erase(&repo, &request).await.expect("it is erased");
+            let content = commits[0].content.expect("a message has content");
+            let left = repo.store().blob(repo.name(), content).await.expect("it is read");
+            assert_eq!(left, None, "the bytes are gone");
+            assert!(!shown(&repo).await.contains(&key));
+            assert_clean(&repo).await;
+        }
     });
 }
 
@@ -201,6 +232,60 @@ fn a_message_that_comes_during_an_erasure_is_erased_too() {
         }
         assert_clean(&repo).await;
     });
+}
+
+/// Another message with the same bytes must not lose them, however it arrives between the scan of
+/// an erasure and its write.
+#[test]
+fn a_message_that_arrives_before_the_write_keeps_the_bytes_that_it_shares() {
+    let appends: fn(&Repo) = |repo| {
+        let other = RefName::branch("other").expect("a valid name");
+        block_on(repo.append(&other, Draft::user(LEAK))).expect("it is written");
+    };
+    // Objects are stored, and the ref follows after the erasure.
+    let stores_ahead: fn(&Repo) = |repo| {
+        let source = self::repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
+        let commit = block_on(source.append(&main_branch(), Draft::user(LEAK))).expect("written");
+        let content = commit.content.expect("a message has content");
+        let blob = block_on(source.store().blob(source.name(), content)).expect("it is read");
+        let mut batch = tract_testkit::fixtures::batch("import");
+        (batch.blobs, batch.commits) = (blob.into_iter().collect(), vec![commit.clone()]);
+        let applied = block_on(repo.store().apply(repo.name(), batch)).expect("it is stored");
+        assert!(applied.is_stored());
+        AHEAD.set(Some(commit.id()));
+    };
+    let imports: fn(&Repo) = |repo| {
+        let drafts = vec![Draft::user(LEAK), Draft::user("fine")];
+        let conversation = ImportConversation::new("other", drafts);
+        block_on(import(repo, conversation, &ImportOptions::default())).expect("it is imported");
+    };
+    for arrives in [appends, stores_ahead, imports] {
+        on_each_store(async |store| {
+            let own = repo(&store);
+            let leak = block_on(own.append(&main_branch(), Draft::user(LEAK))).expect("written");
+            AHEAD.set(None);
+            let writer = own.clone();
+            let writes = |call: &Call<'_>| matches!(call, Call::Apply { .. });
+            let watched = meanwhile(Arc::clone(&store), 1, writes, move || arrives(&writer));
+            let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+            let report = erase(&repo(&watched), &request).await.expect("it is erased");
+            assert_eq!((report.blobs.len(), report.edits), (0, 1), "the bytes are shared");
+            assert_eq!(shown(&own).await, r#""[erased: a leak]""#);
+            if let Some(ahead) = AHEAD.take() {
+                own.create_branch("other", ahead).await.expect("it is made");
+            }
+            let other = RefName::branch("other").expect("a valid name");
+            let head = own.head_of(&other).await.expect("it is read");
+            let compiled = own.compile(head).await.expect("it compiles");
+            assert_eq!(compiled.messages().next().expect("shown").content.text(), LEAK);
+            assert_clean(&own).await;
+        });
+    }
+}
+
+thread_local! {
+    /// The commit that was stored before a ref leads to it.
+    static AHEAD: Cell<Option<CommitId>> = const { Cell::new(None) };
 }
 
 /// A branch on which the second of three messages was erased, with the commits of all three.

@@ -121,7 +121,7 @@ async fn attempt(repo: &Repo, data: &Database) -> Result<Option<Vec<Branch>>> {
     }
     match txn.apply("import", &WriteOptions::default()).await? {
         Applied::Done | Applied::Already => Ok(Some(branches)),
-        Applied::Conflict(_) => Ok(None),
+        Applied::Conflict(_) | Applied::Moved(_) => Ok(None),
     }
 }
 

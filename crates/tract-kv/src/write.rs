@@ -62,6 +62,14 @@ fn stage(
     if !is_new && !view.ref_log(&of_batch)?.is_empty() {
         return Ok((Applied::Already, false));
     }
+    // Against the staged writes, so that an earlier batch of the group counts too. Opening the
+    // repository has required its counters, so no other handle can write in between.
+    if let Some(expected) = batch.position {
+        let position = view.position()?;
+        if position != expected {
+            return Ok((Applied::Moved(position), false));
+        }
+    }
     let moves = match check_refs(&view, batch)? {
         Ok(moves) => moves,
         Err(conflict) => return Ok((Applied::Conflict(conflict), false)),

@@ -343,6 +343,7 @@ async fn carry_out(
     let head = head.ok_or_else(|| bad_call("a write without entries"))?;
     match txn.apply(VERB, &options).await.map_err(engine)? {
         Applied::Conflict(conflict) => Err(engine(conflict.into())),
+        Applied::Moved(_) => Err(engine(tract::engine::Error::KeptMoving { attempts: 1 })),
         Applied::Done | Applied::Already => Ok((head, shown)),
     }
 }
@@ -423,6 +424,7 @@ pub(crate) fn move_refs(tract: Tract, moves: &str) -> PyResult<Operation> {
             .map_err(engine)?
         {
             Applied::Conflict(conflict) => Err(engine(conflict.into())),
+            Applied::Moved(_) => Err(engine(tract::engine::Error::KeptMoving { attempts: 1 })),
             Applied::Done | Applied::Already => Ok(()),
         }
     };

@@ -92,7 +92,7 @@ pub(crate) async fn record(tract: &Tract, write: &Record) -> Result<Value> {
             Applied::Conflict(conflict) if write.expects(&conflict.name) => {
                 return Err(tract::engine::Error::from(conflict).into());
             }
-            Applied::Conflict(_) => races.lose().await?,
+            Applied::Conflict(_) | Applied::Moved(_) => races.lose().await?,
         }
     }
 }

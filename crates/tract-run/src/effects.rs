@@ -237,7 +237,7 @@ impl Effects {
                     self.begun(marker);
                     return Ok(Start::Begin);
                 }
-                Applied::Conflict(_) => races.lose().await?,
+                Applied::Conflict(_) | Applied::Moved(_) => races.lose().await?,
             }
         }
     }
@@ -308,7 +308,7 @@ impl Effects {
             let mut txn = Txn::new(&self.run.repo)?;
             self.add_to(&mut txn).await?;
             if txn.moves_refs()
-                && let Applied::Conflict(_) = txn.apply("effects", &WriteOptions::default()).await?
+                && !txn.apply("effects", &WriteOptions::default()).await?.is_stored()
             {
                 races.lose().await?;
                 continue;

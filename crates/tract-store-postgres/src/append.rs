@@ -92,10 +92,17 @@ impl Line {
         let (Expect::Is(is), Some(to)) = (&edit.expect, &edit.to) else { return None };
         let others = batch.toolsets.len() + batch.tools.len() + batch.derived.len();
         let (lengths, commits) = runs(batch);
-        // A batch that erases needs exclusive access to the repository, which `apply` handles.
+        // A batch that erases or requires a position needs exclusive access to the repository, which
+        // `apply` and `apply_at` handle.
         let erases = edit.name.erased_blob().is_some();
         // A batch that stores objects beyond its ref is counted by `apply_ahead`.
-        if is == to || erases || others > 0 || lengths.len() != 1 || batch.stores_ahead() {
+        if is == to
+            || erases
+            || batch.position.is_some()
+            || others > 0
+            || lengths.len() != 1
+            || batch.stores_ahead()
+        {
             return None;
         }
         // The first commit of a history opens a segment, which only `apply` does.

@@ -33,7 +33,7 @@ pub(crate) fn submit(
     batch: Batch,
 ) -> StoreResult<Receiver<StoreResult<Applied>>> {
     batch.check_refs(BACKEND)?;
-    if erase::erases(&batch) {
+    if erase::erases(&batch) || batch.position.is_some() {
         erase::check_functions(link, OP)?;
     }
     if batch.refs.len() == 1 {
@@ -60,17 +60,27 @@ pub(crate) async fn long(
 ) -> StoreResult<Applied> {
     let Target { link, repo, .. } = target;
     let (is_large, erases) = (portions::is_large(batch), erase::erases(batch));
-    if erases {
+    let is_alone = erases || batch.position.is_some();
+    if is_alone {
         sweep::settle(link, OP).await?;
     }
-    let args = arguments(link, repo, batch, is_large)?;
-    let mut parameters: Vec<String> = (1..=31).map(|n| format!("${n}")).collect();
+    let mut args = arguments(link, repo, batch, is_large)?;
+    if let Some(position) = batch.position {
+        args = args.int(sweep::number(position.log)).int(sweep::number(position.unlogged));
+    }
+    let count = if batch.position.is_some() { 33 } else { 31 };
+    let mut parameters: Vec<String> = (1..=count).map(|n| format!("${n}")).collect();
     if is_large && let Some(contents) = parameters.get_mut(CONTENTS - 1) {
         *contents = portions::SENT.to_owned();
     }
     // If no ref moves, `apply` itself counts the write.
     let is_ahead = !batch.refs.is_empty() && link.has_appends() && batch.stores_ahead();
-    let function = if is_ahead { "apply_ahead" } else { "apply" };
+    let function = match (batch.position.is_some(), is_ahead) {
+        (false, false) => "apply",
+        (false, true) => "apply_ahead",
+        (true, false) => "apply_at",
+        (true, true) => "apply_ahead_at",
+    };
     let sql = link.sql(&format!("SELECT * FROM {{s}}.{function}({})", parameters.join(", ")));
     let blobs: Vec<&Blob> =
         if is_large { blobs(batch).into_values().collect() } else { Vec::new() };
@@ -80,7 +90,7 @@ pub(crate) async fn long(
         } else {
             link.once(OP, &Scope::Own, &sql, &args, Some(deadline)).await
         };
-        if erases { rows.map_err(erase::waits_again) } else { rows }
+        if is_alone { rows.map_err(erase::waits_again) } else { rows }
     };
     let rows = link.until_answered(tried, true, Some(deadline), once).await;
     let rows = rows.inspect_err(|error| {
@@ -156,7 +166,14 @@ pub(crate) fn applied(
             };
             Err(StoreError::missing(BACKEND, OP, object))
         }
-        other => Err(damaged(OP, format!("expected an answer from 0 to 3, found {other}"))),
+        4 => {
+            let position = found.and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()).zip(sum);
+            let (unlogged, log) = position.ok_or_else(|| {
+                damaged(OP, "expected a position of the writes, found something else")
+            })?;
+            Ok(Applied::Moved(sweep::write_position(log, i64::from_be_bytes(unlogged))))
+        }
+        other => Err(damaged(OP, format!("expected an answer from 0 to 4, found {other}"))),
     }
 }
 
@@ -167,7 +184,8 @@ fn arguments(
     is_large: bool,
 ) -> StoreResult<Args> {
     let note = encode_note(&batch.note);
-    let lock_ms = if erase::erases(batch) { sweep::lock_ms(link) } else { link.lock_ms() };
+    let is_alone = erase::erases(batch) || batch.position.is_some();
+    let lock_ms = if is_alone { sweep::lock_ms(link) } else { link.lock_ms() };
     let args = Args::new()
         .text(repo.as_str())
         .id(batch.id.as_bytes())

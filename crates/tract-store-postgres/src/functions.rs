@@ -17,7 +17,7 @@ const APPEND: [&str; 3] =
     [include_str!("append.sql"), include_str!("group.sql"), include_str!("chain.sql")];
 
 /// The edition of the functions in this build. Builds that know another edition can call them too.
-pub(crate) const EDITION: i32 = 7;
+pub(crate) const EDITION: i32 = 8;
 
 /// The edition of a store, kept in a comment on the function `apply`; absent in the first edition.
 pub(crate) const FIND_EDITION: &str = "(SELECT coalesce(max(substring(\

@@ -127,8 +127,13 @@ pub(crate) async fn position(link: &Connector, repo: &RepoName) -> StoreResult<W
     Ok(write_position(column(OP, row, 0)?, column(OP, row, 1)?))
 }
 
-fn write_position(log: i64, unlogged: i64) -> WritePosition {
+pub(crate) fn write_position(log: i64, unlogged: i64) -> WritePosition {
     WritePosition { log: log.unsigned_abs(), unlogged: unlogged.unsigned_abs() }
+}
+
+/// Returns a part of a position as the functions of the store take it.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Deletes objects if nothing was written since the sweep's position.
@@ -149,7 +154,6 @@ pub(crate) async fn sweep(
         list.push(Raw::id(object.as_bytes()));
     }
     let kinds: Vec<i16> = DerivedKind::ALL.iter().map(|kind| i16::from(kind.number())).collect();
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let args = Args::new()
         .text(repo.as_str())
         .with(lock_ms(link), Type::INT4)

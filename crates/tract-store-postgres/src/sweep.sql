@@ -171,3 +171,100 @@ BEGIN
     RETURN QUERY SELECT v_answer.status, v_answer.what, v_answer.found, v_answer.found_sum;
 END
 $body$;
+
+-- Takes the repository's lock alone, and answers the position of the last write if it is another one than
+-- expected. A batch that is in the log already is written again whatever the position: `apply` answers
+-- that it is.
+CREATE OR REPLACE FUNCTION {s}.moved(
+    p_repo text, p_batch bytea, p_lock_ms integer, p_log bigint, p_unlogged bigint
+) RETURNS TABLE (log bigint, unlogged bigint)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+AS $body$
+#variable_conflict use_column
+DECLARE
+    v_log bigint;
+    v_unlogged bigint;
+BEGIN
+    SELECT p.log, p.unlogged INTO v_log, v_unlogged
+        FROM {s}.write_position(p_repo, p_lock_ms) AS p;
+    IF v_log = p_log AND v_unlogged = p_unlogged THEN
+        RETURN;
+    END IF;
+    PERFORM 1 FROM {s}.ref_log
+        WHERE repo = (SELECT id FROM {s}.repos WHERE name = p_repo) AND batch = p_batch LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT v_log, v_unlogged;
+    END IF;
+END
+$body$;
+
+-- Does what `apply` does if nothing was written since a position. Otherwise answers (4, null, the count
+-- of unlogged writes, the number of the newest entry of the log) moved.
+CREATE OR REPLACE FUNCTION {s}.apply_at(
+    p_repo text, p_batch bytea, p_note bytea, p_lock_ms integer, p_unsafe boolean,
+    r_name text[], r_sorted integer[], r_expect smallint[], r_is bytea[], r_to bytea[],
+    r_sum bigint[], r_log bigint[],
+    n_commits bytea[], n_blobs bytea[], n_toolsets bytea[], n_tools bytea[],
+    b_hash bytea[], b_data bytea[],
+    c_hash bytea[], c_rec bytea[], c_parent bytea[], c_runs integer[],
+    t_hash bytea[], t_data bytea[],
+    u_hash bytea[], u_schema bytea[], u_key bigint[], u_data bytea[],
+    d_kind smallint[], d_commit bytea[], d_data bytea[],
+    p_log bigint, p_unlogged bigint
+) RETURNS TABLE (status smallint, what text, found bytea, found_sum bigint)
+LANGUAGE plpgsql
+AS $body$
+#variable_conflict use_column
+DECLARE
+    v_log bigint;
+    v_unlogged bigint;
+BEGIN
+    SELECT m.log, m.unlogged INTO v_log, v_unlogged
+        FROM {s}.moved(p_repo, p_batch, p_lock_ms, p_log, p_unlogged) AS m;
+    IF v_log IS NOT NULL THEN
+        RETURN QUERY SELECT 4::smallint, NULL::text, int8send(v_unlogged), v_log;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM {s}.apply(
+        p_repo, p_batch, p_note, p_lock_ms, p_unsafe, r_name, r_sorted, r_expect, r_is, r_to, r_sum,
+        r_log, n_commits, n_blobs, n_toolsets, n_tools, b_hash, b_data, c_hash, c_rec, c_parent,
+        c_runs, t_hash, t_data, u_hash, u_schema, u_key, u_data, d_kind, d_commit, d_data
+    );
+END
+$body$;
+
+-- Does what `apply_ahead` does if nothing was written since a position.
+CREATE OR REPLACE FUNCTION {s}.apply_ahead_at(
+    p_repo text, p_batch bytea, p_note bytea, p_lock_ms integer, p_unsafe boolean,
+    r_name text[], r_sorted integer[], r_expect smallint[], r_is bytea[], r_to bytea[],
+    r_sum bigint[], r_log bigint[],
+    n_commits bytea[], n_blobs bytea[], n_toolsets bytea[], n_tools bytea[],
+    b_hash bytea[], b_data bytea[],
+    c_hash bytea[], c_rec bytea[], c_parent bytea[], c_runs integer[],
+    t_hash bytea[], t_data bytea[],
+    u_hash bytea[], u_schema bytea[], u_key bigint[], u_data bytea[],
+    d_kind smallint[], d_commit bytea[], d_data bytea[],
+    p_log bigint, p_unlogged bigint
+) RETURNS TABLE (status smallint, what text, found bytea, found_sum bigint)
+LANGUAGE plpgsql
+AS $body$
+#variable_conflict use_column
+DECLARE
+    v_log bigint;
+    v_unlogged bigint;
+BEGIN
+    SELECT m.log, m.unlogged INTO v_log, v_unlogged
+        FROM {s}.moved(p_repo, p_batch, p_lock_ms, p_log, p_unlogged) AS m;
+    IF v_log IS NOT NULL THEN
+        RETURN QUERY SELECT 4::smallint, NULL::text, int8send(v_unlogged), v_log;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM {s}.apply_ahead(
+        p_repo, p_batch, p_note, p_lock_ms, p_unsafe, r_name, r_sorted, r_expect, r_is, r_to, r_sum,
+        r_log, n_commits, n_blobs, n_toolsets, n_tools, b_hash, b_data, c_hash, c_rec, c_parent,
+        c_runs, t_hash, t_data, u_hash, u_schema, u_key, u_data, d_kind, d_commit, d_data
+    );
+END
+$body$;

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
-use tract_core::store::JoinBatches;
+use tract_core::store::{JoinBatches, WritePosition};
 use tract_core::{
     Applied, Batch, BatchId, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
     StoreErrorKind, StoreResult,
@@ -295,8 +295,10 @@ impl<'a> Tx<'a> {
             _ => NewObjects::default(),
         };
         if let Some(repo) = repo {
-            // If the batch had been applied, all of its commits would be stored.
+            // If the batch had been applied, all of its commits would be stored. A required position
+            // is compared before any ref moves.
             if new.commit
+                && batch.position.is_none()
                 && let Some(moved) = self.swap(repo, batch, &records)?
             {
                 let moves = vec![moved];
@@ -304,6 +306,16 @@ impl<'a> Tx<'a> {
             }
             if self.has_batch(repo, batch.id)? {
                 return Ok(Err(Applied::Already));
+            }
+        }
+        if let Some(expected) = batch.position {
+            // Under the write lock, and after the earlier batches of this transaction.
+            let position = match repo {
+                Some(repo) => sweep::position(self.reader(repo))?,
+                None => WritePosition::default(),
+            };
+            if position != expected {
+                return Ok(Err(Applied::Moved(position)));
             }
         }
         let mut moves = Vec::with_capacity(batch.refs.len());

@@ -145,6 +145,8 @@ macro_rules! __contract {
                 commits_without_parents_are_reported [CollectsGarbage] "a check names a commit without its parent, reachable or not"
                 swept_objects_are_gone [CollectsGarbage] "what is swept is not stored, all else is"
                 sweep_after_a_write_is_refused [CollectsGarbage] "`Moved`, and nothing deleted, when others wrote meanwhile"
+                batch_after_a_write_is_refused [CollectsGarbage] "`Moved`, and nothing written, when others wrote since the position that a batch requires"
+                racing_batches_at_one_position_have_one_winner [CollectsGarbage] "of racing batches that require one position exactly one is `Done`"
                 batch_that_needs_what_was_swept_is_refused [CollectsGarbage] "`Missing`, also by a handle that remembers it"
                 sweeps_are_seen_by_every_handle [CollectsGarbage] "`Missing`, also by handles that remember it"
                 log_names_what_was_swept [CollectsGarbage] "the ref log stays as it is"

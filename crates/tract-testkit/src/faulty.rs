@@ -188,6 +188,10 @@ faults! {
         position_counts_every_write sweep_after_a_write_is_refused
         unreached_objects_count_as_unlogged
     ]
+    /// Applies a batch although others wrote since the position that it requires.
+    IgnoresPositions breaks [
+        batch_after_a_write_is_refused racing_batches_at_one_position_have_one_winner
+    ]
     /// Sweeps although others wrote since the mark.
     SweepsAnyway breaks [sweep_after_a_write_is_refused]
     /// Reports a sweep, and deletes nothing.

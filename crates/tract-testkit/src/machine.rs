@@ -263,7 +263,7 @@ impl<S: OpenStore> StateMachineTest for Machine<S> {
                 let answer = match block_on(driven.store.apply(&repo, *batch)) {
                     Ok(Applied::Done) => ExpectedAnswer::Done,
                     Ok(Applied::Already) => ExpectedAnswer::Already,
-                    Ok(Applied::Conflict(_)) => ExpectedAnswer::Conflict,
+                    Ok(Applied::Conflict(_) | Applied::Moved(_)) => ExpectedAnswer::Conflict,
                     Err(error) if matches!(error.kind, StoreErrorKind::Missing { .. }) => {
                         ExpectedAnswer::Missing
                     }

@@ -48,19 +48,24 @@ fn many_clients_on_the_store_in_memory() {
 #[test]
 fn cases_that_failed_once_pass() {
     let all = Verb::ALL;
+    // The verbs at that time, since the steps of a seed depend on them.
+    let before: Vec<Verb> = all.iter().copied().filter(|verb| *verb != Verb::Repeat).collect();
+    let before = before.as_slice();
     let cases: &[(&str, &[Verb])] = &[
         // A place of the search index was named by the number of commits after a mark, which
         // several commits may continue: an edited message was found by its old text.
-        ("4330/4330:0;0,1;0,1", all),
+        ("4330/4330:0;0,1;0,1", before),
         // A head that was collected while its branch was searched was reported as damage, and the
         // index was dropped.
-        ("3408/3414:0;0;;0;0,1", all),
+        ("3408/3414:0;0;;0;0,1", before),
         // A message that was collected while it was looked for, to be erased: without a remedy.
-        ("7578/7579:;0,1;0;;;", all),
+        ("7578/7579:;0,1;0;;;", before),
         // A merge of a head that was pruned and collected while it was planned: reported as a
         // missing object of a damaged store.
-        ("38323/38325:;;1;0,1", all),
-        ("38323/38324:1;;1;0,1", all),
+        ("38323/38325:;;1;0,1", before),
+        ("38323/38324:1;;1;0,1", before),
+        // All selected messages were skipped: the refusal had no remedy.
+        ("13350/13351:;0;;0", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();
@@ -170,6 +175,7 @@ const PLANTED: &[(Planted, &[Verb])] = &[
     (Planted::Store(Fault::IgnoresExpectations), &[Verb::Edit]),
     (Planted::Store(Fault::LosesMoves), &[Verb::Turn]),
     (Planted::Store(Fault::SweepsAnyway), &[Verb::GcNow, Verb::CreateBranch, Verb::DeleteBranch]),
+    (Planted::Store(Fault::IgnoresPositions), &[Verb::Erase, Verb::Repeat]),
     (Planted::Store(Fault::SweepsContent), &[Verb::GcNow, Verb::DeleteBranch, Verb::Import]),
     (Planted::Store(Fault::ErasesNothing), &[Verb::Erase]),
     (Planted::Store(Fault::SkipsCommits), &[Verb::Turn]),

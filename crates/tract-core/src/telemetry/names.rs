@@ -114,7 +114,7 @@ names! {
     TRACT_TOOL = "tract.tool";
     /// The operation that wrote: `commit`, `merge`, `import` and so on.
     TRACT_OPERATION = "tract.operation";
-    /// The outcome of a call, or of a write: `done`, `already`, `conflict`.
+    /// The outcome of a call, or of a write: `done`, `already`, `conflict`, `moved`.
     TRACT_OUTCOME = "tract.outcome";
     /// Number of times that the tool ran.
     TRACT_ATTEMPTS = "tract.attempts";

@@ -389,6 +389,11 @@ impl Refusal {
                 "keep the calls as they are ({}), or revert the answers first",
                 list(calls.iter().map(|id| format!("\"{id}\"")))
             ),
+            Self::NothingLeft { pinned: 0, open: 0 } => {
+                "select messages that the context shows: the selected ones are skipped, removed or \
+                 summarized already"
+                    .into()
+            }
             Self::NothingLeft { pinned, open } => {
                 let left = [
                     (pinned, "pinned: annotate them as normal first"),

@@ -131,6 +131,7 @@ async fn apply_within_span(
             Ok(Applied::Done) => span.set(names::TRACT_OUTCOME, "done"),
             Ok(Applied::Already) => span.set(names::TRACT_OUTCOME, "already"),
             Ok(Applied::Conflict(_)) => span.set(names::TRACT_OUTCOME, "conflict"),
+            Ok(Applied::Moved(_)) => span.set(names::TRACT_OUTCOME, "moved"),
             Err(error) => span.fail(error.kind.code()),
         }
     }
@@ -177,11 +178,12 @@ pub(crate) async fn apply_to_store_once(
     Err(unknown.unwrap_or_else(never))
 }
 
-/// Turns a conflict into an error.
+/// Turns the answer to a batch that was not stored into an error.
 pub(crate) fn require_done(applied: Applied) -> Result<()> {
     match applied {
         Applied::Done | Applied::Already => Ok(()),
         Applied::Conflict(conflict) => Err(conflict.into()),
+        Applied::Moved(_) => Err(Error::KeptMoving { attempts: 1 }),
     }
 }
 
@@ -194,7 +196,7 @@ pub(crate) async fn apply_and_tell(
     let (id, moves) = (batch.id, batch.refs.len());
     let (store, name) = (repo.store().as_ref(), repo.name());
     let applied = apply_batch(store, name, batch).await?;
-    if !matches!(applied, Applied::Conflict(_)) {
+    if applied.is_stored() {
         operation.recorded(store, name, id, moves).await;
         tell(repo, id).await;
     }

@@ -344,7 +344,7 @@ impl Stream {
             }
         }
         let (applied, written) = flushed?;
-        if !matches!(applied, Applied::Conflict(_)) {
+        if applied.is_stored() {
             if let Some(written) = written {
                 tell(&self.repo, written).await;
             }

@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tract_core::store::{BlobKey, LocationHint, Walk};
 use tract_core::{
-    Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget,
-    StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
+    Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName,
+    RefTarget, StoreError, StoreErrorKind, ToolRow, ToolSchema, Toolset, ToolsetId,
 };
 
 use crate::history::reach::{damage, links};
@@ -102,6 +102,12 @@ impl<'a> ObjectCopier<'a> {
         if found.is_empty() {
             return Ok(HashSet::new());
         }
+        // Before the blobs are looked up: a message that gets one of them afterwards must not lose it
+        // to the erasure that this batch brings.
+        let position = match self.to.store().capabilities().collects_garbage {
+            true => Some(self.to.store().write_position(self.to.name()).await?),
+            false => None,
+        };
         let keys: Vec<BlobKey> = found.iter().map(|id| BlobKey::from(*id)).collect();
         let there = self.to.store().blobs(self.to.name(), &keys).await?;
         let there: HashSet<BlobId> = there.iter().flatten().map(Blob::id).collect();
@@ -124,7 +130,8 @@ impl<'a> ObjectCopier<'a> {
                     let documents = self.from.store().blobs(self.from.name(), &keys).await?;
                     batch.blobs.extend(documents.into_iter().flatten());
                     let to = Some(target.clone());
-                    batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+                    batch.refs.push(RefEdit { name, expect: Expect::Absent, to });
+                    batch.position = position;
                 }
                 // Lifts the erasure in the same batch that stores the bytes, and only if it is
                 // still the one that was read.
@@ -134,8 +141,10 @@ impl<'a> ObjectCopier<'a> {
                     continue;
                 }
                 (_, Some(target)) => {
-                    let to = Some(target.clone());
-                    batch.refs.push(RefEdit { name, expect: Expect::Any, to });
+                    // Only if it was not lifted since: making it again would delete the bytes of
+                    // the message for which it was lifted.
+                    let expect = Expect::Is(target.clone());
+                    batch.refs.push(RefEdit { name, expect, to: Some(target.clone()) });
                 }
                 (None, None) => continue,
             }
@@ -218,7 +227,7 @@ impl<'a> ObjectCopier<'a> {
             there.extend(damaged);
         }
         let known: Vec<CommitId> = ids.iter().filter(|id| there.contains(id)).copied().collect();
-        self.restorer.commits(&known, Replace::Lacking).await?;
+        self.restorer.commits(&known, Replace::Linked).await?;
         Ok(there)
     }
 
@@ -239,6 +248,20 @@ impl<'a> ObjectCopier<'a> {
     /// Copies commits with everything that they link to. Commits that they link to must be in the
     /// target or among them. Returns the number of bytes read.
     async fn carry(&mut self, ids: &[CommitId]) -> Result<usize> {
+        let mut races = self.to.races();
+        loop {
+            if let Some(bytes) = self.carry_once(ids).await? {
+                return Ok(bytes);
+            }
+            // Others wrote since the erasures were read, or since the target was searched for the
+            // bytes that an erasure deletes.
+            races.lose().await?;
+            self.read_erasures().await?;
+        }
+    }
+
+    /// Makes one attempt to copy commits. Returns `None` if it lost a race about an erasure.
+    async fn carry_once(&mut self, ids: &[CommitId]) -> Result<Option<usize>> {
         let (commits, hints) = self.records(ids).await?;
         let mut batch = self.batch()?;
         batch.toolsets = self.toolsets(&commits).await?;
@@ -284,9 +307,15 @@ impl<'a> ObjectCopier<'a> {
             0 => apply_batch(self.to.store().as_ref(), self.to.name(), batch).await?,
             _ => self.lease.store(&self.operation, batch, &[]).await?,
         };
-        require_done(applied)?;
+        match applied {
+            Applied::Moved(_) => return Ok(None),
+            Applied::Conflict(conflict) if conflict.name.erased_blob().is_some() => {
+                return Ok(None);
+            }
+            applied => require_done(applied)?,
+        }
         self.brought += ids.len();
-        Ok(bytes)
+        Ok(Some(bytes))
     }
 
     /// Reads commits, parents first, and the locations of their contents. Commits of a history are

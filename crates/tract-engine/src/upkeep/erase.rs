@@ -101,6 +101,8 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     let bare = repo.with_hooks(Hooks::default());
     let mut races = repo.races();
     let mut contents = HashMap::new();
+    // Every attempt requires the position up to which it has searched, so that no message that
+    // arrived in between loses bytes which it shares with an erased one.
     loop {
         let mut scan = Scan::new(&bare, Scope::of(&bare, request).await?).await?;
         let mut report = scan.report();
@@ -110,7 +112,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
         // The scan takes long; following branches that moved does not. Retry with the same scan
         // first.
         loop {
-            // New commits contain the bytes as well, so the list of blobs and messages is outdated.
+            // New objects contain the bytes as well, so the list of blobs and messages is outdated.
             if !scan.follow().await? {
                 races.lose().await?;
                 break;
@@ -122,8 +124,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
             };
             match write(&bare, &scan, request, &note, &mut contents, &mut report).await? {
                 Applied::Done | Applied::Already => {
-                    // Branches that were created after the branches were listed are not held by the
-                    // write, and must not show the erased messages either.
+                    // Branches may also show messages whose bytes an earlier erasure deleted.
                     report.edits += mend(&bare, &branches(&bare).await?).await?;
                     if !report.blobs.is_empty() {
                         report.wiped = finish_erasures(repo).await;
@@ -137,6 +138,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
                         break;
                     }
                 }
+                Applied::Moved(_) => races.lose().await?,
             }
         }
     }
@@ -152,6 +154,7 @@ async fn write(
     report: &mut EraseReport,
 ) -> Result<Applied> {
     let mut txn = Txn::new(repo)?;
+    txn.require_position(scan.position());
     let mut planned = edits::plan(&mut txn, scan, note, contents).await?;
     edits::plan_hidden(&mut txn, scan, note, contents, &mut planned).await?;
     report.edits = planned.edits;

@@ -251,6 +251,7 @@ impl Repo {
                     }
                     races.lose().await?;
                 }
+                Applied::Moved(_) => races.lose().await?,
             }
         }
     }

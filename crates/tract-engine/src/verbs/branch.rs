@@ -24,8 +24,8 @@ impl Repo {
         let first = RefTarget::Ref(RefName::branch(FIRST_BRANCH)?);
         txn.move_ref(&RefName::head(), Some(first)).await?;
         let applied = txn.apply("init", &WriteOptions::default()).await?;
-        // On a conflict another writer was faster, with the same result.
-        Ok(!matches!(applied, Applied::Conflict(_)))
+        // If it is not stored, another writer was faster, with the same result.
+        Ok(applied.is_stored())
     }
 
     /// Lists the tags with their commits, sorted by name.
@@ -84,6 +84,7 @@ impl Repo {
                         None => conflict.into(),
                     });
                 }
+                Applied::Moved(_) => races.lose().await?,
             }
         }
     }

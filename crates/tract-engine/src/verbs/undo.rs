@@ -215,6 +215,7 @@ impl Repo {
                 let by = History(self).newest(&conflict.name, None).await?;
                 Err(moved_since(verb, &what, &conflict.name, by))
             }
+            Applied::Moved(_) => Err(Error::KeptMoving { attempts: 1 }),
         }
     }
 

@@ -182,7 +182,7 @@ impl Lease {
         let cover = self.cover(&mut batch, others);
         let (store, name) = (self.0.repo.store().as_ref(), self.0.repo.name());
         let applied = apply_to_store_once(store, name, &batch).await?;
-        if !matches!(applied, Applied::Conflict(_)) {
+        if applied.is_stored() {
             operation.recorded(store, name, batch.id, batch.refs.len()).await;
             self.covered(cover);
         }
@@ -218,7 +218,7 @@ impl Lease {
         let mut batch = repo.batch(&Operation::begin()?, "lease")?;
         (batch.refs, batch.blobs) = (refs, blobs);
         let applied = apply_to_store_once(repo.store().as_ref(), repo.name(), &batch).await?;
-        Ok(!matches!(applied, Applied::Conflict(_)))
+        Ok(applied.is_stored())
     }
 
     /// Renews the lease from now on.

@@ -15,11 +15,11 @@ use tract_core::store::{
 };
 use tract_core::{
     Applied, Batch, BatchId, Blob, BlobId, Commit, CommitId, DerivedKind, DerivedRow, IdPrefix,
-    LogEntry, LogNote, ObjectId, RefName, RefTarget, RepoName, Store, ToolDefinition, ToolId,
-    ToolRow, Toolset, ToolsetId,
+    LogEntry, LogNote, ObjectId, RefName, RefTarget, RepoName, Store, StoreError, StoreErrorKind,
+    ToolDefinition, ToolId, ToolRow, Toolset, ToolsetId,
 };
 
-use crate::repo::batch::apply_to_store_once;
+use crate::repo::batch::{apply_to_store_once, require_done};
 use crate::write::txn::ref_edit;
 
 /// The objects and ref moves that are held back.
@@ -108,7 +108,7 @@ impl Overlay {
         // commits from garbage collection.
         let cover = batch.stores_ahead().then(|| lease.cover(&mut batch, &[]));
         let applied = apply_to_store_once(self.below.as_ref(), repo, &batch).await?;
-        if !matches!(applied, Applied::Conflict(_)) {
+        if applied.is_stored() {
             cover.into_iter().for_each(|cover| lease.covered(cover));
             operation.recorded(self.below.as_ref(), repo, batch.id, batch.refs.len()).await;
             self.clear();
@@ -148,9 +148,7 @@ impl Overlay {
     ) -> Result<()> {
         let mut batch = Batch::new(operation.next_batch()?, note);
         self.pending().objects(&mut batch);
-        if let Applied::Conflict(conflict) = lease.store(operation, batch, &[]).await? {
-            return Err(conflict.into());
-        }
+        require_done(lease.store(operation, batch, &[]).await?)?;
         let mut pending = self.pending();
         // The objects are stored under an id of their own, so the flush counts as a further batch.
         let Pending { tools, refs, seen, first, .. } = std::mem::take(&mut *pending);
@@ -374,9 +372,16 @@ impl RefRepository for Overlay {
     ) -> StoreResult<Vec<(RefName, RefTarget)>> {
         let below = self.below.list_refs(repo, prefix).await?;
         let mut refs: BTreeMap<RefName, RefTarget> = below.into_iter().collect();
-        // Refs that were not moved here are listed with their current target in the store, even if
-        // `refs` has read an older one before. Callers that decide on a ref read it with `refs`.
-        for (name, now) in &self.pending().refs {
+        let mut pending = self.pending();
+        // A listing reads each ref, too: later reads must repeat it.
+        for (name, target) in &refs {
+            if !pending.seen.contains_key(name) {
+                pending.seen.insert(name.clone(), Some(target.clone()));
+            }
+        }
+        let pending = &*pending;
+        // Moves of this overlay come last, because they are newer than what it read.
+        for (name, now) in pending.seen.iter().chain(&pending.refs) {
             match now {
                 Some(now) if name.as_str().starts_with(prefix) => {
                     refs.insert(name.clone(), now.clone());
@@ -423,6 +428,10 @@ impl Store for Overlay {
 
     async fn apply(&self, repo: &RepoName, batch: Batch) -> StoreResult<Applied> {
         batch.check_refs("overlay")?;
+        if batch.position.is_some() {
+            let message = "writes that are held back have no position";
+            return Err(StoreError::new(StoreErrorKind::Unsupported, "overlay", "apply", message));
+        }
         let names: Vec<RefName> = batch.refs.iter().map(|edit| edit.name.clone()).collect();
         // The check and the change below do not happen under one lock. An overlay has one writer,
         // so nothing can move a ref in between.

@@ -76,7 +76,7 @@ impl Races {
     pub(crate) async fn won(&mut self, applied: Applied) -> Result<bool> {
         match applied {
             Applied::Done | Applied::Already => Ok(true),
-            Applied::Conflict(_) => self.lose().await.map(|()| false),
+            Applied::Conflict(_) | Applied::Moved(_) => self.lose().await.map(|()| false),
         }
     }
 }

@@ -165,6 +165,7 @@ impl Repo {
                     self.heads().forget(branch);
                     return Err(conflict.into());
                 }
+                Applied::Moved(_) => return Err(Error::KeptMoving { attempts: 1 }),
             }
         }
     }

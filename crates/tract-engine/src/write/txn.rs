@@ -7,6 +7,7 @@ mod seal;
 use std::collections::{BTreeMap, HashSet};
 
 use tract_compile::{IdMap, IdSet, UnstoredObjects};
+use tract_core::store::WritePosition;
 use tract_core::{
     Batch, BatchId, Blob, BlobId, CallRef, Change, Commit, CommitId, Content, Expect, Op, RefEdit,
     RefName, RefTarget, ToolId,
@@ -167,6 +168,12 @@ impl<'a> Txn<'a> {
     /// Returns the id of this write in the ref log.
     pub fn id(&self) -> BatchId {
         self.batch.id
+    }
+
+    /// Requires that nothing is written between a position and this write. Otherwise its answer is
+    /// [`Applied::Moved`](tract_core::Applied::Moved).
+    pub(crate) fn require_position(&mut self, position: WritePosition) {
+        self.batch.position = Some(position);
     }
 
     /// Returns the commits made so far, in order.

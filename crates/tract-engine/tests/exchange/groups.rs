@@ -111,17 +111,22 @@ fn a_refused_line_in_a_group_takes_no_other_with_it() {
 
 #[test]
 fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
-    let (repo, _) = counted(Some("too much"));
     let lines: String = (0..20).map(|n| line(&format!("{n}"))).collect::<String>()
         + &line("too much")
         + &line("after it");
-    let mut answered = 0;
-    let events = |event: ApplyEvent| answered += usize::from(event.result.is_ok());
-    let options = ApplyOptions::default();
-    let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
-    assert!(block_on(stream).is_err(), "the store's own limit ends the stream");
-    assert_eq!(answered, 20);
-    assert_eq!(texts(&repo, "main").len(), 20);
+    // The store's own limit ends the stream, unless it is to go on.
+    for (keep_going, done) in [(false, 20), (true, 21)] {
+        let (repo, _) = counted(Some("too much"));
+        let mut answered = Vec::new();
+        let events = |event: ApplyEvent| answered.push((event.line, event.result.is_ok()));
+        let options = ApplyOptions { keep_going, ..ApplyOptions::default() };
+        let stream = apply_stream(&repo, read_lines(lines.as_bytes()), &options, events);
+        let report = block_on(stream).expect("only the line is refused");
+        assert_eq!((report.done, report.refused), (done, 1), "{answered:?}");
+        assert!(answered.contains(&(21, false)), "{answered:?}");
+        assert_eq!(texts(&repo, "main").len(), done);
+        is_clean(&repo);
+    }
 }
 
 #[test]

@@ -96,6 +96,44 @@ fn a_store_with_the_bytes_does_not_bring_them_back() {
     is_clean(&from);
 }
 
+/// A repository on which another client says the erased text right before the erasure is written.
+fn also_said_there(store: Arc<dyn Store>) -> Repo {
+    let other = repo_in(Arc::clone(&store));
+    let erases: fn(&Call<'_>) -> bool = |call| match call {
+        Call::Apply { batch, .. } => batch.refs.iter().any(|at| at.name.erased_blob().is_some()),
+        _ => false,
+    };
+    repo_in(meanwhile(store, 1, erases, move || _ = say(&other, "theirs", LEAK)))
+}
+
+#[test]
+fn an_erasure_that_arrives_deletes_no_bytes_of_a_message_that_came_first() {
+    let push_all = |from: &Repo, to: &Repo| {
+        let options = PushOptions { all: true, ..PushOptions::default() };
+        block_on(push(from, to, "team", &options)).expect("it is pushed").erased
+    };
+    let copy_all = |from: &Repo, to: &Repo| {
+        block_on(copy(from, to, &CopyOptions::default())).expect("it is copied").erased
+    };
+    let transfers: [&dyn Fn(&Repo, &Repo) -> CarriedErasures; 2] = [&push_all, &copy_all];
+    for transfer in transfers {
+        // The receiver has the erased message, or it gets the erasure together with the history.
+        for has_message in [true, false] {
+            let (from, store) = erased_in_one();
+            let store = if has_message { store } else { Arc::new(memory()) };
+            let to = also_said_there(Arc::clone(&store));
+            let erased = transfer(&from, &to);
+            assert_eq!(erased.blobs, 0, "{erased:?}");
+            let there = repo_in(store);
+            let line = block_on(there.compile(head(&there, &branch("theirs")))).expect("it shows");
+            assert_eq!(line.messages().next().expect("a message").content.text(), LEAK);
+            let line = block_on(there.compile(head(&there, &branch("main")))).expect("it shows");
+            assert_eq!(line.messages().next().expect("one").content.text(), "[erased: a leak]");
+            is_clean(&there);
+        }
+    }
+}
+
 /// A repository on which a message is erased right before it is read for the second time.
 fn erased_meanwhile(reads: fn(&Call<'_>) -> bool) -> (Repo, Repo) {
     let store: Arc<dyn Store> = Arc::new(memory());

@@ -41,7 +41,7 @@ impl TreeWriter<'_> {
             let is_done = !txn.moves_refs()
                 || match txn.apply("import", &WriteOptions::default()).await? {
                     Applied::Done | Applied::Already => true,
-                    Applied::Conflict(_) => false,
+                    Applied::Conflict(_) | Applied::Moved(_) => false,
                 };
             if is_done {
                 // Only after the write: a lost race places the sessions again, and must count the

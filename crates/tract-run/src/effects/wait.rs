@@ -64,7 +64,7 @@ impl Effects {
                     self.begun(marker);
                     return Ok(true);
                 }
-                Applied::Conflict(_) => races.lose().await?,
+                Applied::Conflict(_) | Applied::Moved(_) => races.lose().await?,
             }
         }
     }

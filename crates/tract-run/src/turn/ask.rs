@@ -139,6 +139,9 @@ impl Agent {
             Applied::Conflict(conflict) => {
                 return Err(tract_engine::Error::from(conflict).into());
             }
+            Applied::Moved(_) => {
+                return Err(tract_engine::Error::KeptMoving { attempts: 1 }.into());
+            }
         }
         effects.begun(marker);
         Ok((commit, Arc::new(effects)))

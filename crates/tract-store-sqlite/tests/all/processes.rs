@@ -35,7 +35,7 @@ fn append_to_shared(store: &dyn Store, text: &str) {
         let (batch, _) = appending("shared", head(store, "shared"), text);
         match apply(store, batch).unwrap() {
             Applied::Done => return,
-            Applied::Conflict(_) => {}
+            Applied::Conflict(_) | Applied::Moved(_) => {}
             Applied::Already => unreachable!("every batch has an id of its own"),
         }
     }

@@ -60,7 +60,7 @@ pub(super) async fn racing_handles_have_one_winner(harness: Harness) -> StoreRes
             match answer? {
                 Applied::Done => winners.push(next),
                 Applied::Conflict(_) => {}
-                Applied::Already => panic!("no batch was applied before"),
+                Applied::Already | Applied::Moved(_) => panic!("expected done or conflict"),
             }
         }
         assert_eq!(winners.len(), 1, "round {round}");

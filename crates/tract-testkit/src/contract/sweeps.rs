@@ -1,20 +1,21 @@
 //! Sweeps: lists objects, and deletes unreachable ones.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use tract_core::store::{
     ListKind, LogQuery, ObjectListing, Sweep, SweepAnswer, Walk, WritePosition,
 };
 use tract_core::{
-    Batch, Blob, BlobId, Commit, CommitId, DerivedKind, ObjectId, RefTarget, RepoName, Store,
-    StoreErrorKind, StoreExt, StoreResult, ToolRow,
+    Applied, Batch, Blob, BlobId, Commit, CommitId, DerivedKind, ObjectId, RefTarget, RepoName,
+    Store, StoreErrorKind, StoreExt, StoreResult, ToolRow, block_on,
 };
 
 use crate::Harness;
 use crate::fixtures::{
-    advance, batch, deriving, done, line, moving, push, push_with_tools, record, row, schemas,
-    seal, storing, toolset,
+    advance, appending, batch, deriving, done, line, moving, push, push_with_tools, record, row,
+    schemas, seal, storing, toolset,
 };
 use crate::suite::Capability;
 use crate::suite::Repo;
@@ -251,6 +252,92 @@ pub(super) async fn sweep_after_a_write_is_refused((store, repo): Repo) -> Store
         for id in contents(&gone) {
             assert!(store.blob(&repo, id).await?.is_some(), "nothing is deleted");
         }
+    }
+    assert_sound(&*store, &repo).await
+}
+
+/// An erasure requires the position up to which it has looked for the bytes.
+pub(super) async fn batch_after_a_write_is_refused((store, repo): Repo) -> StoreResult<()> {
+    let mut first = batch("commit");
+    let root = push(&mut first, None, "one").id();
+    first.refs.push(advance("main", None, root));
+    first.position = Some(store.write_position(&repo).await?);
+    done(store.apply(&repo, first.clone()).await)?;
+    assert_eq!(store.apply(&repo, first).await?, Applied::Already, "a retry was applied before");
+    let old = store.write_position(&repo).await?;
+    let ahead = storing([Blob::seal("ahead")]);
+    let branch = moving(vec![advance("side", None, root)]);
+    for (writing, head) in [(ahead, Some(root)), (branch, None)] {
+        done(store.apply(&repo, writing).await)?;
+        let now = store.write_position(&repo).await?;
+        let mut late = batch("commit");
+        let next = push(&mut late, Some(root), "late");
+        // The position is compared before the expected values.
+        late.refs.push(advance("main", head, next.id()));
+        late.position = Some(old);
+        assert_eq!(store.apply(&repo, late.clone()).await?, Applied::Moved(now));
+        assert_eq!(store.commit(&repo, next.id()).await?, None, "nothing is written");
+        assert_eq!(store.ref_target(&repo, &main()).await?, Some(RefTarget::Commit(root)));
+        assert_eq!(store.write_position(&repo).await?, now);
+        late.position = Some(now);
+        match (head, store.apply(&repo, late).await?) {
+            (Some(_), Applied::Done) => {
+                let mut back = advance("main", Some(next.id()), root);
+                back.expect = tract_core::Expect::Any;
+                done(store.apply(&repo, moving(vec![back])).await)?;
+            }
+            (None, Applied::Conflict(conflict)) => assert_eq!(conflict.name, main()),
+            (_, other) => panic!("expected done, then a conflict, found {other:?}"),
+        }
+    }
+    // Derived rows are not writes of objects.
+    let position = store.write_position(&repo).await?;
+    let row = row(DerivedKind::Snapshot, root, "row");
+    done(store.apply(&repo, deriving([row])).await)?;
+    // A large content, which some stores send separately.
+    let large = Blob::seal(vec![7; 9 << 20]);
+    let writing = Batch { position: Some(position), ..storing([large.clone()]) };
+    done(store.apply(&repo, writing).await)?;
+    assert!(store.blob(&repo, large.id()).await?.is_some());
+    assert_sound(&*store, &repo).await
+}
+
+fn main() -> tract_core::RefName {
+    crate::fixtures::branch("main")
+}
+
+pub(super) async fn racing_batches_at_one_position_have_one_winner(
+    (store, repo): Repo,
+) -> StoreResult<()> {
+    const WRITERS: usize = 4;
+    line(&*store, &repo, "main", None, &["one"]).await?;
+    for round in 0..10 {
+        let position = store.write_position(&repo).await?;
+        let barrier = &Barrier::new(WRITERS);
+        let answers: Vec<StoreResult<Applied>> = thread::scope(|scope| {
+            let write = |writer: usize| {
+                let (store, repo) = (Arc::clone(&store), repo.clone());
+                scope.spawn(move || {
+                    // Each has a branch of its own, so that only the position is in common.
+                    let name = format!("writer-{writer}-{round}");
+                    let (writing, _) = appending(&name, None, &name);
+                    let writing = Batch { position: Some(position), ..writing };
+                    barrier.wait();
+                    block_on(store.apply(&repo, writing))
+                })
+            };
+            let writers: Vec<_> = (0..WRITERS).map(write).collect();
+            writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+        });
+        let mut winners = 0;
+        for answer in answers {
+            match answer? {
+                Applied::Done => winners += 1,
+                Applied::Moved(now) => assert_ne!(now, position),
+                other => panic!("expected done or moved, found {other:?}"),
+            }
+        }
+        assert_eq!(winners, 1, "round {round}");
     }
     assert_sound(&*store, &repo).await
 }

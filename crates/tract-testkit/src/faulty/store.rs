@@ -297,6 +297,7 @@ impl Fault {
                 batch.refs.iter_mut().for_each(|edit| edit.expect = Expect::Any);
             }
             Self::ForgetsBatches => batch.id = BatchId::random()?,
+            Self::IgnoresPositions => batch.position = None,
             Self::IgnoresLinks => batch.requires.clear(),
             Self::LosesWrites if batch.refs.is_empty() => drop(batch.blobs.pop()),
             Self::KeepsOldRows => {

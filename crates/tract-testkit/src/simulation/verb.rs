@@ -10,6 +10,8 @@ macro_rules! for_each_verb {
         $rows! {
             /// Appends a message.
             Commit "commit" = history::commit;
+            /// Appends a message with the text of another message, so that both have one content.
+            Repeat "commit, repeated" = history::repeat;
             /// Appends a message with a call, and the result of the call.
             Turn "turn" = history::turn;
             /// Replaces the text of a message.
@@ -196,7 +198,8 @@ impl Verb {
 
     /// Returns whether it can store a text again that another client has erased.
     pub(super) fn brings_back(self) -> bool {
-        let from_elsewhere = matches!(self, Self::Import | Self::ImportLarge | Self::ApplyFile);
+        let from_elsewhere =
+            matches!(self, Self::Repeat | Self::Import | Self::ImportLarge | Self::ApplyFile);
         from_elsewhere || self.needs_two_stores()
     }
 

@@ -41,7 +41,8 @@ pub(super) struct World {
     pub(super) secrets: Mutex<Vec<StoredWord>>,
     /// Words whose erasure was acknowledged.
     pub(super) erased: Mutex<Vec<StoredWord>>,
-    /// Whether a text can be stored a second time: by an import, a file or another store.
+    /// Whether a text can be stored a second time: by a repetition, an import, a file or another
+    /// store.
     pub(super) brings_back: bool,
     /// The caller's verbs, by name.
     pub(super) own: Vec<(&'static str, OwnVerb)>,

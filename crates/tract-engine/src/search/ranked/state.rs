@@ -5,7 +5,7 @@ use tract_core::{
 };
 
 use crate::repo::Repo;
-use crate::repo::batch::{apply_to_store_once, derived_batch};
+use crate::repo::batch::{apply_to_store_once, derived_batch, require_done};
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 
@@ -60,7 +60,7 @@ impl IndexState {
         batch.blobs.push(document);
         match apply_to_store_once(repo.store().as_ref(), repo.name(), &batch).await? {
             Applied::Done | Applied::Already => self.position = to,
-            Applied::Conflict(conflict) => return Err(conflict.into()),
+            other => require_done(other)?,
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use tract_core::CommitId;
 use tract_core::stream::StreamOp;
-use tract_core::{Applied, CommitId};
 
 use super::{ApplyEvent, Stream, StreamLine};
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, LineError, Result};
 
 /// Default limit for the lines, and for the objects made from them, that are kept in memory, in
@@ -96,11 +97,14 @@ impl Stream {
         }
         let mut races = self.repo.races();
         loop {
-            let Applied::Conflict(conflict) = self.flush().await? else { return Ok(Ok(done)) };
+            let applied = self.flush().await?;
+            if applied.is_stored() {
+                return Ok(Ok(done));
+            }
             // Lines that were released cannot be planned again, so the first lost race ends such a
             // stream.
             let over =
-                if held.is_over { Some(Error::from(conflict)) } else { races.lose().await.err() };
+                if held.is_over { require_done(applied).err() } else { races.lose().await.err() };
             if let Some(over) = over {
                 if !matches!(over, Error::KeptMoving { .. } | Error::Conflict { .. }) {
                     return Err(over);

@@ -7,6 +7,7 @@ use tract_core::stream::StreamOp;
 use tract_core::{Applied, StoreError, StoreErrorKind};
 
 use super::{ApplyEvent, ApplyOptions, Stream, StreamLine, ends_the_run, speaks_of_the_line};
+use crate::repo::batch::require_done;
 use crate::repo::error::{Error, LineError, Result};
 
 /// Maximum number of lines in a group without a fixed size. Their answers wait for each other, and
@@ -89,7 +90,7 @@ impl Stream {
                     }
                     return Ok(events);
                 }
-                Ok(Applied::Conflict(_)) => {
+                Ok(Applied::Conflict(_) | Applied::Moved(_)) => {
                     self.roll_back(&before);
                     if let Err(over) = races.lose().await {
                         return outrun(over, lines.drain(..most), options);
@@ -106,8 +107,8 @@ impl Stream {
                     self.roll_back(&before);
                     most = most.div_ceil(2);
                 }
-                // A single line, with bytes that are erased and banned.
-                Err(Error::Store(error)) if is_erased(&error) => {
+                // A single line: its bytes are erased and banned, or too large for the store.
+                Err(Error::Store(error)) if is_refused(&error) => {
                     self.roll_back(&before);
                     let Some(line) = lines.pop_front() else { return Err(error.into()) };
                     return Ok(vec![refused(line, error)]);
@@ -135,10 +136,12 @@ impl Stream {
             let before = self.state.clone();
             let result = self.step(Cow::Owned(step)).await?;
             match self.flush().await {
-                Ok(Applied::Done | Applied::Already) => result,
-                // A record moves no ref, so it cannot lose a race.
-                Ok(Applied::Conflict(conflict)) => return Err(conflict.into()),
-                Err(Error::Store(error)) if is_erased(&error) => {
+                Ok(applied) => {
+                    // A record moves no ref, so it cannot lose a race.
+                    require_done(applied)?;
+                    result
+                }
+                Err(Error::Store(error)) if is_refused(&error) => {
                     self.roll_back(&before);
                     Err(LineError::Engine(Error::Store(error)))
                 }
@@ -156,8 +159,10 @@ impl Stream {
     }
 }
 
-fn is_erased(error: &StoreError) -> bool {
-    matches!(error.kind, StoreErrorKind::Erased { .. })
+/// Returns whether the store rejected the bytes of a line. The store and the lines before it are
+/// fine, so the stream may continue.
+fn is_refused(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::Erased { .. } | StoreErrorKind::TooLarge)
 }
 
 /// Creates the outcome of a line that the store rejected.

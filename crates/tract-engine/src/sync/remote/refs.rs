@@ -126,12 +126,18 @@ pub(crate) async fn move_refs(
     let mut kept = HashSet::new();
     for group in planned.chunks(WRITE_REFS) {
         let mut races = carrier.to.races();
+        let mut attempt = AttemptedRefs { kept_before: &kept, kept: HashSet::new() };
         let statuses = loop {
-            match once(carrier, judge, group, documents, &mut kept).await? {
+            // A ref that an attempt kept may move in the next one, so only those of the attempt
+            // that was written count.
+            attempt.kept.clear();
+            match once(carrier, judge, group, documents, &mut attempt).await? {
                 Some(statuses) => break statuses,
                 None => races.lose().await?,
             }
         };
+        let kept_now = attempt.kept;
+        kept.extend(kept_now);
         moved.extend(group.iter().zip(statuses).map(|(planned, status)| TransferredRef {
             name: planned.name.clone(),
             to: planned.to.clone(),
@@ -141,13 +147,25 @@ pub(crate) async fn move_refs(
     Ok(moved)
 }
 
+/// The branches and tags that an attempt did not change, and those of earlier groups.
+struct AttemptedRefs<'a> {
+    kept_before: &'a HashSet<RefName>,
+    kept: HashSet<RefName>,
+}
+
+impl AttemptedRefs<'_> {
+    fn keeps(&self, name: &RefName) -> bool {
+        self.kept_before.contains(name) || self.kept.contains(name)
+    }
+}
+
 /// Makes one attempt. Returns `None` if another writer moved one of the refs in the meantime.
 async fn once(
     carrier: &ObjectCopier<'_>,
     judge: &Repo,
     planned: &[PlannedRef],
     documents: &HashMap<BlobId, Blob>,
-    kept: &mut HashSet<RefName>,
+    attempt: &mut AttemptedRefs<'_>,
 ) -> Result<Option<Vec<TransferStatus>>> {
     let to = carrier.to;
     let names: Vec<RefName> = planned.iter().map(|planned| planned.name.clone()).collect();
@@ -158,7 +176,7 @@ async fn once(
     for (planned, at) in planned.iter().zip(found) {
         let status = match (&at, planned.rule) {
             (_, RefRule::MakeQuietly)
-                if planned.name.companion_of().is_some_and(|name| kept.contains(&name)) =>
+                if planned.name.companion_of().is_some_and(|name| attempt.keeps(&name)) =>
             {
                 TransferStatus::Unchanged
             }
@@ -168,7 +186,7 @@ async fn once(
             (at, _) => status(to, judge, planned, at.as_ref()).await?,
         };
         if matches!(status, TransferStatus::Diverged { .. } | TransferStatus::Refused { .. }) {
-            kept.insert(planned.name.clone());
+            attempt.kept.insert(planned.name.clone());
         }
         if status.moves() {
             let blob = planned.to.as_ref().and_then(RefTarget::blob);
@@ -184,7 +202,7 @@ async fn once(
     }
     match txn.apply(carrier.what, &WriteOptions::default()).await? {
         Applied::Done | Applied::Already => Ok(Some(statuses)),
-        Applied::Conflict(_) => Ok(None),
+        Applied::Conflict(_) | Applied::Moved(_) => Ok(None),
     }
 }
 

@@ -76,7 +76,7 @@ pub(crate) async fn arrive(
         carried.blobs += blobs;
         carried.pending += pending;
     }
-    // Branches that were created in the meantime are not held by the write.
+    // Branches may show erased messages whose bytes were never stored here.
     mend(&bare, &branches(&bare).await?).await?;
     if carried.blobs > 0 {
         let wiped = finish_erasures(to).await;
@@ -111,57 +111,96 @@ async fn arrive_together(
     erasures: Vec<Erasure>,
 ) -> Result<(usize, usize)> {
     let mut races = to.races();
-    loop {
-        let mut stored = HashSet::new();
-        let keys: Vec<BlobKey> = erasures.iter().map(|it| BlobKey::from(it.blob)).collect();
-        for keys in keys.chunks(KEYS) {
-            let found = to.store().blobs(to.name(), keys).await?;
-            stored.extend(found.iter().flatten().map(|blob| blob.id()));
-        }
+    let note = note_of(&erasures);
+    'scan: loop {
+        // Before the blobs are looked up: one that is stored afterwards is another message's.
+        let mut position = match to.store().capabilities().collects_garbage {
+            true => Some(to.store().write_position(to.name()).await?),
+            false => None,
+        };
+        let stored = stored_here(to, &erasures).await?;
         let (here, absent): (Vec<&Erasure>, Vec<&Erasure>) =
             erasures.iter().partition(|erasure| stored.contains(&erasure.blob));
-        let mut txn = Txn::new(to)?;
-        // The blobs are not stored here. Record the erasures anyway, so that copies transmit them.
-        if to.store().capabilities().erases {
-            for erasure in &absent {
-                record(&mut txn, &RefName::erasure(erasure.blob), erasure)?;
+        let mut scan = match here.is_empty() {
+            true => None,
+            false => {
+                require_erasing(to)?;
+                Some(Scan::new(to, scope(&here, from)).await?)
             }
-        }
-        let (mut deleted, mut waiting) = (0, 0);
-        let note = note_of(&erasures);
-        if !here.is_empty() {
-            require_erasing(to)?;
-            let scan = Scan::new(to, scope(&here, from)).await?;
-            edits::plan(&mut txn, &scan, &note, &mut HashMap::new()).await?;
-            let shared: HashSet<BlobId> = scan.shared().collect();
-            for erasure in here {
-                let waits = shared.contains(&erasure.blob);
-                let name = match waits {
-                    true => RefName::pending_erasure(erasure.blob),
-                    false => RefName::erasure(erasure.blob),
-                };
-                record(&mut txn, &name, erasure)?;
-                waiting += usize::from(waits);
-                deleted += usize::from(!waits);
-            }
-        }
-        if deleted > 0 || txn.moves_refs() {
-            advance_mark(&mut txn).await?;
-        }
-        let options = WriteOptions { why: Some(note.reason.clone()), ..WriteOptions::default() };
-        match txn.apply(&note.verb, &options).await? {
-            Applied::Done | Applied::Already => return Ok((deleted, waiting)),
-            Applied::Conflict(conflict) => {
-                // Another transfer applied them first.
-                let is_known = conflict.name.erased_blob().is_some()
-                    || conflict.name.pending_erasure_blob().is_some();
-                if is_known && unknown(to, erasures.clone()).await?.is_empty() {
-                    return Ok((0, 0));
+        };
+        loop {
+            if let Some(scan) = &mut scan {
+                if !scan.follow().await? {
+                    races.lose().await?;
+                    continue 'scan;
                 }
-                races.lose().await?;
+                position = Some(scan.position());
+            }
+            let mut txn = Txn::new(to)?;
+            let mut counts = (0, 0);
+            if let Some(scan) = &scan {
+                edits::plan(&mut txn, scan, &note, &mut HashMap::new()).await?;
+                let shared: HashSet<BlobId> = scan.shared().collect();
+                for erasure in &here {
+                    let waits = shared.contains(&erasure.blob);
+                    let name = match waits {
+                        true => RefName::pending_erasure(erasure.blob),
+                        false => RefName::erasure(erasure.blob),
+                    };
+                    record(&mut txn, &name, erasure)?;
+                    counts = (counts.0 + usize::from(!waits), counts.1 + usize::from(waits));
+                }
+            }
+            // The blobs are not stored here. Record the erasures anyway, so that copies transmit
+            // them.
+            if to.store().capabilities().erases {
+                for erasure in &absent {
+                    record(&mut txn, &RefName::erasure(erasure.blob), erasure)?;
+                }
+            }
+            if counts.0 > 0 || txn.moves_refs() {
+                advance_mark(&mut txn).await?;
+            }
+            if let Some(position) = position {
+                txn.require_position(position);
+            }
+            let options =
+                WriteOptions { why: Some(note.reason.clone()), ..WriteOptions::default() };
+            match txn.apply(&note.verb, &options).await? {
+                Applied::Done | Applied::Already => return Ok(counts),
+                Applied::Conflict(conflict) => {
+                    // Another transfer applied them first.
+                    let is_known = conflict.name.erased_blob().is_some()
+                        || conflict.name.pending_erasure_blob().is_some();
+                    if is_known && unknown(to, erasures.clone()).await?.is_empty() {
+                        return Ok((0, 0));
+                    }
+                    races.lose().await?;
+                    if conflict.name.branch_name().is_none() {
+                        continue 'scan;
+                    }
+                }
+                Applied::Moved(_) => {
+                    races.lose().await?;
+                    // A blob that was absent may be stored now.
+                    if !absent.is_empty() {
+                        continue 'scan;
+                    }
+                }
             }
         }
     }
+}
+
+/// Returns the erased blobs that a repository stores.
+async fn stored_here(to: &Repo, erasures: &[Erasure]) -> Result<HashSet<BlobId>> {
+    let mut stored = HashSet::new();
+    let keys: Vec<BlobKey> = erasures.iter().map(|erasure| BlobKey::from(erasure.blob)).collect();
+    for keys in keys.chunks(KEYS) {
+        let found = to.store().blobs(to.name(), keys).await?;
+        stored.extend(found.iter().flatten().map(|blob| blob.id()));
+    }
+    Ok(stored)
 }
 
 fn note_of(erasures: &[Erasure]) -> EditNote {

@@ -1,18 +1,20 @@
 //! Scans the repository for every location of the erased bytes.
 //!
 //! The scan reads everything that is stored, which takes long, while others continue to write.
-//! Before each write [`Scan::follow`] searches the commits added since. The write itself holds
-//! every branch at the scanned head, so a commit that arrives later makes it a conflict, and its
-//! branch is followed again.
+//! Before each write [`Scan::follow`] searches what was written since. The write itself requires the
+//! position up to which everything was searched, so the store refuses it if anything was written in
+//! between, and those writes are followed again. Holding the branches would not be enough: a branch
+//! that is created in between, or an object that is stored ahead of its ref, may bring another
+//! message with the same bytes, and they would be deleted under it.
 
 mod effects;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing};
+use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, WritePosition};
 use tract_core::{
-    Blob, BlobId, Changes, Commit, CommitId, ObjectId, Op, RefName, RefTarget, StoreExt as _,
+    Blob, BlobId, Changes, Commit, CommitId, Kind, ObjectId, Op, RefName, RefTarget, StoreExt as _,
     ToolSchema, ToolsetId,
 };
 use tract_secrets::SecretKind;
@@ -20,7 +22,7 @@ use tract_secrets::SecretKind;
 use super::message::slot_of;
 use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 use super::search::Search;
-use crate::history::reach::commit_id;
+use crate::history::reach::{commit_id, entries_since};
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
@@ -35,6 +37,10 @@ const FOLLOWED: usize = 64;
 const ARRIVED: usize = 64;
 /// Number of log entries that are read together.
 const LOG_PAGE: usize = 4096;
+
+/// For each content in which the bytes occur, read as a message of a kind: whether they occur only in
+/// a signature or similar. The same bytes may be text for one kind and a signature for another.
+type SparedContents = HashMap<(BlobId, Option<Kind>), bool>;
 
 /// The part of a commit that is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,10 +93,14 @@ pub(super) struct Scan<'a> {
     pub(super) commits: HashMap<CommitId, ErasureExtent>,
     /// The commits of other messages that keep the same bytes.
     others: HashSet<CommitId>,
+    /// Commits in whose content only a signature or similar matches, with that content.
+    spared: Vec<(CommitId, BlobId)>,
     /// Branches, sorted by name.
     pub(super) branches: Vec<ScannedBranch>,
-    /// The heads of branches before the scan; their histories are searched.
+    /// The commits that refs pointed to before the scan; their histories are searched.
     searched: HashSet<CommitId>,
+    /// The position of the writes up to which everything was searched.
+    position: WritePosition,
     /// Documents to rewrite, with their new text.
     pub(super) documents: Vec<(RefName, BlobId, String)>,
     /// Documents of effects whose answer is erased, with their new text.
@@ -100,8 +110,11 @@ pub(super) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     pub(super) async fn new(repo: &'a Repo, scope: Scope<'a>) -> Result<Self> {
+        // Before anything else is read: every write that the scan may have missed moves it.
+        let position = repo.store().write_position(repo.name()).await?;
         let mut scan = Self {
             repo,
+            position,
             scope,
             blobs: BTreeMap::new(),
             shared: BTreeMap::new(),
@@ -109,9 +122,10 @@ impl<'a> Scan<'a> {
             toolsets: HashMap::new(),
             commits: HashMap::new(),
             others: HashSet::new(),
+            spared: Vec::new(),
             branches: Vec::new(),
-            // Before anything else is read: commits that arrive during the scan are not behind
-            // these heads, and `follow` searches them.
+            // Before the objects are read: commits that arrive during the scan are not behind these
+            // heads, and `follow` searches them.
             searched: heads_of(repo).await?,
             documents: Vec::new(),
             answers: HashMap::new(),
@@ -139,32 +153,69 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// Reads branches that were created or moved since. Returns `false` if their new commits
-    /// contain the bytes: then the scan must be repeated.
+    /// Searches what was written since, and reads the branches again. Returns `false` if it contains
+    /// the bytes, or objects that no ref reaches: then the scan must be repeated.
     pub(super) async fn follow(&mut self) -> Result<bool> {
-        let now = self.heads().await?;
-        let mut open: Vec<CommitId> = now.iter().map(|branch| branch.head).collect();
+        // Before the log and the branches are read, so that whatever is written after them moves it.
+        let now = self.repo.store().write_position(self.repo.name()).await?;
+        if now == self.position {
+            return Ok(true);
+        }
+        // No log entry names objects that were stored ahead of their ref, such as those of a stream
+        // in progress, and any of them may link to the bytes.
+        if now.unlogged != self.position.unlogged {
+            return Ok(false);
+        }
+        let mut open: Vec<CommitId> = Vec::new();
+        for entry in entries_since(self.repo, self.position.log).await? {
+            match entry.after {
+                Some(RefTarget::Commit(id)) => open.push(id),
+                // The write expects the documents that it rewrites where they were.
+                Some(RefTarget::Blob(id)) if self.has(id) => return Ok(false),
+                Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {}
+            }
+        }
         // Histories that were searched end the walk, so this costs only the new commits, and each
         // of them once.
-        let mut seen = self.searched.clone();
+        let mut seen = std::mem::take(&mut self.searched);
         while let Some(head) = open.pop() {
             let mut history = self.repo.history(head).pages(FOLLOWED, FOLLOWED);
             while let Some(commit) = history.next_unless(|id| !seen.insert(id)).await? {
-                let is_named = match &self.scope.messages {
-                    Some(messages) if commit.content.is_some() => {
-                        messages.contains(&slot_of(self.repo, &commit).await?)
-                    }
-                    Some(_) | None => false,
-                };
-                if is_named || commit.linked_blobs().any(|blob| self.has(blob)) {
+                if self.is_unknown_holder(&commit).await? {
                     return Ok(false);
                 }
                 open.extend(commit.parents.iter().skip(1));
             }
         }
-        self.searched.extend(now.iter().map(|branch| branch.head));
-        self.branches = now;
+        self.searched = seen;
+        self.branches = self.heads().await?;
+        self.position = now;
         Ok(true)
+    }
+
+    /// Returns whether a commit contains some of the bytes, or is a version of a named message, and
+    /// was not stored when the scan read the commits.
+    async fn is_unknown_holder(&self, commit: &Commit) -> Result<bool> {
+        if self.commits.contains_key(&commit.id()) || self.others.contains(&commit.id()) {
+            return Ok(false);
+        }
+        let mut toolsets = [commit.toolset, commit.active].into_iter().flatten();
+        if commit.linked_blobs().any(|blob| self.has(blob))
+            || toolsets.any(|id| self.toolsets.contains_key(&id))
+        {
+            return Ok(true);
+        }
+        match &self.scope.messages {
+            Some(messages) if commit.content.is_some() => {
+                Ok(messages.contains(&slot_of(self.repo, commit).await?))
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// Returns the position of the writes up to which everything was searched.
+    pub(super) fn position(&self) -> WritePosition {
+        self.position
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -258,7 +309,7 @@ impl<'a> Scan<'a> {
     /// Reads all commits: their links to the blobs found, and the texts in their records.
     async fn records(&mut self) -> Result<()> {
         // Contents in which only a signature or similar matches; these are not edited.
-        let mut spared: HashMap<BlobId, bool> = HashMap::new();
+        let mut spared = SparedContents::new();
         let mut linked: HashSet<BlobId> = HashSet::new();
         let mut after = 0;
         loop {
@@ -277,10 +328,23 @@ impl<'a> Scan<'a> {
                 None => break,
             }
         }
-        for (blob, is_spared) in spared {
-            // A blob that is also linked to as something else is deleted anyway.
-            if is_spared && !linked.contains(&blob) {
-                self.blobs.remove(&blob);
+        // A blob stays if no message has the bytes in its text. One that is also linked to as
+        // something else is deleted anyway, and so is one that is text in a message of another kind.
+        let mut only_spared: HashSet<BlobId> = spared.keys().map(|(id, _)| *id).collect();
+        for ((blob, _), is_spared) in &spared {
+            if !is_spared || linked.contains(blob) {
+                only_spared.remove(blob);
+            }
+        }
+        for blob in only_spared {
+            self.blobs.remove(&blob);
+        }
+        // A message that was spared loses its content if the blob is deleted on account of another.
+        for (commit, content) in std::mem::take(&mut self.spared) {
+            if self.has(content) && !self.shared.contains_key(&content) {
+                self.commits.insert(commit, ErasureExtent::Whole);
+                let place = ErasePlace::new(ErasePlaceKind::Message);
+                self.places.push(ErasePlace { commit: Some(commit), ..place });
             }
         }
         Ok(())
@@ -291,14 +355,15 @@ impl<'a> Scan<'a> {
         &self,
         commit: &Commit,
         content: BlobId,
-        spared: &mut HashMap<BlobId, bool>,
+        spared: &mut SparedContents,
     ) -> Result<bool> {
-        if let Some(is_spared) = spared.get(&content) {
+        let key = (content, commit.kind.clone());
+        if let Some(is_spared) = spared.get(&key) {
             return Ok(*is_spared);
         }
         let readable = self.repo.content(commit).await?;
         let is_spared = readable.is_some_and(|it| self.scope.search.content(&it).is_none());
-        spared.insert(content, is_spared);
+        spared.insert(key, is_spared);
         Ok(is_spared)
     }
 
@@ -306,7 +371,7 @@ impl<'a> Scan<'a> {
         &mut self,
         commit: &Commit,
         there: &HashSet<CommitId>,
-        spared: &mut HashMap<BlobId, bool>,
+        spared: &mut SparedContents,
         linked: &mut HashSet<BlobId>,
     ) -> Result<()> {
         if let Changes::Blob(id) = commit.changes
@@ -324,7 +389,9 @@ impl<'a> Scan<'a> {
             if self.scope.targets.contains(&id) {
                 affected = Some(ErasureExtent::Whole);
             } else {
-                if !self.is_spared(commit, id, spared).await? {
+                if self.is_spared(commit, id, spared).await? {
+                    self.spared.push((commit.id(), id));
+                } else {
                     affected = Some(ErasureExtent::Part);
                 }
             }
@@ -505,7 +572,7 @@ impl<'a> Scan<'a> {
 }
 
 async fn heads_of(repo: &Repo) -> Result<HashSet<CommitId>> {
-    let refs = repo.store().list_refs(repo.name(), "heads/").await?;
+    let refs = repo.store().list_refs(repo.name(), "").await?;
     Ok(refs.iter().filter_map(|(_, target)| target.commit()).collect())
 }
 

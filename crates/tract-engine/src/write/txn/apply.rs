@@ -33,7 +33,7 @@ impl Txn<'_> {
     ) -> Result<Applied> {
         let rows = self.complete(what, options, undoes).await?;
         let applied = self.apply_with_rows().await?;
-        if !matches!(applied, Applied::Conflict(_)) {
+        if applied.is_stored() {
             // Caches first: `keep` wakes the writers that wait for this branch, and they plan from
             // these caches.
             self.remember();
@@ -70,7 +70,7 @@ impl Txn<'_> {
         // The store may answer with the first poll, for example in memory. A refusal is then known
         // before anyone plans on this write, and the tip must not be passed on.
         let under_way = match &first {
-            Poll::Ready(Err(_) | Ok(Applied::Conflict(_))) => {
+            Poll::Ready(Err(_) | Ok(Applied::Conflict(_) | Applied::Moved(_))) => {
                 self.repo.heads().forget(branch);
                 drop(turn);
                 None
@@ -81,7 +81,7 @@ impl Txn<'_> {
             Poll::Ready(applied) => applied?,
             Poll::Pending => applying.await?,
         };
-        if !matches!(applied, Applied::Conflict(_)) {
+        if applied.is_stored() {
             // Fill the caches before `done`, which wakes the writers that wait to plan on this
             // write.
             self.remember();

@@ -21,6 +21,18 @@ pub(super) async fn commit(session: &mut Session<'_>) -> Outcome {
     Ok(Acknowledged::commits([commit.id()]))
 }
 
+pub(super) async fn repeat(session: &mut Session<'_>) -> Outcome {
+    let (branch, from) = (session.branch(), session.branch());
+    let source = session.message_of(&from).await?;
+    // It may have been erased, or be a commit without a message.
+    let text = match session.repo.content_of(source).await {
+        Ok(content) => content.text(),
+        Err(_) => session.text(),
+    };
+    let commit = session.repo.append(&branch, Draft::user(text)).await?;
+    Ok(Acknowledged::commits([commit.id()]))
+}
+
 pub(super) async fn turn(session: &mut Session<'_>) -> Outcome {
     let (branch, text, result) = (session.branch(), session.text(), session.text());
     let id = format!("call-{}", session.random.below(1000));

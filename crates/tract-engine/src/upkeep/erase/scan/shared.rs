@@ -1,6 +1,6 @@
 //! Blobs that several messages share, and the messages named by an erasure from another store.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use tract_core::store::{BlobKey, ListKind, ObjectListing};
 use tract_core::{
@@ -9,7 +9,7 @@ use tract_core::{
 
 use super::super::message::slot_of;
 use super::super::report::{ErasePlace, ErasePlaceKind};
-use super::{ARRIVED, LISTED, Scan};
+use super::{ARRIVED, LISTED, Scan, SparedContents};
 use crate::repo::erasure::MAX_MESSAGES;
 use crate::repo::error::Result;
 
@@ -87,7 +87,7 @@ impl Scan<'_> {
         &mut self,
         commit: &Commit,
         there: bool,
-        spared: &mut HashMap<BlobId, bool>,
+        spared: &mut SparedContents,
     ) -> Result<HashSet<BlobId>> {
         let mut kept = HashSet::new();
         if !there {
