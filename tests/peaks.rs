@@ -1,6 +1,8 @@
 //! T12: the memory that a huge result takes on its way into a store, and out of it again, of a
 //! process that does nothing else.
 
+use tract::core::StoreExt as _;
+use tract::engine::{EraseRequest, EraseTarget, erase};
 use tract::import::{ImportOptions, Importer, LargeConversation};
 use tract::{Draft, Limits, OpenOptions, Part, Tract, block_on};
 use tract_testkit::{figure, scaled};
@@ -71,6 +73,16 @@ fn the_child_tells_its_peak() {
             let report = block_on(tract.verify()).unwrap();
             assert!(report.clean, "{:?}", report.damage);
             assert_eq!(report.commits, size);
+            0
+        }
+        "wipe" => {
+            let repo = tract.repo();
+            let head = block_on(repo.branches()).unwrap()[0].head;
+            let history = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
+            let first = EraseTarget::Commit(history.last().unwrap().id());
+            let request = EraseRequest::targets(vec![first], "a leak");
+            let report = block_on(erase(repo, &request)).unwrap();
+            assert!(report.wiped.is_ok() && report.blobs.len() == 1, "{report:?}");
             0
         }
         "import" => import_large(&tract, &recording(size)),
@@ -160,6 +172,42 @@ fn verify_takes_few_bytes_for_each_commit() {
     let line = format!("verifying {most} messages takes {more} bytes, {each} for each");
     figure("T12 memory", backend.name, line.clone());
     assert!(each < VERIFIED_BYTES, "{}: {line}", backend.name);
+}
+
+/// What the wipe of a file may take, however large it is: the pages of two connections, the messages
+/// that are searched together, and one of a megabyte.
+const WIPED_BYTES: usize = 64 << 20;
+
+#[test]
+fn a_wipe_takes_the_same_memory_for_a_file_of_any_size() {
+    let megabytes = scaled(1000, 0.12, 120);
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = backends::named("sqlite");
+    let url = sqlite.url(folder.path(), "agent");
+    {
+        let tract = sqlite.open(folder.path(), "agent");
+        block_on(tract.commit(Draft::user("what leaked"))).unwrap();
+        // Words that do not come again, so that compression does not make the file small.
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for _ in 0..megabytes {
+            let mut text = String::with_capacity(1_000_020);
+            while text.len() < 1_000_000 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // Characters that JSON does not escape: six bits in each byte.
+                let letters = (0..10).map(|n| char::from(b'0' + ((state >> (6 * n)) & 63) as u8));
+                text.extend(letters.map(|letter| if letter == '\\' { '_' } else { letter }));
+            }
+            block_on(tract.commit(Draft::user(text))).unwrap();
+        }
+        block_on(tract.close()).unwrap();
+    }
+    let file = std::fs::metadata(sqlite.path(folder.path(), "agent")).unwrap().len();
+    let Some([taken, _]) = measured(&url, "wipe", 0) else { return };
+    let line = format!("wiping a file of {file} bytes takes {taken} bytes");
+    figure("T12 memory", "sqlite", line.clone());
+    assert!(taken < WIPED_BYTES, "{line}");
 }
 
 /// What a store with one large text takes in addition: its page cache and what opened it.

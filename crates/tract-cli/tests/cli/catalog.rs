@@ -125,6 +125,12 @@ fn tools_are_set_from_every_shape_that_lists_them() {
         place.write("tools.json", &listing);
         place.ok(&["tools", "set", "tools.json"]);
         assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), format!("[{listed}]"), "{listing}");
+        // The hashes are of the same definitions, wherever they are listed.
+        let hashes = each(&place.json(&["tools", "hash", "tools.json", "--json"]), "hash");
+        place.write("tools.json", format!("[{listed}]"));
+        assert_eq!(each(&place.json(&["tools", "hash", "tools.json", "--json"]), "hash"), hashes);
+        let both = listed.contains("\"a\"") && listed.contains("\"c\"");
+        assert_eq!(hashes.len(), if both { 2 } else { 1 }, "{listing}");
         place.ok(&["tools", "set", "--none"]);
     }
     place.write("tools.json", "{\"name\":\"a\"}\n{\"name\":\n");

@@ -50,6 +50,40 @@ fn hydrate_says_where_a_call_fails() {
 }
 
 #[test]
+fn calls_of_tools_without_a_schema_are_accepted_as_the_mode_says() {
+    let place = Workspace::empty();
+    let reads = r#"{"name":"look","annotations":{"readOnlyHint":true}}"#;
+    place.write("tools.json", format!(r#"[{reads},{{"name":"change"}}]"#));
+    place.write(
+        "calls.jsonl",
+        r#"{"id":"1","name":"look","arguments":{"a":1}}
+{"id":"2","name":"change","arguments":{"b":2}}
+"#,
+    );
+    let arguments = ["hydrate", "--tools", "tools.json", "--calls", "calls.jsonl", "--json"];
+    for (mode, accepted) in [
+        ("refuse", [false, false]),
+        ("read-only", [true, false]),
+        ("human-approval", [true, true]),
+        ("full", [true, true]),
+    ] {
+        let with_mode = [&arguments[..], &["--no-schema", mode]].concat();
+        let code = i32::from(accepted != [true, true]);
+        let lines = place.run(&with_mode).expect(code).lines();
+        let success: Vec<_> = lines.iter().map(|line| line["success"] == true).collect();
+        assert_eq!(success, accepted, "{mode}: {lines:?}");
+        for line in lines.iter().filter(|line| line["success"] == true) {
+            assert_eq!(line["needs_approval"], true, "{mode}: {line}");
+        }
+    }
+    // The default.
+    let lines = place.run(&arguments).expect(1).lines();
+    assert!(lines.iter().all(|line| line["success"] == false), "{lines:?}");
+    let wrong = [&arguments[..], &["--no-schema", "all"]].concat();
+    assert!(place.run(&wrong).expect(2).stderr.contains("human-approval"));
+}
+
+#[test]
 fn hydrate_reads_the_replies_of_each_provider() {
     let place = Workspace::empty();
     place.write("tools.json", r#"{"tools":[{"name":"fs.read","inputSchema":{"type":"object"}}]}"#);
