@@ -400,6 +400,26 @@ fn a_write_for_which_there_is_no_room_says_so() {
     }
 }
 
+#[test]
+fn a_command_that_did_its_work_without_room_to_write_the_log_back_succeeds() {
+    let place = Workspace::empty();
+    place.ok(&["--store", "sqlite:agent.db", "init"]);
+    place.write("large", user_says((0..9).map(|n| noise(n, 100_000))));
+    place.ok(&["--store", "sqlite:agent.db", "apply", "large"]);
+    place.write("more", user_says([noise(9, 200_000)]));
+    // The new pages fit into the log, but not into the file.
+    let tract = env!("CARGO_BIN_EXE_tract");
+    let script =
+        format!("trap '' XFSZ; ulimit -f 1000; exec {tract} --store sqlite:agent.db apply more");
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", &script]).current_dir(place.path("."));
+    let stderr = RunOutput::after(&mut command).expect(0).stderr;
+    assert!(!stderr.contains("closing"), "{stderr}");
+    assert!(place.path("agent.db-wal").exists(), "the log stays");
+    let log = place.json(&["--store", "sqlite:agent.db", "log", "--json"]);
+    assert_eq!(log.len(), 10);
+}
+
 /// A stream of so many messages that fill pages of a file.
 fn many(messages: usize) -> String {
     user_says((0..messages).map(|n| format!("message {n} {}", "x".repeat(500))))
