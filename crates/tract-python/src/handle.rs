@@ -77,9 +77,14 @@ impl Handle {
         Ok(ledger::list(self.usable()?.clone(), prefix))
     }
 
-    /// Reads the entries of a ledger after a commit.
-    fn ledger_entries(&self, name: String, after: Option<String>) -> PyResult<Operation> {
-        Ok(ledger::read(self.usable()?.clone(), name, after))
+    /// Reads the entries of a ledger after a commit, or the newest ones up to an index, or all.
+    fn ledger_entries(
+        &self,
+        name: String,
+        after: Option<String>,
+        all: bool,
+    ) -> PyResult<Operation> {
+        Ok(ledger::read(self.usable()?.clone(), name, after, all))
     }
 
     /// Adds entries to a ledger.

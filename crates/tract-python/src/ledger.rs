@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tract::core::json::{read_string, split_array, split_object};
 use tract::core::store::{BlobKey, Walk};
 use tract::core::stream::StreamOp;
@@ -27,21 +28,13 @@ const VERB: &str = "checkpoint";
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {
     ledger: String,
-    /// The expected head, null for a ledger without entries. If absent, the entries are added
-    /// wherever the ledger is.
-    #[serde(default, deserialize_with = "present")]
-    expect: Option<Option<CommitId>>,
+    /// The expected head, null for a ledger without entries.
+    expect: Option<CommitId>,
     /// Whether the entries replace those that the ledger has.
     #[serde(default)]
     replace: bool,
     entries: Vec<Entry>,
     branch: Option<BranchWrite>,
-}
-
-fn present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> std::result::Result<Option<Option<CommitId>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -117,13 +110,23 @@ pub(crate) fn list(tract: Tract, prefix: String) -> Operation {
 /// The entries of a ledger, oldest first: metadata, and the ids of the blobs.
 struct Entries {
     head: Option<CommitId>,
-    /// Whether these are all entries, not only those after the given one.
+    /// Whether these do not continue the given entry, but take the place of all that are known.
     complete: bool,
     entries: Vec<(String, Vec<u8>)>,
 }
 
-/// Reads the entries after a commit, or all of them if the ledger does not contain it.
-pub(crate) fn read(tract: Tract, name: String, after: Option<String>) -> Operation {
+/// The most entries between two that contain an index of all entries before.
+const WINDOW: usize = 64;
+
+/// An entry's metadata, as far as it says whether it contains an index.
+#[derive(Deserialize)]
+struct Indexed {
+    x: Option<IgnoredAny>,
+}
+
+/// Reads the entries after a commit. If the ledger does not contain it, reads the newest ones up to
+/// one with an index, or all.
+pub(crate) fn read(tract: Tract, name: String, after: Option<String>, all: bool) -> Operation {
     let work = async move {
         let after = after.map(|id| id.parse::<CommitId>()).transpose().map_err(bad_call)?;
         let head = tract.repo().head_of(&ref_name(&name)?).await.map_err(engine)?;
@@ -136,16 +139,24 @@ pub(crate) fn read(tract: Tract, name: String, after: Option<String>) -> Operati
         let mut next = Some(head);
         let mut parent = None;
         while let Some(head) = next {
-            let walk = Walk { until: after, ..Walk::from(head) };
+            let mut walk = Walk { until: after, ..Walk::from(head) };
+            if !all {
+                walk.limit = WINDOW;
+            }
             let page = tract.store().walk(tract.repo().name(), walk).await?;
+            next = page.next;
             for entry in page.entries {
                 let commit = entry.commit;
                 parent = commit.parent();
                 let metadata = commit.metadata.as_ref().map_or("{}", JsonText::as_str);
                 let ids = commit.keeps.iter().flat_map(|id| id.as_bytes()).copied().collect();
                 entries.entries.push((metadata.to_owned(), ids));
+                let indexed = serde_json::from_str::<Indexed>(metadata);
+                if !all && indexed.is_ok_and(|indexed| indexed.x.is_some()) {
+                    next = None;
+                    break;
+                }
             }
-            next = page.next;
         }
         entries.entries.reverse();
         entries.complete = after.is_none() || parent != after;
@@ -233,8 +244,7 @@ fn text_of(content: &str) -> Option<String> {
     }
 }
 
-/// Puts frames together.
-async fn assemble(repo: &Repo, frames: &[&[u8]]) -> Result<Vec<(String, Vec<u8>)>> {
+async fn assemble(repo: &Repo, frames: &[Vec<u8>]) -> Result<Vec<(String, Vec<u8>)>> {
     let damaged = || Error::Invalid {
         message: "a stored value is damaged".to_owned(),
         note: Some("`verify` lists what is damaged".to_owned()),
@@ -268,22 +278,9 @@ fn values(py: Python<'_>, values: Vec<(String, Vec<u8>)>) -> PyResult<Py<PyAny>>
     Ok(PyList::new(py, pairs.collect::<Vec<_>>())?.into_any().unbind())
 }
 
-/// Puts frames together, of which some are stored as blobs: those of exactly 32 bytes are ids.
+/// Puts frames together, with texts that are stored as blobs.
 pub(crate) fn read_frames(tract: Tract, frames: Vec<Vec<u8>>) -> Operation {
-    let work = async move {
-        let id = |bytes: &Vec<u8>| <[u8; 32]>::try_from(bytes.as_slice()).ok();
-        let ids: Vec<BlobId> = frames.iter().filter_map(id).map(BlobId::from_bytes).collect();
-        let stored = blobs(tract.repo(), &ids).await?;
-        let mut stored = stored.iter();
-        let frames: Vec<&[u8]> = frames
-            .iter()
-            .map(|bytes| match id(bytes) {
-                Some(_) => stored.next().map_or(&[][..], |blob| blob.bytes()),
-                None => bytes.as_slice(),
-            })
-            .collect();
-        assemble(tract.repo(), &frames).await
-    };
+    let work = async move { assemble(tract.repo(), &frames).await };
     operation(work, values)
 }
 
@@ -314,15 +311,8 @@ async fn carry_out(
         keeps.extend(blobs(repo, &entry.keeps).await?);
         requests.push((entry.metadata, keeps));
     }
-    let Some(expected) = write.expect else {
-        let requests = requests.into_iter().map(|(metadata, keeps)| note(&metadata, keeps));
-        let requests: Vec<Request> = requests.collect::<Result<_>>()?;
-        let commits = repo.write(&ledger, requests, &options).await.map_err(engine)?;
-        let head = commits.last().ok_or_else(|| bad_call("a write without entries"))?;
-        return Ok((head.id(), None));
-    };
     let mut txn = Txn::new(repo).map_err(engine)?;
-    txn.expect(&ledger, expected.map(RefTarget::Commit)).await.map_err(engine)?;
+    txn.expect(&ledger, write.expect.map(RefTarget::Commit)).await.map_err(engine)?;
     if write.replace {
         txn.move_ref(&ledger, None).await.map_err(engine)?;
     }

@@ -1,6 +1,11 @@
 import asyncio
+import os
+import re
+import subprocess
+import sys
 import threading
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -9,7 +14,7 @@ import tract_context as tract
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.conformance.initializer import RegisteredCheckpointer
 from langgraph.checkpoint.conformance.validate import validate
 from langgraph.checkpoint.memory import InMemorySaver
@@ -66,6 +71,37 @@ def test_all_81_cases_of_the_conformance_suite(adapted: tract.Tract) -> None:
     assert failures == []
     assert all(result.detected for result in results), "no capability is missing"
     assert sum(result.tests_passed for result in results) == 81
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_langgraphs_own_tests(sdist: Callable[[str], Path], store: str) -> None:
+    """443 functions take a checkpointer: all run but two; the plugin has the reasons.
+
+    A server takes several minutes more, so the conformance suite has to do for it here.
+    """
+    suite = sdist("langgraph-1.2.24")
+    takes_one = re.compile(r"\b(sync|async|make)_checkpointer: ")
+    tests = [
+        str(at) for at in sorted((suite / "tests").glob("test_*.py")) if takes_one.search(at.read_text())
+    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "langgraph_plugin"]
+    paths = os.pathsep.join([str(Path(__file__).parent / "vendors"), str(suite)])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "TRACT_SUITE_STORE": store,
+        "TRACT_SUITE_FUNCTIONS": "443",
+    }
+    run = subprocess.run(
+        [*command, "-o", "addopts=", "-n", "2", *tests],
+        cwd=suite,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout[-20000:] + run.stderr[-2000:]
+    passed = re.search(r"^(\d+) passed", run.stdout, re.MULTILINE)
+    assert passed is not None and int(passed[1]) >= 441, run.stdout[-2000:]
 
 
 def test_messages_of_a_thread_are_messages_of_a_branch(adapted: tract.Tract) -> None:
@@ -225,6 +261,156 @@ def test_writes_of_threads_and_savers_are_not_lost(adapted: tract.Tract) -> None
     found = saver.get_tuple(where)
     assert found is not None and found.pending_writes is not None
     assert len(found.pending_writes) == 20
+
+
+def fill(saver: TractSaver, numbers: range, thread: str = "t") -> None:
+    """Add a checkpoint with one more message for each number, and a write for it."""
+    for number in numbers:
+        newest = saver.get_tuple(config(thread))
+        before = newest.checkpoint["channel_values"]["messages"] if newest else []
+        checkpoint: Any = {
+            **checkpoint_of(f"{number:04}"),
+            "channel_values": {"messages": [*before, HumanMessage(f"text {number}", id=str(number))]},
+            "channel_versions": {"messages": number + 1},
+        }
+        metadata: Any = {"run_id": f"run {number // 100}"}
+        at = saver.put(
+            newest.config if newest else config(thread), checkpoint, metadata, {"messages": number}
+        )
+        saver.put_writes(at, [("c", number), ("d", -number)], "task")
+
+
+def ids(found: Iterator[CheckpointTuple]) -> list[str]:
+    return [at.checkpoint["id"] for at in found]
+
+
+def check(saver: TractSaver, numbers: range, at: int, thread: str = "t") -> None:
+    """Check a checkpoint of a filled thread."""
+    found = saver.get_tuple(config(thread, f"{at:04}"))
+    assert found is not None and found.pending_writes is not None
+    texts = [message.content for message in found.checkpoint["channel_values"]["messages"]]
+    assert texts == [f"text {number}" for number in range(at + 1)]
+    assert found.pending_writes == [("task", "c", at), ("task", "d", -at)]
+    if at > numbers.start:
+        assert found.parent_config == config(thread, f"{at - 1:04}")
+
+
+def test_a_long_thread_is_read_by_another_saver(adapted: tract.Tract) -> None:
+    fill(TractSaver(adapted), numbers := range(150))
+    for at in (149, 148, 75, 64, 1, 0):
+        check(TractSaver(adapted), numbers, at)
+    saver = TractSaver(adapted)
+    assert ids(saver.list(config("t"), limit=2)) == ["0149", "0148"]
+    assert ids(saver.list(config("t"), before=config("t", "0003"))) == ["0002", "0001", "0000"]
+    assert ids(saver.list(config("t"), filter={"run_id": "run 1"}, limit=60)) == [
+        f"{number:04}" for number in reversed(range(100, 150))
+    ]
+    assert ids(saver.list(None)) == [f"{number:04}" for number in reversed(numbers)]
+    # Another saver goes on, also from an old checkpoint.
+    fill(saver, range(150, 152))
+    old = saver.get_tuple(config("t", "0010"))
+    assert old is not None
+    fork: Any = {
+        **checkpoint_of("0152"),
+        "channel_values": {"messages": [*old.checkpoint["channel_values"]["messages"], HumanMessage("fork")]},
+        "channel_versions": {"messages": 500},
+    }
+    TractSaver(adapted).put(old.config, fork, {}, {"messages": 500})
+    branch = texts(adapted.on("langgraph/t"))
+    assert branch == [*(f"text {number}" for number in range(11)), "fork"]
+    names = [at["name"] for at in adapted.branches()]
+    forks = [texts(adapted.on(name)) for name in names if name.startswith("langgraph/t/fork-")]
+    assert [f"text {number}" for number in range(152)] in forks
+
+
+def test_savers_take_turns_in_a_long_thread(adapted: tract.Tract) -> None:
+    savers = [TractSaver(adapted), TractSaver(adapted)]
+    for turn, length in enumerate((10, 50, 3, 70, 1, 40)):
+        start = sum((10, 50, 3, 70, 1, 40)[:turn])
+        fill(savers[turn % 2], range(start, start + length))
+    for saver in (*savers, TractSaver(adapted)):
+        assert ids(saver.list(config("t"))) == [f"{number:04}" for number in reversed(range(174))]
+        check(saver, range(174), 173)
+        check(saver, range(174), 60)
+    assert texts(adapted.on("langgraph/t")) == [f"text {number}" for number in range(174)]
+
+
+def test_a_long_thread_without_some_runs_is_complete(adapted: tract.Tract) -> None:
+    saver = TractSaver(adapted)
+    fill(saver, range(250))
+    saver.copy_thread("t", "copy")
+    listing = saver.list(config("t"))
+    assert next(listing).checkpoint["id"] == "0249"
+    other = TractSaver(adapted)
+    other.delete_for_runs(["run 1"])
+    left = [f"{number:04}" for number in reversed([*range(100), *range(200, 250)])]
+    for reader in (saver, other, TractSaver(adapted)):
+        assert ids(reader.list(config("t"))) == left
+        assert ids(reader.list(config("copy"))) == left
+        for thread in ("t", "copy"):
+            check(reader, range(200, 250), 249, thread)
+            check(reader, range(250), 99, thread)
+    # The listing that had begun goes on where it was.
+    assert ids(listing) == left[1:]
+    fill(other, range(250, 320))
+    check(TractSaver(adapted), range(200, 320), 319)
+    other.prune(["t"])
+    assert ids(TractSaver(adapted).list(config("t"))) == ["0319"]
+    check(TractSaver(adapted), range(319, 320), 319)
+    check(TractSaver(adapted), range(200, 250), 249, "copy")
+    fill(saver, range(320, 322))
+    check(TractSaver(adapted), range(319, 322), 321)
+
+
+def test_a_list_that_keeps_changing_stays_short_to_read(adapted: tract.Tract) -> None:
+    saver = TractSaver(adapted)
+    at = config("t")
+    for number in range(200):
+        messages = [HumanMessage("first", id="first"), HumanMessage(str(number), id="last")]
+        checkpoint: Any = {
+            **checkpoint_of(f"{number:04}"),
+            "channel_values": {"messages": messages},
+            "channel_versions": {"messages": number},
+        }
+        at = saver.put(at, checkpoint, {}, {"messages": number})
+    found = TractSaver(adapted).get_tuple(at)
+    assert found is not None
+    assert [m.content for m in found.checkpoint["channel_values"]["messages"]] == ["first", "199"]
+    branch = adapted.on("langgraph/t")
+    assert texts(branch) == ["first", "199"]
+    assert len([at for at in branch.log(limit=500) if at["op"]["name"] == "edit"]) == 199
+
+
+def test_an_edit_by_another_saver_is_an_edit(adapted: tract.Tract) -> None:
+    graph = chat(TractSaver(adapted))
+    for text in ("one", "two"):
+        say(graph, config("t"), text)
+    chat(TractSaver(adapted)).update_state(config("t"), {"messages": [HumanMessage("ONE", id="h-one")]})
+    branch = adapted.on("langgraph/t")
+    assert texts(branch) == ["ONE", "answer to one", "two", "answer to two"]
+    assert branch.log()[0]["op"]["name"] == "edit"
+
+
+def test_prune_leaves_what_a_graph_goes_on_with(adapted: tract.Tract) -> None:
+    """As in LangGraph's saver on PostgreSQL, but a `DeltaChannel` is no reason to refuse."""
+    saver = TractSaver(adapted)
+    with pytest.raises(TypeError):
+        saver.prune("t")
+    graphs = chat(saver), chat(saver, DeltaState)
+    for number in range(4):
+        say(graphs[0], config("plain"), f"text {number}")
+        say(graphs[1], config("delta"), f"text {number}")
+    before = [
+        graph.get_state(config(name)).values for graph, name in zip(graphs, ("plain", "delta"), strict=True)
+    ]
+    saver.prune(["plain", "delta"])
+    assert len(list(saver.list(config("plain")))) == 1
+    newest = saver.get_tuple(config("plain"))
+    assert newest is not None and newest.parent_config is None
+    after = [
+        graph.get_state(config(name)).values for graph, name in zip(graphs, ("plain", "delta"), strict=True)
+    ]
+    assert after == before
 
 
 def checkpoint_of(id_: str) -> Any:

@@ -72,8 +72,10 @@ class Adapter:
         self._closed = False
         if isinstance(store, Tract):
             self._tract = store
-        else:
+        elif isinstance(store, (str, os.PathLike)):
             self._tract = open(store if isinstance(store, str) else f"sqlite:{os.fspath(store)}")
+        else:
+            raise TypeError(f"an adapter needs a URL, a path or a Tract, not {type(store).__name__}")
 
     @property
     def tract(self) -> Tract:

@@ -5,36 +5,25 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from operator import attrgetter, is_
 from typing import Any, cast
 
 import ormsgpack
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from tract_context._langgraph_dictionary import DICTIONARY
+
 TEXT_BYTES = 64
 """Texts of at least this size are stored once, however many values contain them."""
 
-# Bytes that entries often contain. The compressed entries depend on it, so it never changes.
-ZDICT = (
-    b"__pregel_tasks__error____interrupt____resume__\xa7updated_channelspending_sendsnext"
-    b"\x94\xb7langchain_core.messages.tool\xabToolMessage\x94\xb9langchain_core.messages.system"
-    b"\xadSystemMessage\x94\xbclangchain_core.messages.human\xacHumanMessage\x94\xd9\x19"
-    b"langchain_core.messages.ai\xa9AIMessage\x88\xa7content\xb1additional_kwargs\x80"
-    b"\xb1response_metadata\x80\xa4type\xa2ai\xa4name\xc0\xa2id\xd9$\xaatool_calls\x90"
-    b"\xb2invalid_tool_calls\x90\xaeusage_metadata\xc0\xb3model_validate_json\xa7messages"
-    b"\xafbranch:to:model\xafbranch:to:agent\xaa__input__\x80\xa9__start__\x81\xa9__start__"
-    b"\xaeversions_seen\x83\xb0channel_versions\x83\xa2ts\xd9 2026-01-01T00:00:00.000000+00:00"
-    b"\xa1v\x04\xa2id\xd9$1f0\xa6source\xa4loop\xa5input\xa6update\xa4fork\xa4step\xa7parents\x80"
-    b"\xa6run_id\x83\xa1c\xa1m\xa1p\xa1v\xa1a\x84\xa1t\xa1p\xa1w\x93\xa7msgpack\xa4null"
-)
-
 
 def pack(value: Any) -> bytes:
-    packer = zlib.compressobj(level=6, wbits=-15, zdict=ZDICT)
+    packer = zlib.compressobj(level=6, wbits=-15, zdict=DICTIONARY)
     return packer.compress(ormsgpack.packb(value)) + packer.flush()
 
 
 def unpack(data: bytes) -> Any:
-    return ormsgpack.unpackb(zlib.decompressobj(wbits=-15, zdict=ZDICT).decompress(data))
+    return ormsgpack.unpackb(zlib.decompressobj(wbits=-15, zdict=DICTIONARY).decompress(data))
 
 
 def blob_id(data: bytes) -> bytes:
@@ -192,13 +181,49 @@ def message_line(message: BaseMessage) -> str:
 
 
 def frozen(message: BaseMessage) -> Any:
+    """Return a copy of what a message contains; `None` if it may change without a trace."""
+    if message.__pydantic_extra__:
+        return None
     try:
         return _freeze(message.__dict__)
     except _Unknown:
         return None
 
 
-def known_items(messages: list[Any], items: list[bytes]) -> dict[int, tuple[BaseMessage, Any, bytes]]:
-    return {
-        id(message): (message, frozen(message), item) for message, item in zip(messages, items, strict=True)
-    }
+_CONTENT = attrgetter("__dict__")
+_EXTRA = attrgetter("__pydantic_extra__")
+
+
+class Known:
+    """The messages of a list, what they contained, and their items."""
+
+    def __init__(self) -> None:
+        self.messages: list[BaseMessage] = []
+        self.contents: list[Any] = []
+        self.items: list[int] = []
+        self._places: dict[int, int] = {}
+
+    def extend(self, messages: list[Any], items: list[int]) -> None:
+        """Add messages that follow."""
+        start = len(self.messages)
+        self.messages += messages
+        self.contents += map(frozen, messages)
+        self.items += items
+        self._places.update((id(message), at) for at, message in enumerate(messages, start))
+
+    def unchanged(self, messages: list[Any]) -> int:
+        """Return how many messages at the beginning are known; 0 if one of them was changed in place."""
+        count = min(len(messages), len(self.messages))
+        if not all(map(is_, messages, self.messages)):
+            count = list(map(is_, messages, self.messages)).index(False)
+        start = messages[:count]
+        # The loops are those of the interpreter, because lists can be long.
+        contents = self.contents if count == len(self.contents) else self.contents[:count]
+        return 0 if list(map(_CONTENT, start)) != contents or any(map(_EXTRA, start)) else count
+
+    def item_of(self, message: BaseMessage) -> int | None:
+        """Return the item of a message that is known and unchanged."""
+        place = self._places.get(id(message))
+        if place is None or self.messages[place] is not message or message.__pydantic_extra__:
+            return None
+        return self.items[place] if self.contents[place] == message.__dict__ else None
