@@ -201,7 +201,7 @@ fn a_wipe_takes_the_same_memory_for_a_file_of_any_size() {
             }
             block_on(tract.commit(Draft::user(text))).unwrap();
         }
-        block_on(tract.close()).unwrap();
+        block_on(tract.store().close()).unwrap();
     }
     let file = std::fs::metadata(sqlite.path(folder.path(), "agent")).unwrap().len();
     let Some([taken, _]) = measured(&url, "wipe", 0) else { return };

@@ -420,7 +420,7 @@ fn rival_handles_on_one_engine_lose_nothing() {
                     append(&mut batch, head(store), &format!("{writer} says {stored}"));
                     match store.apply_group(&[(repo.clone(), batch)]).remove(0) {
                         Ok(Applied::Done) => stored += 1,
-                        Ok(Applied::Conflict(_)) => {}
+                        Ok(Applied::Conflict(_) | Applied::Moved(_)) => {}
                         Ok(Applied::Already) => panic!("a batch that conflicted is in the log"),
                         Err(error) if error.kind == StoreErrorKind::Busy => {}
                         Err(error) => panic!("{error}"),

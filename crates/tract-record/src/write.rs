@@ -312,7 +312,7 @@ impl Writer {
         }
         match txn.apply("record", &WriteOptions::default()).await? {
             Applied::Done | Applied::Already => {}
-            Applied::Conflict(_) => return Ok(None),
+            Applied::Conflict(_) | Applied::Moved(_) => return Ok(None),
         }
         for kinds in turn.redacted.iter().skip(found.count) {
             self.redactor.count(kinds);

@@ -126,7 +126,8 @@ fn tools_are_set_from_every_shape_that_lists_them() {
         place.ok(&["tools", "set", "tools.json"]);
         assert_eq!(place.ok(&["tools", "of", "--json"]).trim(), format!("[{listed}]"), "{listing}");
         // The hashes are of the same definitions, wherever they are listed.
-        let hashes = each(&place.json(&["tools", "hash", "tools.json", "--json"]), "hash");
+        let lines = place.json(&["tools", "hash", "tools.json", "--json"]);
+        let hashes = each(&lines, "hash");
         place.write("tools.json", format!("[{listed}]"));
         assert_eq!(each(&place.json(&["tools", "hash", "tools.json", "--json"]), "hash"), hashes);
         let both = listed.contains("\"a\"") && listed.contains("\"c\"");

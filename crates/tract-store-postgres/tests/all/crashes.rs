@@ -45,7 +45,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
                                 Applied::Done => done += 1,
                                 // The answer was lost with the server, the commit was not.
                                 Applied::Already => already += 1,
-                                Applied::Conflict(conflict) => panic!("done twice: {conflict:?}"),
+                                lost => panic!("done twice: {lost:?}"),
                             }
                             head = Some(next);
                             written.fetch_add(1, Ordering::AcqRel);
