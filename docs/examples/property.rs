@@ -28,7 +28,13 @@ async fn contexts_have_no_markup(history: &[StreamOp]) -> tract::Result<bool> {
     let lines = history.iter().cloned().enumerate();
     let lines = lines.map(|(at, step)| StreamLine::new(at + 1, Ok(step)));
     // A refused line changes nothing; the lines after it are tried, and marks are kept.
-    apply_stream(tract.repo(), lines, &ApplyOptions { keep_going: true, ..ApplyOptions::default() }, |_| {}).await?;
+    apply_stream(
+        tract.repo(),
+        lines,
+        &ApplyOptions { keep_going: true, ..ApplyOptions::default() },
+        |_| {},
+    )
+    .await?;
     let context = tract.compile().await?;
     Ok(context.messages().all(|message| !message.content.text().contains('<')))
 }

@@ -79,34 +79,6 @@ fn arguments_of_answered_calls_and_their_results_are_redacted() {
 
 /// The same bytes may be a signature in a message and the text of a note.
 #[test]
-fn bytes_that_are_a_signature_in_one_message_and_text_in_another_leave_both() {
-    on_each_store(async |store| {
-        for note_first in [false, true] {
-            let (repo, main) = (repo(&store), main_branch());
-            let key = format!("gh{}_{}", "p", "16C7e42F292c6912E7710c838347Ae178B4a");
-            let signed = tract_core::Part::Reasoning {
-                text: format!("it is thought, {note_first}"),
-                signature: Some(key.clone()),
-                encrypted: None,
-            };
-            let signed = Draft::assistant("").part(signed);
-            let text = signed.content.to_blob().expect("canonical");
-            let note = Draft::note(text.as_str()).expect("a note");
-            let drafts = if note_first { [note, signed] } else { [signed, note] };
-            let commits = repo.append_all(&main, drafts).await.expect("they are written");
-            assert_eq!(commits[0].content, commits[1].content, "they share the bytes");
-            let request = EraseRequest::secrets(Scanner::builtin().clone());
-            erase(&repo, &request).await.expect("it is erased");
-            let content = commits[0].content.expect("a message has content");
-            let left = repo.store().blob(repo.name(), content).await.expect("it is read");
-            assert_eq!(left, None, "the bytes are gone");
-            assert!(!shown(&repo).await.contains(&key));
-            assert_clean(&repo).await;
-        }
-    });
-}
-
-#[test]
 fn a_long_branch_is_read_and_searched_without_what_was_erased() {
     on_each_store(async |store| {
         let options = || RepoOptions {

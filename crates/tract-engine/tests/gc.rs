@@ -318,11 +318,11 @@ fn a_commit_that_a_document_named_before_it_was_stored_keeps_its_content() {
         let mut late = tract_testkit::fixtures::batch("late");
         let commit = tract_testkit::fixtures::push(&mut late, None, "shared");
         let source: Arc<dyn Store> = Arc::new(tract_kv::memory());
-        let said = say(&repo(&source), "main", "shared").await;
-        let said = repo(&source).commit(said).await.unwrap().unwrap();
+        let id = say(&repo(&source), "main", "shared").await;
+        let original = repo(&source).commit(id).await.unwrap().unwrap();
         let mut record = commit.record().clone();
-        record.content = said.content;
-        record.kind = said.kind.clone();
+        record.content = original.content;
+        record.kind = original.kind.clone();
         let commit = tract_testkit::fixtures::seal(record);
         late.blobs.clear();
         late.commits = vec![commit.clone()];

@@ -46,7 +46,7 @@ pub(crate) struct LoadedContext {
     pub(crate) unreadable: Vec<Unreadable>,
     /// Whether the revision is a branch, which can grow.
     pub(crate) is_branch: bool,
-    /// What is known about the branch.
+    /// The facts of the branch; `None` for a commit, or if they cannot be read.
     pub(crate) session: Option<SessionSummary>,
 }
 

@@ -114,7 +114,7 @@ fn a_line_that_the_store_refuses_does_not_undo_those_before_it() {
     let lines: String = (0..20).map(|n| line(&format!("{n}"))).collect::<String>()
         + &line("too much")
         + &line("after it");
-    // The store's own limit ends the stream, unless it is to go on.
+    // The store's own limit ends the stream, unless it is to continue.
     for (keep_going, done) in [(false, 20), (true, 21)] {
         let (repo, _) = counted(Some("too much"));
         let mut answered = Vec::new();

@@ -38,7 +38,7 @@ pub(crate) struct UsageReport {
     pub(crate) total: UsageSum,
     pub(crate) unpriced_models: BTreeSet<String>,
     pub(crate) prices: PriceTable,
-    /// What the definitions of tools added to the requests, or why that cannot be read.
+    /// The share of tool definitions in the requests, or the reason why it cannot be read.
     pub(crate) tool_costs: std::result::Result<Vec<ToolCost>, String>,
 }
 

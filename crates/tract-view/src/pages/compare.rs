@@ -1,4 +1,4 @@
-//! Two revisions side by side, and what their difference costs at the provider's prompt cache.
+//! Two revisions side by side, with the cost of their difference at the provider's prompt cache.
 
 use std::collections::HashMap;
 

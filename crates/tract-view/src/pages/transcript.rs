@@ -156,7 +156,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     }
 }
 
-/// Who changed a message, with a link to its original.
+/// The author of a change to a message, with a link to the original.
 fn changes(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
     let origin = shown.commit.as_ref().and_then(|commit| commit.origin.id.as_deref());
     let by = |verb: &str| match origin

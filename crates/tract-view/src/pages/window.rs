@@ -42,7 +42,7 @@ pub(crate) fn window(context: &LoadedContext, window: &Window) -> Markup {
     }
 }
 
-/// Where commits are on the horizontal axis, which all charts share.
+/// The positions of commits on the horizontal axis of all charts.
 struct Places {
     last: f64,
 }

@@ -156,7 +156,7 @@ impl<'a> Scan<'a> {
     /// Searches what was written since, and reads the branches again. Returns `false` if it contains
     /// the bytes, or objects that no ref reaches: then the scan must be repeated.
     pub(super) async fn follow(&mut self) -> Result<bool> {
-        // Before the log and the branches are read, so that whatever is written after them moves it.
+        // Before the log and the branches are read, so that every later write moves it.
         let now = self.repo.store().write_position(self.repo.name()).await?;
         if now == self.position {
             return Ok(true);

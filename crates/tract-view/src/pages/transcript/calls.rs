@@ -21,7 +21,7 @@ const OPEN_CHANGE: usize = 40;
 /// Maximum characters of the argument next to the name of a tool.
 const ARGUMENT: usize = 120;
 
-/// What a call does, as far as its arguments show it.
+/// The action of a call, as far as its arguments show it.
 #[derive(Debug, PartialEq, Eq)]
 enum CallKind {
     Shell {
@@ -153,7 +153,7 @@ fn tasks(arguments: &Map<String, Value>) -> Option<Vec<Task>> {
         .collect()
 }
 
-/// Returns the argument that says most about a call, for its first line.
+/// Returns the most telling argument of a call, for its first line.
 fn argument(call: &ToolCall) -> Cow<'_, str> {
     const NAMES: [&str; 14] = [
         "description",
