@@ -214,8 +214,11 @@ pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// Returns the form of UTF-16 in which a file begins, and how two of its bytes are joined.
-fn utf16_of(start: &[u8]) -> Option<(&'static str, fn([u8; 2]) -> u16)> {
+/// Joins two bytes of UTF-16.
+type JoinBytes = fn([u8; 2]) -> u16;
+
+/// Returns the form of UTF-16 in which a file begins, and the function that joins two of its bytes.
+fn utf16_of(start: &[u8]) -> Option<(&'static str, JoinBytes)> {
     Some(match start {
         [0xff, 0xfe, ..] => ("UTF-16 (little endian)", u16::from_le_bytes),
         [0xfe, 0xff, ..] => ("UTF-16 (big endian)", u16::from_be_bytes),

@@ -413,6 +413,6 @@ pub(crate) async fn store_new(
     match txn.apply("import", &WriteOptions::default()).await? {
         Applied::Done | Applied::Already => Ok(()),
         Applied::Conflict(conflict) => Err(conflict.into()),
-        Applied::Moved(_) => Err(Error::KeptMoving { attempts: 1 }.into()),
+        Applied::Moved(_) => Err(Error::KeptMoving { attempts: 1 }),
     }
 }

@@ -138,9 +138,9 @@ fn a_repeated_call_id_is_replaced_only_where_ids_are_sent() {
     let context = compiled(
         &[
             Draft::user("Count."),
-            Draft::assistant("").call("d", "count", &call("apple")),
+            Draft::assistant("").call("d", "count", call("apple")),
             Draft::tool_result("d", "41"),
-            Draft::assistant("").call("d", "count", &call("pear")),
+            Draft::assistant("").call("d", "count", call("pear")),
             Draft::tool_result("d", "19"),
         ],
         None,

@@ -115,7 +115,8 @@ fn an_erasure_that_arrives_deletes_no_bytes_of_a_message_that_came_first() {
     let copy_all = |from: &Repo, to: &Repo| {
         block_on(copy(from, to, &CopyOptions::default())).expect("it is copied").erased
     };
-    let transfers: [&dyn Fn(&Repo, &Repo) -> CarriedErasures; 2] = [&push_all, &copy_all];
+    type Transfer<'a> = &'a dyn Fn(&Repo, &Repo) -> CarriedErasures;
+    let transfers: [Transfer<'_>; 2] = [&push_all, &copy_all];
     for transfer in transfers {
         // The receiver has the erased message, or it gets the erasure together with the history.
         for has_message in [true, false] {

@@ -1,6 +1,7 @@
 //! The share of tool definitions in the requests of conversations.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use tract_core::{CommitId, ToolsetId};
@@ -63,12 +64,13 @@ pub async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> Result<Vec<ToolCost>
     let mut definitions: HashMap<ToolsetId, Vec<DefinitionTokens>> = HashMap::new();
     for (request, prompt) in requests(repo, heads).await? {
         let Some(toolset) = request.toolset else { continue };
-        if !definitions.contains_key(&toolset) {
-            definitions.insert(toolset, defined(repo, request.commit).await?);
-        }
+        let definitions = match definitions.entry(toolset) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(defined(repo, request.commit).await?),
+        };
         // Several definitions of one name are one tool, and one request.
         let mut counted: HashSet<&str> = HashSet::new();
-        for (name, tokens) in definitions.get(&toolset).into_iter().flatten() {
+        for (name, tokens) in &*definitions {
             let cost = costs.entry(name.clone()).or_default();
             cost.tokens = cost.tokens.max(*tokens);
             cost.sent_tokens = cost.sent_tokens.saturating_add(*tokens);
