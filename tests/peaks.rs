@@ -174,9 +174,10 @@ fn verify_takes_few_bytes_for_each_commit() {
     assert!(each < VERIFIED_BYTES, "{}: {line}", backend.name);
 }
 
-/// What the wipe of a file may take, however large it is: the pages of two connections, the messages
-/// that are searched together, and one of a megabyte.
-const WIPED_BYTES: usize = 64 << 20;
+/// What the wipe of a file may take, however large it is: the pages of two connections, and the
+/// messages that are searched together. It is less than the smallest file of the test takes when the
+/// wipe keeps a copy in memory.
+const WIPED_BYTES: usize = 96 << 20;
 
 #[test]
 fn a_wipe_takes_the_same_memory_for_a_file_of_any_size() {

@@ -161,7 +161,7 @@ impl Batch {
 
     /// Returns whether the batch contains an object that its own ref moves do not reach, following
     /// the links of the batch's objects and the ids in the documents that the refs point to. A
-    /// store counts such a write as unlogged ([`WritePosition`](crate::store::WritePosition)).
+    /// store counts such a write as unlogged ([`WritePosition`]).
     ///
     /// Objects that a ref already reaches are stored already, so it makes no difference whether an
     /// edit moves its ref.
