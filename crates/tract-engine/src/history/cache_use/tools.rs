@@ -58,7 +58,8 @@ type DefinitionTokens = (String, u64);
 /// When stored data is damaged, or the store fails.
 ///
 /// # Complexity
-/// Linear in the commits and the tool turns.
+/// Linear in the commits. The tool turns are read once for each head, so forks of a long history
+/// read the turns that they share again.
 pub async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> Result<Vec<ToolCost>> {
     let mut costs: HashMap<String, ToolCost> = HashMap::new();
     let mut definitions: HashMap<ToolsetId, Vec<DefinitionTokens>> = HashMap::new();
