@@ -11,12 +11,11 @@ use crate::{SecretKind, mark};
 const MAX_DEPTH: usize = 256;
 
 /// Names that identify credentials, in lower case and without separators.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 26] = [
     "accesskeyid",
     "assertion",
     "auth",
     "authheader",
-    "authorization",
     "authorizationtoken",
     "bearer",
     "clientassertion",
@@ -28,28 +27,34 @@ const NAMES: [&str; 23] = [
     "otp",
     "passcode",
     "passphrase",
+    "pat",
+    "proxyauth",
     "pwd",
     "secrets",
+    "secretvalue",
     "setcookie",
     "sharedaccesssignature",
     "sig",
+    "tokenvalue",
     "totp",
     "xamzsignature",
 ];
 
 /// Suffixes of names that identify credentials, as in `github_token`.
-const ENDINGS: [&str; 21] = [
+const ENDINGS: [&str; 23] = [
     "accesskey",
     "accountkey",
     "apikey",
     "apikeys",
     "authkey",
+    "authorization",
     "basicauth",
     "connectionstring",
     "cookie",
     "credentials",
     "encryptionkey",
     "functionskey",
+    "licensekey",
     "masterkey",
     "passwd",
     "password",
@@ -88,7 +93,8 @@ const OTHER_TOKENS: [&str; 18] = [
 const PAIR_NAMES: [&str; 4] = ["name", "key", "header", "field"];
 
 /// Names of objects in which members such as `key` and `value` are credentials too.
-const CREDENTIAL_OBJECTS: [&str; 4] = ["auth", "authentication", "authorization", "credentials"];
+const CREDENTIAL_OBJECTS: [&str; 6] =
+    ["auth", "authentication", "authorization", "credentials", "defaultquery", "extraquery"];
 
 /// Members that contain schemas of tools: they describe values and contain no credentials.
 const SCHEMAS: [&str; 4] = ["properties", "patternProperties", "$defs", "definitions"];
@@ -232,19 +238,26 @@ fn inside(name: &str, member: &Value, within: Within) -> Within {
     if holds_credentials && member.is_object() {
         return Within::Credentials;
     }
-    let is_secret =
-        is_credential_name(&name) || name.ends_with("headers") || of_credentials || is_part;
+    let is_headers = name.ends_with("headers") || name == "header" && !is_text;
+    let is_secret = is_credential_name(&name) || is_headers || of_credentials || is_part;
     if is_secret { Within::Secret } else { within }
 }
 
 /// A name and its value in a string: a parameter of a URL or a form, a variable, or a flag.
 static PARAMETERS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?:^|[?&;#])(?P<name>[A-Za-z0-9_.%\[\]-]{1,100})=(?P<value>[^&;#\s"'<>]+)"#)
+    Regex::new(r#"(?:^|[?&;#\s"'])(?P<name>[A-Za-z0-9_.%\[\]-]{1,100})=(?P<value>[^&;#\s"'<>]+)"#)
         .expect("the pattern is valid")
 });
-/// A string that is a header.
+/// A header, as a line or in quotes.
 static HEADER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"^\s*(?P<name>[A-Za-z0-9_-]{1,100}):\s+(?P<value>\S.*)$")
+    Regex::new(
+        r#"(?m)(?:^|["'])\s*(?P<name>[A-Za-z0-9_-]{1,100}):[ \t]+(?P<value>[^\s"'][^"'\r\n]*)"#,
+    )
+    .expect("the pattern is valid")
+});
+/// A flag before its value in a command.
+static FLAG: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"(?:^|\s)--?(?P<name>[A-Za-z0-9_-]{1,100})\s+["']?(?P<value>[^\s"'-][^\s"']*)"#)
         .expect("the pattern is valid")
 });
 /// The user and the password of a URL.
@@ -265,7 +278,8 @@ fn in_string(text: &mut String, depth: usize, count: &mut usize) {
         }
         return;
     }
-    for pattern in [&*PARAMETERS, &*HEADER, &*USER_INFO] {
+    let is_url = text.contains("://");
+    for pattern in [&*PARAMETERS, &*HEADER, &*FLAG, &*USER_INFO] {
         let mut redacted = String::new();
         let mut from = 0;
         for captures in pattern.captures_iter(text) {
@@ -273,7 +287,7 @@ fn in_string(text: &mut String, depth: usize, count: &mut usize) {
             let is_secret = captures.name("name").is_none_or(|name| {
                 let name = normal(name.as_str().trim_end_matches("%5D").trim_end_matches(']'));
                 let name = name.rsplit(['[', '%']).next().unwrap_or_default();
-                is_credential_name(name)
+                is_credential_name(name) || is_url && name == "key"
             });
             if !is_secret || is_mark(value.as_str()) {
                 continue;
@@ -334,7 +348,12 @@ mod tests {
             {"command": ["curl", "-u", "me:PLAIN"]}, {"line": "Authorization: Bearer PLAIN"},
             {"list": [{"name": "X-Api-Key", "value": "PLAIN"}]},
             {"config": "{\"db\":{\"password\":\"PLAIN\"}}"}, {"deep": [[{"Cookie": ["PLAIN"]}]]},
-            {"x": {"properties": {"password": "PLAIN"}}}, {"q": "a[token]=PLAIN"}
+            {"x": {"properties": {"password": "PLAIN"}}}, {"q": "a[token]=PLAIN"},
+            {"Proxy-Authorization": "PLAIN"}, {"pat": "PLAIN"}, {"licenseKey": "PLAIN"},
+            {"header": {"x": "PLAIN"}}, {"extra_query": {"key": "PLAIN", "v": "kept"}},
+            {"url": "https://h.test/?key=PLAIN"}, {"run": "mysql --password=PLAIN x"},
+            {"run": "export DB_PASSWORD=PLAIN; serve"}, {"run": "serve --api-key 'PLAIN' --port 80"},
+            {"run": "curl -H 'X-Api-Key: PLAIN' h.test"}, {"yaml": "user: kept\npassword: PLAIN\n"}
         ]);
         let text = redacted(&secrets).to_string();
         assert!(!text.contains("PLAIN") && !text.contains("70411223"), "{text}");
@@ -344,7 +363,7 @@ mod tests {
         assert_eq!(redact_members(&text), None, "redacting twice is redacting once");
         let kept = serde_json::json!({"eos_token": "</s>", "next_page_token": "p2", "max_tokens": 5,
             "stop": ["a=b", "--"], "progressToken": 7, "secretary": "Ada", "user": "u",
-            "url": "https://h.test/?q=token", "tokenizer": "t", "cookie_policy": "none"});
+            "url": "https://h.test/?q=token", "key": "k=v", "run": "a --token-limit 5 --header x", "header": "h", "tokenizer": "t", "cookie_policy": "none"});
         assert_eq!(redacted(&kept), kept);
     }
 
