@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use tract_core::text::escape_controls;
+use tract_core::text::{escape_controls, is_invisible};
 use tract_core::{DynTool, JsonText, RenderedValue, ToolContext, ToolError, ToolResult, ToolSpec};
 
 /// A tool whose results show format controls, such as tags and bidirectional marks, as escapes. A
@@ -44,13 +44,33 @@ impl DynTool for Escaped {
 
 /// Escapes a text of several lines.
 pub(crate) fn escaped(text: &str) -> String {
-    escape_controls(text, |character| matches!(character, '\n' | '\t')).into_owned()
+    escape_selectors(&escape_controls(text, |character| matches!(character, '\n' | '\t')))
 }
 
 /// Escapes a text that is part of a line, such as the name of a tool: a line end in it would begin a line
 /// that looks like the server's own.
 pub(crate) fn line(text: &str) -> String {
-    escape_controls(text, |_| false).into_owned()
+    escape_selectors(&escape_controls(text, |_| false))
+}
+
+/// Escapes joiners and variation selectors where no script or emoji needs them: in sequences, which
+/// can encode a text that only a model reads.
+fn escape_selectors(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut previous = ' ';
+    for character in text.chars() {
+        let is_joiner = matches!(character, '\u{200c}' | '\u{200d}');
+        let is_selector = matches!(character, '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}');
+        // An emoji may have a selector before its joiner.
+        let follows = is_invisible(previous) && !(is_joiner && previous == '\u{fe0f}');
+        if (is_joiner || is_selector) && follows {
+            out.extend(character.escape_unicode());
+        } else {
+            out.push(character);
+        }
+        previous = character;
+    }
+    out
 }
 
 /// Escapes the strings of a JSON text; `None` when it is not JSON.
@@ -66,5 +86,18 @@ fn escape_value(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(escape_value),
         Value::Object(members) => members.values_mut().for_each(escape_value),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_of_selectors_and_joiners_are_shown() {
+        let family = "\u{1f468}\u{200d}\u{2764}\u{fe0f}\u{200d}\u{1f468} \u{0645}\u{200c}\u{0646}";
+        assert_eq!(escaped(family), family);
+        assert_eq!(escaped("a\u{fe01}\u{fe0f}b"), "a\u{fe01}\\u{fe0f}b");
+        assert_eq!(line("a\u{200c}\u{200d}\u{200c}"), "a\u{200c}\\u{200d}\\u{200c}");
     }
 }
