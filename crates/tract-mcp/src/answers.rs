@@ -14,7 +14,6 @@ enum PendingRequest {
     Open,
     Answered(Box<str>),
     /// The request will not be answered, with the reason.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "a program only ends"))]
     Failed(Box<McpError>),
     /// Answered and taken: a further answer is a duplicate.
     Taken,
@@ -59,7 +58,6 @@ impl Answers {
     }
 
     /// Fails a pending request; those of the handshake are included.
-    #[cfg(feature = "http")]
     pub(crate) fn fail(&self, id: &str, error: McpError) {
         let mut waiting = self.lock();
         let open = matches!(waiting.get(id), None | Some(PendingRequest::Open));

@@ -101,7 +101,7 @@ impl Connection {
         let (client, board) = client(options, changes);
         let listener = options.listener.clone();
         let limit = options.max_line_bytes;
-        let lines = Lines::new(reader, writer, limit, Arc::clone(&answers), listener);
+        let lines = Lines::new(label, reader, writer, limit, Arc::clone(&answers), listener);
         let failed = |reason: String| McpError::Handshake {
             server: label.to_owned(),
             reason,

@@ -9,12 +9,15 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 
 use crate::answers::Answers;
+use crate::error::McpError;
 use crate::event::{Listener, McpEvent};
 use crate::line_writer::LineWriter;
 use crate::wire;
 
 /// A server at the other end of two streams.
 pub(crate) struct Lines<R, W> {
+    /// The name of the server in errors.
+    label: String,
     reader: BufReader<R>,
     line: Vec<u8>,
     /// A line that is too long is passed over up to its end.
@@ -33,6 +36,7 @@ enum Read {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
     pub(crate) fn new(
+        label: &str,
         reader: R,
         writer: W,
         max_line_bytes: usize,
@@ -40,6 +44,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         listener: Listener,
     ) -> Self {
         Self {
+            label: label.to_owned(),
             reader: BufReader::new(reader),
             line: Vec::new(),
             skipping: false,
@@ -120,10 +125,12 @@ where
                     self.listener.tell(McpEvent::Oversized { limit_bytes });
                     // With one request open it can only be its answer, so that request fails at
                     // once.
-                    let why = format!("the answer is longer than {limit_bytes} bytes");
-                    let id = self.answers.only_open();
-                    if let Some(message) = id.and_then(|id| wire::refused(&id, &why)) {
-                        return Some(message);
+                    let Some(id) = self.answers.only_open() else { continue };
+                    let error = McpError::TooLarge { server: self.label.clone(), limit_bytes };
+                    let answer = wire::refused(&id, &error.to_string());
+                    self.answers.fail(&id, error);
+                    if answer.is_some() {
+                        return answer;
                     }
                 }
             }
@@ -148,7 +155,8 @@ mod tests {
         answers.expect("7");
         let reader = std::io::Cursor::new(text.as_bytes().to_vec());
         let listener = Listener::new(|event| panic!("{event:?}"));
-        let mut lines = Lines::new(reader, tokio::io::sink(), 64, Arc::clone(&answers), listener);
+        let mut lines =
+            Lines::new("s", reader, tokio::io::sink(), 64, Arc::clone(&answers), listener);
         let answered = lines.receive().await.unwrap();
         assert!(matches!(answered, JsonRpcMessage::Response(_)), "{answered:?}");
         assert!(lines.receive().await.is_none());
@@ -166,7 +174,7 @@ mod tests {
         let answers = Arc::new(Answers::default());
         let reader = std::io::Cursor::new(text.into_bytes());
         let writer = tokio::io::sink();
-        let mut lines = Lines::new(reader, writer, 64, Arc::clone(&answers), listener);
+        let mut lines = Lines::new("s", reader, writer, 64, Arc::clone(&answers), listener);
         answers.expect("8");
         // Too long, with one request open: it is answered.
         let refused = lines.receive().await.unwrap();

@@ -60,6 +60,7 @@ async fn lines_that_are_no_messages_are_reported_and_skipped() {
     assert_eq!(result.text(), "first", "the first answer counts");
     let error = server.call("huge", "{}", &context()).await.unwrap_err();
     assert!(error.to_string().contains("longer than 65536 bytes"), "{error}");
+    assert!(error.may_have_run(), "the server answered, so it ran: {error:?}");
     assert_eq!(server.call("other", "{}", &context()).await.unwrap().text(), "unknown other");
     let events = events.lock().unwrap();
     let malformed = |text: &str| {
