@@ -393,6 +393,32 @@ fn a_key_in_the_pieces_of_a_stream_is_neither_passed_on_nor_kept() {
 }
 
 #[test]
+fn a_key_in_several_parts_of_an_answer_or_in_a_signature_is_rejected() {
+    run(async |server| {
+        let (first, second) = KEY.split_at(9);
+        let parts = |one: &str, two: &str| {
+            format!(
+                r#"{{"candidates":[{{"content":{{"role":"model","parts":[{one},{two}]}},"finishReason":"STOP"}}]}}"#
+            )
+        };
+        let text = |text: &str| format!(r#"{{"text":"{text}"}}"#);
+        let thought = |text: &str| format!(r#"{{"text":"{text}","thought":true}}"#);
+        let signed = format!(r#"{{"text":"Hi","thoughtSignature":"{KEY}"}}"#);
+        let model = model(&server, Dialect::Gemini);
+        for body in [
+            parts(&text(first), &text(second)),
+            parts(&thought(first), &thought(second)),
+            parts(&text("x"), &signed),
+        ] {
+            let body = format!("data: {body}\n\n");
+            server.will_answer(events(body));
+            let error = printed(&stream(&model).await.1.unwrap_err());
+            assert!(error.contains("repeats the key") && !error.contains(KEY), "{error}");
+        }
+    });
+}
+
+#[test]
 fn a_key_in_another_choice_is_rejected_and_all_choices_are_kept() {
     run(async |server| {
         for (dialect, chunk, stop) in [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use serde_json::Value;
-use tract_core::{JsonText, KnownSecrets, ModelError, PartialReply, Reply};
+use tract_core::{Blob, JsonText, KnownSecrets, ModelError, Part, PartialReply, Reply};
 
 use super::Inner;
 use super::builder::ApiKey;
@@ -107,7 +107,14 @@ impl Inner {
         let calls = reply.calls().map(|call| format!("{} {}", call.name, call.arguments));
         let names = reply.model.iter().chain(&reply.id).cloned();
         let others = reply.other_choices.iter().flat_map(texts_of);
-        std::iter::once(reply.text())
+        // A model may write the key over several parts, in its reasoning or in a signature.
+        let parts: String = reply.content.parts().iter().map(text_of).collect();
+        let stored = reply.content.to_blob().ok();
+        let received = reply.verbatim.iter().filter_map(Blob::text).map(str::to_owned);
+        [reply.text(), parts]
+            .into_iter()
+            .chain(stored)
+            .chain(received)
             .chain(calls)
             .chain(names)
             .chain(others)
@@ -151,6 +158,14 @@ impl Inner {
             *message = self.redacted(message);
         }
         error
+    }
+}
+
+/// Returns the text that a model wrote in a part.
+fn text_of(part: &Part) -> &str {
+    match part {
+        Part::Text { text } | Part::Reasoning { text, .. } => text,
+        Part::Image { .. } | Part::ToolCall(_) | Part::Opaque { .. } => "",
     }
 }
 
