@@ -136,7 +136,7 @@ pub(super) async fn write_whole(
     let resolved = path.canonicalize();
     let is_open_link = resolved.is_err() && path.is_symlink();
     let target = resolved.unwrap_or_else(|_| path.to_owned());
-    if is_database(&target) {
+    if is_database(&target) || is_of_database(&target) {
         let what = format!("{} is a store or another database", path.display());
         return Err(Failure::usage(what).note("give another name: a store is never overwritten"));
     }
@@ -152,6 +152,15 @@ pub(super) async fn write_whole(
         file.persist(&target).map_err(|error| file_error(error.error))?;
     }
     Ok(())
+}
+
+/// Returns whether a file belongs to a database next to it: SQLite reads its log when it opens.
+fn is_of_database(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let database = name.and_then(|name| {
+        ["-wal", "-shm", "-journal"].iter().find_map(|suffix| name.strip_suffix(suffix))
+    });
+    database.is_some_and(|database| is_database(&path.with_file_name(database)))
 }
 
 /// Returns whether a file is a database of SQLite or redb, as stores are.

@@ -93,6 +93,9 @@ fn an_export_never_overwrites_a_store() {
         ["export", "--html", ".tract/tract.db"],
         ["export", "--output", ".tract/tract.db"],
         ["bundle", "create", ".tract/tract.db"],
+        // SQLite would read such a file as a part of the store.
+        ["export", "--output", ".tract/tract.db-wal"],
+        ["export", "--html", ".tract/tract.db-journal"],
     ] {
         place.refused(&arguments, 2, "usage", "is a store");
     }
