@@ -14,6 +14,7 @@ use tract_schema::Dialect;
 
 use crate::api::Api;
 use crate::error::ImportError;
+use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::Fields;
 use crate::reader::Reader;
@@ -92,6 +93,10 @@ pub(crate) static PROFILE: Profile = Profile {
 impl Adapter for Anthropic {
     fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
         request.some("system").map(|system| import::instructions(&system)).transpose()
+    }
+
+    fn repair_recorded(&self, params: &mut Params) {
+        parameters::repair_recorded(params);
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, Unpaired, pair};
 use tract_core::json::{self, JsonError};
 use tract_core::{JsonText, RequestMap, RequestTool};
-use tract_schema::{Aliases, Dialect, LossKind, Lowered, StrictAllowance};
+use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance};
 
 use crate::ids::Ids;
 use crate::images;
@@ -45,7 +45,7 @@ impl Form {
         Self::all().map(Self::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    fn dialect(self) -> Dialect {
+    pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Conversation(dialect) | Self::Params(dialect) => dialect,
             Self::Messages => Dialect::OpenAi,
@@ -209,7 +209,7 @@ pub fn compile_form(
     let repairing = pairing != Pairing::Keep;
     let mut replaced = Vec::new();
     let valid = match repairing {
-        true => images::without_invalid(compiled, &mut replaced),
+        true => images::without_invalid(compiled, dialect, &mut replaced),
         false => Cow::Borrowed(compiled),
     };
     let compiled = valid.as_ref();
@@ -305,38 +305,44 @@ fn tools(
             null_for_absent,
             ..sent(sent_name)
         };
-        let lowered = match strict {
-            true => {
-                let lowered =
-                    tract_schema::translate_within(&tool.schema, dialect, &name, &mut allowance);
-                let lowered = lowered.map_err(damaged)?;
-                let reasons = lowered.losses.iter().filter(|l| l.kind == LossKind::NotExpressible);
-                let reasons: Vec<String> = reasons.map(ToString::to_string).collect();
-                let not_strict = lowered.text.is_some() && !lowered.strict && !reasons.is_empty();
-                if not_strict && dialect.has_strict_mode() {
-                    let why = format!("{:?} is not strict: {}", tool.name, reasons.join("; "));
-                    sheet.repairs.push(Repair::new(RepairKind::NotStrict, None, why));
+        let violation = tract_schema::strict_violation(&tool.schema, dialect).map_err(damaged)?;
+        let lowered = if strict || violation.is_some() {
+            let lowered =
+                tract_schema::translate_within(&tool.schema, dialect, &name, &mut allowance);
+            let lowered = lowered.map_err(damaged)?;
+            let reasons = lowered.losses.iter().filter(|l| l.kind == LossKind::NotExpressible);
+            let reasons: Vec<String> = reasons.map(ToString::to_string).collect();
+            let not_strict = lowered.text.is_some() && !lowered.strict && !reasons.is_empty();
+            if not_strict && dialect.has_strict_mode() {
+                let why = format!("{:?} is not strict: {}", tool.name, reasons.join("; "));
+                sheet.repairs.push(Repair::new(RepairKind::NotStrict, None, why));
+            } else if let Some(why) = violation {
+                let why = format!("tool {:?} gets a strict schema: {why}", tool.name);
+                sheet.repairs.push(Repair::new(RepairKind::Changed, None, why));
+            }
+            for loss in &lowered.losses {
+                added(&mut sheet.repairs, &tool.name, loss);
+            }
+            match (lowered.text, lowered.strict) {
+                (Some(text), true) => {
+                    Ok((text, strict_tool(lowered.sent_name, lowered.null_for_absent)))
                 }
-                match (lowered.text, lowered.strict) {
-                    (Some(text), true) => {
-                        Ok((text, strict_tool(lowered.sent_name, lowered.null_for_absent)))
-                    }
-                    (Some(text), false) => Ok((text, sent(lowered.sent_name))),
-                    (None, _) => {
-                        let why = lowered.losses.into_iter().map(|loss| loss.message);
-                        Err((lowered.name, why.collect::<Vec<_>>().join("; ")))
-                    }
+                (Some(text), false) => Ok((text, sent(lowered.sent_name))),
+                (None, _) => {
+                    let why = lowered.losses.into_iter().map(|loss| loss.message);
+                    Err((lowered.name, why.collect::<Vec<_>>().join("; ")))
                 }
             }
-            // Losses are not requested here, so they are not computed.
-            false => {
-                match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
-                    Lowered::Tool { text, name, strict: true, .. } => {
-                        Ok((text, strict_tool(name, false)))
+        } else {
+            // Other losses are not requested here, so they are not computed.
+            match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
+                Lowered::Tool { text, name, strict, added: loss, .. } => {
+                    if let Some(loss) = loss {
+                        added(&mut sheet.repairs, &tool.name, &loss);
                     }
-                    Lowered::Tool { text, name, .. } => Ok((text, sent(name))),
-                    Lowered::LeftOut { name, reason, .. } => Err((name, reason)),
+                    Ok((text, if strict { strict_tool(name, false) } else { sent(name) }))
                 }
+                Lowered::LeftOut { name, reason, .. } => Err((name, reason)),
             }
         };
         lowered_tools.push((index, &tool.name, lowered));
@@ -374,6 +380,13 @@ fn tools(
         }
     }
     Ok((tools, map.into_iter().collect()))
+}
+
+/// Reports members that were added to the parameters of a tool.
+fn added(repairs: &mut Vec<Repair>, tool: &str, loss: &Loss) {
+    if loss.kind == LossKind::Added && loss.path == "parameters" {
+        repairs.push(Repair::new(RepairKind::Changed, None, format!("tool {tool:?}: {loss}")));
+    }
 }
 
 /// Returns the last generation config if it was recorded with a message of this dialect and

@@ -1,26 +1,29 @@
-//! Replaces images that every provider rejects by placeholders.
+//! Replaces images that providers reject by placeholders, or corrects their types.
 
 use std::borrow::Cow;
 
 use tract_compile::{Compiled, Repair, RepairKind};
 use tract_core::{Content, ImageSource, Message, Part};
+use tract_schema::Dialect;
 
 /// Replaces invalid images of a context by texts, and reports each. A tool may have put words into
 /// the base64 of an image, or left out its type. Every provider rejects a request with such an
-/// image, and so each later request of the conversation.
+/// image, and so each later request of the conversation. A type that the data contradicts is
+/// corrected where the provider compares them.
 pub(crate) fn without_invalid<'a>(
     compiled: &'a Compiled,
+    dialect: Dialect,
     repairs: &mut Vec<Repair>,
 ) -> Cow<'a, Compiled> {
-    let is_invalid = |part: &Part| why_invalid(part).is_some();
+    let is_invalid = |part: &Part| fault(part, dialect).is_some();
     if !compiled.messages().any(|message| message.content.parts().iter().any(is_invalid)) {
         return Cow::Borrowed(compiled);
     }
-    let messages = compiled.messages().map(|message| repaired(message, repairs)).collect();
+    let messages = compiled.messages().map(|message| repaired(message, dialect, repairs)).collect();
     Cow::Owned(compiled.with_messages(messages))
 }
 
-fn repaired(message: &Message, repairs: &mut Vec<Repair>) -> Message {
+fn repaired(message: &Message, dialect: Dialect, repairs: &mut Vec<Repair>) -> Message {
     let mut message = message.clone();
     let parts = match &mut message.content {
         Content::System(body)
@@ -32,39 +35,100 @@ fn repaired(message: &Message, repairs: &mut Vec<Repair>) -> Message {
         Content::Artifact(_) | Content::Note(_) => return message,
     };
     for part in parts {
-        let Some(why) = why_invalid(part) else { continue };
-        *part = Part::text(format!("[image left out: {why}]"));
-        let text = format!("an image is replaced by a text: {why}");
-        repairs.push(Repair::new(RepairKind::PartLeftOut, Some(message.slot), text));
+        let (kind, text) = match (fault(part, dialect), &mut *part) {
+            (Some(Fault::Invalid(why)), part) => {
+                *part = Part::text(format!("[image left out: {why}]"));
+                (RepairKind::PartLeftOut, format!("an image is replaced by a text: {why}"))
+            }
+            (Some(Fault::Type(found)), Part::Image { media_type, .. }) => {
+                *media_type = Some(found.to_owned());
+                (RepairKind::Changed, format!("an image gets the media type of its data: {found}"))
+            }
+            (Some(Fault::Type(_)) | None, _) => continue,
+        };
+        repairs.push(Repair::new(kind, Some(message.slot), text));
         // The recorded bytes contain the image.
         message.verbatim = None;
     }
     message
 }
 
-/// Returns why every provider rejects a part that is an image.
-fn why_invalid(part: &Part) -> Option<&'static str> {
+/// The reason for which a provider rejects an image.
+enum Fault {
+    /// It cannot be sent.
+    Invalid(&'static str),
+    /// Its media type is not the one of its data, which is this one.
+    Type(&'static str),
+}
+
+const NOT_AN_IMAGE: &str = "its media type is not one of an image";
+
+/// Returns why a provider rejects a part that is an image.
+fn fault(part: &Part, dialect: Dialect) -> Option<Fault> {
     let Part::Image { media_type, source } = part else { return None };
     if media_type.as_deref().is_some_and(|kind| !is_image_type(kind)) {
-        return Some("its media type is not one of an image");
+        return Some(Fault::Invalid(NOT_AN_IMAGE));
     }
-    match source {
-        ImageSource::Base64(data) => why_not_base64(data),
+    let invalid = match source {
+        ImageSource::Base64(data) => match why_not_base64(data) {
+            Some(why) => Some(why),
+            None => return type_fault(media_type.as_deref(), data, dialect),
+        },
         ImageSource::Url(url) => match url.strip_prefix("data:") {
             Some(data) => match data.split_once(',') {
                 Some((head, data)) if head.ends_with(";base64") => {
                     let kind = head.split(';').next().unwrap_or_default();
-                    match is_image_type(kind) {
-                        true => why_not_base64(data),
-                        false => Some("its media type is not one of an image"),
-                    }
+                    if is_image_type(kind) { why_not_base64(data) } else { Some(NOT_AN_IMAGE) }
                 }
                 _ => Some("its data is not in base64"),
             },
-            None => url.trim().is_empty().then_some("its address is empty"),
+            None => why_not_address(url),
         },
         ImageSource::File(id) => id.is_empty().then_some("its address is empty"),
+    };
+    invalid.map(Fault::Invalid)
+}
+
+/// The types of Anthropic's images, and the beginnings of their data in base64.
+const TYPES: [(&str, &str); 4] = [
+    ("image/png", "iVBORw0KGg"),
+    ("image/jpeg", "/9j/"),
+    ("image/gif", "R0lGOD"),
+    ("image/webp", "UklGR"),
+];
+
+/// Returns the type of an image by its data in base64; `None` if it is another type.
+pub(crate) fn type_of(data: &str) -> Option<&'static str> {
+    TYPES.iter().find(|(_, begin)| data.starts_with(begin)).map(|(kind, _)| *kind)
+}
+
+/// Returns why a provider rejects the type of an image. Anthropic compares it with the data, and
+/// accepts four types; Gemini requires a type.
+fn type_fault(kind: Option<&str>, data: &str, dialect: Dialect) -> Option<Fault> {
+    let of_data = type_of(data);
+    let is_right = match dialect {
+        Dialect::Anthropic => {
+            kind == of_data.or(kind) && TYPES.iter().any(|(k, _)| kind == Some(k))
+        }
+        Dialect::Gemini => kind.is_some(),
+        Dialect::OpenAi | Dialect::Responses | Dialect::Ollama => true,
+    };
+    (!is_right).then(|| match (of_data, kind) {
+        (Some(found), _) => Fault::Type(found),
+        (None, Some(kind)) if kind.eq_ignore_ascii_case("image/jpg") => Fault::Type("image/jpeg"),
+        (None, None) => Fault::Invalid("it has no media type"),
+        (None, Some(_)) => Fault::Invalid("Anthropic does not accept its media type"),
+    })
+}
+
+/// Returns why a provider cannot read an image at an address.
+fn why_not_address(url: &str) -> Option<&'static str> {
+    if url.trim().is_empty() {
+        return Some("its address is empty");
     }
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_readable = scheme.is_some_and(|it| ["http", "https", "gs", "s3"].contains(&it.as_str()));
+    (!is_readable).then_some("no provider can read its address")
 }
 
 fn is_image_type(kind: &str) -> bool {
@@ -92,7 +156,8 @@ mod tests {
     #[test]
     fn a_picture_is_invalid_by_its_type_and_by_its_data() {
         let of = |kind: Option<&str>, source| {
-            why_invalid(&Part::Image { media_type: kind.map(str::to_owned), source }).is_some()
+            let part = Part::Image { media_type: kind.map(str::to_owned), source };
+            fault(&part, Dialect::OpenAi).is_some()
         };
         let base64 = |text: &str| ImageSource::Base64(text.to_owned());
         let url = |text: &str| ImageSource::Url(text.to_owned());
@@ -111,10 +176,41 @@ mod tests {
             "data:image/png,raw",
             "data:",
             "",
+            "file:///home/ada/a.png",
+            "blob:https://x/1",
+            "see above",
             "data:image/png;base64,é",
         ] {
             assert!(of(None, url(address)), "{address:?}");
         }
         assert!(!of(None, url("data:image/png;base64,iVBORw0KGgo=")));
+    }
+
+    #[test]
+    fn the_type_of_a_picture_is_that_of_its_data_where_a_provider_compares_them() {
+        let fault_of = |kind: Option<&str>, data: &str, dialect| {
+            let source = ImageSource::Base64(data.to_owned());
+            match fault(&Part::Image { media_type: kind.map(str::to_owned), source }, dialect) {
+                Some(Fault::Type(found)) => Some(found),
+                Some(Fault::Invalid(_)) => Some("invalid"),
+                None => None,
+            }
+        };
+        let (png, other) = ("iVBORw0KGgo=", "AAAA");
+        for (kind, data, expected) in [
+            (Some("image/png"), png, None),
+            (Some("image/webp"), other, None),
+            (None, png, Some("image/png")),
+            (Some("image/gif"), png, Some("image/png")),
+            (Some("image/svg+xml"), png, Some("image/png")),
+            (Some("image/jpg"), other, Some("image/jpeg")),
+            (Some("image/bmp"), other, Some("invalid")),
+            (None, other, Some("invalid")),
+        ] {
+            assert_eq!(fault_of(kind, data, Dialect::Anthropic), expected, "{kind:?} {data}");
+            assert_eq!(fault_of(kind, data, Dialect::OpenAi), None, "{kind:?} {data}");
+        }
+        assert_eq!(fault_of(None, "/9j/4AAQ", Dialect::Gemini), Some("image/jpeg"));
+        assert_eq!(fault_of(Some("image/heic"), other, Dialect::Gemini), None);
     }
 }

@@ -6,6 +6,14 @@ use tract_core::json;
 use crate::params::Params;
 use crate::raw::{self, Object};
 
+/// Reports a change of the parameters, once.
+pub(crate) fn report(params: &mut Params, kind: RepairKind, text: String) {
+    let repair = Repair::new(kind, None, text);
+    if !params.repairs.contains(&repair) {
+        params.repairs.push(repair);
+    }
+}
+
 /// Reports a parameter that the provider does not have. `title` is the provider's display name.
 pub(crate) fn not_set(params: &mut Params, key: &str, title: &str) {
     let text = format!("{key:?} is not set: {title} has no such parameter");

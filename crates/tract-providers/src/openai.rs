@@ -78,6 +78,10 @@ impl Adapter for OpenAi {
         parameters::settle(params);
     }
 
+    fn repair_recorded(&self, params: &mut Params) {
+        parameters::repair_recorded(params);
+    }
+
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
         Box::new(import::Messages)
     }

@@ -71,7 +71,8 @@ impl Params {
     }
 
     /// Sets the members of a recorded request of this dialect, an object, as they were recorded. If
-    /// the request has its tools in the legacy member `functions`, `tools` is not sent.
+    /// the request has its tools in the legacy member `functions`, `tools` is not sent. A schema of
+    /// answers that Anthropic never accepts is repaired, and listed.
     #[must_use]
     pub fn with_recorded(mut self, members: &JsonText) -> Self {
         let Body::Object(_) = &self.body else { return self };
@@ -84,6 +85,7 @@ impl Params {
                 body.retain(|(name, _)| name != "tools");
             }
         }
+        crate::profile_of(self.form.dialect()).adapter.repair_recorded(&mut self);
         self
     }
 

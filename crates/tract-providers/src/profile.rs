@@ -25,6 +25,9 @@ pub(crate) trait Adapter: Sync {
     /// Corrects parameters that depend on the model, once it is known.
     fn settle(&self, _params: &mut Params) {}
 
+    /// Repairs parameters of a recorded request that the provider never accepts.
+    fn repair_recorded(&self, _params: &mut Params) {}
+
     /// Returns whether the members of a request exist only in this dialect.
     fn recognizes(&self, _request: &Fields<'_>) -> bool {
         false

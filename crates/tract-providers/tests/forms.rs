@@ -78,7 +78,7 @@ fn lowering_is_frozen() {
         Draft::assistant("Noon."),
         Draft::user("Thanks."),
     ];
-    let tool = r#"{"name":"now","description":"The time.","input_schema":{"type":"object"}}"#;
+    let tool = r#"{"name":"now","description":"The time.","input_schema":{"type":"object","properties":{}}}"#;
     let context = compiled(&drafts, Some(&[ToolSchema::parse(tool).unwrap()]));
     for form in Form::all().filter(|form| *form != Form::Messages) {
         let params = compile_form(&context, form, &FormOptions::default()).unwrap();
@@ -364,7 +364,7 @@ fn strict_refuses_and_says_what_repair_would_do() {
 #[test]
 fn a_request_says_how_its_tools_went_out_and_its_reply_carries_that_along() {
     let text = r#"{"name":"fs.read","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}}"#;
-    let open = r#"{"name":"any","inputSchema":{"type":"object","additionalProperties":true}}"#;
+    let open = r#"{"name":"any","inputSchema":{"type":"object","properties":{},"additionalProperties":true}}"#;
     let tools = [text, open].map(|text| ToolSchema::parse(text).unwrap());
     let context = compiled(&[Draft::user("Read it.")], Some(&tools));
     for (form, key, strict, null_for_absent) in [

@@ -54,6 +54,7 @@ fn a_broken_history_is_repaired_and_every_step_listed() {
             RepairKind::CallId,
             RepairKind::ToolName,
             RepairKind::Arguments,
+            RepairKind::Changed,
             RepairKind::SystemMoved,
             RepairKind::Closed,
         ]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tract_core::json::{self, JsonError};
 use tract_core::{ToolId, ToolSchema, ToolTraits, nearest};
 
@@ -339,20 +339,22 @@ fn form_of(schema: &Value, shape: Shape) -> Result<ParametersForm, DefinitionErr
         // A property with the name `type` in a list of properties.
         Some(Value::Object(_)) if !members.contains_key("properties") => Ok(ParametersForm::Bare),
         Some(other) => Err(wrong(format!("type {other}"))),
-        None => {
-            let has_keyword = members.keys().any(|key| KEYWORDS.contains(&key.as_str()));
-            let looks_like_property = |value: &Value| {
-                let has = |key| value.get(key).is_some();
-                value.is_object()
-                    && ["type", "description", "enum", "$ref", "anyOf"].iter().any(has)
-            };
-            let is_bare = !has_keyword && members.values().any(looks_like_property);
-            Ok(if is_bare { ParametersForm::Bare } else { ParametersForm::Schema })
-        }
+        None => Ok(if is_bare(members) { ParametersForm::Bare } else { ParametersForm::Schema }),
     }
 }
 
-fn wrapped(raw: &str) -> Option<String> {
+/// Returns whether the members of a schema without a type are properties.
+pub(crate) fn is_bare(members: &Map<String, Value>) -> bool {
+    let has_keyword = members.keys().any(|key| KEYWORDS.contains(&key.as_str()));
+    let looks_like_property = |value: &Value| {
+        let has = |key| value.get(key).is_some();
+        value.is_object() && ["type", "description", "enum", "$ref", "anyOf"].iter().any(has)
+    };
+    !has_keyword && members.values().any(looks_like_property)
+}
+
+/// Returns bare properties as the schema of an object.
+pub(crate) fn wrapped(raw: &str) -> Option<String> {
     let members = json::split_object(raw).ok()?;
     let mut properties = Object::default();
     let mut required = None;

@@ -10,8 +10,11 @@ use tract_core::nearest;
 use crate::definition::{Definition, ParametersForm};
 use crate::derive::has_type;
 use crate::dialect::Dialect;
+use crate::lower::lacks_properties;
 use crate::name;
-use crate::tree::escaped;
+use crate::shape::Shape;
+use crate::strict::violations;
+use crate::tree::{Node, escaped};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -116,13 +119,18 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
         }
         let schema = definition.arguments_schema();
         if let Some(Ok(value)) = schema.as_deref().map(serde_json::from_str::<Value>) {
-            if lacks_members(&value) {
-                let message = "expected \"type\":\"object\" and \"properties\", found a schema that states neither";
-                let note = "it is sent as {\"type\":\"object\",\"properties\":{}}";
+            if value
+                .as_object()
+                .is_some_and(|members| lacks_properties(|key| members.contains_key(key)))
+            {
+                let message =
+                    "expected \"type\":\"object\" and \"properties\", found no properties";
+                let note = "it is sent with \"type\":\"object\" and \"properties\":{}";
                 lint.add(Level::Hint, "no_properties", "/", message, Some(note));
             }
             lint.root = value.clone();
             lint.schema(&value, "", true);
+            lint.strict(definition);
         }
         #[cfg(feature = "validate")]
         if let Some(schema) = &schema {
@@ -131,13 +139,6 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
     }
     lint.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     lint.findings
-}
-
-/// Returns whether the schema of arguments is empty or only contains `"type":"object"`.
-fn lacks_members(schema: &Value) -> bool {
-    let Value::Object(members) = schema else { return false };
-    members.is_empty()
-        || (members.len() == 1 && members.get("type").and_then(Value::as_str) == Some("object"))
 }
 
 struct Lint {
@@ -269,6 +270,22 @@ impl Lint {
         }
     }
 
+    /// Reports what providers reject in a tool that asks for strict mode.
+    fn strict(&mut self, definition: &Definition) {
+        if definition.other("strict") != Some("true") {
+            return;
+        }
+        let dialect = match definition.shape() {
+            Shape::Anthropic => Dialect::Anthropic,
+            _ => Dialect::OpenAi,
+        };
+        let Some(Ok(parameters)) = definition.parameters().map(Node::parse) else { return };
+        for (path, message) in violations(&parameters, dialect) {
+            let note = "requests get a strict copy of it, or \"strict\":false if there is none";
+            self.add(Level::Warning, "not_strict", &path, message, Some(note));
+        }
+    }
+
     fn property(&mut self, name: &str, property: &Value, path: &str) {
         if name == "required" && property.is_array() {
             let note = "`required` belongs next to `properties`, not among them";
@@ -294,7 +311,8 @@ impl Lint {
     fn types(&mut self, members: &Map<String, Value>, path: &str, is_root: bool) {
         let names: Vec<&Value> = match members.get("type") {
             None => {
-                if members.contains_key("properties") {
+                let lacks = is_root && !lacks_properties(|key| members.contains_key(key));
+                if lacks || members.contains_key("properties") {
                     let level = if is_root { Level::Warning } else { Level::Hint };
                     let message = "expected \"type\":\"object\" next to properties, found no type";
                     let note = "without it anything that is no object fits too";
@@ -302,7 +320,14 @@ impl Lint {
                 }
                 return;
             }
-            Some(Value::Array(names)) => names.iter().collect(),
+            Some(Value::Array(names)) => {
+                if is_root {
+                    let message = "expected the type \"object\", found a list of types";
+                    let note = "it is sent as \"type\":\"object\"";
+                    self.add(Level::Warning, "root_types", path, message, Some(note));
+                }
+                names.iter().collect()
+            }
             Some(name) => vec![name],
         };
         for name in names {

@@ -1,11 +1,14 @@
 //! Converts a tool from any shape to the provider's, as a copy.
 
+use serde_json::Value;
 use tract_core::json::{self, JsonError};
 
+use crate::definition;
 use crate::dialect::{Dialect, ToolRules};
 use crate::google;
 use crate::name;
 use crate::shape::{self, Shape, ToolView};
+use crate::translate::{Loss, LossKind};
 use crate::tree::{Members, Node};
 
 /// A tool in the form that is sent to a provider.
@@ -21,6 +24,8 @@ pub enum Lowered {
         name: String,
         /// Whether the provider is asked to enforce the schema.
         strict: bool,
+        /// The members that were added to the schema of the arguments, if any were.
+        added: Option<Loss>,
     },
     /// The provider does not support this tool.
     LeftOut {
@@ -32,8 +37,9 @@ pub enum Lowered {
 }
 
 /// Writes a tool in the shape that a provider accepts. A tool that has this shape already, with a
-/// name that the provider accepts, is returned unchanged. The exception is Ollama, which has
-/// OpenAI's shape but only accepts name, description and parameters; other members are left out.
+/// name and parameters that the provider accepts, is returned unchanged. The exception is Ollama,
+/// which has OpenAI's shape but only accepts name, description and parameters; other members are
+/// left out. The schema of the arguments gets `type` and `properties` if it lacks them.
 ///
 /// Besides name, description and parameters, these members are copied: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
@@ -65,6 +71,7 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
                 as_given: true,
                 name: view.name.clone(),
                 strict: false,
+                added: None,
             });
         }
         let name = if view.name.is_empty() {
@@ -75,18 +82,35 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
         return Ok(Lowered::LeftOut { name, reason: format!("only {owner} knows this tool") });
     }
     let rules = to.tools();
-    let as_given = view.shape.is_of(to) && (rules.takes_more || !has_more(text, view)?);
-    let text = match (as_given, sent == view.name) {
-        (true, true) => text.to_owned(),
-        (true, false) => renamed(text, sent)?,
-        (false, _) => written(view, &rules, sent),
+    let own = view.shape.is_of(to) && (rules.takes_more || !has_more(text, view)?);
+    let completed = completed(view, own && !rules.needs_parameters);
+    let parameters = completed.as_ref().map(|(parameters, _)| parameters.as_str());
+    let as_given = own && sent == view.name && parameters.is_none();
+    let text = match (as_given, own) {
+        (true, _) => text.to_owned(),
+        (false, true) => edited(text, &rules, sent, parameters)?,
+        (false, false) => written(view, &rules, sent, parameters),
     };
     Ok(Lowered::Tool {
         text,
-        as_given: as_given && sent == view.name,
+        as_given,
         name: sent.to_owned(),
         strict: rules.strict.is_some() && view.other("strict") == Some("true"),
+        added: completed.map(|(_, added)| added),
     })
+}
+
+/// Returns the parameters with the members that providers require, and the report; `None` if they
+/// have them, or if they are absent and `may_lack` them.
+fn completed(view: &ToolView<'_>, may_lack: bool) -> Option<(String, Loss)> {
+    let added = |why: &str| Loss::new(LossKind::Added, "parameters", why);
+    let Some(given) = view.parameters.filter(|raw| raw.starts_with('{')) else {
+        let lacks = view.parameters.is_some() || !may_lack;
+        return lacks.then(|| (NO_PARAMETERS.to_owned(), added("the target wants a schema")));
+    };
+    let plain = google::json_schema(given).filter(|_| view.shape == Shape::Gemini);
+    let completed = with_required_members(plain.as_deref().unwrap_or(given))?;
+    Some((completed, added("providers require \"type\":\"object\" and \"properties\"")))
 }
 
 /// Returns whether a tool has other members than the function. Nulls do not count.
@@ -96,18 +120,31 @@ fn has_more(text: &str, view: &ToolView<'_>) -> Result<bool, JsonError> {
         || json::split_object(text)?.iter().any(|(key, raw)| is_other(key) && *raw != "null"))
 }
 
-/// Returns the text with another name. Everything else is unchanged.
-fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
+/// Returns the text with another name and, if given, other parameters. Everything else is
+/// unchanged.
+fn edited(
+    text: &str,
+    rules: &ToolRules,
+    sent: &str,
+    parameters: Option<&str>,
+) -> Result<String, JsonError> {
     let members = json::split_object(text)?;
     let nested = members.iter().any(|(key, raw)| key == "function" && raw.starts_with('{'));
     let mut out = Object::default();
-    let mut named = nested;
+    // Of the spellings of Gemini's parameters, only one may be sent.
+    let spellings = [rules.parameters, "parameters", "parameters_json_schema"];
+    let (mut named, mut replaced) = (nested, nested || parameters.is_none());
     for (key, raw) in members {
-        match key.as_str() {
-            "function" if nested => out.raw(&key, &renamed(raw, sent)?),
-            "name" if !nested => {
+        match (key.as_str(), parameters) {
+            ("function", _) if nested => out.raw(&key, &edited(raw, rules, sent, parameters)?),
+            ("name", _) if !nested => {
                 out.text(&key, sent);
                 named = true;
+            }
+            (name, Some(parameters)) if !nested && spellings.contains(&name) => {
+                if !std::mem::replace(&mut replaced, true) {
+                    out.raw(rules.parameters, parameters);
+                }
             }
             _ => out.raw(&key, raw),
         }
@@ -115,33 +152,58 @@ fn renamed(text: &str, sent: &str) -> Result<String, JsonError> {
     if !named {
         out.text("name", sent);
     }
+    if let Some(parameters) = parameters.filter(|_| !replaced) {
+        out.raw(rules.parameters, parameters);
+    }
     Ok(out.end())
 }
 
 /// The schema of a tool without arguments.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// Adds the members that providers require to a schema of arguments; `None` if it has them. The
-/// schema of a tool without arguments may be empty, and other schemas may lack the type.
-pub(crate) fn with_required_members(parameters: &str) -> Option<String> {
+/// Keywords that state the properties of an object without `properties`.
+const STATES_PROPERTIES: [&str; 7] =
+    ["properties", "patternProperties", "$ref", "anyOf", "oneOf", "allOf", "$dynamicRef"];
+
+/// Returns whether an object schema with these members states no properties.
+pub(crate) fn lacks_properties(has: impl Fn(&str) -> bool) -> bool {
+    !STATES_PROPERTIES.iter().any(|key| has(key))
+}
+
+/// Adds `type` and `properties`, which providers require, to a schema of arguments; `None` if it has
+/// them. Bare properties are wrapped in the object that was meant. A schema with another type stays
+/// as it is.
+///
+/// ```
+/// use tract_schema::with_required_members;
+/// let expected = r#"{"type":"object","properties":{}}"#;
+/// assert_eq!(with_required_members("{}").as_deref(), Some(expected));
+/// assert_eq!(with_required_members(expected), None);
+/// ```
+pub fn with_required_members(parameters: &str) -> Option<String> {
     let members = json::split_object(parameters).ok()?;
     let has = |key: &str| members.iter().any(|(name, _)| name == key);
-    if members.is_empty() {
-        return Some(NO_PARAMETERS.to_owned());
+    let kind = shape::find(&members, "type").and_then(|raw| serde_json::from_str(raw).ok());
+    let is_object = match &kind {
+        None | Some(Value::Null) => false,
+        Some(Value::String(name)) if name == "object" => true,
+        // Providers accept the name alone.
+        Some(Value::Array(names)) if names.iter().any(|name| name == "object") => false,
+        Some(Value::Object(_)) if !has("properties") => return definition::wrapped(parameters),
+        Some(_) => return None,
+    };
+    if kind.is_none()
+        && serde_json::from_str(parameters).is_ok_and(|read| definition::is_bare(&read))
+    {
+        return definition::wrapped(parameters);
     }
-    let applies =
-        ["properties", "$ref", "anyOf", "oneOf", "allOf", "required", "additionalProperties"];
-    let adds_type = !has("type") && applies.iter().any(|key| has(key));
-    let is_object = shape::find(&members, "type") == Some(r#""object""#);
-    let adds_properties = is_object && !applies.iter().take(5).any(|key| has(key));
-    if !adds_type && !adds_properties {
+    let adds_properties = lacks_properties(has);
+    if is_object && !adds_properties {
         return None;
     }
     let mut out = Object::default();
-    if adds_type {
-        out.raw("type", r#""object""#);
-    }
-    for (key, raw) in &members {
+    out.raw("type", r#""object""#);
+    for (key, raw) in members.iter().filter(|(key, _)| key != "type") {
         out.raw(key, raw);
     }
     if adds_properties {
@@ -150,7 +212,7 @@ pub(crate) fn with_required_members(parameters: &str) -> Option<String> {
     Some(out.end())
 }
 
-fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
+fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str, completed: Option<&str>) -> String {
     let some = |key: &str| view.other(key).filter(|raw| *raw != "null");
     let mut out = Object::default();
     if rules.is_typed {
@@ -167,9 +229,7 @@ fn written(view: &ToolView<'_>, rules: &ToolRules, sent: &str) -> String {
     let parameters = view.parameters.filter(|raw| raw.starts_with('{'));
     let plain = parameters.filter(|_| view.shape == Shape::Gemini).and_then(google::json_schema);
     let parameters = plain.as_deref().or(parameters);
-    let completed = parameters.and_then(with_required_members);
-    let parameters = completed.as_deref().or(parameters);
-    if let Some(raw) = parameters.or(rules.needs_parameters.then_some(NO_PARAMETERS)) {
+    if let Some(raw) = completed.or(parameters) {
         function.raw(rules.parameters, raw);
     }
     if rules.says_strict {
@@ -222,23 +282,23 @@ mod tests {
 
     #[test]
     fn every_shape_becomes_every_other() {
-        let nested = r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0},"strict":true}}"#;
+        let nested = r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"type":"object","properties":{"b":{"maximum":1.0}}},"strict":true}}"#;
         check(nested, Dialect::OpenAi, nested);
         check(
             nested,
             Dialect::Ollama,
-            r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"b":1.0}}}"#,
+            r#"{"type":"function","function":{"name":"a","description":"A.","parameters":{"type":"object","properties":{"b":{"maximum":1.0}}}}}"#,
         );
-        let flat = r#"{"type":"function","name":"a","description":"A.","parameters":{"b":1.0},"strict":true}"#;
+        let flat = r#"{"type":"function","name":"a","description":"A.","parameters":{"type":"object","properties":{"b":{"maximum":1.0}}},"strict":true}"#;
         check(nested, Dialect::Responses, flat);
-        let anthropic = r#"{"name":"a","description":"A.","input_schema":{"b":1.0},"strict":true}"#;
+        let anthropic = r#"{"name":"a","description":"A.","input_schema":{"type":"object","properties":{"b":{"maximum":1.0}}},"strict":true}"#;
         check(nested, Dialect::Anthropic, anthropic);
         check(flat, Dialect::OpenAi, nested);
         check(anthropic, Dialect::OpenAi, nested);
         check(
-            r#"{"name":"a","inputSchema":{"z":1,"a":2},"annotations":{}}"#,
+            r#"{"name":"a","inputSchema":{"type":"object","properties":{},"z":1,"a":2},"annotations":{}}"#,
             Dialect::Responses,
-            r#"{"type":"function","name":"a","parameters":{"z":1,"a":2},"strict":false}"#,
+            r#"{"type":"function","name":"a","parameters":{"type":"object","properties":{},"z":1,"a":2},"strict":false}"#,
         );
         check(
             r#"{"name":"a","inputSchema":{}}"#,
@@ -261,11 +321,21 @@ mod tests {
         check(
             flat,
             Dialect::Gemini,
-            r#"{"name":"a","description":"A.","parametersJsonSchema":{"b":1.0}}"#,
+            r#"{"name":"a","description":"A.","parametersJsonSchema":{"type":"object","properties":{"b":{"maximum":1.0}}}}"#,
         );
-        // A definition in the provider's own shape is returned unchanged.
-        let recorded = r#"{"type":"function","function":{"name":"a","parameters":{}}}"#;
+        // A definition in the provider's own shape is returned unchanged if it is acceptable.
+        let recorded = r#"{"type":"function","function":{"name":"a"},"x":1.0}"#;
         check(recorded, Dialect::OpenAi, recorded);
+        check(
+            r#"{"type":"function","function":{"parameters":{},"name":"a","y":2.0},"x":1.0}"#,
+            Dialect::OpenAi,
+            r#"{"type":"function","function":{"parameters":{"type":"object","properties":{}},"name":"a","y":2.0},"x":1.0}"#,
+        );
+        check(
+            r#"{"name":"a","parameters":{"type":"OBJECT"},"response":{}}"#,
+            Dialect::Gemini,
+            r#"{"name":"a","parametersJsonSchema":{"type":"object","properties":{}},"response":{}}"#,
+        );
         check(
             r#"{"name":"a"}"#,
             Dialect::Anthropic,
@@ -288,10 +358,23 @@ mod tests {
                 r##"{"$ref":"#/$defs/a","$defs":{}}"##,
                 Some(r##"{"type":"object","$ref":"#/$defs/a","$defs":{}}"##),
             ),
+            (
+                r#"{"type":["object","null"],"title":"A"}"#,
+                Some(r#"{"type":"object","title":"A","properties":{}}"#),
+            ),
+            (
+                r#"{"additionalProperties":false}"#,
+                Some(r#"{"type":"object","additionalProperties":false,"properties":{}}"#),
+            ),
+            (
+                r#"{"type":{"type":"string"},"n":{"type":"integer"}}"#,
+                Some(
+                    r#"{"type":"object","properties":{"type":{"type":"string"},"n":{"type":"integer"}}}"#,
+                ),
+            ),
             (r#"{"type":"object","anyOf":[]}"#, None),
             (r#"{"type":"object","properties":{}}"#, None),
             (r#"{"type":"string"}"#, None),
-            (r#"{"b":1}"#, None),
         ];
         for (given, expected) in cases {
             assert_eq!(with_required_members(given).as_deref(), expected, "{given}");
@@ -301,10 +384,10 @@ mod tests {
     #[test]
     fn refused_names_are_replaced_and_the_rest_stays() {
         check(
-            r#"{"function": {"parameters": {"x": 1e2}, "name": "a.b"}, "extra": 1}"#,
+            r#"{"function": {"parameters": {"type": "object", "properties": {}, "x": 1e2}, "name": "a.b"}, "extra": 1}"#,
             Dialect::OpenAi,
             &format!(
-                r#"{{"function":{{"parameters":{{"x": 1e2}},"name":"{}"}},"extra":1}}"#,
+                r#"{{"function":{{"parameters":{{"type": "object", "properties": {{}}, "x": 1e2}},"name":"{}"}},"extra":1}}"#,
                 name::alias(Dialect::OpenAi, "a.b")
             ),
         );

@@ -9,7 +9,7 @@ use tract_core::json::JsonError;
 use crate::allowance::StrictCost;
 use crate::dialect::{Dialect, StrictMode};
 use crate::translate::{Loss, LossKind};
-use crate::tree::Node;
+use crate::tree::{Node, escaped};
 
 /// OpenAI's limits for strict mode.
 const MOST_PROPERTIES: usize = 5000;
@@ -148,6 +148,65 @@ pub fn to_strict(parameters: &str, dialect: Dialect) -> Result<Strict, JsonError
     } else {
         Strict::NotExpressible { reasons: work.reasons }
     })
+}
+
+/// Keywords that contain subschemas in strict mode: one, a list of them, or an object of them.
+const SUBSCHEMAS: &[&str] = &["items", "anyOf", "properties", "$defs", "definitions"];
+
+/// Finds the places for which a provider rejects a tool with `strict: true`: open objects, keywords
+/// that no strict mode supports and, for OpenAI, optional properties. Returns paths with reasons;
+/// empty if the provider has no strict mode.
+pub(crate) fn violations(parameters: &Node, dialect: Dialect) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    if let Some(mode) = dialect.tools().strict {
+        collect_violations(parameters, mode, "", &mut all);
+    }
+    all
+}
+
+fn collect_violations(
+    schema: &Node,
+    mode: StrictMode,
+    path: &str,
+    all: &mut Vec<(String, String)>,
+) {
+    let here = |key: &str| format!("{path}/{key}");
+    let properties = schema.get("properties");
+    if schema.types().iter().any(|name| name == "object") || properties.is_some() {
+        if !schema.get("additionalProperties").is_some_and(|rest| rest.is("false")) {
+            let why = "strict mode requires \"additionalProperties\":false in every object";
+            all.push((here("additionalProperties"), why.to_owned()));
+        }
+        let required = schema.texts("required");
+        let properties = properties.map(Node::members).unwrap_or_default();
+        let optional = properties.iter().find(|(name, _)| !required.contains(name));
+        if let Some((name, _)) = optional
+            && mode == StrictMode::OpenAi
+        {
+            let why = format!("strict mode requires every property, {name:?} is optional");
+            all.push((here("required"), why));
+        }
+    }
+    for key in FATAL.iter().filter(|key| schema.get(key).is_some()) {
+        all.push((here(key), format!("strict mode does not support {key:?}")));
+    }
+    for key in SUBSCHEMAS {
+        match schema.get(key) {
+            Some(Node::Array(branches)) => {
+                for (n, branch) in branches.iter().enumerate() {
+                    collect_violations(branch, mode, &format!("{path}/{key}/{n}"), all);
+                }
+            }
+            Some(Node::Object(named)) if *key != "items" => {
+                for (name, schema) in named {
+                    let place = format!("{path}/{key}/{}", escaped(name));
+                    collect_violations(schema, mode, &place, all);
+                }
+            }
+            Some(one) if *key == "items" => collect_violations(one, mode, &here(key), all),
+            Some(_) | None => {}
+        }
+    }
 }
 
 /// Maximum number of nested references to follow. Schemas beyond it are treated as recursive.

@@ -7,10 +7,10 @@ use tract_core::json::{self, JsonError};
 
 use crate::allowance::StrictAllowance;
 use crate::dialect::{Dialect, StrictMode};
-use crate::lower::{Lowered, NO_PARAMETERS, Object, lower_as, with_required_members};
+use crate::lower::{Lowered, NO_PARAMETERS, Object, lower_as};
 use crate::name;
 use crate::shape::{Shape, ToolView, find};
-use crate::strict::{Strict, to_strict};
+use crate::strict::{Strict, to_strict, violations};
 use crate::tree::Node;
 
 /// The kind of a loss.
@@ -126,7 +126,7 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
     match to {
         Target::Mcp => {
             let mut translation = mcp(text, &view);
-            compare(text, &view, &mut translation)?;
+            compare(text, &view, None, &mut translation)?;
             Ok(translation)
         }
         Target::Provider(dialect) => {
@@ -183,18 +183,17 @@ fn translated(
     strict: Option<&mut StrictAllowance>,
 ) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
-    let mut translation = match lower_as(text, dialect, sent_name)? {
-        Lowered::Tool { text, name, strict, .. } => Translation {
-            sent_name: name,
-            strict,
-            ..Translation::new(Some(text), view.name.clone(), Vec::new())
-        },
+    let (mut translation, added) = match lower_as(text, dialect, sent_name)? {
+        Lowered::Tool { text, name, strict, added, .. } => {
+            let translation = Translation::new(Some(text), view.name.clone(), Vec::new());
+            (Translation { sent_name: name, strict, ..translation }, added)
+        }
         Lowered::LeftOut { name, reason } => {
             let why = Loss::new(LossKind::NotExpressible, "type", reason);
-            Translation::new(None, name, vec![why])
+            (Translation::new(None, name, vec![why]), None)
         }
     };
-    compare(text, &view, &mut translation)?;
+    compare(text, &view, added, &mut translation)?;
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
     if let Some(allowance) = strict
         && !matches!(view.shape, Shape::Server(_))
@@ -204,14 +203,39 @@ fn translated(
     Ok(translation)
 }
 
+/// Returns the reason why a provider would reject a tool that asks for strict mode; `None` if it
+/// accepts the tool.
+///
+/// ```
+/// use tract_schema::{Dialect, strict_violation};
+/// let tool = r#"{"name":"a","strict":true,"parameters":{"type":"object","properties":{}}}"#;
+/// let why = strict_violation(tool, Dialect::OpenAi)?;
+/// assert!(why.is_some_and(|why| why.contains("additionalProperties")));
+/// # Ok::<(), tract_core::json::JsonError>(())
+/// ```
+///
+/// # Errors
+/// [`JsonError`] if the text is not a JSON object.
+pub fn strict_violation(text: &str, dialect: Dialect) -> Result<Option<String>, JsonError> {
+    let view = ToolView::parse(text)?;
+    if matches!(view.shape, Shape::Server(_)) || view.other("strict") != Some("true") {
+        return Ok(None);
+    }
+    let parameters = Node::parse(view.parameters.unwrap_or(NO_PARAMETERS))?;
+    let first = violations(&parameters, dialect).into_iter().next();
+    Ok(first.map(|(path, why)| format!("{path}: {why}")))
+}
+
 /// Members with the same meaning under another name.
 const SAME: &[(&str, &str)] =
     &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
 
-/// Reports the differences between the sent and the given definition.
+/// Reports the differences between the sent and the given definition, in addition to what was
+/// `added` to its parameters.
 fn compare(
     text: &str,
     given: &ToolView<'_>,
+    added: Option<Loss>,
     translation: &mut Translation,
 ) -> Result<(), JsonError> {
     let Some(sent_text) = translation.text.as_deref() else { return Ok(()) };
@@ -237,14 +261,10 @@ fn compare(
             }
         }
     }
-    if none(given.parameters) && !none(sent.parameters) {
+    if let Some(added) = added {
+        losses.push(added);
+    } else if none(given.parameters) && !none(sent.parameters) {
         losses.push(Loss::new(LossKind::Added, "parameters", "the target wants a schema"));
-    } else if text != sent_text
-        && let Some(completed) = given.parameters.and_then(with_required_members)
-        && sent.parameters.is_some_and(|sent| json::equal(sent, &completed).unwrap_or(false))
-    {
-        let why = "providers require \"type\":\"object\" and \"properties\"";
-        losses.push(Loss::new(LossKind::Added, "parameters", why));
     }
     if none(given.other("strict")) && !none(sent.other("strict")) {
         let why = "providers do not agree on what an absent strict means";

@@ -270,6 +270,33 @@ fn a_picture_that_no_provider_accepts_is_a_text_for_each() {
 }
 
 #[test]
+fn a_picture_goes_with_the_type_of_its_data() {
+    let place = Workspace::new();
+    for (n, source) in [
+        json!({"type": "base64", "data": "iVBORw0KGgo="}),
+        json!({"type": "base64", "media_type": "image/jpg", "data": "iVBORw0KGgo="}),
+        json!({"type": "base64", "media_type": "image/bmp", "data": "AAAA"}),
+        json!({"type": "url", "url": "file:///home/ada/a.png"}),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let image = json!({"type": "image", "source": source});
+        let request = json!({"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": [image]}]});
+        let branch = import(&place, &format!("{n}.json"), &request);
+        let (body, output) = compiled(&place, &branch, "anthropic-params");
+        let part = &body["messages"][0]["content"][0];
+        if n < 2 {
+            assert_eq!(part["source"]["media_type"], "image/png", "{part}");
+            assert!(output.stderr.contains("gets the media type of its data"), "{output:?}");
+        } else {
+            assert_eq!(part["type"], "text", "{part}");
+            assert!(output.stderr.contains("an image is replaced"), "{output:?}");
+        }
+    }
+}
+
+#[test]
 fn requests_that_anthropic_refuses_are_repaired() {
     let place = Workspace::new();
     let thinking = json!({"type": "thinking", "thinking": "Hm."});
@@ -284,6 +311,24 @@ fn requests_that_anthropic_refuses_are_repaired() {
     for repair in ["begins with the assistant", "thinking without a signature"] {
         assert!(output.stderr.contains(repair), "{output:?}");
     }
+    // Blank texts, redacted thinking without data, and an open schema of the answer.
+    let open = json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}}});
+    let request = json!({"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "text", "text": " "}, {"type": "redacted_thinking", "data": ""}, {"type": "text", "text": "Hello."}]},
+        {"role": "user", "content": "Hi"},
+    ], "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": open}}});
+    let branch = import(&place, "blank.json", &request);
+    let (body, output) = compiled(&place, &branch, "anthropic-params");
+    assert_eq!(body["messages"][1]["content"], json!([{"type": "text", "text": "Hello."}]));
+    let schema = &body["output_config"]["format"]["schema"];
+    assert_eq!(schema["additionalProperties"], false);
+    assert_eq!(schema["properties"]["a"]["additionalProperties"], false);
+    assert_eq!(body["output_config"]["effort"], "low");
+    for repair in ["a blank text", "redacted thinking without data", "output_config: every object"]
+    {
+        assert!(output.stderr.contains(repair), "{output:?}");
+    }
     // Reasoning that nothing follows, and the content of another.
     let items = json!({"model": "gpt-5", "input": [
         {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "x"}]},
@@ -295,6 +340,16 @@ fn requests_that_anthropic_refuses_are_repaired() {
     place.ok(&["annotate", "--help"]);
     let (body, _) = compiled(&place, &branch, "responses-params");
     assert!(!body.to_string().contains("reasoning_text"), "{body}");
+    // Reasoning without the summary that requests need.
+    let items = json!({"model": "gpt-5", "input": [
+        {"role": "user", "content": "Hi"},
+        {"type": "reasoning", "encrypted_content": "abc"},
+        {"role": "assistant", "content": "Hello."},
+    ]});
+    let branch = import(&place, "three.json", &items);
+    let (body, output) = compiled(&place, &branch, "responses-params");
+    assert_eq!(body["input"][1]["summary"], json!([]), "{body}");
+    assert!(output.stderr.contains("empty summary"), "{output:?}");
 }
 
 #[test]
@@ -313,6 +368,108 @@ fn tools_without_parameters_get_what_providers_require() {
         let shown = place.run(&["tools", "translate", "tools.json", "--to", provider]);
         assert_eq!(shown.stdout.matches("\"type\":\"object\"").count(), 3, "{provider}: {shown:?}");
         assert_eq!(shown.stdout.matches("\"properties\":").count(), 3, "{provider}: {shown:?}");
+    }
+}
+
+/// Returns the tool of a body in any provider's shape.
+fn only_tool(body: &Value) -> &Value {
+    let tool = &body["tools"][0];
+    let inner = [&tool["function"], &tool["functionDeclarations"][0]];
+    inner.into_iter().find(|inner| !inner.is_null()).unwrap_or(tool)
+}
+
+fn parameters(tool: &Value) -> &Value {
+    let names = ["parameters", "input_schema", "parametersJsonSchema"];
+    names.iter().map(|name| &tool[name]).find(|found| !found.is_null()).unwrap_or(&Value::Null)
+}
+
+const PARAMS: [&str; 5] =
+    ["openai-params", "responses-params", "anthropic-params", "gemini-params", "ollama-params"];
+
+#[test]
+fn tools_of_every_shape_are_sent_with_type_and_properties() {
+    let schemas = [
+        json!({}),
+        json!({"type": "object"}),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#"}),
+        json!({"type": "object", "additionalProperties": false, "title": "Args"}),
+        json!({"type": ["object", "null"]}),
+        json!({"properties": {"a": {"type": "string"}}}),
+        json!({"a": {"type": "string"}}),
+        json!({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {}}}}),
+    ];
+    let shapes: [fn(&Value) -> Value; 6] = [
+        |schema| json!({"type": "function", "function": {"name": "t", "parameters": schema}}),
+        |schema| json!({"type": "function", "name": "t", "parameters": schema}),
+        |schema| json!({"name": "t", "input_schema": schema}),
+        |schema| json!({"name": "t", "parametersJsonSchema": schema}),
+        |schema| json!({"name": "t", "inputSchema": schema}),
+        |schema| json!({"name": "t", "parameters": schema}),
+    ];
+    let place = Workspace::new();
+    for schema in &schemas {
+        for shape in shapes {
+            place.write("tools.json", json!([shape(schema)]).to_string());
+            place.ok(&["commit", "user", "Hi", "--tools", "tools.json"]);
+            let lint = place.run(&["tools", "lint", "tools.json"]);
+            let codes = ["no_properties", "missing_type", "root_types", "bare_properties"];
+            assert!(codes.iter().any(|code| lint.stdout.contains(code)), "{schema}: {lint:?}");
+            for form in PARAMS {
+                let (body, output) = compiled(&place, "main", form);
+                let sent = parameters(only_tool(&body));
+                assert_eq!(sent["type"], "object", "{form}: {body}");
+                let states = sent["properties"].is_object() || sent["$ref"].is_string();
+                assert!(states, "{form}: {body}");
+                assert!(output.stderr.contains("tool \"t\": parameters: added"), "{output:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn legacy_functions_are_sent_with_type_and_properties() {
+    let place = Workspace::new();
+    let functions = json!([{"name": "a", "parameters": {}}, {"name": "b", "description": "B."}]);
+    let request = json!({"model": "gpt-4", "max_tokens": 5, "functions": functions, "messages": [{"role": "user", "content": "Hi"}]});
+    let branch = import(&place, "one.json", &request);
+    let (body, output) = compiled(&place, &branch, "openai-params");
+    let completed = json!({"type": "object", "properties": {}});
+    assert_eq!(body["functions"], json!([{"name": "a", "parameters": completed}, functions[1]]));
+    assert_eq!(output.stderr.matches("tool \"a\": parameters: added").count(), 1, "{output:?}");
+}
+
+#[test]
+fn a_tool_that_asks_for_strict_mode_gets_a_schema_that_fits_it() {
+    let place = Workspace::new();
+    let open = json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]});
+    let map = json!({"type": "object", "properties": {"a": {"type": "object"}}, "required": ["a"], "additionalProperties": false});
+    let fits = json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 1, "title": "A"}}, "required": ["a"], "additionalProperties": false});
+    for (name, schema, strict, found) in [
+        ("open", &open, true, "is optional"),
+        ("map", &map, false, "/properties/a/additionalProperties"),
+        ("fits", &fits, true, ""),
+    ] {
+        let tool = json!({"type": "function", "function": {"name": "t", "description": "d", "strict": true, "parameters": schema}});
+        place.write("tools.json", json!([tool]).to_string());
+        place.ok(&["commit", "user", "Hi", "--tools", "tools.json"]);
+        let lint = place.run(&["tools", "lint", "tools.json"]);
+        assert_eq!(lint.stdout.contains("not_strict"), !found.is_empty(), "{lint:?}");
+        assert!(lint.stdout.contains(found), "{lint:?}");
+        for form in ["openai-params", "responses-params", "anthropic-params"] {
+            let (body, output) = compiled(&place, "main", form);
+            let sent = only_tool(&body);
+            assert_eq!(sent["strict"], strict, "{form}: {body}");
+            if name == "fits" {
+                assert_eq!(parameters(sent), schema, "{form}");
+                continue;
+            }
+            assert!(output.stderr.contains("strict"), "{output:?}");
+            if strict {
+                assert_eq!(parameters(sent)["additionalProperties"], false, "{form}: {body}");
+                let all = form == "anthropic-params" || parameters(sent)["required"][1] == "b";
+                assert!(all, "{form}: {body}");
+            }
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The parameters of a request.
 
-use tract_compile::{Repair, RepairKind};
+use tract_compile::RepairKind;
 use tract_core::json;
 
-use crate::members::{Choice, list, member, not_set, schema_of, tool_choice};
+use crate::members::{Choice, list, member, not_set, report, schema_of, tool_choice};
 use crate::params::Params;
 use crate::raw;
 
@@ -46,20 +46,10 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         "reasoning_effort" => member(params, "output_config", "effort", value),
         "response_format" => {
             let Some(schema) = schema_of(value) else { return false };
-            let closed = tract_schema::closed(schema);
-            let schema = closed.as_ref().map_or(schema, |closed| &closed.schema);
+            let closed = closed(params, key, schema);
+            let schema = closed.as_deref().unwrap_or(schema);
             let format = raw::object(&[("type", "\"json_schema\""), ("schema", schema)]);
             member(params, "output_config", "format", &format);
-            if let Some(closed) = closed {
-                let text = "response_format: every object gets \"additionalProperties\":false, which Anthropic requires";
-                params.repairs.push(Repair::new(RepairKind::Changed, None, text));
-                for at in closed.lost {
-                    let text = format!(
-                        "response_format: the schema of additionalProperties at {at} is lost: Anthropic accepts only false"
-                    );
-                    params.repairs.push(Repair::new(RepairKind::PartLeftOut, None, text));
-                }
-            }
         }
         "user" => member(params, "metadata", "user_id", value),
         "metadata" => {
@@ -99,4 +89,50 @@ pub(crate) fn set(params: &mut Params, key: &str, value: &str) -> bool {
         _ => return false,
     }
     true
+}
+
+/// Closes the objects of a schema of answers and reports it; `None` if they are closed.
+fn closed(params: &mut Params, name: &str, schema: &str) -> Option<String> {
+    let closed = tract_schema::closed(schema)?;
+    let text = format!(
+        "{name}: every object gets \"additionalProperties\":false, which Anthropic requires"
+    );
+    report(params, RepairKind::Changed, text);
+    for at in closed.lost {
+        let text = format!(
+            "{name}: the schema of additionalProperties at {at} is lost: Anthropic accepts only false"
+        );
+        report(params, RepairKind::PartLeftOut, text);
+    }
+    Some(closed.schema)
+}
+
+/// Closes the schema of answers in the parameters of a recorded request, which Anthropic rejects
+/// otherwise.
+pub(crate) fn repair_recorded(params: &mut Params) {
+    for (name, path) in
+        [("output_config", &["format", "schema"][..]), ("output_format", &["schema"])]
+    {
+        let Some(value) = params.get(name).map(str::to_owned) else { continue };
+        let mut close = |schema: &str| closed(params, name, schema);
+        if let Some(value) = replaced(&value, path, &mut close) {
+            params.set(name, value);
+        }
+    }
+}
+
+/// Returns an object with the value at a path replaced; `None` if it has none, or it stays.
+fn replaced(
+    object: &str,
+    path: &[&str],
+    new: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<String> {
+    let Some((name, path)) = path.split_first() else { return new(object) };
+    let members = json::split_object(object).ok()?;
+    let (_, inner) = members.iter().find(|(key, _)| key == name)?;
+    let inner = replaced(inner, path, new)?;
+    let value = |key: &String, raw| if key == name { inner.as_str() } else { raw };
+    let members: Vec<(&str, &str)> =
+        members.iter().map(|(key, raw)| (key.as_str(), value(key, *raw))).collect();
+    Some(raw::object(&members))
 }

@@ -22,13 +22,17 @@ pub(super) const WORDING: Wording = Wording {
     why_refused,
 };
 
-/// Returns why a block of thinking is rejected: Anthropic requires its signature. A recording may
-/// have lost it, or be from a server without signatures.
+/// Returns why a block is rejected, even a recorded one: Anthropic requires the signature of
+/// thinking, which a recording may have lost, and no text may be blank.
 fn why_refused(block: &str) -> Option<&'static str> {
     let fields = Node::root(block).object().ok()?;
-    let is_thinking = fields.text("type").as_deref() == Some("thinking");
-    let is_signed = fields.text("signature").is_some_and(|signature| !signature.is_empty());
-    (is_thinking && !is_signed).then_some("thinking without a signature")
+    let lacks = |key: &str| fields.text(key).is_none_or(|text| text.trim().is_empty());
+    match fields.text("type")?.as_str() {
+        "thinking" => lacks("signature").then_some("thinking without a signature"),
+        "redacted_thinking" => lacks("data").then_some("redacted thinking without data"),
+        "text" => lacks("text").then_some("a blank text"),
+        _ => None,
+    }
 }
 
 /// Returns the blocks of a content as received; a text is one text block.

@@ -7,6 +7,7 @@ use super::names::member;
 use super::request::WORDING;
 use crate::drafts::{OpenCalls, Watch, draft_of};
 use crate::error::ImportError;
+use crate::images;
 use crate::raw::{self, Fields, Node};
 use crate::reader::Reader;
 use crate::turns::{around, is_same};
@@ -155,7 +156,14 @@ fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
         let Some(blob) = member(fields, key) else { continue };
         let blob = blob.object()?;
         let media_type = member(&blob, "mimeType").and_then(|node| raw::string(node.raw));
-        if !media_type.as_ref().is_some_and(|kind| kind.starts_with("image/")) {
+        let is_image = match &media_type {
+            Some(kind) => kind.starts_with("image/"),
+            // Without a type, the data has to be that of an image.
+            None => member(&blob, data)
+                .and_then(|data| data.string().ok())
+                .is_some_and(|data| key == "inlineData" && images::type_of(&data).is_some()),
+        };
+        if !is_image {
             return Ok(opaque());
         }
         let data = match member(&blob, data) {

@@ -1,6 +1,11 @@
 //! The parameters of a request.
 
+use tract_compile::RepairKind;
+use tract_core::json;
+
+use crate::members::report;
 use crate::params::Params;
+use crate::raw;
 
 /// The name of the token limit for newer models.
 const NEWER_LIMIT: &str = "max_completion_tokens";
@@ -76,5 +81,33 @@ fn is_newer(model: &str) -> bool {
         (Some(rest), _) => number(rest).is_some(),
         (None, Some(rest)) => number(rest).is_some_and(|number| number >= 5),
         (None, None) => false,
+    }
+}
+
+/// Completes the schemas of the legacy member `functions`, as those of tools are.
+pub(crate) fn repair_recorded(params: &mut Params) {
+    let Some(functions) = params.get("functions").map(str::to_owned) else { return };
+    let mut changed = Vec::new();
+    let functions = json::split_array(&functions).unwrap_or_default().into_iter().map(|function| {
+        let members = json::split_object(function).unwrap_or_default();
+        let given = members.iter().find(|(key, _)| key == "parameters").map(|(_, raw)| *raw);
+        let Some(completed) = given.and_then(tract_schema::with_required_members) else {
+            return function.to_owned();
+        };
+        let name = members.iter().find(|(key, _)| key == "name").map_or("\"\"", |(_, raw)| *raw);
+        changed.push(name.to_owned());
+        let value = |key: &str, raw| if key == "parameters" { completed.as_str() } else { raw };
+        let members: Vec<(&str, &str)> =
+            members.iter().map(|(key, raw)| (key.as_str(), value(key, *raw))).collect();
+        raw::object(&members)
+    });
+    let functions = raw::array(functions.collect::<Vec<_>>());
+    for name in &changed {
+        let why = "providers require \"type\":\"object\" and \"properties\"";
+        let text = format!("tool {name}: parameters: added: {why}");
+        report(params, RepairKind::Changed, text);
+    }
+    if !changed.is_empty() {
+        params.set("functions", functions);
     }
 }

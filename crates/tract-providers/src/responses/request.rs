@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use tract_compile::{Item, Repair, RepairKind};
-use tract_core::Message;
+use tract_core::{Message, json};
 
 use super::lower;
 use crate::params::Members;
 use crate::prefix::PrefixSource;
-use crate::raw::{self, Node};
+use crate::raw::{self, Node, Object};
 use crate::sheet::RequestWriter;
 
 /// Writes `instructions` and `input`.
@@ -96,11 +96,23 @@ fn repair_reasoning(
             places.insert(place);
             continue;
         }
+        let lacks_summary = fields.get("summary").is_none_or(|summary| summary.is_null());
         let content = fields.get("content").and_then(|content| content.array().ok());
         if content.is_some_and(|content| !content.is_empty()) {
             let text = "the content of reasoning is left out: it is accepted in answers alone";
             repairs.push(Repair::new(RepairKind::PartLeftOut, None, text));
             *item = fields.without(&["content"]);
+        }
+        if lacks_summary {
+            let text = "reasoning gets an empty summary, which is required";
+            repairs.push(Repair::new(RepairKind::Changed, None, text));
+            let mut members = json::split_object(item).unwrap_or_default();
+            members.retain(|(key, _)| key != "summary");
+            let mut out = Object::new();
+            members.iter().for_each(|(key, raw)| {
+                out.raw(key, raw);
+            });
+            *item = out.raw("summary", "[]").end();
         }
     }
     for _ in &places {
