@@ -50,7 +50,7 @@ fn test_to_anthropic_params_includes_tools() {
     }
     assert_eq!(found["tools"].as_array().unwrap().len(), 2);
     assert_eq!(broken(Dialect::Anthropic, Accepted::Nothing, &found), [""; 0]);
-    let own = json!({"name": "search", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}});
+    let own = json!({"name": "search", "input_schema": {"type": "object", "properties": {}}, "cache_control": {"type": "ephemeral"}});
     let found = body(&spoken(std::slice::from_ref(&own)).to_anthropic_params().unwrap());
     assert_eq!(found["tools"], json!([own]), "its own shape goes as it came");
     assert!(body(&spoken(&[]).to_anthropic_params().unwrap()).get("tools").is_none());
