@@ -238,6 +238,19 @@ impl Part {
     ) -> Self {
         Self::ToolCall(ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() })
     }
+
+    /// Returns why reasoning has no readable text: `encrypted` if only its provider can read it, else
+    /// `no text`. `None` for readable reasoning and other parts.
+    pub fn unreadable_reasoning(&self) -> Option<&'static str> {
+        match self {
+            Self::Reasoning { text, .. } if !text.is_empty() => None,
+            Self::Reasoning { signature: None, encrypted: None, .. } => Some("no text"),
+            Self::Reasoning { .. } => Some("encrypted"),
+            Self::Text { .. } | Self::ToolCall(_) | Self::Image { .. } | Self::Opaque { .. } => {
+                None
+            }
+        }
+    }
 }
 
 /// A tool call by the model.

@@ -41,7 +41,7 @@ pub use decode::{
 };
 pub use error::JsonError;
 pub use number::write_f64;
-pub use repeated::repeated_keys;
+pub use repeated::{repeated_keys, without_repeated_keys};
 pub(crate) use string::needs_escapes;
 pub(crate) use string::quote;
 pub use string::{read_string, string_len, write_string};

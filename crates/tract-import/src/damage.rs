@@ -151,6 +151,13 @@ pub(crate) fn read_line<T>(
     rules: LineRules<T>,
 ) {
     let LineRules { line, odd, is_record } = rules;
+    // A character that the file ends within is not damage: the tool may still be writing it.
+    let bytes = match std::str::from_utf8(bytes) {
+        Err(error) if !ended && error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).unwrap_or(bytes)
+        }
+        _ => bytes,
+    };
     let decoded = json::decode(bytes);
     for (kind, what) in replacements(&decoded) {
         odd(reader, number, kind, what);
@@ -159,6 +166,14 @@ pub(crate) fn read_line<T>(
     if text.trim().is_empty() {
         return;
     }
+    let without = last_of_repeated(text);
+    let text = match &without {
+        Some((text, what)) => {
+            odd(reader, number, AnomalyKind::DamagedLine, what.clone());
+            text.as_str()
+        }
+        None => text,
+    };
     let Err(error) = line(reader, number, text.as_bytes()) else { return };
     let recovered = recover(text, ended, is_record);
     let is_whole = recovered.records.len() == 1 && recovered.lost == 0 && !recovered.is_torn;
@@ -176,6 +191,30 @@ pub(crate) fn read_line<T>(
     if recovered.is_torn {
         odd(reader, number, AnomalyKind::TornLine, TORN.to_owned());
     }
+}
+
+/// Returns a JSON text in which the last of repeated members counts, as most programs read it, and
+/// names them. `None` without repeated members. Otherwise it would depend on the reader which one
+/// counts, and whether the message is read.
+pub(crate) fn last_of_repeated(text: &str) -> Option<(String, String)> {
+    const LISTED: usize = 3;
+    let last = json::without_repeated_keys(text)?;
+    let (mut names, mut count) = (Vec::new(), 0_usize);
+    // A text that is not JSON has no repeated keys.
+    let _ = json::repeated_keys(text, |at, key| {
+        count += 1;
+        if names.len() < LISTED {
+            let separator = if at.is_empty() { "" } else { "." };
+            names.push(format!("{:?}", format!("{at}{separator}{key}")));
+        }
+    });
+    let more = match count.saturating_sub(names.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let verb = if count == 1 { "member is" } else { "members are" };
+    let names = names.join(", ");
+    Some((last, format!("{verb} there twice, the last one counts: {names}{more}")))
 }
 
 const TORN: &str = "the file ends in the middle of a line";

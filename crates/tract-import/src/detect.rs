@@ -12,7 +12,7 @@ use tract_core::json;
 
 pub use self::unknown::UnknownFile;
 use crate::damage::{recover, reject_utf16};
-use crate::document::MAX_DOCUMENT_BYTES;
+use crate::document::{MAX_DOCUMENT_BYTES, leading_value};
 use crate::object::Object;
 use crate::readers::{DocumentShape, SessionReader, Source};
 use crate::source::{head, is_database};
@@ -125,12 +125,18 @@ fn of_database(path: &Path) -> Option<Source> {
 }
 
 fn of_line(line: &str) -> Option<Source> {
-    let members = Object::parse(line)?;
-    Source::find(|reader| (reader.is_line)(&members, line))
+    let find = |line: &str| {
+        let members = Object::parse(line)?;
+        Source::find(|reader| (reader.is_line)(&members, line))
+    };
+    find(line).or_else(|| find(&json::without_repeated_keys(line)?))
 }
 
 fn of_document(bytes: &[u8]) -> Option<Source> {
-    let raw: &RawValue = serde_json::from_slice(bytes).ok()?;
+    let raw: &RawValue = match serde_json::from_slice(bytes) {
+        Ok(raw) => raw,
+        Err(_) => serde_json::from_slice(leading_value(bytes)?).ok()?,
+    };
     let list = lenient::<Vec<&RawValue>>(Some(raw));
     let is_list = list.is_some();
     let members = Object::of(Some(raw)).unwrap_or_default();
@@ -140,5 +146,14 @@ fn of_document(bytes: &[u8]) -> Option<Source> {
         false => members,
     };
     let document = DocumentShape { raw, first, entries, is_list };
-    Source::find(|reader| (reader.is_document)(&document))
+    let source = Source::find(|reader| (reader.is_document)(&document));
+    if source.is_some() || !is_list || tract_providers::detect(raw.get()).is_some() {
+        return source;
+    }
+    // The first element may be empty or damaged.
+    document.entries.iter().skip(1).find_map(|raw| {
+        let first = Object::of(Some(raw))?;
+        let document = DocumentShape { raw, first, entries: vec![raw], is_list };
+        Source::find(|reader| (reader.is_document)(&document))
+    })
 }

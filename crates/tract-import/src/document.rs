@@ -135,6 +135,18 @@ impl<'a> Values<'a> {
     }
 }
 
+/// Returns the JSON document at the start of a file with something after it that is not another one,
+/// such as the end of a longer document that was there before.
+pub(crate) fn leading_value(bytes: &[u8]) -> Option<&[u8]> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<&RawValue>();
+    let is_document = |value: &RawValue| value.get().starts_with(['{', '[']);
+    let first = values.next()?.ok()?;
+    let end = values.byte_offset();
+    // Documents after each other are lines.
+    let is_last = !values.next().is_some_and(|next| next.is_ok_and(is_document));
+    (is_document(first) && is_last).then(|| bytes.get(..end))?
+}
+
 /// Creates the error for a file without a conversation in the format. Does not quote the file.
 pub(crate) fn unreadable(error: &serde_json::Error) -> io::Error {
     let (line, column) = (error.line(), error.column());

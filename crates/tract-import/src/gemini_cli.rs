@@ -260,7 +260,7 @@ impl GeminiReader {
             },
             Some("gemini" | "model") => {
                 let mut answer = Answer::read(line);
-                if let Some(what) = answer.unread {
+                for what in std::mem::take(&mut answer.unread) {
                     self.recording.unreadable(number, what);
                 }
                 // Skip results that were recorded as separate messages.

@@ -10,8 +10,8 @@ use crate::readers::Source;
 use crate::source::{MAX_DEPTH, SessionFile, SessionFilter};
 
 /// Lists the files of a tool at some paths. Files are listed unconditionally, folders with all
-/// files in them that have the tool's names or are recognized by their bytes. Empty files and
-/// databases of other programs are left out. Links to folders are not followed.
+/// files in them that have the tool's names or are recognized by their bytes. Databases of other
+/// programs are left out. Links to folders are not followed.
 ///
 /// # Errors
 /// When a path does not exist or a folder cannot be listed, with the path.
@@ -78,10 +78,7 @@ fn list(
         if kind.is_dir() && depth > 0 {
             list(source, &path, is_own, depth - 1, files)?;
         } else if !kind.is_dir() && is_of(source, &path, is_own) {
-            let is_empty = entry.metadata().is_ok_and(|file| file.len() == 0);
-            if !is_empty {
-                files.push(path);
-            }
+            files.push(path);
         }
     }
     Ok(())

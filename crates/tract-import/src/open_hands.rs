@@ -393,7 +393,11 @@ impl SdkReader {
         }
         self.begin_answer(event);
         let mut draft = Draft::assistant("");
-        let blocks: Vec<ThinkingBlock> = lenient(given(event.thinking_blocks)).unwrap_or_default();
+        let blocks: Option<Vec<ThinkingBlock>> = lenient(given(event.thinking_blocks));
+        if blocks.is_none() && given(event.thinking_blocks).is_some() {
+            self.recording.unreadable(number, "thinking_blocks in no known shape");
+        }
+        let blocks = blocks.unwrap_or_default();
         // The same text as in the blocks, without their signatures.
         let text = event.reasoning_content.clone().filter(|text| !text.is_empty());
         if let (true, Some(text)) = (blocks.is_empty(), text) {

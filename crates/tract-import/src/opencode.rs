@@ -265,7 +265,18 @@ impl Steps {
             _ => None,
         };
         if let Some((text, is_error)) = result {
-            let (name, parts) = (Some(name), vec![Part::text(text)]);
+            let (name, mut parts) = (Some(name), vec![Part::text(text)]);
+            for file in state.list("attachments") {
+                let file = Object::of(Some(file)).unwrap_or_default();
+                let (media_type, url) = (file.text("mime"), file.text("url").unwrap_or_default());
+                parts.push(match media_type.as_deref() {
+                    Some(kind) if kind.starts_with("image/") => values::image(url, media_type),
+                    _ => {
+                        let name = file.text("filename").or(media_type).unwrap_or_default();
+                        Part::text(format!("[file: {name}]"))
+                    }
+                });
+            }
             let answer = ToolAnswer { call_id, name, is_error, parts };
             self.results.push(Draft::new(Content::ToolResult(answer)));
         }

@@ -38,6 +38,15 @@ pub(crate) fn shown(raw: &RawValue) -> String {
     serde_json::from_str(raw.get()).unwrap_or_else(|_| canonical(raw))
 }
 
+/// Reads a member as [`shown`] does, so that a value of another type does not make its object
+/// unreadable. `None` for null.
+pub(crate) fn shown_member<'de, D: serde::Deserializer<'de>>(
+    member: D,
+) -> Result<Option<String>, D::Error> {
+    let raw: Raw<'de> = Deserialize::deserialize(member)?;
+    Ok(given(raw).map(shown))
+}
+
 /// Returns a JSON value in canonical form, or unchanged if it lacks one.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())

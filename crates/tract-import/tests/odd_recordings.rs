@@ -5,13 +5,14 @@ mod support;
 
 use std::path::Path;
 
+use serde_json::Value;
 use tract_core::block_on;
 use tract_engine::{ImportConversation, ImportOptions, Importer, Repo};
-use tract_import::{AnomalyKind, BranchStart, SessionReport, Source, detect};
+use tract_import::{AnomalyKind, BranchStart, FileKind, SessionReport, Source, detect, recognize};
 use tract_providers::{Dialect, Form, FormOptions, ProviderConversation, compile_form};
 use tract_testkit::data;
 
-use self::support::{compiled, files, import, import_all, new_repo, write};
+use self::support::{bundled, compiled, files, import, import_all, new_repo, write};
 
 /// What a branch says, one message a line; a result names the arguments of its call.
 fn transcript(repo: &Repo, branch: &str) -> Vec<String> {
@@ -534,4 +535,145 @@ fn a_result_that_comes_after_a_compaction_of_codex_is_hidden_with_its_call() {
     let report = import(&repo, &[file]).pop().expect("a report");
     assert_eq!(transcript(&repo, &report.branches[0].branch), ["user SUMMARY", "user Two"]);
     assert_eq!(report.pairs, 1);
+}
+
+/// Writes a JSON value with each member of each object twice.
+fn doubled(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let members = members.iter().map(|(key, value)| format!("{key:?}:{}", doubled(value)));
+            let members: Vec<String> = members.collect();
+            format!("{{{0},{0}}}", members.join(",")).replace("{,}", "{}")
+        }
+        Value::Array(elements) => {
+            let elements: Vec<String> = elements.iter().map(doubled).collect();
+            format!("[{}]", elements.join(","))
+        }
+        value => value.to_string(),
+    }
+}
+
+#[test]
+fn of_repeated_members_the_last_one_counts_in_every_format() {
+    for (source, path, end) in [
+        (Source::ClaudeCode, "claude-code", "0c50.jsonl"),
+        (Source::Codex, "codex", ".jsonl"),
+        (Source::GeminiCli, "gemini-cli", ".json"),
+        (Source::GeminiCli, "gemini-cli", ".jsonl"),
+        (Source::CopilotCli, "copilot-cli", ".jsonl"),
+        (Source::QwenCode, "qwen-code", ".jsonl"),
+        (Source::OpenHands, "openhands", "v0.json"),
+        (Source::OpenHands, "openhands", "v1.jsonl"),
+        (Source::AiSdk, "ai-sdk", ".json"),
+        (Source::Atif, "atif", ".json"),
+        (Source::SweAgent, "swe-agent", ".traj"),
+        (Source::Goose, "goose", ".jsonl"),
+        (Source::OpenCode, "opencode", "export.json"),
+        (Source::ClaudeAi, "claude-ai", ".json"),
+    ] {
+        let file = files(source, &bundled(path))
+            .into_iter()
+            .find(|file| file.path().to_string_lossy().ends_with(end))
+            .expect("a file");
+        let text = std::fs::read_to_string(file.path()).expect("it reads");
+        let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        let text = match end.ends_with("jsonl") {
+            true => text.lines().map(|line| doubled(&parse(line)) + "\n").collect(),
+            false => doubled(&parse(&text)),
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = file.path().file_name().expect("a name").to_owned();
+        let twice = write(source, folder.path().join(&name), text);
+        let (once, repo) = (new_repo(), new_repo());
+        let expected = import(&once, &[file]);
+        let reports = import(&repo, &[twice]);
+        for (report, expected) in reports.iter().zip(&expected) {
+            assert_eq!(
+                (report.messages, report.pairs),
+                (expected.messages, expected.pairs),
+                "{end}"
+            );
+            for (branch, expected) in report.branches.iter().zip(&expected.branches) {
+                let spoken = transcript(&repo, &branch.branch);
+                assert_eq!(spoken, transcript(&once, &expected.branch), "{path} {end}");
+            }
+        }
+        assert_eq!(reports.len(), expected.len());
+        assert!(
+            reports[0].anomalies.counts.contains_key(&AnomalyKind::DamagedLine),
+            "{path} {end}"
+        );
+        let kind = recognize(&folder.path().join(&name)).expect("it reads");
+        assert_eq!(kind, FileKind::Source(source), "{path} {end}");
+    }
+}
+
+#[test]
+fn a_file_that_ends_within_a_character_is_torn_and_not_damaged() {
+    let whole = line("u1", "", 1, "user", "\"Low tide\"", "");
+    let cut = line("u2", "u1", 2, "user", "\"\u{1f30a}", "");
+    let bytes = format!("{whole}\n{cut}").into_bytes();
+    let end = bytes.iter().rposition(|byte| *byte == 0xf0).expect("the emoji") + 2;
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().join(format!("{SESSION}.jsonl"));
+    let repo = new_repo();
+    let file = write(Source::ClaudeCode, place, &bytes[..end]);
+    let report = import(&repo, &[file]).pop().expect("a report");
+    assert_eq!((report.messages, kinds(&report)), (1, vec![(AnomalyKind::TornLine, 1)]));
+}
+
+#[test]
+fn bytes_after_a_document_are_left_out_and_reported() {
+    for (source, path) in [
+        (Source::GeminiCli, "gemini-cli/tmp/f00d/chats/session-2025-12-01T10-00-01d00000.json"),
+        (Source::SweAgent, "swe-agent/hull.traj"),
+        (Source::OpenCode, "opencode/export.json"),
+    ] {
+        let text = std::fs::read_to_string(bundled(path)).expect("it reads");
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join(Path::new(path).file_name().expect("a name"));
+        let file = write(source, place.clone(), format!("{}\n\"old\": 1}}]", text.trim_end()));
+        assert_eq!(recognize(&place).expect("it reads"), FileKind::Source(source), "{path}");
+        let expected = import(&new_repo(), &files(source, &bundled(path)));
+        let reports = import(&new_repo(), &[file]);
+        assert_eq!(reports[0].messages, expected[0].messages, "{path}");
+        assert_eq!(reports[0].anomalies.counts[&AnomalyKind::DamagedLine], 1, "{path}");
+    }
+}
+
+#[test]
+fn an_answer_of_gemini_cli_with_members_of_other_types_keeps_its_calls_and_thoughts() {
+    let head = r#"{"sessionId":"gem","projectHash":"p","startTime":"2026-06-01T10:00:00.000Z"}"#;
+    let answer = |call: &str, thoughts: &str, calls: &str| {
+        let result = r#""result":[{"functionResponse":{"response":{"output":"41"}}}]"#;
+        let calls = calls.replace("CALL", &format!(r#"{{"args":{{}},{call},{result}}}"#));
+        format!(
+            r#"{{"id":"g1","timestamp":"2026-06-01T10:00:02.000Z","type":"gemini","content":"Hm.","thoughts":{thoughts},"toolCalls":{calls}}}"#
+        )
+    };
+    let thoughts = r#"[{"subject":7,"description":"Look."}]"#;
+    for call in [
+        r#""id":7,"name":"read","status":"success""#,
+        r#""id":"c1","name":"read","status":{}"#,
+        r#""id":"c1","name":true,"status":"success""#,
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!("{head}\n{}\n", answer(call, thoughts, "[CALL]"));
+        let file = write(Source::GeminiCli, folder.path().join("s.jsonl"), text);
+        let repo = new_repo();
+        let report = import(&repo, &[file]).pop().expect("a report");
+        assert_eq!((report.messages, report.pairs), (2, 1), "{call}: {report:?}");
+    }
+    for (thoughts, calls) in [("\"Look.\"", "[]"), ("[]", "{\"c\":CALL}"), ("[]", "[[CALL]]")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let call = r#""id":"c1","name":"read","status":"success""#;
+        let text = format!("{head}\n{}\n", answer(call, thoughts, calls));
+        let file = write(Source::GeminiCli, folder.path().join("s.jsonl"), text);
+        let report = import(&new_repo(), &[file]).pop().expect("a report");
+        assert_eq!(
+            report.anomalies.counts.get(&AnomalyKind::UnreadableMessage),
+            Some(&1),
+            "{thoughts} {calls}"
+        );
+    }
 }

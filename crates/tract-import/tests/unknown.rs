@@ -60,6 +60,35 @@ fn a_file_that_no_reader_takes_is_described() {
             assert!(unknown.notes[0].contains("claude-code"), "{name}: {:?}", unknown.notes);
         }
     }
+    for (name, table) in [
+        ("own.json", json!({"date": "2026-01-31", "models": {"m": {"input": 3, "output": 15}}})),
+        (
+            "litellm.json",
+            json!({
+                "sample_spec": {"input_cost_per_token": 0, "mode": "one of: chat"},
+                "m-1": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.5e-05},
+                "m-image": {"output_cost_per_image": 0.04},
+            }),
+        ),
+    ] {
+        let pretty = serde_json::to_string_pretty(&table).expect("JSON");
+        for text in [table.to_string(), pretty] {
+            std::fs::write(at(name), text).expect("it is written");
+            let UnknownFile { what, notes } = unknown(&at(name));
+            assert_eq!(what, "a table of prices", "{name}");
+            assert!(notes[0].contains("--prices"), "{name}: {notes:?}");
+        }
+    }
+    // A damaged document is described once, not line by line.
+    let whole = json!({"messages": [{"role": "user", "content": "Hi"}], "model": "m"});
+    let whole = serde_json::to_string_pretty(&whole).expect("JSON");
+    std::fs::write(at("whole.json"), &whole).expect("it is written");
+    assert_eq!(recognize(&at("whole.json")).expect("it reads"), FileKind::Conversations);
+    std::fs::write(at("cut.json"), &whole[..whole.len() / 2]).expect("it is written");
+    assert_eq!(unknown(&at("cut.json")).what, "a JSON document that ends too early");
+    let damaged = whole.replace("\"role\":", "\"role\"");
+    std::fs::write(at("damaged.json"), format!("\n{damaged}")).expect("it is written");
+    assert_eq!(unknown(&at("damaged.json")).what, "a JSON document with an error in line 5");
     std::fs::write(at("a.txt"), "Dear Ada,\n\nhello.\n").expect("it is written");
     assert_eq!(unknown(&at("a.txt")).what, "a text that is not JSON");
     std::fs::write(at("b.gz"), b"\x1f\x8b\x08\x00").expect("it is written");
@@ -146,6 +175,7 @@ fn inputs_of_reports_are_read_or_described() {
     for name in ["files/parts.json", "files/langfuse.json", "files/otel.json", "files/lp.json"] {
         unknown(&folder.join(name));
     }
+    assert_eq!(unknown(&folder.join("files/lp.json")).what, "a table of prices");
     assert!(unknown(&folder.join("llamaindex-history/history.json")).what.contains("LlamaIndex"));
     for name in
         ["files/cline.json", "files/an.json", "files/lite.json", "unknown-members/conv.json"]

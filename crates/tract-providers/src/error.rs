@@ -43,6 +43,9 @@ pub enum ImportError {
         /// The dialect or format that the text looks like.
         shown: Dialect,
     },
+    /// The list of messages is empty, and no answer is next to it.
+    #[error("the conversation has no messages")]
+    NoMessages,
     /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
@@ -63,7 +66,7 @@ impl ImportError {
             | Self::Expected { path, .. }
             | Self::Missing { path, .. }
             | Self::OtherFormat { path, .. } => path,
-            Self::Unknown { .. } => "",
+            Self::NoMessages | Self::Unknown { .. } => "",
         }
     }
 
@@ -78,7 +81,9 @@ impl ImportError {
             Self::OtherFormat { shown, .. } => {
                 vec![format!("--format {shown} reads it; without --format it is detected")]
             }
-            Self::Json { .. } | Self::Expected { .. } | Self::Missing { .. } => Vec::new(),
+            Self::Json { .. } | Self::Expected { .. } | Self::Missing { .. } | Self::NoMessages => {
+                Vec::new()
+            }
         }
     }
 }

@@ -232,6 +232,7 @@ impl Error {
                 tract_providers::ImportError::Json { .. } => "invalid_json",
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
                 tract_providers::ImportError::OtherFormat { .. } => "other_format",
+                tract_providers::ImportError::NoMessages => "no_messages",
                 _ => "bad_recording",
             },
             #[cfg(feature = "import")]

@@ -120,9 +120,12 @@ pub async fn recorded_parameters(
 /// ```
 ///
 /// # Errors
-/// [`Error::Import`](crate::Error::Import) with the path in the text.
+/// [`Error::Import`](crate::Error::Import) with the path in the text, or if there are no messages.
 pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<Read> {
     let found = tract_providers::ProviderConversation::read(text, dialect)?;
+    if found.imported.drafts.is_empty() {
+        return Err(ImportError::NoMessages.into());
+    }
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
     let conversation = ImportConversation::new(id, found.imported.drafts)
         .tools(found.imported.tools.unwrap_or_default())

@@ -157,7 +157,7 @@ fn document(entry: &ShownMessage<'_>) -> Value {
         "answers": answers,
     });
     let is_reasoning = |part: &Part| matches!(part, Part::Reasoning { .. });
-    let is_encrypted = |part: &Part| matches!(part, Part::Reasoning { encrypted: Some(_), .. });
+    let is_encrypted = |part: &Part| part.unreadable_reasoning() == Some("encrypted");
     if let Some(members) = document.as_object_mut()
         && message.content.parts().iter().any(is_reasoning)
     {
@@ -232,11 +232,12 @@ pub(super) fn paragraphs(message: &Message) -> Vec<Paragraph> {
             let text = format!("→ {name}({arguments})");
             Some(Paragraph { aside, ..Paragraph::new(Style::new(), text) })
         }
-        Part::Reasoning { text, encrypted: Some(_), .. } if text.is_empty() => {
-            Some(Paragraph::new(DIM, "(reasoning, encrypted)".to_owned()))
-        }
         Part::Reasoning { text, .. } => {
-            Some(Paragraph::new(DIM, format!("(reasoning) {}", escape::block(text))))
+            let text = match part.unreadable_reasoning() {
+                Some(why) => format!("(reasoning, {why})"),
+                None => format!("(reasoning) {}", escape::block(text)),
+            };
+            Some(Paragraph::new(DIM, text))
         }
         Part::Image { media_type, .. } => {
             let of = media_type.as_deref().unwrap_or("of unknown type");

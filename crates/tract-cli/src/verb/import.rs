@@ -17,7 +17,7 @@ use serde::Serialize;
 use tract::Tract;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Dialect, HarExchanges, ImportOptions, ImportStatus, Imported, Importer,
+    self, Dialect, HarExchanges, ImportError, ImportOptions, ImportStatus, Imported, Importer,
     LargeConversation, Source, har_exchanges as har,
 };
 
@@ -155,10 +155,10 @@ struct ImportTotals {
 }
 
 impl ImportTotals {
-    /// Fails with exit code 1 if a conversation did not get a branch.
+    /// Fails with exit code 1 if there is no conversation, or one did not get a branch.
     fn outcome(&self) -> Outcome<()> {
         let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
-        Failure::unless(self.refused.is_empty() && !diverged)
+        Failure::unless(self.conversations > 0 && self.refused.is_empty() && !diverged)
     }
 
     fn add(&mut self, done: &Line<'_>) {
@@ -249,7 +249,9 @@ async fn conversations(
         total: ImportTotals::default(),
     };
     for (path, documents) in inputs {
-        work.file(&path, documents).await?;
+        if !work.file(&path, documents).await? {
+            sessions::tell_empty(work.context.out, &[&path]);
+        }
     }
     let done = work.importer.finish().await?;
     work.report(&done)?;
@@ -380,7 +382,9 @@ struct ImportRun<'a, 'b> {
 }
 
 impl ImportRun<'_, '_> {
-    async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<()> {
+    /// Imports a file, and returns whether it contains anything that may be a conversation.
+    async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<bool> {
+        let mut has_any = false;
         let stem = if input::is_stdin(path) {
             "stdin".to_owned()
         } else {
@@ -391,9 +395,11 @@ impl ImportRun<'_, '_> {
             let Document { line, text, replaced } = document;
             let fallback = format!("{stem}-{line}");
             if let Some(exchanges) = har(&text) {
+                has_any |= !exchanges.lines.is_empty();
                 self.exchanges(&stem, exchanges).await?;
                 continue;
             }
+            has_any = true;
             if text.len() > LARGE_BYTES {
                 self.large(line, &text, &fallback, replaced).await?;
                 continue;
@@ -410,7 +416,7 @@ impl ImportRun<'_, '_> {
                 }
             }
         }
-        Ok(())
+        Ok(has_any)
     }
 
     /// Imports the records of a damaged line, each as a conversation. The first one gets the
@@ -484,6 +490,7 @@ impl ImportRun<'_, '_> {
     ) -> Outcome<()> {
         // A first pass that stores nothing: a line that is rejected must change nothing.
         let checked = LargeConversation::open(text, self.format, fallback).and_then(|mut read| {
+            read.messages.next_draft()?.ok_or(ImportError::NoMessages)?;
             while read.messages.next_draft()?.is_some() {}
             Ok(())
         });

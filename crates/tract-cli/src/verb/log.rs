@@ -343,7 +343,9 @@ impl<'a> Printer<'a> {
         // The lines of a graph use the space of the dates.
         let with_date = !log.oneline && self.graph.is_none();
         let date = commit.created_at.filter(|_| with_date).and_then(crate::when::minute);
-        let tokens = line.token_count.filter(|_| !log.oneline).map(render::number);
+        // Encrypted reasoning has tokens that cannot be counted.
+        let tokens = line.token_count.filter(|count| !log.oneline && *count > 0);
+        let tokens = tokens.map(render::number);
         Row {
             date: date.unwrap_or_default(),
             number: number.map(|number| format!("#{number}")).unwrap_or_default(),

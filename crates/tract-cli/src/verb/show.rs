@@ -170,7 +170,10 @@ fn plain(content: &Content) -> String {
             Part::Image { media_type, .. } => {
                 format!("[image {}]", media_type.as_deref().unwrap_or("of unknown type"))
             }
-            Part::Reasoning { text, .. } => format!("[reasoning] {text}"),
+            Part::Reasoning { text, .. } => match part.unreadable_reasoning() {
+                Some(why) => format!("[reasoning, {why}]"),
+                None => format!("[reasoning] {text}"),
+            },
             Part::Opaque { dialect, json } => format!("[{dialect}] {json}"),
         };
         out.push_str(&text);

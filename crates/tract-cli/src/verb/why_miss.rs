@@ -27,7 +27,8 @@ use crate::style::{DIM, GOOD, Styled, WARN};
 #[command(after_help = "\
 Causes: clock in the prompt, system prompt changed, tools reordered, tool definition changed, tool
 added, tool removed, mode switched, model switched, compaction, message edited, message removed,
-message inserted, cache expired (nothing differs, and 5 minutes passed), not recorded.
+message inserted, cache expired (nothing differs, and the lifetime of 5 minutes or an hour passed),
+not recorded.
 Examples:
   tract why-miss main~1 main
   tract why-miss workshop-cargo-bike terse --to openai-params

@@ -148,7 +148,8 @@ fn excessive_input_is_refused_and_changes_nothing() {
     let tools: Vec<String> = (0..10_000).map(|n| format!(r#"{{"name":"t{n}"}}"#)).collect();
     let tools = format!("[{}]", tools.join(","));
     place.unchanged_by(&["tools", "set", "-"], tools.as_bytes(), "too_large", "4096");
-    let line = format!(r#"{{"id":"many","messages":[],"tools":{tools}}}"#);
+    let line =
+        format!(r#"{{"id":"many","messages":[{{"role":"user","content":"Hi"}}],"tools":{tools}}}"#);
     place.unchanged_by(&["import", "-"], line.as_bytes(), "too_large", "4096");
     let named = format!(r#"[{{"name":"{}"}}]"#, "n".repeat(256));
     place.unchanged_by(&["tools", "set", "-"], named.as_bytes(), "too_large", "255");

@@ -408,6 +408,99 @@ fn a_file_in_which_nothing_was_found_is_no_success() {
 }
 
 #[test]
+fn a_conversation_without_messages_is_refused() {
+    let place = Workspace::new();
+    let tools = r#"[{"type":"function","function":{"name":"read"}}]"#;
+    let large = format!(r#"{{"id":"large","metadata":"{}","messages":[]}}"#, "x".repeat(1 << 20));
+    for (name, text) in [
+        ("messages.json", r#"{"messages":[]}"#),
+        ("id.json", r#"{"id":"a","messages":[]}"#),
+        ("tools.json", &format!(r#"{{"model":"m","messages":[],"tools":{tools}}}"#)),
+        ("contents.json", r#"{"contents":[]}"#),
+        ("input.json", r#"{"model":"m","input":[]}"#),
+        ("list.json", "[]"),
+        ("request.json", r#"{"request":{"messages":[]},"response":{}}"#),
+        ("large.json", &large),
+    ] {
+        place.write(name, text);
+        let ran = place.run(&["import", name]).expect(1);
+        assert!(ran.stderr.contains("error[no_messages]"), "{name}: {ran:?}");
+        assert!(ran.stdout.contains("imported 0 conversations"), "{name}: {ran:?}");
+    }
+    // The others of a file are imported.
+    let good = r#"{"id":"good","messages":[{"role":"user","content":"Hi"}]}"#;
+    place.write("some.jsonl", format!("{}\n{good}\n", r#"{"id":"a","messages":[]}"#));
+    let ran = place.run(&["import", "some.jsonl"]).expect(1);
+    assert!(ran.stdout.contains("imported 1 conversation"), "{ran:?}");
+    assert!(ran.stderr.contains("no_messages"), "{ran:?}");
+}
+
+#[test]
+fn a_file_without_a_conversation_is_reported_with_its_name() {
+    let place = Workspace::new();
+    for (name, text) in [
+        ("nothing.jsonl", ""),
+        ("blank.jsonl", "\n\n"),
+        ("empty.har", r#"{"log":{"version":"1.2","entries":[]}}"#),
+        ("chats.json", r#"[{"uuid":"u","name":"n","chat_messages":[]}]"#),
+        ("run.traj", r#"{"trajectory":[],"history":[]}"#),
+    ] {
+        place.write(name, text);
+        let ran = place.run(&["import", name]).expect(1);
+        assert!(ran.stderr.contains(&format!("no conversation in {name}")), "{ran:?}");
+    }
+    let good = r#"{"id":"good","messages":[{"role":"user","content":"Hi"}]}"#;
+    place.write("good.jsonl", good);
+    let ran = place.run(&["import", "nothing.jsonl", "good.jsonl"]).expect(0);
+    assert!(ran.stderr.contains("no conversation in nothing.jsonl"), "{ran:?}");
+    // In a folder, they are counted, and listed on demand.
+    let line = r#"{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","timestamp":"2026-06-01T10:00:00.000Z","message":{"role":"user","content":"Hi"}}"#;
+    std::fs::create_dir(place.path("sessions")).expect("a folder");
+    place.write("sessions/s.jsonl", format!("{line}\n"));
+    place.write("sessions/empty.jsonl", "");
+    place.write("sessions/head.jsonl", "{\"type\":\"permission-mode\",\"sessionId\":\"h\"}\n");
+    let ran = place.run(&["import", "claude-code", "sessions", "--anomalies"]).expect(0);
+    assert!(ran.stdout.contains("imported 1 session: 1 message"), "{ran:?}");
+    assert!(ran.stdout.contains("2 sessions without messages"), "{ran:?}");
+    for name in ["empty", "head"] {
+        let file = format!("sessions/{name}.jsonl: ");
+        let line = ran.stdout.lines().find(|line| line.starts_with(&file));
+        assert!(line.is_some_and(|line| line.ends_with("has no messages")), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_list_is_recognized_although_its_first_element_is_empty() {
+    let place = Workspace::new();
+    let turns = r#"[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello"}]"#;
+    for (name, first, second, branch) in [
+        (
+            "share.json",
+            r#"{"id":"a","conversations":[]}"#,
+            &*format!(r#"{{"id":"b","conversations":{turns}}}"#),
+            "dataset/b",
+        ),
+        (
+            "claude.json",
+            "null",
+            r#"{"uuid":"u1","name":"n","chat_messages":[{"uuid":"m1","sender":"human","text":"Hi"}]}"#,
+            "claude-ai/u1",
+        ),
+        (
+            "chatgpt.json",
+            r#"{"id":"broken","mapping":null}"#,
+            r#"{"id":"c2","mapping":{"m":{"id":"m","parent":null,"children":[],"message":{"id":"m","author":{"role":"user"},"content":{"content_type":"text","parts":["Hi"]}}}},"current_node":"m"}"#,
+            "chatgpt/c2",
+        ),
+    ] {
+        place.write(name, format!("[{first},{second}]"));
+        let ran = place.run(&["import", name]);
+        assert!(ran.stdout.contains("imported 1 session"), "{name}: {ran:?}");
+        assert!(place.ok(&["branch"]).contains(branch), "{name}");
+    }
+}
+
+#[test]
 fn every_whole_record_of_a_damaged_line_of_requests_is_imported() {
     let record = |id: &str| {
         format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"I am {id}."}}]}}"#)

@@ -193,16 +193,19 @@ fn reasoning_is_not_blank() {
         {"type": "reasoning", "summary": [], "encrypted_content": "abc"},
         {"role": "user", "content": "Well?"},
         {"role": "assistant", "content": "41"},
+        {"role": "user", "content": "And figs?"},
+        {"type": "reasoning", "summary": [], "content": [
+            {"type": "reasoning_text", "text": "Open weights."},
+        ]},
+        {"role": "user", "content": "And plums?"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
     ]});
     let branch = import(&place, "r.json", &items);
     let log = place.ok(&["log", &branch]);
+    assert!(log.contains("(reasoning) Open weights."), "{log}");
+    assert!(log.contains("(reasoning, no text)") && !log.contains(" 0 tok"), "{log}");
     assert!(
         log.contains("(reasoning) Forty and one.") && log.contains("(reasoning, encrypted)"),
-        "{log}"
-    );
-    assert!(
-        !log.contains("Forty and one.")
-            || !log.lines().any(|line| line.contains("Forty") && line.contains(" 0 tok")),
         "{log}"
     );
     let cat = place.ok(&["cat", &branch]);
@@ -210,9 +213,25 @@ fn reasoning_is_not_blank() {
     let messages = place.json(&["cat", &branch, "--json"]);
     assert_eq!(messages[1]["reasoning"], "Forty and one.");
     assert_eq!(messages[3]["encrypted"], true);
+    assert_eq!(messages[7]["reasoning"], "Open weights.");
+    assert_eq!(messages[9].get("encrypted"), None);
     for message in messages.iter().filter(|message| message["kind"] == "reasoning") {
         assert_eq!(message["text"], message["reasoning"]);
     }
+    // Newer models of Anthropic sign reasoning that they do not show.
+    let hidden = json!({"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [
+        {"role": "user", "content": "Count."},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "", "signature": "c2ln"},
+            {"type": "tool_use", "id": "t1", "name": "count", "input": {}},
+        ]},
+    ]});
+    let branch = import(&place, "hidden.json", &hidden);
+    for verb in ["cat", "show"] {
+        let shown = place.ok(&[verb, &branch]);
+        assert!(shown.contains("reasoning, encrypted"), "{shown}");
+    }
+    assert_eq!(place.json(&["cat", &branch, "--json"])[1]["encrypted"], true);
 }
 
 /// A conversation with a call, in Chat's form.

@@ -224,7 +224,10 @@ fn plain_part(part: &Part) -> String {
     match part {
         Part::Text { text } => text.clone(),
         Part::ToolCall(call) => format!("{}({})", call.name, call.arguments),
-        Part::Reasoning { text, .. } => format!("(reasoning) {text}"),
+        Part::Reasoning { text, .. } => match part.unreadable_reasoning() {
+            Some(why) => format!("(reasoning, {why})"),
+            None => format!("(reasoning) {text}"),
+        },
         Part::Image { media_type, .. } => {
             format!("(image {})", media_type.as_deref().unwrap_or("of unknown type"))
         }

@@ -5,10 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::json;
 
 use super::{FileKind, LINES, detect};
+use crate::damage::records_of_line;
 use crate::document::MAX_DOCUMENT_BYTES;
 use crate::readers::Source;
 use crate::source::MAX_DEPTH;
@@ -161,7 +163,9 @@ pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
     // Read the whole first line, unless the file is one document that spans several lines.
     let mut reader = BufReader::new(File::open(path)?.take(MAX_DOCUMENT_BYTES));
     let mut bytes = Vec::new();
+    let mut blank_lines = 0;
     while bytes.trim_ascii().is_empty() {
+        blank_lines += usize::from(!bytes.is_empty());
         bytes.clear();
         if reader.read_until(b'\n', &mut bytes)? == 0 {
             return Ok(FileKind::Conversations);
@@ -180,10 +184,25 @@ pub(super) fn text(path: &Path, head: &str) -> io::Result<FileKind> {
     }
     reader.read_to_end(&mut bytes)?;
     let whole = json::decode(&bytes).text;
-    if is_json(&whole) && !is_conversation(&whole) {
-        return Ok(FileKind::Unknown(document(&whole, false)));
+    if is_json(&whole) {
+        return Ok(match is_conversation(&whole) {
+            true => FileKind::Conversations,
+            false => FileKind::Unknown(document(&whole, false)),
+        });
     }
-    // Damaged lines are reported individually.
+    // Damaged lines are reported individually, except for those of a damaged document.
+    let is_lines = path.extension().is_some_and(|end| end == "jsonl");
+    let has_record = |line: &str| is_json(line) || records_of_line(line.trim()).is_some();
+    if !is_lines && !whole.lines().filter(|line| begins(line)).any(has_record) {
+        let error = serde_json::from_str::<IgnoredAny>(&whole).err();
+        return Ok(FileKind::Unknown(UnknownFile::new(match error {
+            Some(error) if error.is_eof() => "a JSON document that ends too early".to_owned(),
+            error => format!(
+                "a JSON document with an error in line {}",
+                blank_lines + error.map_or(1, |error| error.line())
+            ),
+        })));
+    }
     Ok(FileKind::Conversations)
 }
 
@@ -203,6 +222,10 @@ fn is_conversation(text: &str) -> bool {
 
 /// Describes a document by its members.
 fn document(text: &str, has_more: bool) -> UnknownFile {
+    if tract_providers::PriceTable::parse(text).is_ok() {
+        let note = "`tract usage` and `tract why-miss` read it with --prices FILE";
+        return UnknownFile::noting("a table of prices", note);
+    }
     let more = if has_more { ", and more lines" } else { "" };
     let known = known(text).map(|name| format!("{name}: ")).unwrap_or_default();
     let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else {

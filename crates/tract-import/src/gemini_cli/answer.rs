@@ -7,30 +7,39 @@ use tract_providers::{Dialect, ProviderConversation};
 
 use super::Line;
 use crate::report::TokenTotals;
-use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, shown};
+use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, shown, shown_member};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Thought {
+    #[serde(deserialize_with = "shown_member")]
     subject: Option<String>,
+    #[serde(deserialize_with = "shown_member")]
     description: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct RecordedCall<'a> {
+    #[serde(deserialize_with = "shown_member")]
     id: Option<String>,
+    #[serde(deserialize_with = "shown_member")]
     name: Option<String>,
     #[serde(borrow)]
     args: Raw<'a>,
     #[serde(borrow)]
     result: Raw<'a>,
+    #[serde(deserialize_with = "shown_member")]
     status: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct PartFields<'a> {
+    #[serde(deserialize_with = "shown_member")]
     text: Option<String>,
     thought: Option<bool>,
+    #[serde(deserialize_with = "shown_member")]
     thought_signature: Option<String>,
     #[serde(borrow)]
     function_call: Option<FunctionCall<'a>>,
@@ -49,17 +58,23 @@ impl PartFields<'_> {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct FunctionCall<'a> {
+    #[serde(deserialize_with = "shown_member")]
     id: Option<String>,
+    #[serde(deserialize_with = "shown_member")]
     name: Option<String>,
     #[serde(borrow)]
     args: Raw<'a>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct FunctionResponse<'a> {
+    #[serde(deserialize_with = "shown_member")]
     id: Option<String>,
+    #[serde(deserialize_with = "shown_member")]
     name: Option<String>,
     #[serde(borrow)]
     response: Raw<'a>,
@@ -99,37 +114,39 @@ pub(super) struct Answer {
     /// The available results, each with the position of its call among the calls.
     pub(super) results: Vec<(usize, Draft)>,
     pub(super) tokens: Option<TokenTotals>,
-    /// A description of content in an unknown format, which is left out.
-    pub(super) unread: Option<&'static str>,
+    /// Descriptions of content in an unknown format, which is left out.
+    pub(super) unread: Vec<&'static str>,
 }
 
 impl Answer {
     pub(super) fn read(line: &Line<'_>) -> Self {
+        let mut unread = Vec::new();
         let recorded_calls: Vec<RecordedCall<'_>> =
-            lenient(values::given(line.tool_calls)).unwrap_or_default();
+            list(line.tool_calls, "toolCalls: not a list of calls", &mut unread);
         let call_id = |id: Option<&String>, n: usize| match id {
             Some(id) => id.clone(),
             None => format!("{}-call-{n}", line.id.as_deref().unwrap_or("message")),
         };
         let content = values::given(line.content);
-        let list: Option<Vec<PartFields<'_>>> = lenient(content);
-        let unread = match (&list, content) {
+        let parts: Option<Vec<PartFields<'_>>> = lenient(content);
+        match (&parts, content) {
             (None, Some(_)) if values::text(content).is_none() => {
-                Some("content: neither a text nor a list")
+                unread.push("content: neither a text nor a list");
             }
             (Some(parts), _) if parts.iter().any(PartFields::is_unknown) => {
-                Some("content: a part that is neither a text nor a call")
+                unread.push("content: a part that is neither a text nor a call");
             }
-            _ => None,
-        };
-        let parts = list.unwrap_or_default();
+            _ => {}
+        }
+        let parts = parts.unwrap_or_default();
         let is_whole = parts
             .iter()
             .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
         let mut answer_parts = Vec::new();
         let mut calls = 0;
         if !is_whole {
-            let thoughts: Vec<Thought> = lenient(values::given(line.thoughts)).unwrap_or_default();
+            let thoughts: Vec<Thought> =
+                list(line.thoughts, "thoughts: not a list of thoughts", &mut unread);
             for Thought { subject, description } in thoughts {
                 let heading = subject.map(|subject| format!("**{subject}**"));
                 let text: Vec<String> = [heading, description].into_iter().flatten().collect();
@@ -164,6 +181,9 @@ impl Answer {
         draft = answer_parts.into_iter().fold(draft, Draft::part);
         draft.generation_config = model_config(line.model.as_deref());
         let tokens: Option<Tokens> = lenient(values::given(line.tokens));
+        if tokens.is_none() && values::given(line.tokens).is_some() {
+            unread.push("tokens: not numbers of tokens");
+        }
         let tokens = tokens.map(Tokens::totals);
         let mut metadata = Metadata::default();
         metadata.set_some("message_id", line.id.as_deref());
@@ -183,6 +203,28 @@ impl Answer {
         }
         Self { draft, results, tokens, unread }
     }
+}
+
+/// Reads a list of objects; anything else is described as unread.
+fn list<'a, T: Deserialize<'a>>(
+    raw: Raw<'a>,
+    what: &'static str,
+    unread: &mut Vec<&'static str>,
+) -> Vec<T> {
+    let Some(raw) = values::given(raw) else { return Vec::new() };
+    let Some(elements) = lenient::<Vec<&RawValue>>(Some(raw)) else {
+        unread.push(what);
+        return Vec::new();
+    };
+    let mut list = Vec::with_capacity(elements.len());
+    for element in elements {
+        // Lists are rejected, because they would be read as the members in order.
+        match lenient(Some(element).filter(|raw| raw.get().starts_with('{'))) {
+            Some(element) => list.push(element),
+            None => unread.push(what),
+        }
+    }
+    list
 }
 
 fn joined(parts: &[PartFields<'_>]) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Reads a file with the reader of its tool, as steps for the common writer.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use tract_core::block_on;
 use tract_core::json::{self, DecodedText};
 
 use super::steps::{FileReader, ReadError};
-use crate::damage::{LineRules, read_line, reject_utf16, replacements};
+use crate::damage::{LineRules, last_of_repeated, read_line, reject_utf16, replacements};
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 use crate::document::Conversation;
-use crate::document::{Document, MAX_DOCUMENT_BYTES, unreadable};
+use crate::document::{Document, MAX_DOCUMENT_BYTES, leading_value, unreadable};
 use crate::error::damaged;
 use crate::facts::Facts;
 #[cfg(feature = "langgraph-postgres")]
@@ -32,6 +32,11 @@ impl FileReader {
         if let Some(url) = file.url() {
             return self.database(file, url);
         }
+        // A tool may have created the file and not written to it yet.
+        let metadata = fs::metadata(file.path())?;
+        if metadata.is_file() && metadata.len() == 0 {
+            return self.end(file, Recording::default(), &Facts::default());
+        }
         (file.source().reader().read)(self, file)
     }
 
@@ -40,8 +45,9 @@ impl FileReader {
         let mut reader = gemini_cli::GeminiReader::default();
         let bytes = whole(file.path())?;
         let decoded = json::decode(&bytes);
-        let text = decoded.text.as_bytes();
-        reader.document(text).map_err(|error| unreadable(&error))?;
+        let read = read_document(&decoded.text, |text| reader.document(text));
+        let (_, odd) = read.map_err(|error| unreadable(&error))?;
+        note_damage(reader.recording(), odd);
         note_replaced(reader.recording(), &bytes, &decoded);
         let facts = reader.finish();
         let recording = std::mem::take(reader.recording());
@@ -122,12 +128,14 @@ impl FileReader {
     pub(crate) fn document(
         &mut self,
         file: &SessionFile,
-        read: impl FnOnce(&[u8]) -> Result<Document, serde_json::Error>,
+        read: impl Fn(&[u8]) -> Result<Document, serde_json::Error>,
     ) -> Result<(), ReadError> {
         let bytes = whole(file.path())?;
         let decoded = json::decode(&bytes);
-        let mut document = read(decoded.text.as_bytes()).map_err(|error| unreadable(&error))?;
+        let read = read_document(&decoded.text, read);
+        let (mut document, odd) = read.map_err(|error| unreadable(&error))?;
         if let Some(first) = document.first_mut() {
+            note_damage(&mut first.recording, odd);
             note_replaced(&mut first.recording, &bytes, &decoded);
         }
         self.conversations(file, document)
@@ -223,6 +231,40 @@ impl FileReader {
         let branch = format!("{source}/{}", RefName::distinct(&name));
         report.session = name;
         self.end_conversation(file.path(), branch, documents, report)
+    }
+}
+
+/// Reads a document, and describes its damage, each with its line: repeated members, of which the last
+/// one counts, and bytes after its end, which are left out.
+fn read_document<T>(
+    text: &str,
+    mut read: impl FnMut(&[u8]) -> Result<T, serde_json::Error>,
+) -> Result<(T, Vec<(usize, String)>), serde_json::Error> {
+    let mut damage = Vec::new();
+    let mut whole = |text: &str, damage: &mut Vec<_>| match last_of_repeated(text) {
+        Some((text, what)) => {
+            damage.push((1, what));
+            read(text.as_bytes())
+        }
+        None => read(text.as_bytes()),
+    };
+    let error = match whole(text, &mut damage) {
+        Ok(document) => return Ok((document, damage)),
+        Err(error) => error,
+    };
+    let leading = leading_value(text.as_bytes()).map(<[u8]>::len);
+    let Some((document, after)) = leading.and_then(|end| text.split_at_checked(end)) else {
+        return Err(error);
+    };
+    let line = 1 + document.bytes().filter(|byte| *byte == b'\n').count();
+    let read = whole(document, &mut damage)?;
+    damage.push((line, format!("{} bytes after the document are left out", after.len())));
+    Ok((read, damage))
+}
+
+fn note_damage(recording: &mut Recording, damage: Vec<(usize, String)>) {
+    for (line, what) in damage {
+        recording.odd(line, AnomalyKind::DamagedLine, what);
     }
 }
 

@@ -123,9 +123,12 @@ fn parse_item(
         "custom_tool_call" => call("input")?,
         "reasoning" => {
             let mut texts = Vec::new();
-            if let Some(summary) = fields.some("summary") {
-                for part in summary.array()? {
-                    texts.extend(part.object()?.text("text"));
+            // Models with open weights have their reasoning in `content`, and no summary.
+            for list in ["summary", "content"] {
+                if let Some(list) = fields.some(list).filter(|_| texts.is_empty()) {
+                    for part in list.array()? {
+                        texts.extend(part.object()?.text("text"));
+                    }
                 }
             }
             let encrypted =

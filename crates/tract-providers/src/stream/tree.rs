@@ -302,6 +302,10 @@ fn begins_call(old: &Members, more: &Members) -> bool {
         && is_received_object(old_arguments.trim())
 }
 
+/// Maximum number of elements that are searched for the one that a piece continues, from the end.
+/// Without it, the time for a list would grow with the square of its length.
+const SEARCHED_ELEMENTS: usize = 1024;
+
 /// Returns the position of the element that a piece continues: the one with the same `index`, else
 /// the same `id`. A call with neither continues the last one. `None` if the piece begins an
 /// element.
@@ -316,7 +320,14 @@ fn place(list: &[Tree], more: &Members) -> Option<usize> {
     let with = |key: &str, value: &str| {
         let equal =
             |element: &Tree| element.members().and_then(|members| raw(members, key)) == Some(value);
-        list.iter().rposition(equal)
+        let recent = list.len().saturating_sub(SEARCHED_ELEMENTS);
+        let found = list.get(recent..)?.iter().rposition(equal).map(|at| recent + at);
+        // Servers number the elements by their position, from 0 or from 1.
+        let number = || value.parse::<usize>().ok();
+        let is_equal = |at: &usize| list.get(*at).is_some_and(equal);
+        found
+            .or_else(|| number().filter(is_equal))
+            .or_else(|| number()?.checked_sub(1).filter(is_equal))
     };
     let last = || more.get("function").and(list.len().checked_sub(1));
     let is_named = call_texts(more).iter().take(2).any(|text| !text.is_empty());
@@ -387,6 +398,17 @@ mod tests {
             ],
             r#"{"tool_calls":[{"index":0,"id":"c1","function":{"name":"f","arguments":"{}"}}]}"#,
         );
+        // A piece continues a call however far back it is.
+        let mut whole = Members::default();
+        let count = 2 * SEARCHED_ELEMENTS;
+        let begun = (0..count).map(|n| (n, r#""name":"f","arguments":"{""#));
+        for (n, function) in begun.chain((0..count).map(|n| (n, r#""arguments":"}""#))) {
+            let delta = format!(r#"{{"tool_calls":[{{"index":{n},"function":{{{function}}}}}]}}"#);
+            merge(&mut whole, Members::parse(&Node::root(&delta)).expect("an object"));
+        }
+        let calls = whole.get("tool_calls").expect("the calls").list();
+        assert_eq!(calls.len(), count);
+        assert!(calls.iter().all(|call| call.to_json().contains("\"{}\"")), "{calls:?}");
         check(&[r#"{"n":1.10,"x":[1]}"#, r#"{"n":2.50,"x":[2]}"#], r#"{"n":2.50,"x":[1,2]}"#);
     }
 }

@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
+use crate::out::Output;
 use crate::render::{self, count, number};
 use crate::style::{BAD, DIM, Styled, WARN};
 
@@ -410,13 +411,18 @@ pub(super) async fn run(
     summary(context, totals)?;
     super::check_out_newest(context.out, &tract, &conversations).await?;
     if found == 0 && unread == 0 {
-        let files: Vec<String> =
-            files.iter().map(|file| file.path().display().to_string()).collect();
-        let what = format!("no conversation in {}", escape::line(&files.join(", ")));
-        context.out.say(Styled(BAD, what));
+        let files: Vec<&Path> = files.iter().map(SessionFile::path).collect();
+        tell_empty(context.out, &files);
     }
     context.out.flush()?;
     Failure::unless(unread == 0 && found > 0)
+}
+
+/// Reports files without a conversation.
+pub(super) fn tell_empty(out: &mut Output, files: &[&Path]) {
+    let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let what = format!("no conversation in {}", escape::line(&files.join(", ")));
+    out.say(Styled(BAD, what));
 }
 
 pub(super) fn tell(
@@ -456,6 +462,10 @@ pub(super) fn tell(
                  abandoned messages"
             ))?;
         }
+    }
+    if lists && report.branches.is_empty() && report.channels.is_empty() {
+        let (file, session) = (escape::line(&file), escape::line(&report.session));
+        context.out.line(format_args!("{file}: {session} has no messages"))?;
     }
     if lists {
         for RecordingAnomaly { line, kind, what, .. } in &report.anomalies.listed {
@@ -548,6 +558,11 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
         let skipped: usize = totals.skipped.values().sum();
         let of = most(strings(&totals.skipped));
         lines.push(format!("skipped {} that no model saw: {of}", count(skipped, "line")));
+    }
+    let empty = totals.empty.saturating_sub(totals.without_messages);
+    if empty > 0 && totals.sessions + totals.subagents > 0 {
+        let sessions = count(empty, "session");
+        lines.push(format!("{sessions} without messages; --anomalies lists them"));
     }
     if totals.without_messages > 0 {
         let have = if totals.without_messages == 1 { "has" } else { "have" };

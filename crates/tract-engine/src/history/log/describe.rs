@@ -196,10 +196,12 @@ fn text(content: &Content) -> String {
         out.push_str(&format!("{}({})", call.name, arguments(&call.arguments)));
     }
     // Otherwise a message with reasoning only would be a blank line.
-    if out.is_empty() && content.parts().iter().any(|part| matches!(part, Part::Reasoning { .. })) {
-        out = match content.reasoning() {
-            text if text.is_empty() => "(reasoning, encrypted)".to_owned(),
-            text => format!("(reasoning) {text}"),
+    if out.is_empty() {
+        let why = content.parts().iter().find_map(Part::unreadable_reasoning);
+        out = match (content.reasoning(), why) {
+            (text, Some(why)) if text.is_empty() => format!("(reasoning, {why})"),
+            (text, _) if text.is_empty() => text,
+            (text, _) => format!("(reasoning) {text}"),
         };
     }
     out
