@@ -299,8 +299,25 @@ fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Out
         places(context, report)?;
     }
     if report.is_empty() {
-        return context.out.line("nothing to erase");
+        context.out.line("nothing to erase")?;
+    } else {
+        erased(context, report, dry_run)?;
     }
+    let remaining: Vec<String> = report.remaining().map(described).collect();
+    if !remaining.is_empty() {
+        context.out.line(format_args!("{}", Styled(BOLD, "stays, and cannot be taken out:")))?;
+        for place in remaining {
+            context.out.line(format_args!("  {place}"))?;
+        }
+    }
+    for note in notes(report) {
+        context.out.say(format!("  note: {note}"));
+    }
+    Ok(())
+}
+
+/// Prints the deleted blobs with the kinds of their secrets, and the blobs that stay.
+fn erased(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Outcome<()> {
     let size: u64 = report.blobs.iter().map(|blob| blob.bytes).sum();
     let verb = if dry_run { "would erase" } else { "erased" };
     let counted = count(report.blobs.len(), "blob");
@@ -322,16 +339,6 @@ fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Out
     }
     if report.others().next().is_some() {
         context.out.say("  note: --everywhere erases the text in those messages too");
-    }
-    let remaining: Vec<String> = report.remaining().map(described).collect();
-    if !remaining.is_empty() {
-        context.out.line(format_args!("{}", Styled(BOLD, "stays, and cannot be taken out:")))?;
-        for place in remaining {
-            context.out.line(format_args!("  {place}"))?;
-        }
-    }
-    for note in notes(report) {
-        context.out.say(format!("  note: {note}"));
     }
     Ok(())
 }

@@ -477,6 +477,18 @@ fn records_and_the_log_keep_bytes_and_this_is_listed() {
 }
 
 #[test]
+fn a_secret_that_only_a_record_has_is_listed_though_nothing_can_be_erased() {
+    let place = Workspace::new();
+    place.ok(&["commit", "user", "hello", "-m", &format!("with {}", key())]);
+    for arguments in [["redact", "--dry-run"], ["redact", "--yes"]] {
+        let listed = place.ok(&arguments);
+        assert!(listed.contains("nothing to erase"), "{listed}");
+        assert!(listed.contains("stays, and cannot be taken out"), "{listed}");
+        assert!(listed.contains("commit record"), "{listed}");
+    }
+}
+
+#[test]
 fn bad_input_is_refused_and_changes_nothing() {
     let place = Workspace::empty();
     leaked(&place, &[]);
