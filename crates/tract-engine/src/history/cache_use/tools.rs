@@ -58,12 +58,12 @@ type DefinitionTokens = (String, u64);
 /// When stored data is damaged, or the store fails.
 ///
 /// # Complexity
-/// Linear in the commits. The tool turns are read once for each head, so forks of a long history
-/// read the turns that they share again.
+/// Linear in the commits: what several heads share is read once.
 pub async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> Result<Vec<ToolCost>> {
     let mut costs: HashMap<String, ToolCost> = HashMap::new();
     let mut definitions: HashMap<ToolsetId, Vec<DefinitionTokens>> = HashMap::new();
-    for (request, prompt) in requests(repo, heads).await? {
+    let Requests { requests, branches } = requests(repo, heads).await?;
+    for (request, prompt) in requests {
         let Some(toolset) = request.toolset else { continue };
         let definitions = match definitions.entry(toolset) {
             Entry::Occupied(known) => known.into_mut(),
@@ -85,9 +85,9 @@ pub async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> Result<Vec<ToolCost>
         }
     }
     let mut counted: HashSet<CommitId> = HashSet::new();
-    for head in heads {
-        let query = ToolQuery::new().hidden(true);
-        for call in repo.find_tool_calls(Some(*head), &query).await? {
+    for (head, after) in branches {
+        let query = ToolQuery { after, ..ToolQuery::new().hidden(true) };
+        for call in repo.find_tool_calls(Some(head), &query).await? {
             if counted.insert(call.id) {
                 for name in call.tool_names {
                     costs.entry(name).or_default().calls += 1;
@@ -110,8 +110,16 @@ struct Request {
     toolset: Option<ToolsetId>,
 }
 
-/// Lists the requests behind some heads, each once, with the tokens that its provider reported.
-async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Vec<(Request, Option<u64>)>> {
+/// The requests behind some heads.
+struct Requests {
+    /// Each once, with the tokens that its provider reported.
+    requests: Vec<(Request, Option<u64>)>,
+    /// The heads with commits of their own, and the commit after which these begin.
+    branches: Vec<(CommitId, Option<CommitId>)>,
+}
+
+async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Requests> {
+    let mut branches = Vec::new();
     let mut answers = Answers::default();
     let mut known: HashMap<CommitId, KnownCommit> = HashMap::new();
     let mut toolsets: Vec<Option<ToolsetId>> = Vec::new();
@@ -123,6 +131,7 @@ async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Vec<(Request, Optio
         }
         let base = history.peek().and_then(|id| known.get(&id)).copied();
         let Some(first) = commits.last() else { continue };
+        branches.push((*head, first.parent()));
         let root = base.map_or(first.id(), |base| base.root);
         let mut before = base.and_then(|base| base.answer);
         let mut in_force = match first.parent() {
@@ -154,7 +163,7 @@ async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Vec<(Request, Optio
         let prompt = answer.usage.map(|usage| usage.prompt);
         Some((Request { commit: answer.request, toolset }, prompt))
     });
-    Ok(requests.collect())
+    Ok(Requests { requests: requests.collect(), branches })
 }
 
 /// Returns the definitions in force after a commit.

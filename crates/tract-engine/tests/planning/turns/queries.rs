@@ -1,5 +1,9 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tract_core::{DerivedKind, DerivedRow, Draft, Priority, block_on};
-use tract_engine::{Error, ToolQuery, ToolTurn};
+use tract_engine::{Error, RepoOptions, ToolQuery, ToolTurn, tool_costs};
+use tract_testkit::{Call, WatchedStore};
 
 use super::{indexed, rows};
 use crate::fixture::{Fixture, plant};
@@ -146,4 +150,39 @@ fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     assert!(report.clean && !report.repaired.is_empty(), "{report:?}");
     assert_eq!(rows(&desk.repo, desk.head()), count, "rebuilt");
     assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected);
+}
+
+#[test]
+fn calls_that_forks_share_are_counted_once_and_read_once() {
+    let (calls, inner) = (Arc::new(AtomicUsize::new(0)), Arc::new(tract_kv::memory()));
+    let counted = Arc::clone(&calls);
+    let store = WatchedStore::new(inner, move |_: Call<'_>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    let options = RepoOptions { turn_rows_every: 2, ..RepoOptions::default() };
+    let desk = Fixture::of(Arc::new(store), options);
+    for n in 0..100 {
+        desk.call(&format!("c{n}"));
+    }
+    let last = desk.head().unwrap();
+    let mut heads = vec![last];
+    for n in 0..20 {
+        let fork = desk.fork(&format!("fork-{n}"), last);
+        fork.go(Draft::assistant("").call("own", "ls", "{}"));
+        heads.push(fork.head().unwrap());
+    }
+    let repo = &desk.cold().repo;
+    let mut measured = |heads| {
+        calls.store(0, Ordering::SeqCst);
+        let costs = block_on(tool_costs(repo, heads)).unwrap();
+        let counts = costs.into_iter().map(|cost| (cost.name, cost.calls)).collect::<Vec<_>>();
+        (counts, calls.load(Ordering::SeqCst))
+    };
+    let called = |name: &str, calls| (name.to_owned(), calls);
+    let (counts, alone) = measured(&heads[..1]);
+    assert_eq!(counts, [called("grep", 100)]);
+    let (counts, with_forks) = measured(&heads);
+    assert_eq!(counts, [called("grep", 100), called("ls", 20)]);
+    assert!(with_forks < alone + 20 * 10, "{alone} and {with_forks} calls of the store");
 }
