@@ -16,6 +16,7 @@ mod global;
 mod help;
 mod input;
 mod logging;
+mod markdown;
 mod out;
 mod pager;
 mod prices;

@@ -27,21 +27,6 @@ pub(crate) fn ago(at_us: i64) -> Option<String> {
     })
 }
 
-/// Formats a duration with its two largest units: `1 h 20 min`.
-pub(crate) fn duration(us: i64) -> String {
-    let seconds = us.max(0) / SECOND_US;
-    let two = |large: i64, unit: &str, small: i64, smaller: &str| match small {
-        0 => format!("{large} {unit}"),
-        small => format!("{large} {unit} {small} {smaller}"),
-    };
-    match seconds {
-        0..MINUTE => format!("{seconds} s"),
-        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
-        HOUR..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "min"),
-        _ => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-    }
-}
-
 fn local(at_us: i64, format: &str) -> Option<String> {
     let at = Timestamp::from_microsecond(at_us).ok()?;
     Some(at.to_zoned(TimeZone::system()).strftime(format).to_string())
@@ -60,19 +45,5 @@ mod tests {
         assert_eq!(ago(6 * DAY + 1), "6 d ago");
         assert_eq!(ago(8 * DAY).len(), "2026-01-31".len());
         assert_eq!(ago(-2 * DAY).len(), "2026-01-31".len());
-    }
-
-    #[test]
-    fn durations_have_two_units() {
-        for (seconds, expected) in [
-            (-1, "0 s"),
-            (59, "59 s"),
-            (61, "1 min"),
-            (HOUR + 20 * MINUTE, "1 h 20 min"),
-            (2 * HOUR, "2 h"),
-            (3 * DAY + 5 * HOUR, "3 d 5 h"),
-        ] {
-            assert_eq!(duration(seconds * SECOND_US), expected);
-        }
     }
 }

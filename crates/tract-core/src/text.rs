@@ -146,6 +146,75 @@ pub fn count(n: usize, thing: &str) -> String {
     }
 }
 
+/// Formats a number in at most five characters.
+///
+/// ```
+/// use tract_core::text::compact;
+/// assert_eq!([compact(999), compact(1_250), compact(48_900)], ["999", "1.2k", "48k"]);
+/// assert_eq!([compact(1_200_000), compact(2_000_000_000)], ["1.2M", "2.0G"]);
+/// ```
+pub fn compact(number: u64) -> String {
+    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
+    match units.into_iter().find(|(size, _)| number >= *size) {
+        Some((size, unit)) if number < 10 * size => {
+            format!("{}.{}{unit}", number / size, number % size * 10 / size)
+        }
+        Some((size, unit)) => format!("{}{unit}", number / size),
+        None => number.to_string(),
+    }
+}
+
+/// Formats a duration in microseconds with its two largest units. A negative one counts as none.
+///
+/// ```
+/// use tract_core::text::duration;
+/// assert_eq!([duration(-1), duration(59_000_000), duration(61_000_000)], ["0 s", "59 s", "1 min"]);
+/// assert_eq!([duration(4_800_000_000), duration(7_200_000_000)], ["1 h 20 min", "2 h"]);
+/// assert_eq!(duration(277_200_000_000), "3 d 5 h");
+/// ```
+pub fn duration(us: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = us.max(0) / 1_000_000;
+    let two = |large: i64, unit: &str, small: i64, smaller: &str| match small {
+        0 => format!("{large} {unit}"),
+        small => format!("{large} {unit} {small} {smaller}"),
+    };
+    match seconds {
+        0..MINUTE => format!("{seconds} s"),
+        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
+        HOUR..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "min"),
+        _ => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
+    }
+}
+
+/// Returns the last part of a path of any system.
+///
+/// ```
+/// use tract_core::text::file_name;
+/// assert_eq!([file_name("/home/ada/loom/"), file_name(r"C:\loom")], ["loom", "loom"]);
+/// ```
+pub fn file_name(path: &str) -> &str {
+    let path = path.trim_end_matches(['/', '\\']);
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Returns a model's name without the company and the date of its version.
+///
+/// ```
+/// use tract_core::text::model_name;
+/// assert_eq!(model_name("anthropic/claude-sonnet-4-20250514"), "claude-sonnet-4");
+/// assert_eq!(model_name("gpt-5.1"), "gpt-5.1");
+/// ```
+pub fn model_name(model: &str) -> &str {
+    let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
+    match name.rsplit_once('-') {
+        Some((short, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => short,
+        _ => name,
+    }
+}
+
 /// A JSON value as its canonical text (rule `pyjson-raw-1`): equal values have equal texts, and
 /// numbers keep every digit.
 ///

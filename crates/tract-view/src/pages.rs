@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tract_core::Part;
-use tract_core::text::{count, number};
+use tract_core::text::{compact, count, duration, file_name, model_name, number};
 use tract_engine::SessionSummary;
 
 pub(crate) use self::cache::{cache, session_cache};
@@ -168,7 +168,7 @@ pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) ->
                     span { (count(context.compiled.message_count(), "message")) }
                     span { (count(context.compiled.tools().len(), "tool")) }
                     span title=(format!("{} tokens, {}", number(tokens.count), tokens.source)) {
-                        (figures::compact(tokens.count)) " tokens"
+                        (compact(tokens.count)) " tokens"
                     }
                     (details(context))
                 }
@@ -186,13 +186,13 @@ pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) ->
 
 fn session_facts(session: &SessionSummary) -> Markup {
     html! {
-        @if let Some(path) = &session.project { span title=(visible(path)) { (visible(sessions::last_part(path))) } }
+        @if let Some(path) = &session.project { span title=(visible(path)) { (visible(file_name(path))) } }
         @if let Some(tool) = &session.tool { span { (visible(tool)) } }
-        @if let Some(model) = &session.model { span title=(visible(model)) { (visible(sessions::short_model(model))) } }
+        @if let Some(model) = &session.model { span title=(visible(model)) { (visible(model_name(model))) } }
         @if session.started_at.is_some() {
             span {
                 (times::minute(session.started_at, ""))
-                @if let Some(took) = session.duration_us().filter(|took| *took > 0) { ", " (times::duration(took)) }
+                @if let Some(took) = session.duration_us().filter(|took| *took > 0) { ", " (duration(took)) }
             }
         }
     }

@@ -7,11 +7,6 @@ use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use tract_core::time;
 
-const SECOND_US: i64 = 1_000_000;
-const MINUTE: i64 = 60;
-const HOUR: i64 = 60 * MINUTE;
-const DAY: i64 = 24 * HOUR;
-
 /// Shows a time to the minute, with the time in UTC as its machine-readable form; `otherwise` if
 /// there is none.
 pub(crate) fn minute(at_us: Option<i64>, otherwise: &str) -> Markup {
@@ -60,21 +55,6 @@ pub(crate) fn day_name(day: Date, today: Date) -> String {
     }
 }
 
-/// Formats a duration with its two largest units: `1 h 20 min`.
-pub(crate) fn duration(us: i64) -> String {
-    let seconds = us.max(0) / SECOND_US;
-    let two = |large: i64, unit: &str, small: i64, smaller: &str| match small {
-        0 => format!("{large} {unit}"),
-        small => format!("{large} {unit} {small} {smaller}"),
-    };
-    match seconds {
-        0..MINUTE => format!("{seconds} s"),
-        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
-        HOUR..DAY => two(seconds / HOUR, "h", seconds % HOUR / MINUTE, "min"),
-        _ => two(seconds / DAY, "d", seconds % DAY / HOUR, "h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,19 +70,6 @@ mod tests {
             (Date::constant(2026, 11, 28), "Saturday, 2026-11-28"),
         ] {
             assert_eq!(day_name(day, today), name);
-        }
-    }
-
-    #[test]
-    fn durations_have_two_units() {
-        for (seconds, expected) in [
-            (-1, "0 s"),
-            (59, "59 s"),
-            (61, "1 min"),
-            (HOUR + 20 * MINUTE, "1 h 20 min"),
-            (3 * DAY + 5 * HOUR, "3 d 5 h"),
-        ] {
-            assert_eq!(duration(seconds * SECOND_US), expected);
         }
     }
 }

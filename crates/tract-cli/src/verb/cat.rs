@@ -10,6 +10,7 @@ use super::log::RoleWord;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::markdown;
 use crate::out::Output;
 use crate::render::{self, count, number};
 use crate::revisions::resolve_head_or_title;
@@ -17,6 +18,7 @@ use crate::style::{self, BAD, BOLD, DIM, ID, Styled};
 
 /// Print the conversation as plain text: the context at a revision, oldest message first.
 ///
+/// On a terminal, headings, emphasis and code of Markdown have a style; no character is left out.
 /// Where a message is damaged or was erased, the others are printed, and the error comes at the
 /// end.
 #[derive(Debug, Args)]
@@ -192,6 +194,13 @@ fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
     }
     out.line(head)?;
     for paragraph in paragraphs(message) {
+        if paragraph.is_markdown {
+            for line in markdown::lines(&paragraph.text) {
+                let styled = line.into_iter().map(|(style, text)| Styled(style, text).to_string());
+                out.line(styled.collect::<String>())?;
+            }
+            continue;
+        }
         let text = Styled(paragraph.style, paragraph.text);
         match paragraph.aside {
             Some(aside) => out.line(format_args!("{text}  {}", Styled(DIM, aside)))?,
@@ -205,21 +214,27 @@ fn print(out: &mut Output, entry: &ShownMessage<'_>) -> Outcome<()> {
 pub(super) struct Paragraph {
     pub(super) style: Style,
     pub(super) text: String,
+    /// Whether the text is shown as Markdown; it has no style of its own then.
+    pub(super) is_markdown: bool,
     /// Secondary text after it.
     pub(super) aside: Option<String>,
 }
 
 impl Paragraph {
     fn new(style: Style, text: impl Into<String>) -> Self {
-        Self { style, text: text.into(), aside: None }
+        Self { style, text: text.into(), is_markdown: false, aside: None }
     }
 }
 
 /// Returns the parts of a message. Empty texts are left out.
 pub(super) fn paragraphs(message: &Message) -> Vec<Paragraph> {
+    // Results are the output of programs.
+    let is_markdown = message.content.kind() != Kind::ToolResult;
     let plain = |text: &str| match text.trim_end_matches('\n') {
         "" => None,
-        text => Some(Paragraph::new(Style::new(), escape::block(text))),
+        text => {
+            Some(Paragraph { is_markdown, ..Paragraph::new(Style::new(), escape::block(text)) })
+        }
     };
     if message.content.parts().is_empty() {
         return plain(&message.content.text()).into_iter().collect();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
+use tract::core::text::{compact, duration, file_name, model_name};
 use tract::engine::{SessionNode, SessionQuery, SessionSummary, TitleSource, session_tree};
 use tract::import::{UsageCost, cost_of_usage};
 use tract::prices::PriceTable;
@@ -201,19 +202,19 @@ impl Row<'_> {
             }
             Column::Messages => session.messages.to_string(),
             Column::Model => {
-                let model = session.model.as_deref().map(short_model).unwrap_or_default();
+                let model = session.model.as_deref().map(model_name).unwrap_or_default();
                 escape::cut(model, 20)
             }
             Column::Tool => escape::cut(session.tool.as_deref().unwrap_or_default(), 14),
             Column::Project => {
                 let folder = session.project.as_deref().unwrap_or_default();
-                escape::cut(last_part(folder), 16)
+                escape::cut(file_name(folder), 16)
             }
             Column::Tokens => match session.all_tokens() {
                 0 => String::new(),
                 tokens => compact(tokens),
             },
-            Column::Duration => session.duration_us().map(when::duration).unwrap_or_default(),
+            Column::Duration => session.duration_us().map(duration).unwrap_or_default(),
         }
     }
 }
@@ -328,31 +329,4 @@ fn print(out: &mut Output, rows: &[Row<'_>], prices: &PriceTable, long: bool) ->
         }
     }
     Ok(())
-}
-
-/// Returns a model's name without the company and the date of its version.
-fn short_model(model: &str) -> &str {
-    let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
-    match name.rsplit_once('-') {
-        Some((short, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => short,
-        _ => name,
-    }
-}
-
-/// Returns the last part of a path of any system.
-fn last_part(path: &str) -> &str {
-    let path = path.trim_end_matches(['/', '\\']);
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
-/// Formats a number in at most five characters: `1.2M`.
-fn compact(number: u64) -> String {
-    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match units.into_iter().find(|(size, _)| number >= *size) {
-        Some((size, unit)) if number < 10 * size => {
-            format!("{}.{}{unit}", number / size, number % size * 10 / size)
-        }
-        Some((size, unit)) => format!("{}{unit}", number / size),
-        None => number.to_string(),
-    }
 }

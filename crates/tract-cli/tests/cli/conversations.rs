@@ -255,3 +255,22 @@ fn cat_finds_a_conversation_by_words_of_its_title() {
     let ran = place.run(&["cat", "windmill"]).expect(1);
     assert!(ran.stderr.contains("unknown revision"), "{}", ran.stderr);
 }
+
+#[test]
+fn cat_styles_markdown_on_a_terminal_and_leaves_out_nothing() {
+    let place = Workspace::new();
+    let text =
+        "# Plan\n\n1. say **it**\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |";
+    place.ok(&["commit", "user", text]);
+    place.ok(&["commit", "assistant", "", "--call", "c1", "read", "{}"]);
+    place.ok(&["commit", "tool-result", "# not a heading", "--call-id", "c1"]);
+    let plain = place.ok(&["cat"]);
+    assert!(plain.contains(text) && plain.contains("# not a heading"), "{plain}");
+    let styled = place.ok(&["--color", "always", "cat"]);
+    assert_eq!(anstream::adapter::strip_str(&styled).to_string(), plain);
+    let bold = |text: &str| format!("\u{1b}[1m{text}");
+    assert!(styled.contains(&bold("Plan")) && styled.contains(&bold("it")), "{styled:?}");
+    assert!(styled.contains("\u{1b}[36mfn main() {}"), "{styled:?}");
+    // What a tool printed is no Markdown.
+    assert!(styled.contains("# not a heading"), "{styled:?}");
+}

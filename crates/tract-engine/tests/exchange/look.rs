@@ -33,7 +33,7 @@ fn a_graph_shows_lines_forks_and_merges() {
             "*     merge of <6>",
             "|\\",
             "* |   revert of <2>",
-            "* |   compress of <5>…<12> (5): The bug is in lib.rs.",
+            "* |   compress replaced 5 messages (<5>…<12>): The bug is in lib.rs.",
             "* |   user polite",
             "* |   annotate <14> important: it names the file",
             "* |   edit of <16>: Where are the bugs?",
@@ -52,7 +52,7 @@ fn a_graph_shows_lines_forks_and_merges() {
             "*     assistant Let me look. grep(pattern=\"bug\")",
             "*     user Where is the bug?",
             "*     system Be brief.",
-            "*     tools + grep  + ls",
+            "*     tools added grep, ls",
         ]
     );
 }
@@ -126,7 +126,7 @@ fn tools_are_listed_by_revision_name_and_difference() {
         let page = log(&repo, cleared, 4).await.expect("a log");
         let lines = describe(&repo, &page.commits).await.expect("lines");
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        assert_eq!(texts, ["none from here on", "- b  - b  ~ a", "x", "+ b  + a  + b"]);
+        assert_eq!(texts, ["none from here on", "changed a; removed b, b", "x", "added b, a, b"]);
     });
 }
 

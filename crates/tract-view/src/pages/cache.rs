@@ -1,11 +1,10 @@
 //! The pages of prompt cache misses: of the repository, and of one session.
 
 use maud::{Markup, html};
-use tract_core::text::{beginning, count, number};
+use tract_core::text::{beginning, compact, count, model_name, number};
 use tract_engine::{CacheMiss, CacheUse, RequestBlock};
 
-use super::figures::{compact, meter, percent, tokens};
-use super::sessions::short_model;
+use super::figures::{meter, percent, tokens};
 use super::{Tab, session_header};
 use crate::load::{CacheReport, LoadedContext};
 use crate::text::{query, visible};
@@ -112,7 +111,7 @@ fn miss_row(report: &CacheReport, request: &CacheUse, with_branch: bool) -> Mark
         tr {
             td .time { a href=(format!("/transcript?rev={}", request.answer)) title=(request.answer.short()) { (times::minute(request.at, "answer")) } }
             @if with_branch { td .wide { a href=(format!("/cache?rev={}", query(&request.branch))) { @let title = report.titles.get(&request.branch).unwrap_or(&request.branch); (visible(beginning(title, TITLE).0)) @if beginning(title, TITLE).1 > 0 { "…" } } } }
-            td .wider .soft { (visible(request.model.as_deref().map(short_model).unwrap_or_default())) }
+            td .wider .soft { (visible(request.model.as_deref().map(model_name).unwrap_or_default())) }
             td .number { (tokens(request.again)) }
             td .number .wide .soft { (tokens(request.prompt)) }
             td .number { @if let Some(cost) = report.cost_of(request) { (format!("{cost:.3}")) } @else { "–" } }

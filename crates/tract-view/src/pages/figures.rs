@@ -3,19 +3,7 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
-use tract_core::text::number;
-
-/// Formats a number in at most five characters: `1.2M`.
-pub(crate) fn compact(number: u64) -> String {
-    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match units.into_iter().find(|(size, _)| number >= *size) {
-        Some((size, unit)) if number < 10 * size => {
-            format!("{}.{}{unit}", number / size, number % size * 10 / size)
-        }
-        Some((size, unit)) => format!("{}{unit}", number / size),
-        None => number.to_string(),
-    }
-}
+use tract_core::text::{compact, number};
 
 /// Shows a number of tokens, short, with the whole number on hover.
 pub(crate) fn tokens(count: u64) -> Markup {
@@ -93,16 +81,6 @@ mod tests {
 
     #[test]
     fn figures_are_short() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_234, "1.2k"),
-            (45_600, "45k"),
-            (1_234_567, "1.2M"),
-            (98_000_000_000, "98G"),
-        ] {
-            assert_eq!(compact(number), text);
-        }
         assert_eq!(money(1.234, 0, 3), "1.23");
         assert_eq!(money(1.234, 1, 3), ">1.23");
         assert_eq!(money(0.0, 3, 3), "–");

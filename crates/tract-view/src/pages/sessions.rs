@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 use maud::{Markup, html};
-use tract_core::text::{beginning, count, number};
+use tract_core::text::{beginning, compact, count, duration, file_name, model_name, number};
 use tract_engine::SessionParentKind;
 
-use super::figures::{compact, money, sparkline, tokens};
+use super::figures::{money, sparkline, tokens};
 use crate::load::{ListedSession, SessionList};
 use crate::text::{query, visible};
 use crate::times;
@@ -158,7 +158,7 @@ fn form<'a>(list: &'a SessionList, filter: &SessionFilter) -> Markup {
     let same = |values: &'a BTreeSet<String>| -> Vec<(&'a str, &'a str)> {
         values.iter().map(|value| (value.as_str(), value.as_str())).collect()
     };
-    let projects = choices.projects.iter().map(|path| (path.as_str(), last_part(path))).collect();
+    let projects = choices.projects.iter().map(|path| (path.as_str(), file_name(path))).collect();
     html! {
         form .filters method="get" action="/" {
             label {
@@ -205,7 +205,7 @@ fn group(sessions: &[&ListedSession], order: SessionOrder, today: Option<Date>) 
     let day = first.and_then(|one| one.active_at).and_then(times::day);
     let (name, title) = match (order, project, day) {
         (SessionOrder::Cost | SessionOrder::Tokens, ..) => ("All days".to_owned(), None),
-        (SessionOrder::Project, Some(path), _) => (last_part(path).to_owned(), Some(path)),
+        (SessionOrder::Project, Some(path), _) => (file_name(path).to_owned(), Some(path)),
         (SessionOrder::Project, None, _) => ("No project".to_owned(), None),
         (SessionOrder::Day, _, Some(day)) => {
             let name = match today {
@@ -236,7 +236,7 @@ fn row(one: &ListedSession, order: SessionOrder) -> Markup {
                 (title(one))
                 div .soft .small {
                     @if let Some(path) = session.project.as_deref().filter(|_| order != SessionOrder::Project) {
-                        span title=(visible(path)) { (visible(last_part(path))) }
+                        span title=(visible(path)) { (visible(file_name(path))) }
                         " · "
                     }
                     // The branches of imports have the long names of their sessions.
@@ -247,11 +247,11 @@ fn row(one: &ListedSession, order: SessionOrder) -> Markup {
                 }
                 @if !one.children.is_empty() { (children(one)) }
             }
-            td .wider .soft { (visible(session.model.as_deref().map(short_model).unwrap_or_default())) }
+            td .wider .soft { (visible(session.model.as_deref().map(model_name).unwrap_or_default())) }
             td .time {
                 @if order == SessionOrder::Day { (times::clock(session.active_at)) } @else { (times::date(session.active_at)) }
             }
-            td .number .wide { (session.duration_us().map(times::duration).unwrap_or_default()) }
+            td .number .wide { (session.duration_us().map(duration).unwrap_or_default()) }
             td .number .wide { (number(session.messages)) }
             td .number .wide { @if session.all_tokens() > 0 { (tokens(session.all_tokens())) } }
             td .number { (money(one.cost.cost, one.cost.unpriced, one.cost.requests)) }
@@ -300,20 +300,5 @@ fn children(one: &ListedSession) -> Markup {
                 @if one.children.len() > CHILDREN { li .soft { (one.children.len() - CHILDREN) " more: tract sessions" } }
             }
         }
-    }
-}
-
-/// Returns the last part of a path of any system.
-pub(crate) fn last_part(path: &str) -> &str {
-    let path = path.trim_end_matches(['/', '\\']);
-    path.rsplit(['/', '\\']).next().unwrap_or(path)
-}
-
-/// Returns a model's name without the company and the date of its version.
-pub(crate) fn short_model(model: &str) -> &str {
-    let name = model.rsplit_once('/').map_or(model, |(_, name)| name);
-    match name.rsplit_once('-') {
-        Some((short, date)) if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => short,
-        _ => name,
     }
 }

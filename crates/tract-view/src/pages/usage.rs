@@ -1,11 +1,10 @@
 //! The pages of costs: of the repository, and of one session.
 
 use maud::{Markup, html};
-use tract_core::text::{count, number};
+use tract_core::text::{compact, count, file_name, number};
 use tract_engine::ToolCost;
 
-use super::figures::{compact, meter, money, percent, ticks, tokens};
-use super::sessions::last_part;
+use super::figures::{meter, money, percent, ticks, tokens};
 use super::{Tab, session_header};
 use crate::load::{LoadedContext, UsageGroup, UsageReport, UsageSum};
 use crate::text::visible;
@@ -31,7 +30,7 @@ pub(crate) fn usage(report: &UsageReport) -> Markup {
             (totals(report))
             (chart(report))
             (groups("By model", "Model", &report.models, report, |name| name.to_owned()))
-            (groups("By project", "Project", &report.projects, report, |path| last_part(path).to_owned()))
+            (groups("By project", "Project", &report.projects, report, |path| file_name(path).to_owned()))
             (groups("By tool", "Recorded by", &report.tools, report, str::to_owned))
         }
         (tool_costs(&report.tool_costs))

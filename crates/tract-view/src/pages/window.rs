@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
-use tract_core::text::{count, number};
+use tract_core::text::{compact, count, number};
 
-use super::figures::{compact, ticks};
+use super::figures::ticks;
 use super::{Tab, session_header};
 use crate::load::{LoadedContext, PARTS, RequestTokens, Window, WindowMark};
 use crate::times;

@@ -1,5 +1,7 @@
 //! The text of one message, or a diff, wrapped for its pane.
 
+use std::collections::VecDeque;
+
 use anstyle::Style;
 use textwrap::{Options, WrapAlgorithm};
 use tract::Message;
@@ -9,6 +11,7 @@ use super::app::Conversation;
 use super::keys::CursorMove;
 use super::list::moved;
 use crate::escape;
+use crate::markdown;
 use crate::render;
 use crate::style::DIM;
 use crate::verb::{cat, diff};
@@ -16,8 +19,8 @@ use crate::verb::{cat, diff};
 /// Maximum bytes of one message that are laid out; `tract show` prints the rest.
 const MOST_BYTES: usize = 256 << 10;
 
-/// A line on the screen, in one style.
-pub(super) type StyledLine = (Style, String);
+/// A line on the screen, in runs of one style.
+pub(super) type StyledLine = Vec<(Style, String)>;
 
 /// The text of a pane, with its scroll position.
 #[derive(Default)]
@@ -41,7 +44,7 @@ impl ContentPane {
         self.forget();
         let lines = found.lines();
         let lines = lines.iter().map(|line| {
-            (diff::style(line), format!("{}{}", line.sign(), escape::block(&line.text)))
+            vec![(diff::style(line), format!("{}{}", line.sign(), escape::block(&line.text)))]
         });
         self.diff = Some((title, lines.collect()));
     }
@@ -81,7 +84,7 @@ impl ContentPane {
 
 /// Returns the paragraphs of a message, as `tract cat` prints them.
 fn paragraphs(conversation: &Conversation, message: &Message) -> Vec<StyledLine> {
-    let mut lines = vec![(DIM, head(conversation, message))];
+    let mut lines = vec![vec![(DIM, head(conversation, message))]];
     let mut left = MOST_BYTES;
     let mut left_out = 0;
     for paragraph in cat::paragraphs(message) {
@@ -91,16 +94,21 @@ fn paragraphs(conversation: &Conversation, message: &Message) -> Vec<StyledLine>
         left_out += text.len() - kept;
         text.truncate(kept);
         left -= kept;
-        if kept > 0 || left_out == 0 {
-            lines.push((paragraph.style, text));
+        if paragraph.is_markdown {
+            let owned = |(style, text): (Style, &str)| (style, text.to_owned());
+            let styled = markdown::lines(&text).into_iter();
+            lines.extend(styled.map(|line| line.into_iter().map(owned).collect()));
+        } else if kept > 0 || left_out == 0 {
+            lines.extend(text.split('\n').map(|line| vec![(paragraph.style, line.to_owned())]));
         }
         if let Some(aside) = paragraph.aside {
-            lines.push((DIM, aside));
+            lines.push(vec![(DIM, aside)]);
         }
     }
     if left_out > 0 {
         let rest = render::bytes(left_out as u64);
-        lines.push((DIM, format!("… {rest} more: tract show {}", message.commit.short())));
+        let more = format!("… {rest} more: tract show {}", message.commit.short());
+        lines.push(vec![(DIM, more)]);
     }
     lines
 }
@@ -120,32 +128,68 @@ fn head(conversation: &Conversation, message: &Message) -> String {
     head
 }
 
-fn wrap(paragraphs: &[StyledLine], width: usize) -> Vec<StyledLine> {
+/// Wraps lines at `width` columns, and keeps the styles of their texts.
+fn wrap(lines: &[StyledLine], width: usize) -> Vec<StyledLine> {
     let options = Options::new(width.max(1)).wrap_algorithm(WrapAlgorithm::FirstFit);
-    let mut lines = Vec::new();
-    for (style, text) in paragraphs {
-        let text = text.replace('\t', "    ");
-        for line in text.split('\n') {
-            let wrapped = textwrap::wrap(line, &options);
-            lines.extend(wrapped.into_iter().map(|line| (*style, line.into_owned())));
+    let mut wrapped = Vec::new();
+    for line in lines {
+        let mut runs: VecDeque<(Style, String)> =
+            line.iter().map(|(style, text)| (*style, text.replace('\t', "    "))).collect();
+        let text: String = runs.iter().map(|(_, text)| text.as_str()).collect();
+        let mut left = text.as_str();
+        for piece in textwrap::wrap(&text, &options) {
+            // Between two pieces, only spaces are left out.
+            let skipped = left.find(&*piece).unwrap_or(0);
+            left = left.get(skipped + piece.len()..).unwrap_or_default();
+            taken(&mut runs, skipped);
+            wrapped.push(taken(&mut runs, piece.len()));
         }
     }
-    lines
+    wrapped
+}
+
+/// Takes the first bytes of runs.
+fn taken(runs: &mut VecDeque<(Style, String)>, mut bytes: usize) -> StyledLine {
+    let mut line = Vec::new();
+    while bytes > 0
+        && let Some((style, mut text)) = runs.pop_front()
+    {
+        if text.len() > bytes {
+            let rest = text.split_off(bytes);
+            runs.push_front((style, rest));
+        }
+        bytes -= text.len();
+        line.push((style, text));
+    }
+    line
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::BOLD;
 
     #[test]
     fn lines_are_wrapped_by_columns() {
         let lines = |text: &str, width| -> Vec<String> {
-            let wrapped = wrap(&[(DIM, text.to_owned())], width);
-            wrapped.into_iter().map(|(_, line)| line).collect()
+            let wrapped = wrap(&[vec![(DIM, text.to_owned())]], width);
+            let joined = |line: StyledLine| line.into_iter().map(|(_, text)| text).collect();
+            wrapped.into_iter().map(joined).collect()
         };
         assert_eq!(lines("one two three", 8), ["one two", "three"]);
         assert_eq!(lines("日本語日本語", 6), ["日本語", "日本語"]);
-        assert_eq!(lines("a\n\n\tb", 20), ["a", "", "    b"]);
+        assert_eq!(lines("", 20), [""]);
+        assert_eq!(lines("\tb", 20), ["    b"]);
         assert_eq!(lines("abcdef", 0).len(), 6);
+    }
+
+    #[test]
+    fn styles_are_kept_across_wrapped_lines() {
+        let run = |style, text: &str| (style, text.to_owned());
+        let line = vec![run(DIM, "one t"), run(BOLD, "wo  three 日本"), run(DIM, "語")];
+        let wrapped = wrap(&[line], 8);
+        assert_eq!(wrapped[0], [run(DIM, "one t"), run(BOLD, "wo")]);
+        assert_eq!(wrapped[1], [run(BOLD, "three")]);
+        assert_eq!(wrapped[2], [run(BOLD, "日本"), run(DIM, "語")]);
     }
 }

@@ -36,7 +36,9 @@ impl Theme {
         for (effect, modifier) in [
             (Effects::BOLD, Modifier::BOLD),
             (Effects::DIMMED, Modifier::DIM),
+            (Effects::ITALIC, Modifier::ITALIC),
             (Effects::UNDERLINE, Modifier::UNDERLINED),
+            (Effects::STRIKETHROUGH, Modifier::CROSSED_OUT),
         ] {
             if style.get_effects().contains(effect) {
                 out = out.add_modifier(modifier);
@@ -229,7 +231,11 @@ fn content(frame: &mut Frame<'_>, app: &mut App, theme: Theme, area: Rect) {
     let message = messages.chosen().and_then(|slot| conversation.message(*slot));
     let (width, height) = (usize::from(inner.width), usize::from(inner.height));
     let lines = content.window(conversation, message, width, height);
-    let lines = lines.iter().map(|(style, text)| Line::styled(text.clone(), theme.of(*style)));
+    let lines = lines.iter().map(|line| {
+        let run =
+            |(style, text): &(AnsiStyle, String)| Span::styled(text.clone(), theme.of(*style));
+        Line::from(line.iter().map(run).collect::<Vec<_>>())
+    });
     let lines: Vec<Line<'static>> = lines.collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tract_core::store::BlobKey;
+use tract_core::text::count;
 use tract_core::{
     ActiveTool, BlobId, CallRef, Changes, Commit, CommitId, Content, Kind, Op, Part, StoreError,
     StoreErrorKind, ToolCall, json,
@@ -237,7 +238,9 @@ fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
             let reason = reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             format!("{} {priority}{reason}", names(targets))
         }
-        Op::Compress { targets } => with(format!("of {}", names(targets))),
+        Op::Compress { targets } => {
+            with(format!("replaced {} ({})", count(targets.len(), "message"), range(targets)))
+        }
         Op::Revert { targets, .. } => format!("of {}", names(targets)),
         Op::Merge { sources } => format!("of {}", names(sources)),
         Op::Append { .. } | Op::Tools | Op::Note | Op::Unknown { .. } => body,
@@ -245,11 +248,18 @@ fn describe_request(commit: &Commit, content: Option<&Content>) -> String {
 }
 
 fn names(ids: &[CommitId]) -> String {
+    match ids.len() {
+        0..=2 => range(ids),
+        several => format!("{} ({several})", range(ids)),
+    }
+}
+
+fn range(ids: &[CommitId]) -> String {
     match ids {
+        [] => "nothing".to_owned(),
         [one] => one.short(),
         [one, two] => format!("{}, {}", one.short(), two.short()),
-        [first, .., last] => format!("{}…{} ({})", first.short(), last.short(), ids.len()),
-        [] => "nothing".to_owned(),
+        [first, .., last] => format!("{}…{}", first.short(), last.short()),
     }
 }
 
@@ -264,24 +274,31 @@ async fn tools(repo: &Repo, commit: &Commit) -> Result<String> {
         return Ok("none from here on".to_owned());
     }
     let diff = tool_diff(&before, &after, &no_schema_diff);
-    let sign = |change: &ToolChange| match change {
-        ToolChange::Added { .. } => '+',
-        ToolChange::Removed { .. } => '-',
-        ToolChange::Changed { .. } => '~',
-        ToolChange::Respelled { .. } => '=',
+    let changed = |of: fn(&ToolChange) -> bool, verb| {
+        let names = diff.changes.iter().filter(|change| of(change));
+        let names: Vec<String> = names.map(|change| one_line(change.name(), 80)).collect();
+        match names.len() {
+            0 => None,
+            count if diff.changes.len() > MAX_TOOLS => Some(format!("{verb} {count}")),
+            _ => Some(format!("{verb} {}", names.join(", "))),
+        }
     };
-    if diff.changes.len() > MAX_TOOLS {
-        let count = |signs: &str| diff.changes.iter().filter(|c| signs.contains(sign(c))).count();
-        let counts = [('+', count("+")), ('-', count("-")), ('~', count("~="))];
-        let counts = counts.iter().filter(|(_, n)| *n > 0).map(|(sign, n)| format!("{sign}{n}"));
-        return Ok(format!("{} ({})", after.len(), counts.collect::<Vec<_>>().join(" ")));
-    }
-    let change = |change: &ToolChange| format!("{} {}", sign(change), one_line(change.name(), 80));
-    let changes: Vec<String> = diff.changes.iter().map(change).collect();
+    let changes: Vec<String> = [
+        changed(|change| matches!(change, ToolChange::Added { .. }), "added"),
+        changed(|change| matches!(change, ToolChange::Changed { .. }), "changed"),
+        changed(|change| matches!(change, ToolChange::Respelled { .. }), "respelled"),
+        changed(|change| matches!(change, ToolChange::Removed { .. }), "removed"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     Ok(match changes.is_empty() {
         true if diff.reordered => "in another order".to_owned(),
         true => "unchanged".to_owned(),
-        false => changes.join("  "),
+        false if diff.changes.len() > MAX_TOOLS => {
+            format!("{} in all: {}", after.len(), changes.join(", "))
+        }
+        false => changes.join("; "),
     })
 }
 
