@@ -28,8 +28,9 @@ use crate::write::lease::Lease;
 
 /// Approximate size of the blobs and commits in one write.
 const WRITE_BYTES: usize = 8 << 20;
-/// Maximum number of commits in one write.
-const WRITE_COMMITS: usize = 2048;
+/// Maximum number of commits in one write. Each commit changes random pages of the indexes, and the
+/// more commits a write has, the more of them share a page.
+const WRITE_COMMITS: usize = 16_384;
 /// Approximate size of the record of a commit.
 const RECORD_BYTES: usize = 256;
 /// Number of commits read first of a history; more while it continues.
@@ -203,7 +204,7 @@ impl<'a> ObjectCopier<'a> {
             done += ids.len();
             take = match bytes {
                 bytes if bytes > WRITE_BYTES => (take / 2).max(1),
-                bytes if bytes < WRITE_BYTES / 4 => (take * 2).min(WRITE_COMMITS),
+                bytes if bytes < WRITE_BYTES / 2 => (take * 2).min(WRITE_COMMITS),
                 _ => take,
             };
             if let Some(progress) = progress {

@@ -16,7 +16,7 @@ use tract_core::{
 pub(crate) use self::seal::check_limits;
 use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
 use crate::plan::{
-    BranchTip, History, Plan, PlannedCommit, Records, Request, is_plain, message, plan,
+    BranchTip, History, Plan, PlannedCommit, Records, Refusal, Request, is_plain, message, plan,
 };
 use crate::repo::Repo;
 use crate::repo::batch::require_done;
@@ -363,6 +363,8 @@ impl<'a> Txn<'a> {
                 let on = PlanBase::Change(tip);
                 Ok(Some(Box::new(PlannedRequest { head, on, planned })))
             }
+            // The record of the target alone decides this.
+            Err(error @ Error::Refused(Refusal::NoMessage { .. })) => Err(error),
             // The whole history may allow the request; if it does not, its refusal is more precise.
             Err(_) => Ok(None),
         }
