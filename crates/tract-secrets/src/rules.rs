@@ -19,17 +19,21 @@ enum Check {
     /// As `Mixed`, and the body must have exactly forty characters.
     Aws,
     Url,
+    /// As `Url`, and before the match the line must have the word `curl`. As a part of the pattern,
+    /// the distance between the two would need thousands of states, for every text.
+    Curl,
     Credential,
     Assigned,
 }
 
 impl Check {
-    fn accepts(self, user: &str, body: &str) -> bool {
+    fn accepts(self, before: &str, user: &str, body: &str) -> bool {
         match self {
             Self::Random => is_random(body),
             Self::Mixed => is_random(body) && is_mixed(body),
             Self::Aws => body.len() == 40 && is_random(body) && is_mixed(body),
             Self::Url => is_url_password(user, body),
+            Self::Curl => is_url_password(user, body) && is_of_curl(before),
             Self::Credential => is_credential(body),
             Self::Assigned => is_assigned_secret(body),
         }
@@ -158,8 +162,8 @@ static TABLE: &[Rule] = &[
     ),
     rule(
         SecretKind::Assigned,
-        r#"(?i)\bcurl\b[^\r\n]{0,300}?[ \t](?:-u|--user|--proxy-user)[ \t=]*(?:\\*["'])?(?P<user>[^\s:"'\\]{0,64}):(?P<s>[^\s"'\\|&;]{3,200})"#,
-        Check::Url,
+        r#"(?i-u)[ \t](?:-u|--user|--proxy-user)[ \t=]*(?:\\*["'])?(?P<user>(?u:[^\x00-\x20:"'\\])*):(?P<s>(?u:[^\x00-\x20"'\\|&;]){3,})"#,
+        Check::Curl,
     ),
     rule(
         SecretKind::Assigned,
@@ -199,7 +203,8 @@ impl Rules {
                 let secret = captures.name("s").unwrap_or(whole);
                 let body = captures.name("body").unwrap_or(secret);
                 let user = captures.name("user").map_or("", |user| user.as_str());
-                if rule.check.accepts(user, body.as_str()) {
+                let before = text.get(..whole.start()).unwrap_or_default();
+                if rule.check.accepts(before, user, body.as_str()) {
                     let range = outside_marks(text, secret.range());
                     found.extend(range.map(|range| SecretMatch { kind: rule.kind, range }));
                     from = whole.end();
@@ -232,7 +237,64 @@ fn full_pattern(pattern: &str) -> String {
     }
 }
 
+/// Returns whether a text ends with a line, or the end of a long one, that has the word `curl`.
+fn is_of_curl(text: &str) -> bool {
+    const SEARCHED: usize = 512;
+    let bytes = text.as_bytes();
+    let end = bytes.get(bytes.len().saturating_sub(SEARCHED)..).unwrap_or_default();
+    let line = end.rsplit(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    line.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
+        .any(|word| word.eq_ignore_ascii_case(b"curl"))
+}
+
 fn is_mixed(body: &str) -> bool {
     body.bytes().any(|byte| byte.is_ascii_digit())
         && body.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Unicode word boundary, and a counted repetition of a class with characters beyond ASCII,
+    /// make the set of patterns so large or slow that an import takes ten times as long.
+    #[test]
+    fn no_pattern_slows_down_all_texts() {
+        for rule in TABLE {
+            let pattern = full_pattern(rule.pattern).replace(r"(?-u:\b)", "");
+            assert!(!pattern.contains(r"\b"), "{pattern}");
+            let counted = pattern.match_indices("]{").filter(|(at, _)| {
+                let class = pattern.get(..*at).and_then(|before| before.rfind('['));
+                class.is_some_and(|class| pattern[class..].starts_with("[^"))
+            });
+            let most = counted.filter(|(at, _)| !pattern[*at..].starts_with("]{3,}"));
+            assert_eq!(most.count(), 0, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_flag_of_curl_has_a_password() {
+        let found = |text: &str| {
+            let mut found = Vec::new();
+            Rules::new().find(text, &mut found);
+            found.into_iter().map(|secret| text[secret.range].to_owned()).collect::<Vec<_>>()
+        };
+        let far = format!("curl -s {} -u ada:h7Gk2pQz9v", "-H x ".repeat(80));
+        for text in [
+            "curl -u ada:h7Gk2pQz9v https://h.test",
+            "CURL --user='ada:h7Gk2pQz9v' x",
+            "a\n$ curl -sS --proxy-user \"ada:h7Gk2pQz9v\" x",
+            "/usr/bin/curl x -u ada:h7Gk2pQz9v",
+            far.as_str(),
+        ] {
+            assert_eq!(found(text), ["h7Gk2pQz9v"], "{text}");
+        }
+        for text in [
+            "docker run -u ada:h7Gk2pQz9v image",
+            "curl x\nsort -u ada:h7Gk2pQz9v",
+            "curly -u ada:h7Gk2pQz9v",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
+        }
+    }
 }

@@ -173,7 +173,7 @@ fn calls_that_forks_share_are_counted_once_and_read_once() {
         heads.push(fork.head().unwrap());
     }
     let repo = &desk.cold().repo;
-    let mut measured = |heads| {
+    let measured = |heads| {
         calls.store(0, Ordering::SeqCst);
         let costs = block_on(tool_costs(repo, heads)).unwrap();
         let counts = costs.into_iter().map(|cost| (cost.name, cost.calls)).collect::<Vec<_>>();
