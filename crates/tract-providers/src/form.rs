@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, Unpaired, pair};
 use tract_core::json::{self, JsonError};
-use tract_core::{JsonText, RequestMap, RequestTool};
+use tract_core::{JsonText, Message, RequestMap, RequestTool};
 use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance};
 
 use crate::ids::Ids;
@@ -400,7 +400,7 @@ fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
 }
 
 /// Puts `model` and the token limit, from the last generation configs that have them, before the
-/// other members.
+/// other members, and reports the parameters of the last config that another provider's request had.
 fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     let last = |key: &str| {
         compiled.messages().rev().find_map(|message| {
@@ -412,7 +412,7 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     };
     let Body::Object(members) = &mut params.body else { return };
     let rest = std::mem::take(members);
-    for key in ["model", "max_tokens"] {
+    for key in CARRIED {
         if let Some(value) = last(key) {
             crate::parameters::set(params, dialect, key, &value);
         }
@@ -420,7 +420,25 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     for (key, value) in rest {
         params.set(&key, value);
     }
+    let with_config = |message: &&Message| message.generation_config.is_some();
+    let Some(last) = compiled.messages().rev().find(with_config) else { return };
+    let is_request =
+        Dialect::ALL.iter().any(|of| profile_of(*of).format.owns(last.form.as_deref()));
+    let config = last.generation_config.as_ref().filter(|_| is_request);
+    let members = config.and_then(|config| json::split_object(config.as_str()).ok());
+    for (key, value) in members.unwrap_or_default() {
+        if !CARRIED.contains(&&*key) && value != "null" {
+            let text = format!(
+                "{key:?} is not set: the recorded request was for another provider; set it again \
+                 under the name that this one has"
+            );
+            params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+        }
+    }
 }
+
+/// Parameters of a recorded request that requests for other providers get too.
+const CARRIED: [&str; 2] = ["model", "max_tokens"];
 
 /// Writes the neutral form: recorded messages, identified by their commits.
 fn neutral(sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {

@@ -83,9 +83,12 @@ fn a_recorded_request_goes_back_to_its_provider_member_for_member() {
         let (body, output) = compiled(&place, &branch, form);
         assert_eq!(body, *request, "{form}");
         assert!(!output.stderr.contains("repair:"), "{output:?}");
-        // For another provider, the parameters are not in its words.
+        // For another provider, the parameters are not in its words, and this is listed.
         let other = if *form == "gemini-params" { "anthropic-params" } else { "gemini-params" };
-        assert!(compiled(&place, &branch, other).0.get("seed").is_none());
+        let (body, notes) = compiled(&place, &branch, other);
+        assert!(body.get("seed").is_none());
+        let notes = notes.stderr;
+        assert!(notes.contains("is not set: the recorded request was for another"), "{notes}");
     }
     // A longer version of the conversation continues the branch.
     let longer = |more: &[&str]| {
