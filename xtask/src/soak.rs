@@ -7,18 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Whose tests are built.
-const PACKAGES: [&str; 8] = [
-    "tract-cli",
-    "tract-example-store",
-    "tract-store-postgres",
-    "tract-store-redb",
-    "tract-store-sled",
-    "tract-store-sqlite",
-    "tract-testkit",
-    "tract-tests",
-];
-
 /// Tests that are run together.
 struct Suite {
     name: &'static str,
@@ -195,14 +183,12 @@ fn member<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     rest.split('"').next()
 }
 
-/// Builds all packages in one call, so that all have the same features, and returns their test binaries.
+/// Builds the tests of the workspace, as `cargo test --workspace` does, and returns their binaries.
 fn built() -> Result<Vec<Binary>, String> {
-    println!("--- cargo test --no-run");
+    println!("--- cargo test --workspace --no-run");
     let mut command = crate::cargo_command();
-    command.args(["test", "--no-run", "--message-format=json-render-diagnostics"]);
-    PACKAGES.iter().for_each(|package| {
-        command.args(["-p", package]);
-    });
+    command.args(["test", "--workspace", "--no-run"]);
+    command.arg("--message-format=json-render-diagnostics");
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo test: {error}"))?;
     if !output.status.success() {
