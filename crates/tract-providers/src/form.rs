@@ -424,16 +424,8 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
     let Some(last) = compiled.messages().rev().find(with_config) else { return };
     let is_request =
         Dialect::ALL.iter().any(|of| profile_of(*of).format.owns(last.form.as_deref()));
-    let config = last.generation_config.as_ref().filter(|_| is_request);
-    let members = config.and_then(|config| json::split_object(config.as_str()).ok());
-    for (key, value) in members.unwrap_or_default() {
-        if !CARRIED.contains(&&*key) && value != "null" {
-            let text = format!(
-                "{key:?} is not set: the recorded request was for another provider; set it again \
-                 under the name that this one has"
-            );
-            params.repairs.push(Repair::new(RepairKind::NotSet, None, text));
-        }
+    if let Some(config) = last.generation_config.as_ref().filter(|_| is_request) {
+        params.report_unsent(config, &CARRIED);
     }
 }
 

@@ -89,6 +89,27 @@ impl Params {
         self
     }
 
+    /// Lists the members of a request that was recorded for another provider: they are not sent, and
+    /// this provider may have other names for them.
+    #[must_use]
+    pub fn with_unsent(mut self, members: &JsonText) -> Self {
+        self.report_unsent(members, &[]);
+        self
+    }
+
+    /// As [`with_unsent`](Self::with_unsent), without the members in `sent`.
+    pub(crate) fn report_unsent(&mut self, members: &JsonText, sent: &[&str]) {
+        // The tools are tools of the context.
+        let is_other = |key: &str| !sent.contains(&key) && !matches!(key, "tools" | "functions");
+        for (key, value) in json::split_object(members.as_str()).unwrap_or_default() {
+            if is_other(&key) && value != "null" {
+                let text =
+                    format!("{key:?} is not set: the request was recorded for another provider");
+                self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
+            }
+        }
+    }
+
     pub(crate) fn set(&mut self, key: &str, raw: String) {
         if key == "model" && !self.names_model {
             self.model = Some(raw);

@@ -66,6 +66,8 @@ fn cases_that_failed_once_pass() {
         ("38323/38324:1;;1;0,1", before),
         // All selected messages were skipped: the refusal had no remedy.
         ("13350/13351:;0;;0", all),
+        // A message whose text is the mark of an erasure was erased: reported as a missing object.
+        ("37380/37382:0,1,2,3;0,1,3", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

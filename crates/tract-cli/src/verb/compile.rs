@@ -90,9 +90,13 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
     {
         let branch = branch_of(&tract, revision);
         let recorded = tract::import::recorded_parameters(tract.repo(), branch, head).await?;
-        if let Some(recorded) = recorded.filter(|recorded| recorded.dialect == dialect) {
-            params = params.with_recorded(&recorded.parameters);
-        }
+        params = match recorded {
+            Some(recorded) if recorded.dialect == dialect => {
+                params.with_recorded(&recorded.parameters)
+            }
+            Some(recorded) => params.with_unsent(&recorded.parameters),
+            None => params,
+        };
     }
     for (key, value) in compile.set {
         params = params.with(&key, &value);

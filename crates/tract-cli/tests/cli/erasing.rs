@@ -477,6 +477,14 @@ fn records_and_the_log_keep_bytes_and_this_is_listed() {
 }
 
 #[test]
+fn a_message_that_reads_like_the_mark_of_an_erasure_is_no_damage() {
+    let place = Workspace::new();
+    place.ok(&["commit", "user", "[erased: a leak]"]);
+    let erase = ["erase", "HEAD", "--reason", "again", "--yes"];
+    place.refused(&erase, 1, "bad_erase", "the message is the mark of an erasure");
+}
+
+#[test]
 fn a_secret_that_only_a_record_has_is_listed_though_nothing_can_be_erased() {
     let place = Workspace::new();
     place.ok(&["commit", "user", "hello", "-m", &format!("with {}", key())]);

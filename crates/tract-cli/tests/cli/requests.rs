@@ -88,7 +88,10 @@ fn a_recorded_request_goes_back_to_its_provider_member_for_member() {
         let (body, notes) = compiled(&place, &branch, other);
         assert!(body.get("seed").is_none());
         let notes = notes.stderr;
-        assert!(notes.contains("is not set: the recorded request was for another"), "{notes}");
+        assert!(
+            notes.contains("is not set: the request was recorded for another provider"),
+            "{notes}"
+        );
     }
     // A longer version of the conversation continues the branch.
     let longer = |more: &[&str]| {

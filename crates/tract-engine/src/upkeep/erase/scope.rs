@@ -143,10 +143,12 @@ impl Named {
             }
             is_first = false;
         }
-        match self.gone.filter(|_| self.blobs.is_empty()) {
-            Some(gone) => Err(repo.absent_blob(gone).await),
-            None => Ok(()),
-        }
+        let Some(gone) = self.gone.filter(|_| self.blobs.is_empty()) else { return Ok(()) };
+        Err(match repo.erasure_of(gone).await? {
+            Some(erasure) => Error::Erased(Box::new(erasure)),
+            // Someone wrote the text of a mark as a message.
+            None => Error::BadErase { what: "the message is the mark of an erasure".to_owned() },
+        })
     }
 
     async fn look_at(&mut self, repo: &Repo, commit: &Commit, is_first: bool) -> Result<()> {
