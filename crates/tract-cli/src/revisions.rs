@@ -63,8 +63,8 @@ pub(crate) async fn resolve_head(tract: &Tract, revision: &str) -> Result<Option
     }
 }
 
-/// As [`resolve_head`]. If there is no such revision, but one conversation with these words in its
-/// title, returns its head and says so. If there are several, the failure lists them.
+/// As [`resolve_head`]. For an unknown revision, searches the titles of conversations for these words:
+/// returns and prints the only match, or fails with a list of several.
 pub(crate) async fn resolve_head_or_title(
     out: &mut Output,
     tract: &Tract,
