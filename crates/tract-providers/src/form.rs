@@ -294,6 +294,8 @@ fn tools(
     aliases: &Aliases,
     strict: bool,
 ) -> Result<(Vec<String>, RequestMap), FormError> {
+    let format = profile_of(dialect).format;
+    let is_recorded = sheet.compiled.messages().any(|message| format.owns(message.form.as_deref()));
     let mut lowered_tools = Vec::new();
     let mut allowance = StrictAllowance::new(dialect);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
@@ -337,7 +339,12 @@ fn tools(
             // Other losses are not requested here, so they are not computed.
             match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
                 Lowered::Tool { text, name, strict, added: loss, .. } => {
-                    if let Some(loss) = loss {
+                    let kept = is_recorded
+                        && name == tool.name
+                        && tract_schema::is_accepted_as_recorded(&tool.schema, dialect)
+                            .map_err(damaged)?;
+                    let text = if kept { tool.schema.to_string() } else { text };
+                    if let Some(loss) = loss.filter(|_| !kept) {
                         added(&mut sheet.repairs, &tool.name, &loss);
                     }
                     Ok((text, if strict { strict_tool(name, false) } else { sent(name) }))
@@ -431,6 +438,27 @@ fn parameters(compiled: &Compiled, dialect: Dialect, params: &mut Params) {
 
 /// Parameters of a recorded request that requests for other providers get too.
 const CARRIED: [&str; 2] = ["model", "max_tokens"];
+
+impl Params {
+    /// Sets the members of a recorded request of this dialect, an object, as they were recorded. If
+    /// the request has its tools in the legacy member `functions`, `tools` is not sent. A schema of
+    /// answers that Anthropic never accepts is repaired, and listed.
+    #[must_use]
+    pub fn with_recorded(mut self, members: &JsonText) -> Self {
+        let Body::Object(_) = &self.body else { return self };
+        for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
+            let is_listed = key == "tools" && self.get("tools").is_some();
+            if !is_listed {
+                self.set(&key, raw.to_owned());
+            }
+            if let ("functions", Body::Object(body)) = (key.as_str(), &mut self.body) {
+                body.retain(|(name, _)| name != "tools");
+            }
+        }
+        profile_of(self.form.dialect()).adapter.repair_recorded(&mut self);
+        self
+    }
+}
 
 /// Writes the neutral form: recorded messages, identified by their commits.
 fn neutral(sheet: &mut RequestWriter<'_>) -> Result<Members, FormError> {

@@ -70,25 +70,6 @@ impl Params {
         self
     }
 
-    /// Sets the members of a recorded request of this dialect, an object, as they were recorded. If
-    /// the request has its tools in the legacy member `functions`, `tools` is not sent. A schema of
-    /// answers that Anthropic never accepts is repaired, and listed.
-    #[must_use]
-    pub fn with_recorded(mut self, members: &JsonText) -> Self {
-        let Body::Object(_) = &self.body else { return self };
-        for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
-            let is_listed = key == "tools" && self.get("tools").is_some();
-            if !is_listed {
-                self.set(&key, raw.to_owned());
-            }
-            if let ("functions", Body::Object(body)) = (key.as_str(), &mut self.body) {
-                body.retain(|(name, _)| name != "tools");
-            }
-        }
-        crate::profile_of(self.form.dialect()).adapter.repair_recorded(&mut self);
-        self
-    }
-
     /// Lists the members of a request that was recorded for another provider: they are not sent, and
     /// this provider may have other names for them.
     #[must_use]

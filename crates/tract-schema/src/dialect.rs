@@ -14,6 +14,7 @@ const CHAT: ToolRules = ToolRules {
     is_typed: true,
     parameters: "parameters",
     needs_parameters: false,
+    needs_properties: true,
     says_strict: true,
     carried: &[],
     takes_more: true,
@@ -80,6 +81,7 @@ dialects! {
         is_typed: false,
         parameters: "input_schema",
         needs_parameters: true,
+        needs_properties: false,
         says_strict: false,
         carried: &[
             ("strict", "strict"),
@@ -170,6 +172,8 @@ pub(crate) struct ToolRules {
     pub(crate) parameters: &'static str,
     /// Whether a tool without arguments needs a schema too.
     pub(crate) needs_parameters: bool,
+    /// Whether an object schema without properties needs an empty `properties`.
+    pub(crate) needs_properties: bool,
     /// Whether `strict` is always written.
     pub(crate) says_strict: bool,
     /// Other members to copy: the name as given, and the name to write.

@@ -62,6 +62,20 @@ pub fn lower_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonErro
     lowered(text, &ToolView::parse(text)?, to, sent)
 }
 
+/// Returns whether a provider accepted a recorded definition as it is, although [`lower`] would
+/// complete it: Anthropic requires only the type of an object schema.
+///
+/// # Errors
+/// [`JsonError`] if the text is not a JSON object.
+pub fn is_accepted_as_recorded(text: &str, by: Dialect) -> Result<bool, JsonError> {
+    let view = ToolView::parse(text)?;
+    let members = view.parameters.and_then(|raw| json::split_object(raw).ok());
+    let is_object = members.is_some_and(|members| {
+        members.iter().any(|(key, raw)| key == "type" && *raw == "\"object\"")
+    });
+    Ok(is_object && view.shape.is_of(by) && !by.tools().needs_properties)
+}
+
 fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
     // A typed tool belongs to the provider, so its name must not be changed.
     if let Shape::Server(owner) = view.shape {
