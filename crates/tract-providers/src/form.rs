@@ -307,7 +307,13 @@ fn tools(
             null_for_absent,
             ..sent(sent_name)
         };
-        let violation = tract_schema::strict_violation(&tool.schema, dialect).map_err(damaged)?;
+        // Servers that are compatible with OpenAI accept more, and what was recorded was accepted.
+        let keeps_strict =
+            is_recorded && tract_schema::has_shape_of(&tool.schema, dialect).map_err(damaged)?;
+        let violation = match keeps_strict {
+            true => None,
+            false => tract_schema::strict_violation(&tool.schema, dialect).map_err(damaged)?,
+        };
         let lowered = if strict || violation.is_some() {
             let lowered =
                 tract_schema::translate_within(&tool.schema, dialect, &name, &mut allowance);

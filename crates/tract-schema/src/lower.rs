@@ -76,6 +76,14 @@ pub fn is_accepted_as_recorded(text: &str, by: Dialect) -> Result<bool, JsonErro
     Ok(is_object && view.shape.is_of(by) && !by.tools().needs_properties)
 }
 
+/// Returns whether a definition has the shape of a provider's own.
+///
+/// # Errors
+/// [`JsonError`] if the text is not a JSON object.
+pub fn has_shape_of(text: &str, of: Dialect) -> Result<bool, JsonError> {
+    Ok(ToolView::parse(text)?.shape.is_of(of))
+}
+
 fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
     // A typed tool belongs to the provider, so its name must not be changed.
     if let Shape::Server(owner) = view.shape {
