@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tract::core::{ModelRequest, PartialReply, Usage};
 use tract::{
-    CancellationToken, ChatModel, ChatOptions, Draft, Error, ModelError, Reply, ReplyDelta,
-    RequestForms, StopReason, block_on,
+    CancellationToken, ChatModel, ChatOptions, Draft, Error, JsonText, ModelError, Reply,
+    ReplyDelta, RequestForms, StopReason, ToolSchema, block_on,
 };
 
 use crate::walks::{body, memory};
@@ -61,8 +61,14 @@ fn answering(text: &str) -> Reply {
     }
 }
 
-fn tool(name: &str) -> Value {
-    json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
+fn tool(name: &str) -> ToolSchema {
+    let parameters = json!({"type": "object"});
+    let tool = json!({"type": "function", "function": {"name": name, "parameters": parameters}});
+    ToolSchema::parse(&tool.to_string()).unwrap()
+}
+
+fn parameters(json: &str) -> JsonText {
+    JsonText::new(json).unwrap()
 }
 
 fn names(request: &ModelRequest) -> Vec<&str> {
@@ -74,11 +80,11 @@ fn test_chat_with_tools() {
     let (tract, model) = (memory(), ScriptedModel::says([Ok(calling()), Ok(answering("No."))]));
     block_on(async {
         tract.set_tools([tool("clock")]).await.unwrap();
-        let options = ChatOptions::new()
-            .tools([tool("search")])
-            .unwrap()
-            .parameter("temperature", 0.5)
-            .unwrap();
+        let options = ChatOptions {
+            tools: Some(vec![tool("search")]),
+            parameters: Some(parameters(r#"{"temperature":0.5}"#)),
+            ..ChatOptions::default()
+        };
         let answer = tract.chat_with(&model, Draft::user("Rain?"), &options).await.unwrap();
         assert_eq!(names(&model.request()), ["search"], "sent to the model");
         assert_eq!(model.request().parameters.unwrap().as_str(), r#"{"temperature":0.5}"#);
@@ -117,11 +123,17 @@ fn test_generate_with_tools() {
         assert_eq!(nothing.code(), "invalid", "there is nothing to answer");
         tract.user("Rain?").await.unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
-        let options = ChatOptions::new().tools([tool("search"), tool("grep")]).unwrap().on_piece({
+        let on_piece = {
             let received = Arc::clone(&received);
-            move |piece| received.lock().unwrap().push(piece.clone())
-        });
-        let answer = tract.generate_with(&model, &options.keep_raw(false)).await.unwrap();
+            move |piece: &ReplyDelta| received.lock().unwrap().push(piece.clone())
+        };
+        let options = ChatOptions {
+            tools: Some(vec![tool("search"), tool("grep")]),
+            on_piece: Some(Arc::new(on_piece)),
+            discard_raw: true,
+            ..ChatOptions::default()
+        };
+        let answer = tract.generate_with(&model, &options).await.unwrap();
         assert!(answer.sent.is_none());
         assert_eq!(names(&model.request()), ["search", "grep"], "sent to the model");
         let linked = tract.tools().own(answer.commit.id()).await.unwrap();
@@ -187,7 +199,7 @@ fn cancelled_before_anything_came_nothing_is_recorded() {
         let question = tract.user("Rain?").await.unwrap();
         let token = CancellationToken::new();
         token.cancel();
-        let options = ChatOptions::new().cancellation(token);
+        let options = ChatOptions { cancellation: token, ..ChatOptions::default() };
         let error = tract.generate_with(&model, &options).await.unwrap_err();
         assert_eq!(error.code(), "cancelled");
         assert_eq!(tract.head().await.unwrap(), Some(question.id()));
@@ -227,27 +239,25 @@ fn real_model() {
         let model = tract::models::HttpModel::builder("openai/local").unwrap().base_url(url);
         let model = model.build().unwrap();
         tract.system("You are a helpful assistant. Answer in one sentence.").await.unwrap();
-        let options = ChatOptions::new()
-            .parameter("max_tokens", 40)
-            .unwrap()
-            .parameter("temperature", 0)
-            .unwrap();
+        let parameters = Some(parameters(r#"{"max_tokens":40,"temperature":0}"#));
+        let options = ChatOptions { parameters, ..ChatOptions::default() };
         let question = Draft::user("What is the capital of France?");
         let whole = tract.chat_with(&model, question, &options).await.unwrap();
         println!("chat: {}", whole.text());
         assert!(!whole.text().is_empty() && whole.reply.raw.is_some());
         assert!(whole.reply.usage.unwrap().output_tokens.unwrap() > 0);
         let received = Arc::new(Mutex::new((0, String::new())));
-        let streaming = options.clone().on_piece({
+        let on_piece = {
             let received = Arc::clone(&received);
-            move |piece| {
+            move |piece: &ReplyDelta| {
                 if let ReplyDelta::Text(text) = piece {
                     let mut received = received.lock().unwrap();
                     received.0 += 1;
                     received.1.push_str(text);
                 }
             }
-        });
+        };
+        let streaming = ChatOptions { on_piece: Some(Arc::new(on_piece)), ..options.clone() };
         let question = Draft::user("And of Italy?");
         let streamed = tract.chat_with(&model, question, &streaming).await.unwrap();
         let (pieces, text) = received.lock().unwrap().clone();

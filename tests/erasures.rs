@@ -41,7 +41,11 @@ fn leaked(tract: &Tract) -> CommitId {
 fn erase(tract: &Tract) -> tract::Result<()> {
     let targets = vec![EraseTarget::Commit(leaked(tract))];
     // A later message quotes it.
-    let request = EraseRequest::targets(targets, "a leaked code").everywhere(true).ban(true);
+    let request = EraseRequest {
+        everywhere: true,
+        ban: true,
+        ..EraseRequest::targets(targets, "a leaked code")
+    };
     block_on(tract.erase(&request)).map(drop)
 }
 

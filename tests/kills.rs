@@ -246,7 +246,7 @@ fn take(tract: &Tract, step: &str) {
     match step {
         "summarize" => drop(block_on(tract.tool_result("c", LONG)).unwrap()),
         "squeeze" => {
-            let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
+            let done = block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap();
             assert_eq!(done.edits.len(), 2);
         }
         "defer" => {

@@ -124,8 +124,10 @@ pub(crate) fn loses_nothing(tract: &Tract, says: &str, code: &str) {
     let note = record.note.unwrap_or_default();
     assert!(note.contains(says), "{says}: {note}");
     let head = block_on(tract.head()).unwrap();
-    let range = SummarizeRange::new()
-        .how(Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() });
+    let range = SummarizeRange {
+        how: Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() },
+        ..SummarizeRange::default()
+    };
     let error = block_on(tract.summarize(&range)).unwrap_err();
     assert!(error.to_string().contains(says), "{says}: {error}");
     assert_eq!(error.code(), code);
@@ -138,7 +140,7 @@ pub(crate) fn loses_nothing(tract: &Tract, says: &str, code: &str) {
 fn writes_nothing(tract: &Tract, says: &str, code: &str) {
     block_on(tract.tool_result("b", LONG)).unwrap();
     let head = block_on(tract.head()).unwrap();
-    let error = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
+    let error = block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap_err();
     assert!(error.to_string().contains(says), "{says}: {error}");
     assert_eq!(error.code(), code);
     assert_eq!(block_on(tract.head()).unwrap(), head, "nothing was written");
@@ -232,13 +234,13 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
     assert!(ask_model(true, &relevant).starts_with("mine in context\n"));
     let talk = |tract: &Tract| {
         block_on(tract.tool_result("b", LONG)).unwrap();
-        block_on(tract.summarize(&SummarizeRange::new())).unwrap();
+        block_on(tract.summarize(&SummarizeRange::default())).unwrap();
     };
     assert!(ask_model(false, &talk).starts_with(SUMMARIZE_CONVERSATION));
     assert!(ask_model(true, &talk).starts_with("mine for talks\n"));
     let many = |tract: &Tract| {
         block_on(tract.tool_result("b", LONG)).unwrap();
-        block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
+        block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap_err();
     };
     assert!(ask_model(false, &many).starts_with(SUMMARIZE_TOOL_RESULTS));
     let requests = ask_model(true, &many);
@@ -291,7 +293,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
     );
     let tract = by(double([ModelAnswer::Text(fenced)]));
     block_on(tract.tool_result("b", LONG)).unwrap();
-    let done = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
+    let done = block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap();
     assert_eq!(shown(&tract), ["one", "two"], "by number, in any order");
     for (edit, source) in done.edits.iter().zip(&done.sources) {
         let record = block_on(tract.decision_on(edit)).unwrap().unwrap();
@@ -305,7 +307,7 @@ fn several_summaries_are_matched_by_their_numbers_or_none_is_taken() {
     for (answers, edits) in [(again.to_vec(), 2), (longer.to_vec(), 1)] {
         let tract = by(double(answers));
         block_on(tract.tool_result("b", LONG)).unwrap();
-        let options = CompressToolCalls::new().how(how.clone());
+        let options = CompressToolCalls { how: how.clone(), ..CompressToolCalls::default() };
         let done = block_on(tract.compress_tool_calls(&options)).unwrap();
         assert_eq!((done.edits.len(), done.left.len()), (edits, 2 - edits));
         assert_eq!(shown(&tract)[0], SHORT, "one that does is taken regardless of the other");
@@ -364,7 +366,7 @@ fn a_model_behind_http_that_misbehaves_loses_nothing() {
     assert_eq!(shown(&tract), [LONG, SHORT]);
     let record = block_on(tract.decision_on(&made)).unwrap().unwrap();
     assert_eq!(record.model.as_deref(), Some("m-1"));
-    block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap();
+    block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap();
     assert_eq!(shown(&tract), ["one", "two"]);
 }
 

@@ -68,7 +68,7 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
         loses_nothing(&tract, says, code);
         let head = block_on(tract.head()).unwrap();
         let how = Summarize { must_keep: vec![r"\w+\.rs:\d+".into()], ..Summarize::new() };
-        let calls = CompressToolCalls::new().how(how);
+        let calls = CompressToolCalls { how, ..CompressToolCalls::default() };
         match block_on(tract.compress_tool_calls(&calls)) {
             Ok(done) => assert_eq!((done.edits.len(), done.left.len()), (0, 2), "{says}"),
             Err(error) => assert_eq!(error.code(), code),
@@ -80,10 +80,10 @@ fn a_summarizer_that_misbehaves_loses_nothing() {
 #[test]
 fn as_many_summaries_as_results_or_none() {
     let tract = with(Miscounting);
-    let error = block_on(tract.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
+    let error = block_on(tract.compress_tool_calls(&CompressToolCalls::default())).unwrap_err();
     assert_eq!(error.to_string(), "expected 1 summaries, found 2");
     let none = memory();
-    let error = block_on(none.compress_tool_calls(&CompressToolCalls::new())).unwrap_err();
+    let error = block_on(none.compress_tool_calls(&CompressToolCalls::default())).unwrap_err();
     assert_eq!(error.code(), "no_summarizer");
     assert!(!error.notes().is_empty());
     let bad = ToolSummarization { must_keep: vec!["(".to_owned()], ..ToolSummarization::default() };
@@ -101,7 +101,8 @@ fn each_result_gets_its_own_summary_by_name_by_commit_or_all() {
     let a = block_on(tract.tool_result("a", text("a"))).unwrap().id();
     let shown = || texts(&tract).split_off(1);
     let named = |commits: &[CommitId]| {
-        let options = CompressToolCalls::new().commits(commits.to_vec());
+        let options =
+            CompressToolCalls { commits: Some(commits.to_vec()), ..CompressToolCalls::default() };
         block_on(tract.compress_tool_calls(&options))
     };
     let done = named(&[b]).unwrap();
@@ -115,7 +116,8 @@ fn each_result_gets_its_own_summary_by_name_by_commit_or_all() {
     block_on(tract.repo().revert(&tract::RefName::branch("main").unwrap(), &ids)).unwrap();
     assert_eq!(shown(), ["b first".to_owned(), text("a")]);
     assert_eq!(named(&[CommitId::from_bytes([1; 32])]).unwrap_err().code(), "no_tool_result");
-    let by_name = CompressToolCalls::new().name("grep");
+    let by_name =
+        CompressToolCalls { query: ToolQuery::named(["grep"]), ..CompressToolCalls::default() };
     assert_eq!(block_on(tract.compress_tool_calls(&by_name)).unwrap().sources, [a]);
 }
 
@@ -136,7 +138,7 @@ fn a_summary_keeps_what_important_messages_ask_for() {
     };
     block_on(tract.record(request)).unwrap();
     let before = block_on(tract.compile()).unwrap().view_id();
-    let done = block_on(tract.summarize(&SummarizeRange::new())).unwrap();
+    let done = block_on(tract.summarize(&SummarizeRange::default())).unwrap();
     assert_eq!(done.sources.len(), 3, "the pinned instructions stay");
     let compiled = block_on(tract.compile()).unwrap();
     let summary = compiled.messages().next_back().unwrap().content.text();
@@ -145,7 +147,9 @@ fn a_summary_keeps_what_important_messages_ask_for() {
     assert_eq!(block_on(tract.compile()).unwrap().view_id(), before);
     let select = Selection::Targets(vec![important.id()]);
     let forgets = tract.with_hooks(Hooks::new().summarizer(Broken(text("short"))));
-    let error = block_on(forgets.summarize(&SummarizeRange::new().select(select))).unwrap_err();
+    let error =
+        block_on(forgets.summarize(&SummarizeRange { select, ..SummarizeRange::default() }))
+            .unwrap_err();
     assert!(error.to_string().contains("4242"), "{error}");
 }
 
@@ -179,12 +183,12 @@ fn recorded_conversations_are_summarized_and_come_back_byte_for_byte() {
         let hooks = Hooks::new().summarizer(FirstLine);
         let tract = tract.on(&done[0].branch).unwrap().with_hooks(hooks);
         let original = bodies(&tract);
-        let turns: Vec<_> = block_on(tract.turns().find(&ToolQuery::new())).unwrap().collect();
+        let turns: Vec<_> = block_on(tract.turns().find(&ToolQuery::default())).unwrap().collect();
         let tokens = |tract: &Tract| block_on(tract.compile()).unwrap().token_count().count;
         let before = tokens(&tract);
         let how =
             Summarize { must_keep: vec![r"[A-Z0-9]{6}\b".into()], ..Summarize::to_tokens(30) };
-        let options = CompressToolCalls::new().how(how);
+        let options = CompressToolCalls { how, ..CompressToolCalls::default() };
         let done = block_on(tract.compress_tool_calls(&options)).unwrap();
         let results: usize = turns.iter().map(|turn| turn.results.len()).sum();
         assert_eq!(done.edits.len() + done.left.len(), results, "every result is accounted for");

@@ -123,24 +123,24 @@ fn two_turns() -> (Tract, Vec<CommitId>) {
 fn test_find_tool_results_all() {
     let (tract, made) = two_turns();
     let found: Vec<CommitId> =
-        results(&tract, &ToolQuery::new()).iter().map(|result| result.id).collect();
+        results(&tract, &ToolQuery::default()).iter().map(|result| result.id).collect();
     assert_eq!(found, [made[1], made[2], made[4]]);
 }
 
 #[test]
 fn test_find_tool_results_by_name() {
     let (tract, made) = two_turns();
-    let found = results(&tract, &ToolQuery::new().name("ls"));
+    let found = results(&tract, &ToolQuery::named(["ls"]));
     assert_eq!((found.len(), found[0].id), (1, made[2]));
-    assert!(results(&tract, &ToolQuery::new().name("rm")).is_empty());
+    assert!(results(&tract, &ToolQuery::named(["rm"])).is_empty());
 }
 
 #[test]
 fn test_find_tool_results_after() {
     let (tract, made) = two_turns();
-    let found = results(&tract, &ToolQuery::new().after(made[2]));
+    let found = results(&tract, &ToolQuery { after: Some(made[2]), ..ToolQuery::default() });
     assert_eq!((found.len(), found[0].id), (1, made[4]));
-    let unknown = ToolQuery::new().after(CommitId::from_bytes([3; 32]));
+    let unknown = ToolQuery { after: Some(CommitId::from_bytes([3; 32])), ..ToolQuery::default() };
     let error = block_on(tract.turns().find_results(&unknown)).unwrap_err();
     assert_eq!(error.code(), "not_on_line");
 }
@@ -148,7 +148,7 @@ fn test_find_tool_results_after() {
 #[test]
 fn test_find_tool_calls_all() {
     let (tract, made) = two_turns();
-    let found: Vec<CommitId> = block_on(tract.turns().find_calls(&ToolQuery::new()))
+    let found: Vec<CommitId> = block_on(tract.turns().find_calls(&ToolQuery::default()))
         .unwrap()
         .map(|call| call.id)
         .collect();
@@ -158,7 +158,7 @@ fn test_find_tool_calls_all() {
 #[test]
 fn test_find_tool_calls_by_name() {
     let (tract, made) = two_turns();
-    let query = ToolQuery::new().name("ls");
+    let query = ToolQuery::named(["ls"]);
     let found: Vec<_> = block_on(tract.turns().find_calls(&query)).unwrap().collect();
     assert_eq!((found.len(), found[0].id), (1, made[0]));
 }
@@ -166,7 +166,7 @@ fn test_find_tool_calls_by_name() {
 #[test]
 fn test_find_tool_turns_groups_correctly() {
     let (tract, made) = two_turns();
-    let found = turns(&tract, &ToolQuery::new());
+    let found = turns(&tract, &ToolQuery::default());
     assert_eq!(found[1].ids(), [made[3], made[4]]);
     assert_eq!(found[1].result_ids(), [made[4]]);
     let tokens: u64 = block_on(tract.compile())
@@ -181,7 +181,7 @@ fn test_find_tool_turns_groups_correctly() {
 #[test]
 fn test_find_tool_turns_multi_tool() {
     let (tract, made) = two_turns();
-    let found = turns(&tract, &ToolQuery::new());
+    let found = turns(&tract, &ToolQuery::default());
     assert_eq!(found[0].tool_names, ["grep", "ls"]);
     assert_eq!(found[0].ids(), made[..3]);
 }
@@ -189,17 +189,17 @@ fn test_find_tool_turns_multi_tool() {
 #[test]
 fn test_find_tool_turns_by_name() {
     let (tract, _) = two_turns();
-    assert_eq!(turns(&tract, &ToolQuery::new().name("grep")).len(), 2);
-    let found = turns(&tract, &ToolQuery::new().name("ls"));
+    assert_eq!(turns(&tract, &ToolQuery::named(["grep"])).len(), 2);
+    let found = turns(&tract, &ToolQuery::named(["ls"]));
     assert_eq!((found.len(), found[0].results.len()), (1, 2), "a turn is found whole");
 }
 
 #[test]
 fn test_find_tool_turns_empty() {
-    assert!(turns(&memory(), &ToolQuery::new()).is_empty());
+    assert!(turns(&memory(), &ToolQuery::default()).is_empty());
     let tract = memory();
     block_on(tract.user("Hi")).unwrap();
-    assert!(turns(&tract, &ToolQuery::new()).is_empty());
+    assert!(turns(&tract, &ToolQuery::default()).is_empty());
 }
 
 /// The same branch, with one handler for results.

@@ -51,7 +51,8 @@ fn queries(table: &mut Table, commits: u64) {
             if drops {
                 block_on(tract.store().drop_derived(tract.repo().name())).unwrap();
             }
-            let (found, took) = timed(|| block_on(tract.turns().find(&ToolQuery::new())).unwrap());
+            let (found, took) =
+                timed(|| block_on(tract.turns().find(&ToolQuery::default())).unwrap());
             assert_eq!(found.len() as u64, TURNS);
             messages::close(tract);
             micros(took) / 1000.0

@@ -60,7 +60,7 @@ pub(crate) fn text(words: &[String], n: u64) -> String {
 }
 
 fn ask(tract: &Tract, head: CommitId, query: &str) -> (SearchReport, Duration) {
-    timed(|| block_on(tract.search(&[head], query, &SearchOptions::new())).unwrap())
+    timed(|| block_on(tract.search(&[head], query, &SearchOptions::default())).unwrap())
 }
 
 /// One message a durable write.
@@ -160,7 +160,7 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
     let first = (0..3).map(|_| {
         let (hits, took) = timed(|| {
             let heads = [head];
-            let search = tract.grep(&heads, pattern("reservation"), GrepOptions::new());
+            let search = tract.grep(&heads, pattern("reservation"), GrepOptions::default());
             let mut search = block_on(search).unwrap();
             block_on(search.next_hits()).unwrap()
         });
@@ -171,7 +171,7 @@ fn grep(table: &mut Table, tract: &Tract, head: CommitId, bytes: u64) {
     table.limit("grep, first hit", format!("{first:.1} ms"), "< 100 ms", first < 100.0);
     let whole = || {
         let heads = [head];
-        let search = tract.grep(&heads, pattern("zzqx+y"), GrepOptions::new());
+        let search = tract.grep(&heads, pattern("zzqx+y"), GrepOptions::default());
         let mut search = block_on(search).unwrap();
         while block_on(search.next_hits()).unwrap().is_some() {}
     };

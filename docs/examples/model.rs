@@ -1,4 +1,6 @@
-use tract::{ChatOptions, ReplyDelta, models::HttpModel};
+use std::sync::Arc;
+
+use tract::{ChatOptions, JsonText, ReplyDelta, models::HttpModel};
 
 fn print_text(piece: &ReplyDelta) {
     if let ReplyDelta::Text(text) = piece {
@@ -12,7 +14,11 @@ async fn main() -> tract::Result<()> {
     let model = HttpModel::from_env("anthropic/claude-opus-4-7")?; // key: ANTHROPIC_API_KEY
     let answer = tract.chat(&model, "Do I need a coat in Paris?").await?; // both are commits
     println!("{}", answer.text());
-    let options = ChatOptions::new().parameter("temperature", 0.2)?.on_piece(print_text);
+    let options = ChatOptions {
+        parameters: Some(JsonText::new(r#"{"temperature":0.2}"#)?),
+        on_piece: Some(Arc::new(print_text)),
+        ..ChatOptions::default()
+    };
     tract.generate_with(&model, &options).await?; // continue from here, streamed
     Ok(())
 }

@@ -7,7 +7,7 @@ async fn main() -> tract::Result<()> {
     tract.commit(Draft::assistant("").call("c1", "grep", "{}").call("c2", "ls", "{}")).await?;
     tract.tool_result("c1", "src/main.rs:7: fn main() {").await?;
 
-    let turns: Vec<_> = tract.turns().find(&ToolQuery::new().name("grep")).await?.collect();
+    let turns: Vec<_> = tract.turns().find(&ToolQuery::named(["grep"])).await?.collect();
     assert_eq!((turns[0].results.len(), turns[0].open_calls()), (1, 1));
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! Output that several verbs print in the same way.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -115,7 +114,7 @@ pub(crate) async fn verify_with(
 ) -> Result<VerifyReport, tract::engine::Error> {
     let bar = progress("verifying", "commits");
     let watched = bar.clone();
-    let on_progress: OnVerify = Arc::new(move |progress| {
+    let on_progress = OnVerify::new(move |progress| {
         watched.set_length(progress.commits as u64);
         watched.set_position(progress.commits_done as u64);
         if let Some(left) = progress.time_left {

@@ -33,7 +33,7 @@ pub use crate::repo::error::{
 pub use crate::repo::history::HistoryReader;
 pub use crate::repo::operation::Operation;
 pub use crate::repo::stats::{Stats, stats};
-pub use crate::repo::{Branch, FIRST_BRANCH, Repo, RepoOptions};
+pub use crate::repo::{Branch, Callback, FIRST_BRANCH, Repo, RepoOptions};
 
 pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
 pub use crate::history::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
@@ -61,14 +61,13 @@ pub use crate::search::grep::{
     Grep, GrepHit, GrepLine, GrepOptions, GrepPattern, GrepPatternBuilder, GrepStream, grep,
 };
 pub use crate::search::ranked::{
-    SearchHit, SearchOptions, SearchProgress, SearchReport, SearchSnippet, forget_search_index,
-    search,
+    OnSearch, SearchHit, SearchOptions, SearchReport, SearchSnippet, forget_search_index, search,
 };
 
 pub use crate::verbs::approvals::{
     BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded,
 };
-pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, chat, generate};
+pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, OnPiece, chat, generate};
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::verbs::drop_failed::DroppedTurns;
 pub use crate::verbs::merge::{ConflictResolver, KeptMerge, MergeOptions, MergeProgress, Merged};
@@ -86,7 +85,7 @@ pub use crate::verbs::summarize::{
 pub use crate::verbs::undo::{RefMove, UndoReport};
 
 pub use crate::upkeep::erase::{
-    CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget,
+    CarriedErasures, ErasePlace, ErasePlaceKind, EraseReport, EraseRequest, EraseTarget, EraseWhat,
     ErasedBlob, erase, finish_erasures, is_erased, lift_erasure, pending_erasures,
 };
 pub use crate::upkeep::gc::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc, gc};

@@ -5,6 +5,7 @@
 //! application of one batch to a store. Requests and transactions are in `write`.
 
 pub(crate) mod batch;
+pub(crate) mod callback;
 pub(crate) mod erasure;
 pub(crate) mod erasure_mark;
 pub(crate) mod error;
@@ -15,4 +16,5 @@ pub(crate) mod operation;
 pub(crate) mod stats;
 pub(crate) mod wire;
 
+pub use self::callback::Callback;
 pub use self::handle::{Branch, FIRST_BRANCH, Repo, RepoOptions};

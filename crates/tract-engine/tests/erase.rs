@@ -37,7 +37,7 @@ async fn shown(repo: &Repo) -> String {
 
 async fn turns(repo: &Repo) -> Vec<ToolTurn> {
     let head = repo.head_of(&main_branch()).await.expect("it is read");
-    repo.find_tool_turns(head, &ToolQuery::new()).await.expect("they are found").collect()
+    repo.find_tool_turns(head, &ToolQuery::default()).await.expect("they are found").collect()
 }
 
 /// Counts bytes.
@@ -124,16 +124,24 @@ fn a_long_branch_is_read_and_searched_without_what_was_erased() {
         let head = repo.head_of(&main).await.expect("read").expect("a head");
         let line = log(&repo, head, 100).await.expect("it is read").commits;
         for commit in &line {
-            let found = repo.find_tool_turns(Some(commit.id()), &ToolQuery::new()).await;
+            let found = repo.find_tool_turns(Some(commit.id()), &ToolQuery::default()).await;
             found.expect("it is read");
         }
         let lines = describe(&repo, &line).await.expect("it is described");
         assert!(lines.iter().any(|line| line.text.contains("erased")), "{lines:?}");
         let heads = [head];
-        let found = search(&repo, &heads, "walk door", &SearchOptions::new().hidden(true)).await;
+        let found = search(
+            &repo,
+            &heads,
+            "walk door",
+            &SearchOptions { hidden: true, ..SearchOptions::default() },
+        )
+        .await;
         assert!(!found.expect("it is searched").hits.is_empty());
         let pattern = GrepPattern::new().text("through door").expect("a pattern");
-        let found = grep(&repo, &heads, pattern, GrepOptions::new().hidden(true)).await;
+        let found =
+            grep(&repo, &heads, pattern, GrepOptions { hidden: true, ..GrepOptions::default() })
+                .await;
         let mut found = found.expect("it is searched");
         let mut hits = 0;
         while let Some(more) = found.next_hits().await.expect("it is searched") {
@@ -157,9 +165,11 @@ fn documents_and_kept_originals_lose_it_as_well() {
         repo.set_documents("effect", vec![(name.clone(), document)]).await.expect("written");
         let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
         // Another message keeps what it has, and with it what may be of it.
-        let alone = erase(&repo, &request.clone().dry_run(true)).await.expect("it is found");
+        let alone = erase(&repo, &EraseRequest { dry_run: true, ..request.clone() })
+            .await
+            .expect("it is found");
         assert_eq!((alone.blobs.len(), alone.others().count()), (1, 2), "{:?}", alone.places);
-        let request = request.everywhere(true);
+        let request = EraseRequest { everywhere: true, ..request };
         let report = erase(&repo, &request).await.expect("it is erased");
         assert_eq!(report.blobs.len(), 3, "{:?}", report.places);
         let kinds: Vec<&str> = report.places.iter().map(|place| place.kind.as_str()).collect();
@@ -196,7 +206,9 @@ fn a_message_that_comes_during_an_erasure_is_erased_too() {
         });
         let repo = repo(&watched);
         let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
-        let report = erase(&repo, &request.everywhere(true)).await.expect("it is erased");
+        let report = erase(&repo, &EraseRequest { everywhere: true, ..request })
+            .await
+            .expect("it is erased");
         assert_eq!((report.blobs.len(), report.edits), (1, 2));
         for branch in [&main_branch(), &other] {
             let head = repo.head_of(branch).await.expect("it is read");
@@ -434,7 +446,7 @@ fn a_search_that_began_before_an_erasure_writes_no_erased_words() {
             block_on(erase(&eraser, &request)).expect("it is erased");
         });
         let searcher = repo(&watched);
-        let options = SearchOptions::new().store_after(1).hidden(true);
+        let options = SearchOptions { store_after: 1, hidden: true, ..SearchOptions::default() };
         let found = search(&searcher, &[head], "message zzcodewordzz", &options).await;
         assert_eq!(found.expect("it is searched").hits.len(), 8);
         for kind in DerivedKind::ALL {
@@ -454,8 +466,10 @@ fn writers_and_two_erasers_at_once_leave_nothing_half_done() {
         let writer = repo(&store);
         let main = main_branch();
         let leak = block_on(writer.append(&main, Draft::user(LEAK))).expect("it is written");
-        let request =
-            EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak").ban(true);
+        let request = EraseRequest {
+            ban: true,
+            ..EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak")
+        };
         std::thread::scope(|scope| {
             for n in 0..2 {
                 let (own, main) = (repo(&store), &main);

@@ -256,7 +256,7 @@ impl Call {
             Self::Diff { before, after } => diff(tract, before, after).await?,
             Self::Blame { revision } => blame(tract, revision).await?,
             Self::Search { query, heads, limit, hidden } => {
-                let options = SearchOptions::new().limit(limit).hidden(hidden);
+                let options = SearchOptions { limit, hidden, ..SearchOptions::default() };
                 search(tract, &query, heads, &options).await?
             }
             Self::Grep { pattern, heads, regex, ignore_case, word } => {
@@ -404,7 +404,7 @@ impl Call {
                 for target in targets {
                     ids.push(EraseTarget::Commit(tract.resolve(target).await?));
                 }
-                let request = EraseRequest::targets(ids, reason).everywhere(everywhere).ban(ban);
+                let request = EraseRequest { everywhere, ban, ..EraseRequest::targets(ids, reason) };
                 let report = tract.erase(&request).await?;
                 json!({
                     "blobs": report.blobs.iter().map(|blob| blob.id).collect::<Vec<_>>(),
@@ -501,7 +501,7 @@ async fn search(
 
 async fn grep(tract: &Tract, pattern: GrepPattern, heads: Vec<String>) -> Result<Value> {
     let heads = heads_of(tract, heads).await?;
-    let mut grep = tract.grep(&heads, pattern, GrepOptions::new()).await?;
+    let mut grep = tract.grep(&heads, pattern, GrepOptions::default()).await?;
     let mut found = Vec::new();
     while let Some(hits) = grep.next_hits().await? {
         for hit in hits {

@@ -44,7 +44,11 @@ pub(crate) fn main() -> tract::Result<()> {
         );
 
         // All results of a tool, by the summarizer.
-        let options = CompressToolCalls::new().name("ls").how(Summarize::to_tokens(20));
+        let options = CompressToolCalls {
+            query: ToolQuery::named(["ls"]),
+            how: Summarize::to_tokens(20),
+            ..CompressToolCalls::default()
+        };
         let done = tract.compress_tool_calls(&options).await?;
         let after = tract.compile().await?.token_count().count;
         println!("compressed {} results: {before} tokens, now {after}", done.edits.len());
@@ -69,7 +73,7 @@ pub(crate) fn main() -> tract::Result<()> {
         );
 
         // What happened, turn by turn.
-        for turn in tract.turns().find(&ToolQuery::new()).await? {
+        for turn in tract.turns().find(&ToolQuery::default()).await? {
             println!(
                 "{} {} {} tok",
                 turn.call.short(),
@@ -77,7 +81,7 @@ pub(crate) fn main() -> tract::Result<()> {
                 turn.total_tokens()
             );
         }
-        let results = tract.turns().find_results(&ToolQuery::new()).await?;
+        let results = tract.turns().find_results(&ToolQuery::default()).await?;
         assert_eq!(results.len(), 3, "edits are no further results");
         Ok(())
     })

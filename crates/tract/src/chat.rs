@@ -25,7 +25,7 @@ impl Tract {
     /// [`Error::Late`](crate::Error::Late) if the branch moved during the request; errors of
     /// [`commit`](Self::commit).
     pub async fn chat(&self, model: &dyn ChatModel, text: impl Into<String>) -> Result<ChatReply> {
-        self.chat_with(model, Draft::user(text), &ChatOptions::new()).await
+        self.chat_with(model, Draft::user(text), &ChatOptions::default()).await
     }
 
     /// Records any message as the question, asks the model, and records its answer.
@@ -47,7 +47,7 @@ impl Tract {
     /// # Errors
     /// As [`chat`](Self::chat); [`Error::Invalid`](crate::Error::Invalid) if the context is empty.
     pub async fn generate(&self, model: &dyn ChatModel) -> Result<ChatReply> {
-        self.generate_with(model, &ChatOptions::new()).await
+        self.generate_with(model, &ChatOptions::default()).await
     }
 
     /// Asks the model to continue, with options, and records its answer.

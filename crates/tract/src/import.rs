@@ -127,9 +127,16 @@ pub fn read(text: &str, dialect: Option<Dialect>, fallback_id: &str) -> Result<R
         return Err(ImportError::NoMessages.into());
     }
     let id = found.id.unwrap_or_else(|| fallback_id.to_owned());
-    let conversation = ImportConversation::new(id, found.imported.drafts)
-        .tools(found.imported.tools.unwrap_or_default())
-        .meta(sidecar(found.dialect, &found.meta, &found.imported.parameters, found.is_answered)?);
+    let conversation = ImportConversation {
+        tools: found.imported.tools.unwrap_or_default(),
+        meta: Some(sidecar(
+            found.dialect,
+            &found.meta,
+            &found.imported.parameters,
+            found.is_answered,
+        )?),
+        ..ImportConversation::new(id, found.imported.drafts)
+    };
     Ok(Read { conversation, dialect: found.dialect, anomalies: found.imported.anomalies })
 }
 

@@ -18,7 +18,7 @@ impl Tract {
     /// let tract = tract::open("memory:").await?;
     /// let question = tract.user("Why does the login\ntime out?").await?;
     /// let pattern = GrepPattern::new().word(true).regex("time out")?;
-    /// let mut grep = tract.grep(&[question.id()], pattern, GrepOptions::new()).await?;
+    /// let mut grep = tract.grep(&[question.id()], pattern, GrepOptions::default()).await?;
     /// let hits = grep.next_hits().await?.unwrap_or_default();
     /// assert_eq!((hits[0].commit, hits[0].lines[0].number), (question.id(), 2));
     /// assert_eq!(grep.next_hits().await?, None);
@@ -46,7 +46,7 @@ impl Tract {
     /// let tract = tract::open("memory:").await?;
     /// let question = tract.user("Why does the login time out?").await?;
     /// let answer = tract.assistant("The clock of the server is wrong.").await?;
-    /// let report = tract.search(&[answer.id()], "login timeout", &SearchOptions::new()).await?;
+    /// let report = tract.search(&[answer.id()], "login timeout", &SearchOptions::default()).await?;
     /// assert_eq!(report.hits.len(), 1);
     /// assert_eq!(report.hits[0].commit, question.id());
     /// assert_eq!(report.hits[0].snippet.text, "Why does the login time out?");

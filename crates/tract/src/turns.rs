@@ -23,7 +23,7 @@ impl Tract {
     /// assert_eq!((open.len(), open[0].call_id.as_str(), open[0].name.as_str()), (1, "c1", "grep"));
     /// let found = tract.tool_result("c1", "a.rs:7: fn main()").await?;
     /// tract.turns().edit_result(&found, "a.rs").await?;
-    /// let turns: Vec<_> = tract.turns().find(&ToolQuery::new().name("grep")).await?.collect();
+    /// let turns: Vec<_> = tract.turns().find(&ToolQuery::named(["grep"])).await?.collect();
     /// assert_eq!(turns[0].tool_names, ["grep", "ls"]);
     /// assert_eq!(turns[0].results.len(), 2);
     /// # Ok::<(), tract::Error>(())

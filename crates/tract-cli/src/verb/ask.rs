@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use clap::Args;
 use serde_json::json;
+use tract::engine::OnPiece;
 use tract::forms::{Dialect, api_of};
 use tract::models::HttpModel;
 use tract::{
@@ -16,6 +17,7 @@ use tract::{
 };
 
 use super::cat;
+use crate::commit_args::object;
 use crate::context::Context;
 use crate::definitions;
 use crate::escape;
@@ -197,20 +199,18 @@ type Set = (CancellationToken, Receiver<ReplyDelta>, ChatOptions);
 fn options(model_args: &ModelArgs, runtime: &tokio::runtime::Runtime) -> Outcome<Set> {
     let cancellation = CancellationToken::new();
     let (sender, pieces) = mpsc::channel();
-    let mut options =
-        ChatOptions::new().cancellation(cancellation.clone()).keep_raw(!model_args.no_raw);
-    if !model_args.no_stream {
-        options = options.on_piece(move |piece| {
-            // If the printer is gone, it has already canceled the request.
-            let _ = sender.send(piece.clone());
-        });
-    }
-    for (key, value) in &model_args.model.set {
-        options = options.parameter(key, value).map_err(tract::Error::from)?;
-    }
-    if let Some(path) = &model_args.tools {
-        options = options.tools(definitions::read_to_send(path)?)?;
-    }
+    let on_piece: OnPiece = Arc::new(move |piece| {
+        // If the printer is gone, it has already canceled the request.
+        let _ = sender.send(piece.clone());
+    });
+    let tools = model_args.tools.as_deref();
+    let options = ChatOptions {
+        tools: tools.map(definitions::read_to_send).transpose()?,
+        parameters: object(&model_args.model.set)?,
+        on_piece: (!model_args.no_stream).then_some(on_piece),
+        cancellation: cancellation.clone(),
+        discard_raw: model_args.no_raw,
+    };
     stop_on_interrupt(runtime, &cancellation);
     Ok((cancellation, pieces, options))
 }

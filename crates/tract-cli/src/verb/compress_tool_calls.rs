@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde_json::json;
-use tract::hooks::Summarize;
 use tract::{Commit, Tract, engine};
 
 use crate::context::Context;
@@ -91,17 +90,15 @@ async fn summarized(
     tract: Tract,
     args: &CompressToolCalls,
 ) -> Outcome<engine::CompressedToolCalls> {
-    let mut options = engine::CompressToolCalls::new();
+    let mut options = engine::CompressToolCalls::default();
     options.query.names.clone_from(&args.name);
     options.query.after = resolve_optional_position(&tract, args.after.as_deref()).await?;
     if !args.targets.is_empty() {
-        options = options.commits(resolve_all(&tract, &args.targets).await?);
+        options.commits = Some(resolve_all(&tract, &args.targets).await?);
     }
-    let mut how = Summarize::new();
-    how.instructions.clone_from(&args.instructions);
-    how.target_tokens = args.target;
-    how.must_keep.clone_from(&args.keep);
-    let options = options.how(how);
+    options.how.instructions.clone_from(&args.instructions);
+    options.how.target_tokens = args.target;
+    options.how.must_keep.clone_from(&args.keep);
     #[cfg(feature = "http")]
     if let (None, Some(model)) = (&context.global.summarizer, &args.model) {
         let model = super::ask::client(model, args.base_url.as_deref())?;

@@ -177,9 +177,11 @@ pub(crate) async fn erase(context: &mut Context<'_>, args: Erase) -> Outcome<()>
     for target in &args.targets {
         targets.push(find(&tract, target).await?);
     }
-    let request = EraseRequest::targets(targets, args.reason.unwrap_or_default())
-        .everywhere(args.everywhere)
-        .ban(args.ban);
+    let request = EraseRequest {
+        everywhere: args.everywhere,
+        ban: args.ban,
+        ..EraseRequest::targets(targets, args.reason.unwrap_or_default())
+    };
     carry_out(context, &tract, request, args.dry_run, args.yes).await
 }
 
@@ -198,7 +200,8 @@ pub(crate) async fn redact(context: &mut Context<'_>, args: Redact) -> Outcome<(
     for repo in context.repos(&store, args.all).await? {
         context.global.repo = repo.as_str().to_owned();
         let tract = context.open_repo(store.clone(), false).await?;
-        let request = EraseRequest::secrets(scanner.clone()).reason(args.reason.as_str());
+        let request =
+            EraseRequest { reason: args.reason.clone(), ..EraseRequest::secrets(scanner.clone()) };
         carry_out(context, &tract, request, args.dry_run, args.yes).await?;
     }
     Ok(())
@@ -238,7 +241,7 @@ async fn carry_out(
     yes: bool,
 ) -> Outcome<()> {
     // All messages with the content are listed before anything is deleted.
-    let preview = tract.erase(&request.clone().dry_run(true)).await?;
+    let preview = tract.erase(&EraseRequest { dry_run: true, ..request.clone() }).await?;
     if dry_run || preview.is_empty() {
         return report(context, &preview, true);
     }

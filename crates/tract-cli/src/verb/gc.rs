@@ -1,6 +1,5 @@
 //! `tract gc`
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -80,7 +79,7 @@ pub(crate) async fn run(context: &mut Context<'_>, gc: Gc) -> Outcome<()> {
     let tract = context.open().await?;
     let bar = render::progress("collecting", "objects");
     let watched = bar.clone();
-    let progress: OnGc = Arc::new(move |progress| match progress {
+    let progress = OnGc::new(move |progress| match progress {
         GcProgress::Marking(found) => {
             watched.set_length(found);
             watched.set_position(0);

@@ -90,12 +90,14 @@ impl Grep {
     }
 
     fn options(&self) -> GrepOptions {
-        let mut options = GrepOptions::new().context(self.context).hidden(self.hidden);
-        options.kinds = self.role.iter().map(|role| role.kind()).collect();
-        options.tool.clone_from(&self.tool);
-        options.since = self.since;
-        options.until = self.until;
-        options
+        GrepOptions {
+            kinds: self.role.iter().map(|role| role.kind()).collect(),
+            tool: self.tool.clone(),
+            since: self.since,
+            until: self.until,
+            context: self.context,
+            hidden: self.hidden,
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! `tract repack`
 
-use std::sync::Arc;
-
 use clap::Args;
 use serde::Serialize;
 use tract::engine::{OnRepack, RepackProgress, RepackReport};
@@ -42,7 +40,7 @@ pub(crate) async fn run(context: &mut Context<'_>, _repack: Repack) -> Outcome<(
     let tract = context.open().await?;
     let bar = render::progress("repacking", "blobs");
     let watched = bar.clone();
-    let progress: OnRepack = Arc::new(move |progress| match progress {
+    let progress = OnRepack::new(move |progress| match progress {
         RepackProgress::Writing { done, of } => {
             watched.set_length(of);
             watched.set_position(done);

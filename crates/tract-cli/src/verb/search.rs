@@ -4,7 +4,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::core::BlobId;
-use tract::engine::{SearchHit, SearchOptions};
+use tract::engine::{OnSearch, SearchHit, SearchOptions};
 use tract::{CommitId, Tract};
 
 use super::log::RoleWord;
@@ -75,15 +75,16 @@ pub(crate) struct Search {
 impl Search {
     fn options(&self, bar: &ProgressBar) -> SearchOptions {
         let bar = bar.clone();
-        let mut options = SearchOptions::new()
-            .limit(self.limit)
-            .hidden(self.hidden)
-            .progress(move |commits| bar.set_position(commits));
-        options.kinds = self.role.iter().map(|role| role.kind()).collect();
-        options.tool.clone_from(&self.tool);
-        options.since = self.since;
-        options.until = self.until;
-        options
+        SearchOptions {
+            kinds: self.role.iter().map(|role| role.kind()).collect(),
+            tool: self.tool.clone(),
+            since: self.since,
+            until: self.until,
+            limit: self.limit,
+            hidden: self.hidden,
+            progress: Some(OnSearch::new(move |commits| bar.set_position(commits))),
+            ..SearchOptions::default()
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! `tract fetch`, `tract pull`, `tract push`
 
-use std::sync::Arc;
-
 use clap::Args;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -120,7 +118,7 @@ impl RefLine {
 pub(super) fn progress(what: &'static str) -> (ProgressBar, OnCopy) {
     let bar = render::progress(what, "commits");
     let watched = bar.clone();
-    let progress: OnCopy = Arc::new(move |progress| {
+    let progress = OnCopy::new(move |progress| {
         watched.set_length(progress.commits as u64);
         watched.set_position(progress.commits_done as u64);
     });

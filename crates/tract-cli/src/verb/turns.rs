@@ -35,9 +35,8 @@ pub(crate) struct Turns {
 
 pub(crate) async fn run(context: &mut Context<'_>, turns: Turns) -> Outcome<()> {
     let tract = context.open().await?;
-    let mut query = ToolQuery::new().hidden(turns.hidden);
-    query.names = turns.name;
-    query.after = resolve_optional_position(&tract, turns.after.as_deref()).await?;
+    let after = resolve_optional_position(&tract, turns.after.as_deref()).await?;
+    let query = ToolQuery { names: turns.name, after, hidden: turns.hidden };
     let head = resolve_head_position(&tract, &turns.revision).await?;
     let found = tract.repo().find_tool_turns(head, &query).await?;
     let (mut number_of, mut tokens) = (0, 0);

@@ -88,46 +88,20 @@ pub struct FoundCall {
 
 /// A query for turns, calls or results; default: all that are rows of the view.
 ///
-/// ```
-/// use tract_engine::ToolQuery;
-/// let query = ToolQuery::new().name("grep").name("find");
-/// assert_eq!(query.names, ["grep", "find"]);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolQuery {
     /// The tools; all if empty. A turn with one call of such a tool is returned whole.
     pub names: Vec<String>,
-    /// Only messages after this commit of the history.
+    /// Only messages after this commit of the history, which may be any commit.
     pub after: Option<CommitId>,
     /// Whether to include messages that are no longer rows: summarized or reverted ones.
     pub hidden: bool,
 }
 
 impl ToolQuery {
-    /// Creates a query for all rows of the view.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a tool to select.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.names.push(name.into());
-        self
-    }
-
-    /// Selects only messages after this commit of the history, which may be any commit.
-    #[must_use]
-    pub fn after(mut self, commit: CommitId) -> Self {
-        self.after = Some(commit);
-        self
-    }
-
-    /// Sets whether to include messages that are no longer rows.
-    #[must_use]
-    pub fn hidden(mut self, hidden: bool) -> Self {
-        self.hidden = hidden;
-        self
+    /// Selects the turns, calls or results of these tools.
+    pub fn named<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self { names: names.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     fn wants(&self, name: &str) -> bool {

@@ -42,53 +42,6 @@ pub struct GrepOptions {
 }
 
 impl GrepOptions {
-    /// Returns the defaults: everything that is shown.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Searches only messages of these kinds.
-    #[must_use]
-    pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
-        self.kinds = kinds;
-        self
-    }
-
-    /// Searches only calls and results of one tool, and its definition.
-    #[must_use]
-    pub fn tool(mut self, name: impl Into<String>) -> Self {
-        self.tool = Some(name.into());
-        self
-    }
-
-    /// Searches messages of this time or later.
-    #[must_use]
-    pub fn since(mut self, at_us: i64) -> Self {
-        self.since = Some(at_us);
-        self
-    }
-
-    /// Searches messages of this time or earlier.
-    #[must_use]
-    pub fn until(mut self, at_us: i64) -> Self {
-        self.until = Some(at_us);
-        self
-    }
-
-    /// Sets the number of lines before and after each match.
-    #[must_use]
-    pub fn context(mut self, lines: usize) -> Self {
-        self.context = lines;
-        self
-    }
-
-    /// Sets whether hidden messages are searched too.
-    #[must_use]
-    pub fn hidden(mut self, hidden: bool) -> Self {
-        self.hidden = hidden;
-        self
-    }
-
     fn takes(&self, commit: &Commit) -> bool {
         let at = commit.created_at;
         self.since.is_none_or(|since| at.is_some_and(|at| at >= since))

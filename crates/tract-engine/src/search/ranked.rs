@@ -29,8 +29,6 @@ mod words;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fmt;
-use std::sync::Arc;
 
 use tract_compile::{CompileError, IdMap};
 use tract_core::{BlobId, Commit, CommitId, DerivedKind, Kind};
@@ -44,26 +42,11 @@ use self::segment::SegmentPlace;
 pub use self::snippet::SearchSnippet;
 use self::state::IndexState;
 use crate::history::log::describe;
-use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
+use crate::repo::{Callback, Repo};
 
-/// Progress callback: receives the number of commits read so far that were not in the index.
-#[derive(Clone, Default)]
-pub struct SearchProgress(Option<Arc<dyn Fn(u64) + Send + Sync>>);
-
-impl SearchProgress {
-    fn report(&self, commits: u64) {
-        if let Some(report) = &self.0 {
-            report(commits);
-        }
-    }
-}
-
-impl fmt::Debug for SearchProgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SearchProgress").field(&self.0.is_some()).finish()
-    }
-}
+/// Called with the number of commits read so far that were not in the index.
+pub type OnSearch = Callback<u64>;
 
 /// Filters and limits of [`search`].
 #[derive(Clone, Debug)]
@@ -82,10 +65,10 @@ pub struct SearchOptions {
     /// summarized, skipped or reverted ones.
     pub hidden: bool,
     /// Number of unindexed commits from which on a search stores them in the index; 512 by default.
-    /// A lower number makes this search slower and the next one faster.
+    /// A lower number makes this search slower and the next one faster. 0 is the same as 1.
     pub store_after: usize,
     /// Called while commits are read that are not in the index yet.
-    pub progress: SearchProgress,
+    pub progress: Option<OnSearch>,
 }
 
 impl Default for SearchOptions {
@@ -98,71 +81,8 @@ impl Default for SearchOptions {
             limit: 10,
             hidden: false,
             store_after: 512,
-            progress: SearchProgress::default(),
+            progress: None,
         }
-    }
-}
-
-impl SearchOptions {
-    /// Returns the defaults: the ten best messages among all shown messages.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Ranks only messages of these kinds.
-    #[must_use]
-    pub fn kinds(mut self, kinds: Vec<Kind>) -> Self {
-        self.kinds = kinds;
-        self
-    }
-
-    /// Ranks only calls and results of one tool.
-    #[must_use]
-    pub fn tool(mut self, name: impl Into<String>) -> Self {
-        self.tool = Some(name.into());
-        self
-    }
-
-    /// Ranks messages of this time or later.
-    #[must_use]
-    pub fn since(mut self, at_us: i64) -> Self {
-        self.since = Some(at_us);
-        self
-    }
-
-    /// Ranks messages of this time or earlier.
-    #[must_use]
-    pub fn until(mut self, at_us: i64) -> Self {
-        self.until = Some(at_us);
-        self
-    }
-
-    /// Sets the maximum number of hits.
-    #[must_use]
-    pub fn limit(mut self, hits: usize) -> Self {
-        self.limit = hits;
-        self
-    }
-
-    /// Sets whether hidden messages are ranked too.
-    #[must_use]
-    pub fn hidden(mut self, hidden: bool) -> Self {
-        self.hidden = hidden;
-        self
-    }
-
-    /// Sets the number of unindexed commits from which on they are stored in the index; at least 1.
-    #[must_use]
-    pub fn store_after(mut self, commits: usize) -> Self {
-        self.store_after = commits.max(1);
-        self
-    }
-
-    /// Sets the callback for the number of commits indexed so far.
-    #[must_use]
-    pub fn progress(mut self, report: impl Fn(u64) + Send + Sync + 'static) -> Self {
-        self.progress = SearchProgress(Some(Arc::new(report)));
-        self
     }
 }
 
@@ -355,7 +275,7 @@ pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
     }
     let branches = repo.branches().await?;
     let heads: Vec<CommitId> = branches.into_iter().map(|branch| branch.head).collect();
-    let options = SearchOptions::new().hidden(true).limit(1);
+    let options = SearchOptions { hidden: true, limit: 1, ..SearchOptions::default() };
     drop_broken(repo, &heads, &options).await?;
     search(repo, &heads, "a", &options).await.map(drop)
 }
@@ -364,7 +284,7 @@ pub(crate) async fn repair_index(repo: &Repo) -> Result<()> {
 async fn drop_broken(repo: &Repo, heads: &[CommitId], options: &SearchOptions) -> Result<()> {
     let state = IndexState::read(repo).await?;
     // Store nothing here. The search that follows does, once the broken segments are dropped.
-    let options = options.clone().store_after(usize::MAX);
+    let options = SearchOptions { store_after: usize::MAX, ..options.clone() };
     let mut index = Index::new(repo, &options, state);
     let mut wanted = heads.to_vec();
     for _ in 0..MOST_TRIES {

@@ -180,18 +180,12 @@ fn hex(hash: Sha256) -> String {
 }
 
 /// Options of [`apply_bundle`].
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ApplyBundleOptions {
     /// Also apply approvals, policies, pending operations, decisions, effects and pins.
     pub trust: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
-}
-
-impl std::fmt::Debug for ApplyBundleOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ApplyBundleOptions").field("trust", &self.trust).finish_non_exhaustive()
-    }
 }
 
 /// The result of [`apply_bundle`].

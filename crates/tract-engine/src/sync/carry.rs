@@ -208,7 +208,7 @@ impl<'a> ObjectCopier<'a> {
                 _ => take,
             };
             if let Some(progress) = progress {
-                progress(CopyProgress { commits_done: done, commits: order.len() });
+                progress.call(CopyProgress { commits_done: done, commits: order.len() });
             }
         }
         Ok(reused)

@@ -2,15 +2,13 @@
 //! type.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::sync::Arc;
 
 use tract_core::{RefName, RefTarget};
 
 use crate::history::reach::{CommitGraph, chosen_refs};
 use crate::history::received::descends;
-use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::repo::{Callback, Repo};
 use crate::sync::carry::ObjectCopier;
 use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::upkeep::restore::Replace;
@@ -27,22 +25,16 @@ pub struct CopyProgress {
 }
 
 /// Called with the progress of a copy after every write.
-pub type OnCopy = Arc<dyn Fn(CopyProgress) + Send + Sync>;
+pub type OnCopy = Callback<CopyProgress>;
 
 /// Options of [`copy`].
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
     /// The refs to copy; `HEAD` and all refs except [remote state](RefName::is_remote_state) of the
     /// source if absent.
     pub refs: Option<Vec<RefName>>,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
-}
-
-impl fmt::Debug for CopyOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CopyOptions").field("refs", &self.refs).finish_non_exhaustive()
-    }
 }
 
 /// The outcome for a ref.

@@ -42,20 +42,6 @@ impl ImportConversation {
     pub fn new(id: impl Into<String>, drafts: Vec<Draft>) -> Self {
         Self { id: id.into(), drafts, tools: Vec::new(), meta: None }
     }
-
-    /// Sets the tools in force from the start.
-    #[must_use]
-    pub fn tools(mut self, tools: Vec<ToolSchema>) -> Self {
-        self.tools = tools;
-        self
-    }
-
-    /// Sets additional data: a JSON object.
-    #[must_use]
-    pub fn meta(mut self, meta: JsonText) -> Self {
-        self.meta = Some(meta);
-        self
-    }
 }
 
 /// Options of an [`Importer`].

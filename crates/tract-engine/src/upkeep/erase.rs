@@ -25,7 +25,7 @@ pub(crate) use self::lift::banned;
 pub use self::lift::{lift_erasure, pending_erasures};
 pub(crate) use self::message::slot_in;
 pub use self::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
-pub use self::request::{EraseRequest, EraseTarget};
+pub use self::request::{EraseRequest, EraseTarget, EraseWhat};
 use self::scan::{Scan, Scope};
 pub use self::scope::is_erased;
 use crate::repo::Repo;

@@ -4,16 +4,14 @@ mod mark;
 mod order;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tract_core::store::{ListKind, ObjectListing, SpaceRelease, Sweep, SweepAnswer, WritePosition};
 use tract_core::{ObjectId, ToolId, ToolRow};
 
 use self::mark::Marks;
-use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::repo::{Callback, Repo};
 use crate::write::lease;
 use crate::write::races::Attempts;
 
@@ -36,10 +34,10 @@ pub enum GcProgress {
 }
 
 /// Receives the progress of a garbage collection.
-pub type OnGc = Arc<dyn Fn(GcProgress) + Send + Sync>;
+pub type OnGc = Callback<GcProgress>;
 
 /// Options of [`gc`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct GcOptions {
     /// Keeps everything that ref log entries younger than this lead to; 30 days by default.
     pub keep: Duration,
@@ -61,16 +59,6 @@ impl Default for GcOptions {
 impl GcOptions {
     /// The default of `keep`: 30 days.
     pub const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-}
-
-impl fmt::Debug for GcOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GcOptions")
-            .field("keep", &self.keep)
-            .field("dry_run", &self.dry_run)
-            .field("release_space", &self.release_space)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A number of objects and their size.
@@ -176,7 +164,7 @@ pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
             Ok(true) => {
                 if options.release_space && !options.dry_run && collected.deleted().objects > 0 {
                     if let Some(report) = &options.progress {
-                        report(GcProgress::Releasing);
+                        report.call(GcProgress::Releasing);
                     }
                     collected.released = Some(repo.store().release_space().await?);
                 }
@@ -255,7 +243,7 @@ impl<'a> Collection<'a> {
 
     fn progress(&self, progress: GcProgress) {
         if let Some(report) = &self.options.progress {
-            report(progress);
+            report.call(progress);
         }
     }
 

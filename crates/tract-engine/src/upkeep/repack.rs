@@ -1,11 +1,9 @@
 //! Repacking: rewrites stored blobs so that they take less space.
 
-use std::sync::Arc;
-
 use tract_core::store::RepackStep;
 
-use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::repo::{Callback, Repo};
 
 /// The current phase of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub enum RepackProgress {
 }
 
 /// Receives the progress of a repack.
-pub type OnRepack = Arc<dyn Fn(RepackProgress) + Send + Sync>;
+pub type OnRepack = Callback<RepackProgress>;
 
 /// The result of [`repack`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +69,7 @@ pub async fn repack(repo: &Repo, progress: Option<&OnRepack>) -> Result<RepackRe
             RepackStep::Finish { .. } | RepackStep::Shrink => RepackProgress::Shrinking,
         };
         if let Some(progress) = progress {
-            progress(now);
+            progress.call(now);
         }
         let page = store.repack(repo.name(), step).await?;
         report.blobs += page.blobs;

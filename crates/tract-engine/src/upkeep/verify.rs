@@ -10,8 +10,6 @@ mod refs;
 mod rows;
 
 use std::collections::HashSet;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tract_core::store::{Damage, StoreResult};
@@ -22,8 +20,8 @@ use self::lines::{Lines, own_fault};
 use self::objects::Objects;
 use self::progress::Progress;
 use crate::history::reach::{CommitGraph, ReachedCommit, damage, each};
-use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::repo::{Callback, Repo};
 use crate::upkeep::restore::{Restorer, require_restores};
 
 /// Progress of a verification.
@@ -40,22 +38,16 @@ pub struct VerifyProgress {
 }
 
 /// Called every few hundred commits with the progress of a verification.
-pub type OnVerify = Arc<dyn Fn(VerifyProgress) + Send + Sync>;
+pub type OnVerify = Callback<VerifyProgress>;
 
 /// Options of [`verify`].
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
     /// Rebuilds damaged derived data. Objects are not changed, unless [`verify_from`] replaces
     /// them.
     pub repair: bool,
     /// Called with the progress.
     pub progress: Option<OnVerify>,
-}
-
-impl fmt::Debug for VerifyOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VerifyOptions").field("repair", &self.repair).finish_non_exhaustive()
-    }
 }
 
 /// The result of [`verify`].

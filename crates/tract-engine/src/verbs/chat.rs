@@ -1,15 +1,13 @@
 //! A request to a model: the question is committed before it, and the answer after it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::Serialize;
 use tract_compile::Compiled;
 use tract_core::telemetry::ModelCall;
 use tract_core::{
-    ActiveTool, CancellationToken, ChatModel, Commit, CommitId, Draft, IntoSchema, JsonText,
-    ModelError, RefName, Reply, ReplyDelta, ToolCall, ToolSchema, into_schemas, unless_cancelled,
+    ActiveTool, CancellationToken, ChatModel, Commit, CommitId, Draft, JsonText, ModelError,
+    RefName, Reply, ReplyDelta, ToolCall, ToolSchema, unless_cancelled,
 };
 
 use crate::history::question::unanswered;
@@ -20,27 +18,39 @@ use crate::repo::operation::Operation;
 use crate::verbs::reply::{broken_off, generation_config, reply_draft};
 use crate::write::txn::WriteOptions;
 
-/// Options of one request to a model.
+/// Options of one request to a model. By default it sends the tools in force and no parameters, and
+/// waits for the whole answer.
 ///
 /// ```
+/// use std::sync::Arc;
+/// use tract_core::{JsonText, ReplyDelta, ToolSchema};
 /// use tract_engine::ChatOptions;
-/// let options = ChatOptions::new()
-///     .tools([r#"{"name":"get_weather","input_schema":{"type":"object"}}"#])?
-///     .parameter("temperature", 0.2)?
-///     .on_piece(|piece| eprintln!("{piece:?}"));
+/// let weather = r#"{"name":"get_weather","input_schema":{"type":"object"}}"#;
+/// let options = ChatOptions {
+///     tools: Some(vec![ToolSchema::parse(weather)?]),
+///     parameters: Some(JsonText::new(r#"{"temperature":0.2}"#)?),
+///     on_piece: Some(Arc::new(|piece: &ReplyDelta| eprintln!("{piece:?}"))),
+///     ..ChatOptions::default()
+/// };
 /// # let _ = options;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct ChatOptions {
-    tools: Option<Vec<ToolSchema>>,
-    parameters: Vec<(String, JsonText)>,
-    on_piece: Option<OnPiece>,
-    cancellation: CancellationToken,
-    without_raw: bool,
+    /// Sends these tools with this request only; the tools in force stay.
+    pub tools: Option<Vec<ToolSchema>>,
+    /// Parameters such as `temperature` or `max_tokens`: a JSON object.
+    pub parameters: Option<JsonText>,
+    /// Streams the answer: called with each piece as it arrives.
+    pub on_piece: Option<OnPiece>,
+    /// Cancels the request. The part of the answer that arrived before is recorded as a note.
+    pub cancellation: CancellationToken,
+    /// Whether the raw bytes of the answer are not stored with its commit.
+    pub discard_raw: bool,
 }
 
-type OnPiece = Arc<dyn Fn(&ReplyDelta) + Send + Sync>;
+/// Called with each piece of an answer.
+pub type OnPiece = Arc<dyn Fn(&ReplyDelta) + Send + Sync>;
 
 impl fmt::Debug for ChatOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,64 +59,6 @@ impl fmt::Debug for ChatOptions {
             .field("parameters", &self.parameters)
             .field("streaming", &self.on_piece.is_some())
             .finish_non_exhaustive()
-    }
-}
-
-impl ChatOptions {
-    /// Makes options that send the tools in force and no parameters, and wait for the whole answer.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sends these tools with this request only; the tools in force stay.
-    ///
-    /// # Errors
-    /// [`Error::Json`] when a schema is not a JSON object.
-    pub fn tools<T: IntoSchema>(mut self, tools: impl IntoIterator<Item = T>) -> Result<Self> {
-        self.tools = Some(into_schemas(tools)?);
-        Ok(self)
-    }
-
-    /// Sets one parameter, such as `temperature` or `max_tokens`.
-    ///
-    /// # Errors
-    /// When the value cannot be serialized as JSON.
-    pub fn parameter(mut self, name: &str, value: impl Serialize) -> serde_json::Result<Self> {
-        let value = JsonText::of(&value)?;
-        self.parameters.retain(|(known, _)| known != name);
-        self.parameters.push((name.to_owned(), value));
-        Ok(self)
-    }
-
-    /// Streams the answer: calls this function with each piece as it arrives.
-    #[must_use]
-    pub fn on_piece(mut self, on_piece: impl Fn(&ReplyDelta) + Send + Sync + 'static) -> Self {
-        self.on_piece = Some(Arc::new(on_piece));
-        self
-    }
-
-    /// Sets the token that cancels the request. The part of the answer that arrived before is
-    /// recorded as a note.
-    #[must_use]
-    pub fn cancellation(mut self, token: CancellationToken) -> Self {
-        self.cancellation = token;
-        self
-    }
-
-    /// Sets whether the raw bytes of the answer are stored with its commit; default: true.
-    #[must_use]
-    pub fn keep_raw(mut self, keep: bool) -> Self {
-        self.without_raw = !keep;
-        self
-    }
-
-    fn parameters_json(&self) -> Result<Option<JsonText>, ChatError> {
-        if self.parameters.is_empty() {
-            return Ok(None);
-        }
-        let members: BTreeMap<&str, &JsonText> =
-            self.parameters.iter().map(|(name, value)| (name.as_str(), value)).collect();
-        Ok(Some(JsonText::of(&members)?))
     }
 }
 
@@ -192,7 +144,7 @@ pub async fn chat(
         question.tools.clone_from(&options.tools);
     }
     if question.generation_config.is_none() {
-        question.generation_config = options.parameters_json()?;
+        question.generation_config.clone_from(&options.parameters);
     }
     let mut compiled = repo.compile(repo.head_of(branch).await?).await?;
     let sent = match unanswered(&compiled, &question) {
@@ -238,8 +190,8 @@ async fn ask(
     if let Some(tools) = &options.tools {
         request.tools = tools.iter().map(active).collect();
     }
-    let parameters = options.parameters_json()?;
-    request.parameters.clone_from(&parameters);
+    let parameters = options.parameters.as_ref();
+    request.parameters = parameters.cloned();
     let call = ModelCall::begin(model, &request, options.on_piece.is_some());
     call.conversation(repo.name(), branch);
     call.context(|| compiled.view_id(), compiled.toolset());
@@ -263,12 +215,12 @@ async fn ask(
         Ok(reply) => reply,
         Err(error) => return Err(no_answer(repo, branch, error, parameters).await),
     };
-    if options.without_raw {
+    if options.discard_raw {
         reply.raw = None;
     }
     let mut draft = reply_draft(&reply)?;
     draft.tools.clone_from(&options.tools);
-    draft.generation_config = generation_config(parameters.as_ref(), reply.model.as_deref())?;
+    draft.generation_config = generation_config(parameters, reply.model.as_deref())?;
     // The answer is recorded on the head that was sent, or not at all: on another head it would
     // follow messages that the model never saw.
     let write = WriteOptions { expect: Some(compiled.head()), ..WriteOptions::default() };
@@ -290,12 +242,12 @@ async fn no_answer(
     repo: &Repo,
     branch: &RefName,
     error: ModelError,
-    parameters: Option<JsonText>,
+    parameters: Option<&JsonText>,
 ) -> ChatError {
     let ModelError::BrokenOff { cause, partial } = &error else {
         return ChatError::Model(Box::new(error));
     };
-    let recorded = match broken_off(cause, partial, parameters.as_ref()) {
+    let recorded = match broken_off(cause, partial, parameters) {
         Ok(request) => repo.write_one(branch, request).await.map(|commit| commit.id()).ok(),
         Err(_) => None,
     };

@@ -62,7 +62,10 @@ fn tools_come_first_and_stay_in_force() {
         Draft::assistant("two").tools(schemas(&[r#"{"name":"c"}"#])).unwrap(),
         Draft::user("three"),
     ];
-    let imported = one(&repo, ImportConversation::new("x", drafts).tools(tools.clone()));
+    let imported = one(
+        &repo,
+        ImportConversation { tools: tools.clone(), ..ImportConversation::new("x", drafts) },
+    );
     let commits = commits(&repo, &imported);
     assert_eq!(commits.len(), 4);
     assert_eq!(commits[0].op, Op::Tools);
@@ -164,7 +167,10 @@ fn branches_are_created_forwarded_or_left_alone() {
 fn conversation_metadata_is_a_document() {
     let repo = repo();
     let meta = JsonText::new(r#"{"file":"a.jsonl","line":3}"#).expect("JSON");
-    let mut conversation = ImportConversation::new("a b", vec![Draft::user("x")]).meta(meta);
+    let mut conversation = ImportConversation {
+        meta: Some(meta),
+        ..ImportConversation::new("a b", vec![Draft::user("x")])
+    };
     let imported = one(&repo, conversation.clone());
     let name = RefName::new(format!("imports/{}", imported.branch)).expect("a name");
     let document = || {
@@ -193,7 +199,8 @@ fn a_refused_conversation_leaves_its_neighbors() {
             tract_engine::Importer::new(&repo, ImportOptions::default()).expect("randomness");
         let long = ImportConversation::new("long", vec![Draft::user("x".repeat(101))]);
         let tools = schemas(&[r#"{"name":"t0"}"#, r#"{"name":"t1"}"#, r#"{"name":"t2"}"#]);
-        let many = ImportConversation::new("many", vec![Draft::user("x")]).tools(tools);
+        let many =
+            ImportConversation { tools, ..ImportConversation::new("many", vec![Draft::user("x")]) };
         let fits = ImportConversation::new("fits", vec![Draft::user("x")]);
         assert!(matches!(importer.add(long).await, Err(Error::TooLarge(_))));
         assert!(importer.add(fits).await.expect("it is taken").is_empty());
@@ -225,8 +232,10 @@ fn content_that_has_no_canonical_form_is_refused() {
     let deep = JsonText::new(&deep).expect("within the depth");
     // The document nests it twice more.
     let meta = JsonText::new(&format!(r#"{{"x":{deep}}}"#)).expect("at the limit");
-    let conversation =
-        ImportConversation::new("x", vec![Draft::new(Content::user("x"))]).meta(meta);
+    let conversation = ImportConversation {
+        meta: Some(meta),
+        ..ImportConversation::new("x", vec![Draft::new(Content::user("x"))])
+    };
     let error = block_on(import(&repo, conversation, &ImportOptions::default())).unwrap_err();
     assert!(matches!(error, Error::Json(_)), "{error}");
     assert!(refs(&repo).is_empty());

@@ -6,7 +6,9 @@ use tract_core::{
     Content, Draft, Expect, Kind, ObjectId, Op, Priority, RefEdit, RefTarget, RowFields, Store,
     StoreError, StoreErrorKind, StoreExt, StoreResult, ToolEntry, ToolSchema, Toolset, block_on,
 };
-use tract_engine::{ApplyOptions, Repo, RepoOptions, VerifyOptions, VerifyReport, verify};
+use tract_engine::{
+    ApplyOptions, OnVerify, Repo, RepoOptions, VerifyOptions, VerifyReport, verify,
+};
 use tract_testkit::fixtures::batch;
 use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
@@ -24,7 +26,7 @@ fn an_import_verifies_clean() {
     let reports = Arc::new(Mutex::new(Vec::new()));
     let progress = Arc::clone(&reports);
     let options = VerifyOptions {
-        progress: Some(Arc::new(move |at| {
+        progress: Some(OnVerify::new(move |at| {
             progress.lock().expect("no panic").push((at.commits_done, at.commits));
         })),
         ..VerifyOptions::default()

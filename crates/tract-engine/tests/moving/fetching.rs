@@ -165,7 +165,9 @@ fn remotes_have_names_and_stay_when_a_repository_is_copied() {
     block_on(async {
         assert_eq!(repo.remote(None).await.expect_err("none").code(), "unknown_remote");
         let url = "postgres://me:secret@db/agents";
-        repo.add_remote(Remote::new("team", url).repo("shop")).await.expect("it is added");
+        repo.add_remote(Remote { repo: Some("shop".to_owned()), ..Remote::new("team", url) })
+            .await
+            .expect("it is added");
         assert_eq!(repo.remote(None).await.expect("the only one").url, url);
         let error = repo.add_remote(Remote::new("team", "memory:")).await.expect_err("it is there");
         assert_eq!(error.code(), "remote_exists");

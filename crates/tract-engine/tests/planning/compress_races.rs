@@ -197,7 +197,7 @@ fn shorten(
 ) -> CompressedToolCalls {
     let port = Short(Mutex::new(Some(Box::new(meanwhile))), two.other.clone());
     let repo = two.repo.with_hooks(Hooks::new().summarizer(port));
-    block_on(repo.compress_tool_calls(&branch("main"), &CompressToolCalls::new())).unwrap()
+    block_on(repo.compress_tool_calls(&branch("main"), &CompressToolCalls::default())).unwrap()
 }
 
 fn edit(repo: &Repo, target: CommitId) {

@@ -40,7 +40,7 @@ fn words(text: &str) -> Vec<String> {
 fn texts(repo: &Repo, heads: &[CommitId]) -> HashMap<BlobId, Vec<String>> {
     block_on(async {
         let pattern = GrepPattern::new().regex("").unwrap();
-        let options = GrepOptions::new().hidden(true);
+        let options = GrepOptions { hidden: true, ..GrepOptions::default() };
         let mut search = grep(repo, heads, pattern, options).await.unwrap();
         let mut texts = HashMap::new();
         while let Some(hits) = search.next_hits().await.unwrap() {
@@ -139,8 +139,10 @@ pub(crate) fn check_ranked(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool
     if heads.is_empty() {
         return;
     }
-    let options = SearchOptions::new().hidden(hidden).store_after(ranked.store_after);
-    let all = ask(ranked.repo, heads, ranked.query, options.clone().limit(100_000));
+    let options =
+        SearchOptions { hidden, store_after: ranked.store_after, ..SearchOptions::default() };
+    let all =
+        ask(ranked.repo, heads, ranked.query, SearchOptions { limit: 100_000, ..options.clone() });
     let found: BTreeMap<BlobId, f64> =
         all.hits.iter().map(|hit| (hit.content, hit.score)).collect();
     let expected = scan(ranked, heads, hidden);
@@ -162,7 +164,7 @@ pub(crate) fn check_ranked(ranked: &Ranked<'_>, heads: &[CommitId], hidden: bool
         assert_eq!(heads.is_empty(), hidden && heads.is_empty(), "hidden, and not asked for");
         assert!(!hit.snippet.matched.is_empty(), "{hit:?}");
     }
-    let few = ask(ranked.repo, heads, ranked.query, options.limit(3));
+    let few = ask(ranked.repo, heads, ranked.query, SearchOptions { limit: 3, ..options });
     let few: Vec<f64> = few.hits.iter().map(|hit| hit.score).collect();
     assert_eq!(few, scores.into_iter().take(3).collect::<Vec<_>>());
 }
@@ -204,7 +206,7 @@ fn a_long_history_with_branches_is_indexed_once() {
         walked.iter().rev().map(Commit::id).collect()
     };
     let added = |heads: &[CommitId], query: &str| {
-        ask(repo, heads, query, SearchOptions::new().store_after(1)).added
+        ask(repo, heads, query, SearchOptions { store_after: 1, ..SearchOptions::default() }).added
     };
     append(repo, &main, 0, 700);
     let first = desk.head().unwrap();
@@ -214,7 +216,7 @@ fn a_long_history_with_branches_is_indexed_once() {
     let history = ids(first);
     for at in [0, 1, 255, 256, 300, 511, 512, 698] {
         assert_eq!(added(&[history[at]], QUERY), 0, "{at}");
-        assert_eq!(ask(repo, &[history[at]], "message", SearchOptions::new()).matching, at + 1);
+        assert_eq!(ask(repo, &[history[at]], "message", SearchOptions::default()).matching, at + 1);
     }
     // Branches that leave it between two marks bring what is their own.
     desk.fork("one", history[300]);
@@ -254,9 +256,14 @@ fn a_search_reads_little_once_the_index_is_there() {
     for round in 0..3 {
         append(&repo, &main, round * 600, 600);
         let head = head(&repo, "main");
-        ask(&repo, &[head], "w3", SearchOptions::new());
+        ask(&repo, &[head], "w3", SearchOptions::default());
         calls.store(0, Ordering::SeqCst);
-        let report = ask(&repo, &[head], "w77 absent", SearchOptions::new().limit(5));
+        let report = ask(
+            &repo,
+            &[head],
+            "w77 absent",
+            SearchOptions { limit: 5, ..SearchOptions::default() },
+        );
         assert_eq!((report.hits.len(), report.added), (5, 0));
         // Not more than that word's messages are looked at.
         assert_eq!(report.entries_read as usize, report.matching);
@@ -323,7 +330,10 @@ fn rows_of_another_format_are_built_again() {
     let walked = block_on(repo.store().walk_all(repo.name(), head)).unwrap();
     let ids: Vec<CommitId> = walked.iter().map(Commit::id).collect();
     let ranked = Ranked { repo, store_after: 1, query: QUERY };
-    let added = || ask(repo, &[head], QUERY, SearchOptions::new().store_after(1)).added;
+    let added = || {
+        ask(repo, &[head], QUERY, SearchOptions { store_after: 1, ..SearchOptions::default() })
+            .added
+    };
     check_ranked(&ranked, &[head], false);
     assert_eq!(added(), 0);
     let kinds = [DerivedKind::SearchMark, DerivedKind::SearchTerms];
@@ -413,7 +423,8 @@ fn searches_and_appends_of_two_handles_do_not_disturb_each_other() {
                     append(repo, &branch, number * 1000 + round * 10, 10);
                     let branches = block_on(repo.branches()).unwrap();
                     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-                    let options = SearchOptions::new().store_after(1).limit(1000);
+                    let options =
+                        SearchOptions { store_after: 1, limit: 1000, ..SearchOptions::default() };
                     let report = ask(repo, &heads, "message", options);
                     // What this handle wrote is found regardless of what the other one does.
                     let own = heads.iter().position(|id| *id == head(repo, &name));
@@ -478,7 +489,12 @@ fn a_segment_is_not_written_over_rows_that_another_client_stored() {
                 // A longer history, in another segment, with rows at the same commits.
                 append(&other, &main, 10_000 + round * 300, 40);
                 let at = head(&other, "main");
-                ask(&other, &[at], QUERY, SearchOptions::new().store_after(1));
+                ask(
+                    &other,
+                    &[at],
+                    QUERY,
+                    SearchOptions { store_after: 1, ..SearchOptions::default() },
+                );
                 *stored.lock().unwrap() = rows_of(&other, &ids);
             }
         };
@@ -490,7 +506,7 @@ fn a_segment_is_not_written_over_rows_that_another_client_stored() {
         assert_eq!(rows_of(&other, &ids), stored, "round {round}");
     }
     let at = head(&other, "main");
-    let report = ask(&other, &[at], QUERY, SearchOptions::new());
+    let report = ask(&other, &[at], QUERY, SearchOptions::default());
     assert_eq!((report.restarts, report.added), (0, 0));
     check_all(&repo, &[at]);
 }
@@ -520,7 +536,7 @@ fn a_repair_builds_segments_again_whose_words_are_damaged() {
         block_on(verify(repo, &VerifyOptions { repair: true, ..VerifyOptions::default() }))
             .unwrap();
     assert!(report.clean, "{:?}", report.damage);
-    let report = ask(repo, &[head], QUERY, SearchOptions::new());
+    let report = ask(repo, &[head], QUERY, SearchOptions::default());
     assert_eq!((report.restarts, report.added), (0, 0));
     check_ranked(&ranked, &[head], false);
 }
@@ -542,18 +558,23 @@ fn filters_and_other_scripts() {
         let report = ask(&desk.repo, &[head], query, options);
         report.hits.iter().map(|hit| hit.snippet.text.clone()).collect()
     };
-    let all = SearchOptions::new;
+    let all = SearchOptions::default;
+    let bash = || SearchOptions { tool: Some("bash".to_owned()), ..all() };
+    let results = SearchOptions { kinds: vec![Kind::ToolResult], ..all() };
     assert_eq!(found("МИР", all()), ["Привет, мир! Straße"]);
     assert_eq!(found("登录", all()), ["用户登录失败"]);
     assert_eq!(found("json", all()), ["bash command: parseJson a_b"]);
-    assert_eq!(found("b", all().tool("bash")), ["bash command: parseJson a_b"]);
-    assert_eq!(found("straße", all().tool("bash")), ["Straße 42 not found"]);
-    assert_eq!(found("straße", all().kinds(vec![Kind::ToolResult])), ["Straße 42 not found"]);
+    assert_eq!(found("b", bash()), ["bash command: parseJson a_b"]);
+    assert_eq!(found("straße", bash()), ["Straße 42 not found"]);
+    assert_eq!(found("straße", results), ["Straße 42 not found"]);
     assert_eq!(found("straße", all()).len(), 3);
     let at = block_on(desk.repo.require_commit(call)).unwrap().created_at.unwrap();
-    assert_eq!(found("straße", all().since(at)).len(), 2);
-    assert_eq!(found("straße", all().until(at - 1)), ["Привет, мир! Straße"]);
-    assert_eq!(found("straße", all().limit(0)).len(), 0);
+    assert_eq!(found("straße", SearchOptions { since: Some(at), ..all() }).len(), 2);
+    assert_eq!(
+        found("straße", SearchOptions { until: Some(at - 1), ..all() }),
+        ["Привет, мир! Straße"]
+    );
+    assert_eq!(found("straße", SearchOptions { limit: 0, ..all() }).len(), 0);
     assert_eq!(found("… !", all()).len(), 0);
 }
 
@@ -696,7 +717,7 @@ fn the_index_takes_less_than_10_percent_of_the_store() {
     }
     let stats = || block_on(repo.store().stats(repo.name())).unwrap();
     let before = stats();
-    let report = ask(&repo, &[head(&repo, "main")], "m777", SearchOptions::new());
+    let report = ask(&repo, &[head(&repo, "main")], "m777", SearchOptions::default());
     assert_eq!((report.matching, report.added), (1, 10_000));
     let index = stats().derived_bytes - before.derived_bytes;
     let share = index as f64 / before.disk_bytes as f64;

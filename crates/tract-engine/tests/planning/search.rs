@@ -60,7 +60,7 @@ pub(crate) fn reached(repo: &Repo, heads: &[CommitId]) -> Vec<Commit> {
 pub(crate) fn check_grep(repo: &Repo, heads: &[CommitId]) {
     let shown = shown(repo, heads);
     let mut places: BTreeMap<BlobId, BTreeSet<usize>> = BTreeMap::new();
-    for hit in hits(repo, heads, GrepOptions::new()) {
+    for hit in hits(repo, heads, GrepOptions::default()) {
         assert!(!hit.heads.is_empty(), "hidden, and not asked for: {hit:?}");
         let before = places.insert(hit.content, hit.heads.into_iter().collect());
         assert_eq!(before, None, "a content comes once");
@@ -73,7 +73,7 @@ pub(crate) fn check_grep(repo: &Repo, heads: &[CommitId]) {
         all.extend(tools.iter().flat_map(|set| set.entries()).map(|entry| entry.schema));
     }
     let mut found = BTreeSet::new();
-    for hit in hits(repo, heads, GrepOptions::new().hidden(true)) {
+    for hit in hits(repo, heads, GrepOptions { hidden: true, ..GrepOptions::default() }) {
         let places: BTreeSet<usize> = hit.heads.into_iter().collect();
         assert_eq!(
             Some(places).filter(|places| !places.is_empty()),
@@ -127,11 +127,11 @@ fn the_stream_gives_the_hits_of_the_search() {
     let desk = Fixture::new();
     let ids: Vec<CommitId> = (0..100).map(|n| desk.user(&format!("text {n}"))).collect();
     let head = desk.head().unwrap();
-    let expected = hits(&desk.repo, &[head], GrepOptions::new());
+    let expected = hits(&desk.repo, &[head], GrepOptions::default());
     assert_eq!(expected.iter().rev().map(|hit| hit.commit).collect::<Vec<_>>(), ids);
     let streamed = block_on(async {
         let pattern = GrepPattern::new().regex("").unwrap();
-        let search = grep(&desk.repo, &[head], pattern, GrepOptions::new()).await.unwrap();
+        let search = grep(&desk.repo, &[head], pattern, GrepOptions::default()).await.unwrap();
         let mut stream = std::pin::pin!(search.into_stream());
         let mut found = Vec::new();
         while let Some(hit) = std::future::poll_fn(|context| {

@@ -203,7 +203,10 @@ pub(crate) fn recorded() -> Vec<ImportConversation> {
     let conversation = |recorded: tract_testkit::data::RecordedConversation| {
         let tools = recorded.tools.iter().map(|text| ToolSchema::parse(text).expect("a schema"));
         let drafts = recorded.messages.iter().map(|text| draft(text)).collect();
-        ImportConversation::new(recorded.id, drafts).tools(tools.collect())
+        ImportConversation {
+            tools: tools.collect(),
+            ..ImportConversation::new(recorded.id, drafts)
+        }
     };
     recorded.into_iter().map(conversation).collect()
 }

@@ -111,10 +111,14 @@ pub(crate) async fn search(
     let since =
         since.as_deref().map(|text| parse_time(text, repo.now_us(), DayEdge::Start)).transpose();
     let since = since.map_err(|error| ToolError::validation(error.to_string()).at("since"))?;
-    let mut options = SearchOptions::new().hidden(hidden);
-    options.limit = offset.saturating_add(limit).saturating_add(1).min(MOST_HITS);
-    options.kinds = role.map(kind).into_iter().collect();
-    (options.tool, options.since) = (tool, since);
+    let options = SearchOptions {
+        kinds: role.map(kind).into_iter().collect(),
+        tool,
+        since,
+        limit: offset.saturating_add(limit).saturating_add(1).min(MOST_HITS),
+        hidden,
+        ..SearchOptions::default()
+    };
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
     let report = tract_engine::search(&repo, &heads, &query, &options).await.map_err(failed)?;
     let total = report.hits.len();

@@ -126,7 +126,12 @@ fn searches_next_to_writers_leave_every_row_of_the_index_whole() {
                 for n in 0..searches {
                     let heads = heads(&repo);
                     let query = format!("message w{}", (searcher * 100 + n) % WORDS);
-                    let report = ask(&repo, &heads, &query, SearchOptions::new().store_after(4));
+                    let report = ask(
+                        &repo,
+                        &heads,
+                        &query,
+                        SearchOptions { store_after: 4, ..SearchOptions::default() },
+                    );
                     // Every message has the first of the words.
                     assert_eq!(report.matching, reached(&repo, &heads).len());
                     restarts.fetch_add(report.restarts, Ordering::Relaxed);
@@ -146,7 +151,8 @@ fn searches_next_to_writers_leave_every_row_of_the_index_whole() {
     );
     assert_eq!(broken_rows(&first, &commits), Vec::<String>::new());
     // The query reads every row of words; a segment with a broken row makes the search start over.
-    let options = SearchOptions::new().store_after(usize::MAX).limit(100_000);
+    let options =
+        SearchOptions { store_after: usize::MAX, limit: 100_000, ..SearchOptions::default() };
     let indexed = ask(&repo(), &heads, &every_word(), options.clone());
     assert_eq!(indexed.restarts, 0, "a part of the index is broken");
     assert!(indexed.added < commits.len() as u64, "nothing is indexed");

@@ -80,7 +80,7 @@ fn fill(repo: &Repo, texts: &[String]) -> Vec<BlobId> {
         block_on(repo.append(&main_branch(), draft)).expect("it is written");
     }
     let head = block_on(repo.head_of(&main_branch())).expect("it is read").expect("a head");
-    block_on(search(repo, &[head], "vault", &SearchOptions::new())).expect("it is searched");
+    block_on(search(repo, &[head], "vault", &SearchOptions::default())).expect("it is searched");
     blobs
 }
 

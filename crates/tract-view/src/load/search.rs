@@ -21,7 +21,7 @@ pub(crate) struct FoundMessage {
 pub(crate) async fn search(repo: &Repo, words: &str, limit: usize) -> Result<Vec<FoundMessage>> {
     let branches = repo.branches().await?;
     let heads: Vec<CommitId> = branches.iter().map(|branch| branch.head).collect();
-    let options = SearchOptions::new().limit(limit);
+    let options = SearchOptions { limit, ..SearchOptions::default() };
     let report = tract_engine::search(repo, &heads, words, &options).await?;
     let mut found = Vec::with_capacity(report.hits.len());
     let sessions = sessions_by_branch(repo).await?;

@@ -86,7 +86,7 @@ pub async fn tool_costs(repo: &Repo, heads: &[CommitId]) -> Result<Vec<ToolCost>
     }
     let mut counted: HashSet<CommitId> = HashSet::new();
     for (head, after) in branches {
-        let query = ToolQuery { after, ..ToolQuery::new().hidden(true) };
+        let query = ToolQuery { after, hidden: true, ..ToolQuery::default() };
         for call in repo.find_tool_calls(Some(head), &query).await? {
             if counted.insert(call.id) {
                 for name in call.tool_names {

@@ -132,8 +132,8 @@ impl<'a> Index<'a> {
             self.add_run(walked, changes).await?;
             heads.pop();
         }
-        let is_much =
-            self.builder.len() as usize >= self.options.store_after || self.builder.is_full();
+        let is_much = self.builder.len() as usize >= self.options.store_after.max(1)
+            || self.builder.is_full();
         self.finish_segment(is_much).await?;
         if is_much && self.writable {
             self.writable = join::merge(self).await?;
@@ -498,7 +498,9 @@ impl<'a> Index<'a> {
                 self.add_effects(commit, changes, position).await?;
             }
             self.added += commits.len() as u64;
-            self.options.progress.report(self.added);
+            if let Some(progress) = &self.options.progress {
+                progress.call(self.added);
+            }
         }
         self.builder.end_run();
         Ok(())

@@ -426,7 +426,7 @@ async fn load<R: Read + Seek>(
             Ok(commit) => {
                 done += usize::from(commit.is_some());
                 if let (Some(progress), Some(_)) = (progress, commit) {
-                    progress(CopyProgress { commits_done: done, commits });
+                    progress.call(CopyProgress { commits_done: done, commits });
                 }
             }
             Err(error) => refused = Some((event.line, error)),

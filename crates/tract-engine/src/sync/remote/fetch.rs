@@ -1,7 +1,6 @@
 //! Fetch and pull: brings branches of another repository, or of a bundle, into this one.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::io::{Read, Seek};
 
 use tract_core::{RefName, RefTarget, nearest};
@@ -30,7 +29,7 @@ pub enum PullBranches {
 }
 
 /// Options of [`fetch`].
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct FetchOptions {
     /// The local branches to move forward.
     pub pull: PullBranches,
@@ -38,15 +37,6 @@ pub struct FetchOptions {
     pub prune: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
-}
-
-impl fmt::Debug for FetchOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FetchOptions")
-            .field("pull", &self.pull)
-            .field("prune", &self.prune)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The result of [`fetch`].

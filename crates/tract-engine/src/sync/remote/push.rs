@@ -1,7 +1,5 @@
 //! Push: sends branches of this repository to another one.
 
-use std::fmt;
-
 use tract_core::RefName;
 
 use super::refs::documents_of;
@@ -14,7 +12,7 @@ use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::CarriedErasures;
 
 /// Options of [`push`].
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct PushOptions {
     /// The branches; if empty, all of them with [`all`](Self::all), else the current one.
     pub branches: Vec<String>,
@@ -22,15 +20,6 @@ pub struct PushOptions {
     pub all: bool,
     /// Called with the progress.
     pub progress: Option<OnCopy>,
-}
-
-impl fmt::Debug for PushOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PushOptions")
-            .field("branches", &self.branches)
-            .field("all", &self.all)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The result of [`push`].

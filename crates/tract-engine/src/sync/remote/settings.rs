@@ -31,13 +31,6 @@ impl Remote {
         Self { name: name.into(), url: url.into(), repo: None }
     }
 
-    /// Sets the repository in that store.
-    #[must_use]
-    pub fn repo(mut self, repo: impl Into<String>) -> Self {
-        self.repo = Some(repo.into());
-        self
-    }
-
     /// Returns the path if the remote is a bundle.
     pub fn bundle(&self) -> Option<&str> {
         self.url.strip_prefix("bundle:")

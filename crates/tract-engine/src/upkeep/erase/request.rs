@@ -21,16 +21,26 @@ pub enum EraseTarget {
 /// The bytes to [`erase`](super::erase), and the reason.
 #[derive(Clone, Debug)]
 pub struct EraseRequest {
-    pub(super) what: EraseWhat,
-    pub(super) reason: String,
-    pub(super) dry_run: bool,
-    pub(super) everywhere: bool,
-    pub(super) ban: bool,
+    /// The bytes.
+    pub what: EraseWhat,
+    /// The reason to record, at most 500 bytes.
+    pub reason: String,
+    /// Only reports the locations, and erases nothing.
+    pub dry_run: bool,
+    /// Erases the text in every message that contains or quotes it, instead of only in the named
+    /// ones. A request for secrets always applies everywhere.
+    pub everywhere: bool,
+    /// Refuses to store the erased bytes again, until [`lift_erasure`](super::lift_erasure) is
+    /// called.
+    pub ban: bool,
 }
 
+/// The bytes that an [`EraseRequest`] selects.
 #[derive(Clone, Debug)]
-pub(super) enum EraseWhat {
+pub enum EraseWhat {
+    /// Messages, with all their versions, or blobs.
     Targets(Vec<EraseTarget>),
+    /// Everything that a scanner finds.
     Secrets(Box<Scanner>),
 }
 
@@ -53,34 +63,8 @@ impl EraseRequest {
         Self { what, reason, dry_run: false, everywhere: true, ban: false }
     }
 
-    /// Sets whether the text is erased in every message that contains or quotes it, instead of only
-    /// in the named ones. A request for secrets always applies everywhere.
-    #[must_use]
-    pub fn everywhere(mut self, everywhere: bool) -> Self {
-        self.everywhere = everywhere || matches!(self.what, EraseWhat::Secrets(_));
-        self
-    }
-
-    /// Sets whether storing the erased bytes again is refused, until
-    /// [`lift_erasure`](super::lift_erasure) is called.
-    #[must_use]
-    pub fn ban(mut self, ban: bool) -> Self {
-        self.ban = ban;
-        self
-    }
-
-    /// Sets the reason to record.
-    #[must_use]
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = reason.into();
-        self
-    }
-
-    /// Sets whether the locations are only reported, and nothing is erased.
-    #[must_use]
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
+    pub(super) fn applies_everywhere(&self) -> bool {
+        self.everywhere || matches!(self.what, EraseWhat::Secrets(_))
     }
 
     pub(super) fn verb(&self) -> &'static str {

@@ -42,7 +42,7 @@ impl<'a> Scope<'a> {
             repo.require_uncollected(&request.commits()).await?;
         }
         let Named { messages, mut summaries, blobs, contents, of_blobs, .. } = named;
-        if !request.everywhere
+        if !request.applies_everywhere()
             && let Some((id, slots)) = of_blobs.iter().find(|(_, slots)| slots.len() > 1)
         {
             let what = format!(
@@ -60,7 +60,7 @@ impl<'a> Scope<'a> {
         }
         let mut scope = Scope::everything(search);
         scope.targets = blobs;
-        if !request.everywhere {
+        if !request.applies_everywhere() {
             let slots = of_blobs.into_values().flatten();
             let messages: HashSet<CommitId> = messages.into_iter().chain(slots).collect();
             summaries.retain(|slot| !messages.contains(slot));

@@ -306,7 +306,7 @@ impl<'a> Marks<'a> {
         if self.commits.is_multiple_of(REPORT)
             && let Some(progress) = &self.progress
         {
-            progress(GcProgress::Marking(self.marked.len() as u64));
+            progress.call(GcProgress::Marking(self.marked.len() as u64));
         }
     }
 

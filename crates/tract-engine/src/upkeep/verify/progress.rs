@@ -54,6 +54,6 @@ impl<'a> Progress<'a> {
         let seconds = self.started.elapsed().as_secs_f64();
         let left = seconds * all.saturating_sub(done) as f64 / done as f64;
         let time_left = Duration::try_from_secs_f64(left).ok();
-        progress(VerifyProgress { commits_done: done / 2, commits: self.commits, time_left });
+        progress.call(VerifyProgress { commits_done: done / 2, commits: self.commits, time_left });
     }
 }

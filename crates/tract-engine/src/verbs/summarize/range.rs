@@ -29,27 +29,6 @@ impl Default for SummarizeRange {
     }
 }
 
-impl SummarizeRange {
-    /// Starts from the defaults: all messages that are not pinned.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the messages.
-    #[must_use]
-    pub fn select(mut self, select: Selection) -> Self {
-        self.select = select;
-        self
-    }
-
-    /// Sets the options of the summary.
-    #[must_use]
-    pub fn how(mut self, how: Summarize) -> Self {
-        self.how = how;
-        self
-    }
-}
-
 /// The messages that a summary replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummarizedRange {

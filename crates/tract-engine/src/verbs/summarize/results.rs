@@ -27,34 +27,6 @@ pub struct CompressToolCalls {
     pub how: Summarize,
 }
 
-impl CompressToolCalls {
-    /// Starts from the defaults: every result of every turn.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Selects results of this tool.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.query = self.query.name(name);
-        self
-    }
-
-    /// Selects exactly these results.
-    #[must_use]
-    pub fn commits(mut self, commits: impl Into<Vec<CommitId>>) -> Self {
-        self.commits = Some(commits.into());
-        self
-    }
-
-    /// Sets the options of each summary.
-    #[must_use]
-    pub fn how(mut self, how: Summarize) -> Self {
-        self.how = how;
-        self
-    }
-}
-
 /// The results that were shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompressedToolCalls {

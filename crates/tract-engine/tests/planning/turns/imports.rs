@@ -24,7 +24,7 @@ fn conversation(id: &str, turns: usize) -> ImportConversation {
 }
 
 fn turns(repo: &Repo, head: CommitId) -> Vec<ToolTurn> {
-    super::turns(repo, Some(head), &ToolQuery::new())
+    super::turns(repo, Some(head), &ToolQuery::default())
 }
 
 /// The index says what the walk says, and repair brings it back.

@@ -21,7 +21,7 @@ fn call_ids_may_repeat_and_results_come_in_any_order() {
     let second = desk.go(Draft::assistant("").call("c1", "ls", "{}").call("c9", "rm", "{}"));
     desk.user("and?");
     let late = desk.result("c1", "late");
-    let found = turns(&desk, &ToolQuery::new());
+    let found = turns(&desk, &ToolQuery::default());
     assert_eq!(found.len(), 2);
     assert_eq!(
         (found[0].call, found[0].result_ids()),
@@ -31,9 +31,9 @@ fn call_ids_may_repeat_and_results_come_in_any_order() {
     assert_eq!((found[1].call, found[1].result_ids()), (second, vec![late]));
     assert_eq!(found[1].open_calls(), 1);
     assert_eq!(found[1].results[0].name.as_deref(), Some("ls"), "the second c1, not the first");
-    let by_name = turns(&desk, &ToolQuery::new().name("rm"));
+    let by_name = turns(&desk, &ToolQuery::named(["rm"]));
     assert_eq!(by_name, found[1..], "a turn is found whole");
-    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), found);
+    assert_eq!(turns(&desk.cold(), &ToolQuery::default()), found);
     assert!(rows(&desk.repo, desk.head()) >= 3, "it was the index that answered");
 }
 
@@ -42,19 +42,20 @@ fn edits_are_no_further_results_and_count_as_they_read_now() {
     let desk = indexed(3);
     desk.call("c1");
     let result = desk.go(Draft::tool_result("c1", "x".repeat(4000)).is_error(true));
-    let before = turns(&desk, &ToolQuery::new());
+    let before = turns(&desk, &ToolQuery::default());
     let edit = desk.edit(result, "short");
     desk.edit(edit, "shorter");
-    let found = turns(&desk, &ToolQuery::new());
+    let found = turns(&desk, &ToolQuery::default());
     assert_eq!(found[0].result_ids(), [result]);
     assert!(found[0].total_tokens() + 900 < before[0].total_tokens());
     assert!(found[0].results[0].is_error, "an edit does not mend a failure");
-    let results: Vec<_> =
-        block_on(desk.repo.find_tool_results(desk.head(), &ToolQuery::new())).unwrap().collect();
+    let results: Vec<_> = block_on(desk.repo.find_tool_results(desk.head(), &ToolQuery::default()))
+        .unwrap()
+        .collect();
     assert_eq!(results.len(), 1);
     assert_ne!(results[0].version, result);
     desk.revert(&[results[0].version]);
-    assert_eq!(turns(&desk, &ToolQuery::new())[0].results[0].version, edit);
+    assert_eq!(turns(&desk, &ToolQuery::default())[0].results[0].version, edit);
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn after_is_exclusive_and_knows_the_line() {
     let first = desk.result("c1", "1");
     let second = desk.result("c2", "2");
     let results = |after| {
-        let query = ToolQuery::new().after(after);
+        let query = ToolQuery { after: Some(after), ..ToolQuery::default() };
         let found = block_on(desk.repo.find_tool_results(desk.head(), &query))?;
         Ok::<Vec<_>, Error>(found.map(|result| (result.id, result.name)).collect())
     };
@@ -76,7 +77,10 @@ fn after_is_exclusive_and_knows_the_line() {
     let error = results(unknown).unwrap_err();
     assert_eq!(error.code(), "not_on_line");
     assert!(!error.notes().is_empty());
-    assert!(turns(&desk, &ToolQuery::new().after(call)).is_empty(), "the turn began before");
+    assert!(
+        turns(&desk, &ToolQuery { after: Some(call), ..ToolQuery::default() }).is_empty(),
+        "the turn began before"
+    );
 }
 
 #[test]
@@ -85,10 +89,10 @@ fn summarized_turns_are_found_on_request() {
     let call = desk.call("c1");
     desk.result("c1", "1");
     let summary = desk.compress(&[call], "it was looked up");
-    assert_eq!(turns(&desk, &ToolQuery::new()), []);
-    assert_eq!(turns(&desk, &ToolQuery::new().hidden(true)).len(), 1);
+    assert_eq!(turns(&desk, &ToolQuery::default()), []);
+    assert_eq!(turns(&desk, &ToolQuery { hidden: true, ..ToolQuery::default() }).len(), 1);
     desk.revert(&[summary]);
-    assert_eq!(turns(&desk, &ToolQuery::new()).len(), 1);
+    assert_eq!(turns(&desk, &ToolQuery::default()).len(), 1);
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn dropping_failed_turns_twice_finds_nothing_the_second_time() {
             desk.result("k", "fine");
         }
     }
-    let query = ToolQuery::new();
+    let query = ToolQuery::default();
     let drop = || block_on(desk.repo.drop_failed_tool_turns(&desk.branch, &query)).unwrap();
     let first = drop();
     assert_eq!((first.turns_dropped, first.commits_skipped), (1, 3), "an open turn stays");
@@ -126,22 +130,27 @@ fn answered(desk: &Fixture, turns: usize) {
 fn pages_reach_everything() {
     let desk = indexed(16);
     answered(&desk, 250);
-    let mut pages = block_on(desk.repo.find_tool_turns(desk.head(), &ToolQuery::new())).unwrap();
+    let mut pages =
+        block_on(desk.repo.find_tool_turns(desk.head(), &ToolQuery::default())).unwrap();
     assert_eq!(pages.len(), 250, "no limit cuts in silence");
     let pages = std::iter::repeat_with(|| pages.next_page(64)).take_while(|page| !page.is_empty());
     let seen: Vec<ToolTurn> = pages.flatten().collect();
-    assert_eq!(seen, turns(&desk.cold(), &ToolQuery::new()));
+    assert_eq!(seen, turns(&desk.cold(), &ToolQuery::default()));
 }
 
 #[test]
 fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     let desk = indexed(2);
     answered(&desk, 10);
-    let (count, expected) = (rows(&desk.repo, desk.head()), turns(&desk, &ToolQuery::new()));
+    let (count, expected) = (rows(&desk.repo, desk.head()), turns(&desk, &ToolQuery::default()));
     let (kind, commit) = (DerivedKind::Turn, desk.head().unwrap());
     let row = DerivedRow { kind, commit, bytes: b"not a row".as_slice().into() };
     plant(&desk.repo, |batch| batch.derived.push(row));
-    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected, "a damaged row costs time only");
+    assert_eq!(
+        turns(&desk.cold(), &ToolQuery::default()),
+        expected,
+        "a damaged row costs time only"
+    );
     let report = block_on(tract_engine::verify(&desk.repo, &Default::default())).unwrap();
     assert!(report.damage.iter().any(|damage| damage.derived && damage.what.contains("turn")));
     let options =
@@ -149,7 +158,7 @@ fn verify_finds_a_wrong_row_and_rebuilds_the_index() {
     let report = block_on(tract_engine::verify(&desk.repo, &options)).unwrap();
     assert!(report.clean && !report.repaired.is_empty(), "{report:?}");
     assert_eq!(rows(&desk.repo, desk.head()), count, "rebuilt");
-    assert_eq!(turns(&desk.cold(), &ToolQuery::new()), expected);
+    assert_eq!(turns(&desk.cold(), &ToolQuery::default()), expected);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn seen(repo: &Repo, head: CommitId) -> BTreeMap<CommitId, Vec<CommitId>> {
 }
 
 fn found(repo: &Repo, head: CommitId, hidden: bool) -> Vec<ToolTurn> {
-    turns(repo, Some(head), &ToolQuery::new().hidden(hidden))
+    turns(repo, Some(head), &ToolQuery { hidden, ..ToolQuery::default() })
 }
 
 proptest! {

@@ -44,7 +44,7 @@ pub(super) async fn search_words(session: &mut Session<'_>) -> Outcome {
     let word = *session.random.choose(&WORDS).unwrap_or(&"alpha");
     let heads = session.heads().await?;
     // A search of a few commits stores the index, too.
-    let options = SearchOptions::new().limit(1000).store_after(1);
+    let options = SearchOptions { limit: 1000, store_after: 1, ..SearchOptions::default() };
     tract_engine::search(&session.repo, &heads, word, &options).await?;
     let _alone = session.world.scheduler.alone();
     compare_search(session.world, session.store, &session.repo, word).await?;
@@ -59,7 +59,7 @@ pub(in super::super) async fn compare_search(
     word: &str,
 ) -> Result<(), Error> {
     let heads: Vec<CommitId> = repo.branches().await?.iter().map(|branch| branch.head).collect();
-    let options = SearchOptions::new().limit(1000).store_after(1);
+    let options = SearchOptions { limit: 1000, store_after: 1, ..SearchOptions::default() };
     let found = tract_engine::search(repo, &heads, word, &options).await?;
     let scan = scanning(world, store);
     let scanned = tract_engine::search(&scan, &heads, word, &options).await?;
@@ -100,7 +100,7 @@ async fn grep_all(
     text: &str,
 ) -> Result<Vec<(CommitId, BlobId)>, Error> {
     let pattern = GrepPattern::new().text(text)?;
-    let mut grep = tract_engine::grep(repo, heads, pattern, GrepOptions::new()).await?;
+    let mut grep = tract_engine::grep(repo, heads, pattern, GrepOptions::default()).await?;
     let mut found = Vec::new();
     while let Some(hits) = grep.next_hits().await? {
         found.extend(hits.iter().map(|hit| (hit.commit, hit.content)));
@@ -118,13 +118,13 @@ pub(super) async fn grep_text(session: &mut Session<'_>) -> Outcome {
 pub(super) async fn turns(session: &mut Session<'_>) -> Outcome {
     let branch = session.branch();
     let head = session.head(&branch).await?;
-    session.repo.find_tool_turns(Some(head), &ToolQuery::new()).await?;
+    session.repo.find_tool_turns(Some(head), &ToolQuery::default()).await?;
     let _alone = session.world.scheduler.alone();
     let head = session.head(&branch).await?;
     let found: Vec<_> =
-        session.repo.find_tool_turns(Some(head), &ToolQuery::new()).await?.collect();
+        session.repo.find_tool_turns(Some(head), &ToolQuery::default()).await?.collect();
     let scan = scanning(session.world, session.store);
-    let scanned: Vec<_> = scan.find_tool_turns(Some(head), &ToolQuery::new()).await?.collect();
+    let scanned: Vec<_> = scan.find_tool_turns(Some(head), &ToolQuery::default()).await?.collect();
     if found != scanned {
         let text = format!("{} turns, {} without an index", found.len(), scanned.len());
         session.world.report(Invariant::Scan, text);
