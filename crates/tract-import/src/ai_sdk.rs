@@ -16,7 +16,7 @@ struct Stored<'a> {
     chat_id: Option<String>,
     title: Option<String>,
     #[serde(borrow)]
-    messages: Vec<&'a RawValue>,
+    messages: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -74,6 +74,7 @@ impl PartFields<'_> {
     fn signature(&self) -> Option<String> {
         #[derive(Deserialize)]
         struct Options {
+            #[serde(default, deserialize_with = "values::member")]
             anthropic: Option<Signed>,
         }
         #[derive(Deserialize)]
@@ -130,10 +131,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let messages = match serde_json::from_slice::<Vec<&RawValue>>(bytes) {
         Ok(messages) => messages,
         Err(_) => {
-            let stored: Stored<'_> = serde_json::from_slice(bytes)?;
+            let stored: Stored<'_> = values::read_record(bytes)?;
             conversation.facts.session = stored.chat_id.or(stored.id);
             conversation.facts.title = stored.title;
-            stored.messages
+            values::required(stored.messages, "messages")?
         }
     };
     conversation.recording.report.lines = messages.len();
@@ -166,9 +167,9 @@ fn drafts(
 ) -> Option<Vec<Draft>> {
     let role = message.role.as_deref()?;
     let mut steps = Steps::default();
-    let listed: Option<Vec<&RawValue>> = lenient(message.content);
-    let parts = message.parts.clone().or(listed);
-    let text = values::text(message.content);
+    let text = values::text(given(message.content));
+    let listed = || lenient::<Vec<&RawValue>>(given(message.content).filter(|_| text.is_none()));
+    let parts = message.parts.clone().or_else(listed);
     if parts.is_none() && text.is_none() {
         return None;
     }

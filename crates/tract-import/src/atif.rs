@@ -16,10 +16,10 @@ const MAX_DEPTH: usize = 8;
 struct Trajectory<'a> {
     session_id: Option<String>,
     trajectory_id: Option<String>,
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::member")]
     agent: Option<Agent<'a>>,
     #[serde(borrow)]
-    steps: Vec<&'a RawValue>,
+    steps: Option<Vec<&'a RawValue>>,
     notes: Option<String>,
     #[serde(borrow)]
     subagent_trajectories: Option<Vec<&'a RawValue>>,
@@ -42,25 +42,26 @@ struct Step<'a> {
     timestamp: Option<String>,
     model_name: Option<String>,
     reasoning_content: Option<String>,
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::members")]
     tool_calls: Option<Vec<ToolCall<'a>>>,
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::member")]
     observation: Option<Observation<'a>>,
+    #[serde(default, deserialize_with = "values::member")]
     metrics: Option<Metrics>,
     is_copied_context: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
 struct ToolCall<'a> {
-    tool_call_id: String,
-    function_name: String,
+    tool_call_id: Option<String>,
+    function_name: Option<String>,
     #[serde(borrow)]
     arguments: Raw<'a>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Observation<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::members")]
     results: Option<Vec<ObservedResult<'a>>>,
 }
 
@@ -87,8 +88,9 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
+    let trajectory: Trajectory<'_> = values::read_record(bytes)?;
     let mut all = Vec::new();
+    values::required(trajectory.steps.as_ref(), "steps")?;
     add(&trajectory, None, MAX_DEPTH, &mut all);
     Ok(all)
 }
@@ -109,8 +111,9 @@ fn add(trajectory: &Trajectory<'_>, parent: Option<&str>, depth: usize, all: &mu
     let definitions = agent.and_then(|agent| agent.tool_definitions.as_deref());
     let mut tools = definitions.map(values::tools);
     let model = agent.and_then(|agent| agent.model_name.as_deref());
-    conversation.recording.report.lines = trajectory.steps.len();
-    for (n, raw) in trajectory.steps.iter().enumerate() {
+    let steps = trajectory.steps.as_deref().unwrap_or_default();
+    conversation.recording.report.lines = steps.len();
+    for (n, raw) in steps.iter().enumerate() {
         let number = n + 1;
         let Some(step) = lenient::<Step<'_>>(Some(raw)) else {
             conversation.recording.unreadable(number, "a step in no known shape");
@@ -161,7 +164,8 @@ fn say(
             draft = parts.into_iter().fold(draft, Draft::part);
             for call in step.tool_calls.iter().flatten() {
                 let arguments = call.arguments.map_or_else(|| "{}".to_owned(), canonical);
-                draft = draft.call(&call.tool_call_id, &call.function_name, arguments);
+                let id = call.tool_call_id.clone().unwrap_or_default();
+                draft = draft.call(id, call.function_name.clone().unwrap_or_default(), arguments);
             }
             let model = step.model_name.as_deref().or(model);
             draft.generation_config = model_config(model);

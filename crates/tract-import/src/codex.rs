@@ -38,6 +38,7 @@ struct SessionMeta<'a> {
     base_instructions: Raw<'a>,
     #[serde(borrow)]
     instructions: Raw<'a>,
+    #[serde(default, deserialize_with = "values::member")]
     git: Option<Git>,
     forked_from_id: Option<String>,
     parent_thread_id: Option<String>,
@@ -59,7 +60,9 @@ struct EventFields<'a> {
 
 #[derive(Debug, Deserialize)]
 struct TokenInfo {
+    #[serde(default, deserialize_with = "values::member")]
     total_token_usage: Option<CodexUsage>,
+    #[serde(default, deserialize_with = "values::member")]
     last_token_usage: Option<CodexUsage>,
 }
 
@@ -110,7 +113,7 @@ impl LineReader for CodexReader {
     }
 
     fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
-        let line: Line<'_> = serde_json::from_slice(bytes)?;
+        let line: Line<'_> = values::read_record(bytes)?;
         let is_known = match (line.ordinal, self.last_ordinal) {
             (Some(ordinal), Some(last)) => ordinal == last && self.previous == bytes,
             _ => self.previous == bytes,
@@ -182,17 +185,22 @@ impl CodexReader {
         }
         #[derive(Deserialize)]
         struct Subagent {
+            #[serde(default, deserialize_with = "values::member")]
             thread_spawn: Option<ThreadSpawn>,
         }
         #[derive(Deserialize)]
         struct ThreadSpawn {
             parent_thread_id: Option<String>,
         }
-        let source: Option<Source<'_>> = lenient(meta.source);
+        // The source of a thread without a parent is a name, such as `cli`.
+        let named = values::text(meta.source);
+        let source: Option<Source<'_>> =
+            meta.source.filter(|_| named.is_none()).and_then(|raw| lenient(Some(raw)));
         let subagent = source.and_then(|source| values::given(source.subagent));
         self.recording.is_agent = subagent.is_some();
         // The source of a built-in agent is only its name, such as `review`.
-        let spawn = lenient::<Subagent>(subagent).and_then(|subagent| subagent.thread_spawn);
+        let own = subagent.filter(|raw| values::text(Some(raw)).is_none());
+        let spawn = lenient::<Subagent>(own).and_then(|subagent| subagent.thread_spawn);
         let spawned_by = spawn.and_then(|spawn| spawn.parent_thread_id);
         self.facts.session = meta.id.or(meta.session_id);
         self.facts.parent = meta.forked_from_id.or(meta.parent_thread_id).or(spawned_by);
@@ -201,10 +209,11 @@ impl CodexReader {
         self.facts.git_branch = meta.git.and_then(|git| git.branch);
         #[derive(Deserialize)]
         struct Instructions {
-            text: String,
+            text: Option<String>,
         }
-        let base: Option<Instructions> = lenient(meta.base_instructions);
-        let text = base.map(|base| base.text).or_else(|| values::text(meta.base_instructions));
+        let text = values::text(meta.base_instructions);
+        let base = || lenient::<Instructions>(values::given(meta.base_instructions))?.text;
+        let text = text.or_else(base);
         let text = text.or_else(|| values::text(meta.instructions));
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             let draft = Draft::system(text);
@@ -244,8 +253,8 @@ impl CodexReader {
             _ => {}
         }
         match responses::draft(payload) {
-            Some(draft) => self.say(number, line, draft),
-            None => self.recording.unreadable(number, "an item in no known shape"),
+            Ok(draft) => self.say(number, line, draft),
+            Err(what) => self.recording.unreadable(number, what),
         }
     }
 
@@ -346,8 +355,8 @@ impl CodexReader {
         let mut messages = Vec::with_capacity(history.len());
         for item in history {
             match responses::draft(item) {
-                Some(draft) => messages.push(self.message(number, line, draft)),
-                None => self.recording.unreadable(number, "an item in no known shape"),
+                Ok(draft) => messages.push(self.message(number, line, draft)),
+                Err(what) => self.recording.unreadable(number, what),
             }
         }
         if messages.is_empty() {

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
-use crate::damage::decode_noting;
+use crate::damage::{decode_noting, read_object};
 use crate::document::Conversation;
 use crate::object::Object;
 use crate::report::{AnomalyKind, TokenTotals};
@@ -46,15 +47,15 @@ pub(crate) fn read<E: From<io::Error>>(
         let text = value(&database, key, &mut damage).map_err(failure)?;
         let Some(text) = text else { continue };
         let id = key.strip_prefix(CHAT).unwrap_or_default();
-        let Some(chat) = Object::parse(&text) else {
+        if Object::parse(&text).is_none() {
             let mut conversation = Conversation::default();
             conversation.facts.session = Some(id.to_owned());
             conversation.recording.odds(0, damage);
             conversation.recording.unreadable(0, "a chat that is not an object in JSON");
             each(conversation)?;
             continue;
-        };
-        if let Some(mut conversation) = conversation(&database, id, &chat).map_err(failure)? {
+        }
+        if let Some(mut conversation) = conversation(&database, id, &text).map_err(failure)? {
             conversation.recording.odds(0, damage);
             count += 1;
             each(conversation)?;
@@ -94,6 +95,24 @@ fn value(
 fn conversation(
     database: &Connection,
     id: &str,
+    text: &str,
+) -> rusqlite::Result<Option<Conversation>> {
+    let (read, odds) = read_object("", text, |chat| conversation_of(database, id, chat));
+    let mut read = read?;
+    if read.is_none() && !odds.is_empty() {
+        let mut conversation = Conversation::default();
+        conversation.facts.session = Some(id.to_owned());
+        read = Some(conversation);
+    }
+    if let Some(conversation) = &mut read {
+        conversation.recording.odds(0, odds);
+    }
+    Ok(read)
+}
+
+fn conversation_of(
+    database: &Connection,
+    id: &str,
     chat: &Object<'_>,
 ) -> rusqlite::Result<Option<Conversation>> {
     let mut conversation = Conversation::default();
@@ -123,10 +142,16 @@ fn conversation(
         let mut damage = Vec::new();
         let text = value(database, &format!("bubbleId:{id}:{bubble}"), &mut damage)?;
         reader.conversation.recording.odds(reader.line + 1, damage);
-        let known = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        match known.or_else(|| map.raw(&bubble)) {
-            Some(raw) => reader.bubble(raw),
-            None => {
+        let known = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
+        match (known, map.raw(&bubble)) {
+            (Some(text), _) => {
+                let text = format!(r#"{{"bubble":{text}}}"#);
+                let read = |row: &Object<'_>| row.raw("bubble").map(|raw| reader.bubble(raw));
+                let (_, odds) = read_object("", &text, read);
+                reader.conversation.recording.odds(reader.line, odds);
+            }
+            (None, Some(raw)) => reader.bubble(raw),
+            (None, None) => {
                 reader.line += 1;
                 let what = format!("the message {bubble:?} is not in the database");
                 reader.conversation.recording.unreadable(reader.line, what);

@@ -5,6 +5,8 @@ use std::io;
 use serde::de::IgnoredAny;
 use tract_core::json::{self, DecodedText};
 
+use crate::misfits;
+use crate::object::Object;
 use crate::report::AnomalyKind;
 use crate::values::has_members;
 
@@ -166,15 +168,19 @@ pub(crate) fn read_line<T>(
     if text.trim().is_empty() {
         return;
     }
-    let without = last_of_repeated(text);
-    let text = match &without {
-        Some((text, what)) => {
-            odd(reader, number, AnomalyKind::DamagedLine, what.clone());
-            text.as_str()
+    let read = |reader: &mut T, text: &str| {
+        let without = last_of_repeated(text);
+        let text = without.as_ref().map_or(text, |(text, _)| text.as_str());
+        let (read, misfits) = misfits::watch(text, || line(reader, number, text.as_bytes()));
+        if read.is_ok() {
+            let repeated = without.iter().map(|(_, what)| (AnomalyKind::DamagedLine, what.clone()));
+            let unread =
+                misfits.into_iter().map(|(_, what)| (AnomalyKind::UnreadableMessage, what));
+            repeated.chain(unread).for_each(|(kind, what)| odd(reader, number, kind, what));
         }
-        None => text,
+        read
     };
-    let Err(error) = line(reader, number, text.as_bytes()) else { return };
+    let Err(error) = read(reader, text) else { return };
     let recovered = recover(text, ended, is_record);
     let is_whole = recovered.records.len() == 1 && recovered.lost == 0 && !recovered.is_torn;
     if recovered.records.is_empty() || is_whole {
@@ -182,7 +188,7 @@ pub(crate) fn read_line<T>(
         return odd(reader, number, kind, what);
     }
     for record in &recovered.records {
-        if let Err(error) = line(reader, number, record.as_bytes()) {
+        if let Err(error) = read(reader, record) {
             let (kind, what) = problem(&error, true);
             odd(reader, number, kind, what);
         }
@@ -215,6 +221,54 @@ pub(crate) fn last_of_repeated(text: &str) -> Option<(String, String)> {
     let verb = if count == 1 { "member is" } else { "members are" };
     let names = names.join(", ");
     Some((last, format!("{verb} there twice, the last one counts: {names}{more}")))
+}
+
+/// Returns a text in which the last of repeated members counts: a document, or documents on lines, also
+/// several on one line. Describes the repetitions, each with its line. `None` if there are none.
+pub(crate) fn last_of_repeated_in_lines(text: &str) -> Option<(String, Vec<(usize, String)>)> {
+    if let Some((text, what)) = last_of_repeated(text) {
+        return Some((text, vec![(1, what)]));
+    }
+    if serde_json::from_str::<IgnoredAny>(text).is_ok() {
+        return None;
+    }
+    let mut damage = Vec::new();
+    let mut lines = String::with_capacity(text.len());
+    for (n, line) in text.split_inclusive('\n').enumerate() {
+        let (mut rest, mut budget) = (line, usize::MAX);
+        while let Ok(end) = value_end(rest, &mut budget) {
+            let Some((value, after)) = rest.split_at_checked(end) else { break };
+            match last_of_repeated(value) {
+                Some((value, what)) => {
+                    lines.push_str(&value);
+                    damage.push((n + 1, what));
+                }
+                None => lines.push_str(value),
+            }
+            rest = after;
+        }
+        lines.push_str(rest);
+    }
+    (!damage.is_empty()).then_some((lines, damage))
+}
+
+/// Reads an object that a recording has in a text of its own, such as a row of a database. Reports
+/// its repeated members, and its members of an unexpected type with their paths below `path`. A text
+/// that is not an object is read as an empty one, and reported.
+pub(crate) fn read_object<T>(
+    path: &str,
+    text: &str,
+    read: impl FnOnce(&Object<'_>) -> T,
+) -> (T, Vec<(AnomalyKind, String)>) {
+    let without = last_of_repeated(text);
+    let text = without.as_ref().map_or(text, |(text, _)| text.as_str());
+    let members = Object::parse(text);
+    let other = members.is_none().then(|| format!("{path}: not an object in JSON"));
+    let (value, misfits) = misfits::watch_within(path, text, || read(&members.unwrap_or_default()));
+    let repeated = without.iter().map(|(_, what)| (AnomalyKind::DamagedLine, what.clone()));
+    let unread = other.into_iter().chain(misfits.into_iter().map(|(_, what)| what));
+    let unread = unread.map(|what| (AnomalyKind::UnreadableMessage, what));
+    (value, repeated.chain(unread).collect())
 }
 
 const TORN: &str = "the file ends in the middle of a line";

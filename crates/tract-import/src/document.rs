@@ -150,6 +150,11 @@ pub(crate) fn leading_value(bytes: &[u8]) -> Option<&[u8]> {
 /// Creates the error for a file without a conversation in the format. Does not quote the file.
 pub(crate) fn unreadable(error: &serde_json::Error) -> io::Error {
     let (line, column) = (error.line(), error.column());
+    if line == 0 {
+        // An error of a reader, which names the member and quotes no value.
+        let what = format!("the file is no document of the format: {error}");
+        return io::Error::new(io::ErrorKind::InvalidData, what);
+    }
     let kind =
         if error.is_eof() { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::InvalidData };
     let what = if error.is_eof() { "ends too early" } else { "is no document of the format" };

@@ -31,6 +31,7 @@ struct Line<'a> {
     timestamp: Option<String>,
     session_id: Option<String>,
     kind: Option<String>,
+    #[serde(default, deserialize_with = "values::members")]
     directories: Option<Vec<String>>,
     summary: Option<String>,
     #[serde(borrow)]
@@ -79,7 +80,7 @@ impl LineReader for GeminiReader {
     }
 
     fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
-        let line: Line<'_> = serde_json::from_slice(bytes)?;
+        let line: Line<'_> = values::read_record(bytes)?;
         if let Some(set) = line.set {
             match lenient::<Line<'_>>(Some(set)) {
                 Some(set) => self.metadata(number, &set),
@@ -120,7 +121,7 @@ impl LineReader for GeminiReader {
 impl GeminiReader {
     /// Reads a file of an older version: one document.
     pub(crate) fn document(&mut self, bytes: &[u8]) -> Result<(), serde_json::Error> {
-        let line: Line<'_> = serde_json::from_slice(bytes)?;
+        let line: Line<'_> = values::read_record(bytes)?;
         self.is_document = true;
         self.recording.report.lines = line.messages.as_ref().map_or(1, Vec::len);
         self.metadata(1, &line);

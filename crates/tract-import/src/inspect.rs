@@ -3,18 +3,22 @@
 //! A sample is read from its model calls, each of which contains its whole input. The messages that
 //! a call adds to another one continue a branch, and an input that no branch leads to starts one.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tract_core::{Content, Draft, JsonText, Part, ToolAnswer, ToolSchema, json};
 
-use crate::damage::replacements;
+use crate::damage::{last_of_repeated, read_object, replacements};
 use crate::document::{Conversation, Document, unreadable};
-use crate::recording::{Cursor, RecordedMessage};
+use crate::misfits;
+use crate::object::Object;
+use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::{AnomalyKind, TokenTotals};
-use crate::values::{self, Metadata, model_config, recorded};
+use crate::values::{self, Metadata, canonical, lenient, model_config, recorded, shown};
 
 /// Maximum size of a sample in bytes.
 const MAX_SAMPLE_BYTES: u64 = 256 << 20;
@@ -37,7 +41,8 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
         archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     names.retain(|name| name.starts_with("samples/") && name.ends_with(".json"));
     names.sort();
-    let task = entry(&mut archive, "header.json").ok().and_then(|bytes| task(&bytes));
+    let header = entry(&mut archive, "header.json").ok().map(|bytes| task(&bytes));
+    let (task, odds) = header.unwrap_or_default();
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let mut conversation = Conversation::default();
@@ -51,7 +56,13 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
             for (kind, what) in replacements(&decoded) {
                 conversation.recording.odd(0, kind, what);
             }
-            serde_json::from_str::<Value>(&decoded.text).map_err(|e| unreadable(&e))
+            let without = last_of_repeated(&decoded.text);
+            let text = without.as_ref().map_or(&*decoded.text, |(text, _)| text.as_str());
+            let sample = serde_json::from_str::<Value>(text).map_err(|e| unreadable(&e))?;
+            if let Some((_, what)) = without {
+                conversation.recording.odd(0, AnomalyKind::DamagedLine, what);
+            }
+            Ok(sample)
         });
         match sample {
             Ok(sample) => say(&mut conversation, sample),
@@ -66,6 +77,9 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
         }
         all.push(conversation);
     }
+    if let Some(first) = all.first_mut() {
+        first.recording.odds(0, odds);
+    }
     Ok(all)
 }
 
@@ -73,13 +87,18 @@ fn damaged(error: zip::result::ZipError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the zip: {error}"))
 }
 
-fn task(header: &[u8]) -> Option<(String, Option<String>)> {
-    let header: Value = serde_json::from_str(&json::decode(header).text).ok()?;
-    let run = header.get("eval")?;
-    let text = |name: &str| run.get(name).and_then(Value::as_str).map(str::to_owned);
-    // Tasks of one run share the id of the run, and have an id each.
-    let run = text("eval_id").or_else(|| Some(format!("{}.{}", text("run_id")?, text("task")?)));
-    Some((run.or_else(|| text("run_id"))?, text("task")))
+/// The name and the title of a log.
+type Task = (String, Option<String>);
+
+/// Returns the name and the title of a log, by its header, and the anomalies of the header.
+fn task(header: &[u8]) -> (Option<Task>, Vec<(AnomalyKind, String)>) {
+    read_object("header", &json::decode(header).text, |header| {
+        let run = header.object("eval")?;
+        // Tasks of one run share the id of the run, and have an id each.
+        let name = run.text("eval_id");
+        let name = name.or_else(|| Some(format!("{}.{}", run.text("run_id")?, run.text("task")?)));
+        Some((name.or_else(|| run.text("run_id"))?, run.text("task")))
+    })
 }
 
 fn entry(archive: &mut zip::ZipArchive<impl Read + io::Seek>, name: &str) -> io::Result<Vec<u8>> {
@@ -113,7 +132,11 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 fn say(conversation: &mut Conversation, mut sample: Value) {
     let attachments = match sample.get_mut("attachments").map(Value::take) {
         Some(Value::Object(attachments)) => attachments,
-        _ => Map::new(),
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => {
+            conversation.recording.unreadable(0, "attachments: not an object");
+            Map::new()
+        }
     };
     let mut pool = list(&sample, "message_pool").to_vec();
     if let (true, Some(data)) = (pool.is_empty(), sample.get("events_data")) {
@@ -122,42 +145,70 @@ fn say(conversation: &mut Conversation, mut sample: Value) {
     let mut tips: Vec<Tip> = Vec::new();
     let events = match sample.get_mut("events").map(Value::take) {
         Some(Value::Array(events)) => events,
-        _ => Vec::new(),
+        None | Some(Value::Null) => Vec::new(),
+        Some(_) => {
+            conversation.recording.unreadable(0, "events: not a list");
+            Vec::new()
+        }
     };
+    // Each call of the model contains its whole input again.
+    let mut reported = HashSet::new();
     for (n, mut event) in events.into_iter().enumerate() {
         let number = n + 1;
         conversation.recording.report.lines += 1;
-        let kind = event.get("event").and_then(Value::as_str).unwrap_or("untyped");
+        let Some(kind) = event.get("event").and_then(Value::as_str) else {
+            let what = format!("events[{n}]: no text \"event\"");
+            conversation.recording.unreadable(number, what);
+            continue;
+        };
         if kind != "model" {
             conversation.recording.skip(kind);
             continue;
         }
-        resolve(&mut event, &attachments);
-        let mut input: Vec<Value> = list(&event, "input").to_vec();
-        for range in list(&event, "input_refs") {
-            let at = |n: usize| {
-                let bound = range.get(n).and_then(Value::as_u64)?;
-                usize::try_from(bound).ok()
-            };
-            let (from, to) = (at(0).unwrap_or_default(), at(1).unwrap_or_default());
-            match pool.get(from..to) {
-                Some(messages) => input.extend(messages.iter().cloned().map(|mut message| {
-                    resolve(&mut message, &attachments);
-                    message
-                })),
-                None => {
-                    let what = "the input names messages that the pool does not have";
+        let refs = event.get_mut("input_refs").map(Value::take).unwrap_or_default();
+        let ranges: Vec<Value> = match refs {
+            Value::Array(ranges) => ranges,
+            Value::Null => Vec::new(),
+            other => vec![other],
+        };
+        for range in ranges {
+            let at = |n: usize| usize::try_from(range.get(n)?.as_u64()?).ok();
+            let range = at(0).zip(at(1)).and_then(|(from, to)| pool.get(from..to));
+            match (range, event.get_mut("input").and_then(Value::as_array_mut)) {
+                (Some(messages), Some(input)) => input.extend_from_slice(messages),
+                (Some(messages), None) => {
+                    let messages = Value::Array(messages.to_vec());
+                    event.as_object_mut().map(|event| event.insert("input".to_owned(), messages));
+                }
+                (None, _) => {
+                    let what = "input_refs: message_pool does not have these messages";
                     conversation.recording.unreadable(number, what);
                 }
             }
         }
-        call(conversation, number, &event, &input, &mut tips);
+        resolve(&mut event, &attachments);
+        let text = event.to_string();
+        let ((), misfits) = misfits::watch(&text, || {
+            let event = Object::parse(&text).unwrap_or_default();
+            call(conversation, number, &event, &mut tips);
+        });
+        for what in misfits.into_iter().map(|(_, what)| what) {
+            if reported.insert(what.clone()) {
+                conversation.recording.unreadable(number, what);
+            }
+        }
     }
     if tips.is_empty() {
         // No model call was logged, so use the final list.
-        let mut input = list(&sample, "messages").to_vec();
-        input.iter_mut().for_each(|message| resolve(message, &attachments));
-        let messages = read_all(conversation, 0, None, &input);
+        let mut input = sample.get_mut("messages").map(Value::take).unwrap_or_default();
+        resolve(&mut input, &attachments);
+        let text = input.to_string();
+        let (messages, misfits) = misfits::watch_within("messages", &text, || {
+            let input = serde_json::from_str::<&RawValue>(&text).ok();
+            let input: Vec<&RawValue> = lenient(values::given(input)).unwrap_or_default();
+            read_all(conversation, 0, None, &input)
+        });
+        misfits.into_iter().for_each(|(_, what)| conversation.recording.unreadable(0, what));
         let mut cursor = Cursor::default();
         conversation.recording.change_to(&mut cursor, 0, messages);
     }
@@ -167,11 +218,11 @@ fn read_all(
     conversation: &mut Conversation,
     number: usize,
     at: Option<i64>,
-    list: &[Value],
+    list: &[&RawValue],
 ) -> Vec<RecordedMessage> {
     let mut messages = Vec::with_capacity(list.len());
-    for value in list {
-        match message(value, number, at) {
+    for raw in list {
+        match message(&mut conversation.recording, raw, number, at) {
             Some(message) => messages.push(message),
             None => {
                 conversation.recording.unreadable(number, "a message in no known shape");
@@ -181,15 +232,9 @@ fn read_all(
     messages
 }
 
-fn call(
-    conversation: &mut Conversation,
-    number: usize,
-    event: &Value,
-    input: &[Value],
-    tips: &mut Vec<Tip>,
-) {
-    let at = values::time(event.get("timestamp").and_then(Value::as_str));
-    let mut messages = read_all(conversation, number, at, input);
+fn call(conversation: &mut Conversation, number: usize, event: &Object<'_>, tips: &mut Vec<Tip>) {
+    let at = values::time(event.text("timestamp").as_deref());
+    let mut messages = read_all(conversation, number, at, &event.list("input"));
     // Find the branch that the input continues furthest.
     let best = tips.iter().enumerate().max_by_key(|(_, tip)| tip.cursor.shared_with(&messages));
     let best = best.filter(|(_, tip)| tip.cursor.shared_with(&messages) > 0).map(|(n, _)| n);
@@ -199,10 +244,17 @@ fn call(
     cursor.truncate(cursor.shared_with(&messages));
     let shared = cursor.entries().len();
     tip.tools.retain(|(count, _)| *count <= shared);
-    let offered = JsonText::of(event.get("tools").unwrap_or(&Value::Null)).ok();
+    let given = event.raw("tools");
+    let offered = JsonText::new(given.map_or("null", RawValue::get)).ok();
     let mut tools = None;
     if tip.tools.last().and_then(|(_, tools)| tools.as_ref()) != offered.as_ref() {
-        tools = Some(schemas(list(event, "tools")));
+        let list = event.list("tools");
+        let known = schemas(&list);
+        if known.len() < list.len() {
+            let what = format!("tools: {} without a name or parameters", list.len() - known.len());
+            conversation.recording.unreadable(number, what);
+        }
+        tools = Some(known);
         tip.tools.push((messages.len().max(shared + 1), offered));
     }
     // The tools are stored with the last new message, which may be the answer.
@@ -212,29 +264,28 @@ fn call(
     for message in messages.into_iter().skip(shared) {
         conversation.recording.append(cursor, message);
     }
-    let output = event.get("output").unwrap_or(&Value::Null);
-    let model = event.get("model").and_then(Value::as_str);
-    let usage = output.get("usage").filter(|usage| usage.is_object()).map(usage);
-    let (choice, others) = match list(output, "choices").split_first() {
-        Some((choice, others)) => (Some(choice), others),
-        None => (None, &[][..]),
-    };
-    let answer = choice.and_then(|choice| choice.get("message"));
-    match answer.and_then(|answer| message(answer, number, at)) {
+    let output = event.object("output").unwrap_or_default();
+    let model = event.text("model");
+    let usage = output.object("usage").map(|usage| self::usage(&usage));
+    let choices = output.list("choices");
+    let choice = choices.first().and_then(|choice| Object::of(Some(choice)));
+    let others: Vec<Value> = choices.iter().skip(1).filter_map(|raw| lenient(Some(raw))).collect();
+    let answer = choice.and_then(|choice| choice.raw("message"));
+    match answer.and_then(|answer| message(&mut conversation.recording, answer, number, at)) {
         Some(mut answer) => {
             let mut metadata = Metadata::default();
             metadata.set_some("message_id", answer.id.as_deref());
             if !others.is_empty() {
-                metadata.set("other_choices", others.to_vec());
+                metadata.set("other_choices", others);
             }
             if let Some(usage) = &usage {
                 metadata.usage(usage);
             }
             answer.draft.metadata = metadata.json();
-            answer.draft.generation_config = model_config(model);
+            answer.draft.generation_config = model_config(model.as_deref());
             answer.draft.tools = tools;
             conversation.recording.end_answer(cursor);
-            conversation.recording.answer(model, usage.as_ref());
+            conversation.recording.answer(model.as_deref(), usage.as_ref());
             conversation.recording.append(cursor, answer);
         }
         None => {
@@ -252,8 +303,8 @@ fn call(
     }
 }
 
-fn usage(usage: &Value) -> TokenTotals {
-    let number = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
+fn usage(usage: &Object<'_>) -> TokenTotals {
+    let number = |name: &str| usage.count(name).unwrap_or_default();
     TokenTotals {
         input: number("input_tokens"),
         output: number("output_tokens"),
@@ -264,8 +315,9 @@ fn usage(usage: &Value) -> TokenTotals {
 }
 
 /// Returns the tools of a call in the format of OpenAI's functions.
-fn schemas(tools: &[Value]) -> Vec<ToolSchema> {
-    let schema = |tool: &Value| {
+fn schemas(tools: &[&RawValue]) -> Vec<ToolSchema> {
+    let schema = |raw: &&RawValue| {
+        let tool: Value = lenient(Some(raw))?;
         let function = serde_json::json!({
             "name": tool.get("name")?,
             "description": tool.get("description").unwrap_or(&Value::Null),
@@ -293,60 +345,64 @@ fn resolve(value: &mut Value, attachments: &Map<String, Value>) {
     }
 }
 
-fn message(value: &Value, line: usize, at: Option<i64>) -> Option<RecordedMessage> {
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
-    let id = text("id");
-    let parts = values::parts(value.get("content").unwrap_or(&Value::Null), part);
+fn message(
+    recording: &mut Recording,
+    raw: &RawValue,
+    line: usize,
+    at: Option<i64>,
+) -> Option<RecordedMessage> {
+    let value = Object::of(Some(raw))?;
+    let role = value.text("role")?;
+    let parts = recording.blocks(line, value.raw("content"), part);
     let body = |parts: Vec<Part>| tract_core::Body { parts, name: None };
-    let draft = match text("role")? {
+    let draft = match role.as_str() {
         "system" => Draft::new(Content::System(body(parts))),
         "user" => Draft::new(Content::User(body(parts))),
         "assistant" => {
             let mut draft = parts.into_iter().fold(Draft::assistant(""), Draft::part);
-            for call in list(value, "tool_calls") {
-                let of = |name: &str| call.get(name).and_then(Value::as_str).unwrap_or_default();
-                let arguments = call.get("arguments").unwrap_or(&Value::Null);
-                let arguments = match arguments {
-                    Value::String(text) => text.clone(),
-                    other => JsonText::of(other).ok()?.as_str().to_owned(),
-                };
-                draft = draft.call(of("id"), of("function"), arguments);
+            for raw in value.list("tool_calls") {
+                let call = Object::of(Some(raw)).unwrap_or_default();
+                let arguments = call.raw("arguments").map_or_else(|| "null".to_owned(), shown);
+                let (id, name) = (call.text("id"), call.text("function"));
+                draft = draft.call(id.unwrap_or_default(), name.unwrap_or_default(), arguments);
             }
             draft
         }
         "tool" => {
-            let error = value.get("error").filter(|error| error.is_object());
-            let error_text = error.and_then(|error| error.get("message")).and_then(Value::as_str);
+            let error = value.object("error");
+            let error_text = error.as_ref().and_then(|error| error.text("message"));
             let parts = match error_text {
                 Some(error_text) if parts.is_empty() => vec![Part::text(error_text)],
                 _ => parts,
             };
             Draft::new(Content::ToolResult(ToolAnswer {
-                call_id: text("tool_call_id").unwrap_or_default().to_owned(),
-                name: text("function").map(str::to_owned),
+                call_id: value.text("tool_call_id").unwrap_or_default(),
+                name: value.text("function"),
                 is_error: error.is_some(),
                 parts,
             }))
         }
         _ => return None,
     };
-    let draft = recorded(draft, id, at);
-    Some(RecordedMessage { id: id.map(str::to_owned), line, draft })
+    let id = value.text("id");
+    let draft = recorded(draft, id.as_deref(), at);
+    Some(RecordedMessage { id, line, draft })
 }
 
-fn part(block: &Value) -> Option<Part> {
-    let text = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
-    match text("type")?.as_str() {
-        "text" => text("text").map(Part::text),
+/// Reads a block of a content; `None` for an unknown format.
+fn part(raw: &RawValue) -> Option<Option<Part>> {
+    let block = Object::of(Some(raw))?;
+    Some(Some(match block.text("type")?.as_str() {
+        "text" => Part::text(block.text("text")?),
         "reasoning" => {
-            let is_redacted = block.get("redacted").and_then(Value::as_bool).unwrap_or_default();
-            let (reasoning, signature) = (text("reasoning").unwrap_or_default(), text("signature"));
-            Some(if is_redacted {
+            let (reasoning, signature) =
+                (block.text("reasoning").unwrap_or_default(), block.text("signature"));
+            if block.is_true("redacted") {
                 Part::Reasoning { text: String::new(), signature, encrypted: Some(reasoning) }
             } else {
                 Part::Reasoning { text: reasoning, signature, encrypted: None }
-            })
+            }
         }
-        _ => JsonText::of(block).ok().map(|json| Part::text(json.as_str())),
-    }
+        _ => Part::text(canonical(raw)),
+    }))
 }

@@ -6,7 +6,6 @@ pub(crate) mod message;
 use std::collections::HashSet;
 
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::document::{Conversation, Document, Values};
 use crate::object::Object;
@@ -116,30 +115,11 @@ fn say(conversation: &mut Conversation, messages: &[(usize, &RawValue)]) {
     conversation.recording.report.lines = messages.len();
     let mut answers = HashSet::new();
     for (line, raw) in messages {
-        let Some(value) = lenient::<Value>(Some(raw)).and_then(dump) else {
-            conversation.recording.unreadable(*line, "a message in no known shape");
-            continue;
-        };
-        let value = [value];
         let read =
-            message::messages(&value, *line, None, &mut conversation.recording, &mut answers);
+            message::messages(&[*raw], *line, None, &mut conversation.recording, &mut answers);
         conversation.recording.end_answer(&conversation.cursor);
         for message in read {
             conversation.recording.append(&mut conversation.cursor, message);
         }
     }
-}
-
-/// Converts a message to the format of a class dump.
-fn dump(mut value: Value) -> Option<Value> {
-    if value.get("kwargs").is_some() {
-        return Some(value);
-    }
-    let kind = value.get("type")?.clone();
-    let mut fields = match value.get_mut("data") {
-        Some(data) => data.take(),
-        None => value,
-    };
-    fields.as_object_mut()?.insert("type".to_owned(), kind);
-    Some(json!({ "kwargs": fields }))
 }

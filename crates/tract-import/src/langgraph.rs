@@ -13,11 +13,13 @@ pub(crate) mod sqlite;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, Role};
 
 use crate::damage::decode_noting;
 use crate::document::Conversation;
-use crate::langchain::message::{is_message, messages};
+use crate::langchain::message::{is_dump, messages};
+use crate::misfits;
 use crate::recording::{Cursor, RecordedMessage, Recording};
 use crate::report::AnomalyKind;
 use crate::values::{self, recorded};
@@ -189,7 +191,17 @@ impl Thread {
                 if !texts.is_empty() {
                     say_texts(recording, &mut place, texts, channels, (number, at));
                 } else if let Some(list) = channels.and_then(messages_of) {
-                    let read = messages(list, number, at, recording, &mut self.answers);
+                    let text = serde_json::to_string(list).unwrap_or_default();
+                    let (read, misfits) = misfits::watch_within(MESSAGES, &text, || {
+                        let list: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
+                        messages(&list, number, at, recording, &mut self.answers)
+                    });
+                    // Each checkpoint contains the whole list of messages again.
+                    for (_, what) in misfits {
+                        if self.damage.insert(what.clone()) {
+                            recording.unreadable(number, what);
+                        }
+                    }
                     recording.change_to(&mut place.cursor, 0, read);
                 } else {
                     let names = channels.and_then(Value::as_object).into_iter().flatten();
@@ -259,7 +271,7 @@ fn messages_of(channels: &Value) -> Option<&Vec<Value>> {
     if let Some(list) = channels.get(MESSAGES).and_then(Value::as_array) {
         return Some(list);
     }
-    let is_list = |(_, list): &(&String, &Vec<Value>)| list.iter().any(is_message);
+    let is_list = |(_, list): &(&String, &Vec<Value>)| list.iter().any(is_dump);
     let lists = channels.iter().filter(|(name, _)| *name != "__start__");
     let lists = lists.filter_map(|(name, value)| Some((name, value.as_array()?))).filter(is_list);
     lists.max_by_key(|(name, list)| (list.len(), *name)).map(|(_, list)| list)

@@ -37,6 +37,7 @@ mod line_reader;
 mod lines;
 mod listing;
 mod mini_swe_agent;
+mod misfits;
 mod nodes;
 mod object;
 mod open_hands;

@@ -112,14 +112,11 @@ impl Reader {
         let mut draft = Draft::assistant("");
         for raw in message.list("output") {
             match crate::responses::draft(raw) {
-                Some(item) => {
+                Ok(item) => {
                     let parts = item.content.parts().to_vec();
                     draft = parts.into_iter().fold(draft, Draft::part);
                 }
-                None => {
-                    let what = "an item of an answer in no known shape";
-                    self.conversation.recording.unreadable(line, what);
-                }
+                Err(what) => self.conversation.recording.unreadable(line, what),
             }
         }
         let draft = self.count(draft, message, extra);

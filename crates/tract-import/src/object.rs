@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use crate::misfits;
 use crate::values::{self, Raw, given, lenient};
 
 /// The members of an object. A member of another type than requested is treated as absent.
@@ -32,7 +33,6 @@ impl<'a> Object<'a> {
     }
 
     /// Sets a member that is stored elsewhere.
-    #[cfg(feature = "databases")]
     pub(crate) fn set(&mut self, name: &str, raw: &'a RawValue) {
         self.0.insert(name.to_owned(), raw);
     }
@@ -89,10 +89,15 @@ impl<'a> Object<'a> {
     /// Returns a time: RFC 3339, or seconds or milliseconds since 1970. Tools use both; a number of
     /// seconds is below 100 billion until the year 5138.
     pub(crate) fn time(&self, name: &str) -> Option<i64> {
-        if let Some(text) = self.text(name) {
-            return values::time(Some(&text));
+        let raw = self.raw(name)?;
+        let at = match self.text(name) {
+            Some(text) => values::time(Some(&text)),
+            None => time_of(self.number(name)?),
+        };
+        if at.is_none() {
+            misfits::note(raw);
         }
-        time_of(self.number(name)?)
+        at
     }
 
     /// Returns the names of the members, sorted.

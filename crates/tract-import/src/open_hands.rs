@@ -29,11 +29,11 @@ struct Event<'a> {
     cause: Option<i64>,
     action: Option<String>,
     observation: Option<String>,
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::member")]
     args: Option<Args<'a>>,
     #[serde(borrow)]
     content: Raw<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow, deserialize_with = "values::member")]
     tool_call_metadata: Option<CallMetadata<'a>>,
 }
 
@@ -124,15 +124,21 @@ fn say(
             let completion = call.and_then(|call| call.model_response);
             // Each action of an answer repeats the whole answer.
             let own = lenient::<Named>(completion).and_then(|named| named.id);
-            if !answers.insert(own.unwrap_or_else(|| format!("event {number}"))) {
+            let own = own.unwrap_or_else(|| format!("event {number}"));
+            if answers.contains(&own) {
                 conversation.recording.report.repeated += 1;
                 return;
             }
-            let reply = completion.map(|raw| read_reply(Dialect::OpenAi, raw.get()));
-            let Some(Ok(reply)) = reply else {
-                let what = "an action whose answer of the model is in no known shape";
-                return conversation.recording.unreadable(number, what);
+            let Some(completion) = completion else { return };
+            let reply = match read_reply(Dialect::OpenAi, completion.get()) {
+                Ok(reply) => reply,
+                Err(error) => {
+                    let what = format!("an action whose answer of the model is not read: {error}");
+                    return conversation.recording.unreadable(number, what);
+                }
             };
+            answers.insert(own);
+            watch_usage(completion);
             answer(conversation, reply)
         }
         (Some("message"), _) => {
@@ -157,6 +163,15 @@ fn say(
         (None, None) => return conversation.recording.skip("untyped"),
     };
     conversation.say(name.as_deref(), number, recorded(draft, name.as_deref(), at));
+}
+
+/// Reports the members of an answer that its reader treats as absent if they have another type.
+fn watch_usage(completion: &RawValue) {
+    let answer = Object::of(Some(completion)).unwrap_or_default();
+    let usage = answer.object("usage").unwrap_or_default();
+    let details = usage.object("prompt_tokens_details").unwrap_or_default();
+    let _ = (answer.text("model"), answer.text("id"), details.count("cached_tokens"));
+    let _ = (usage.count("prompt_tokens"), usage.count("completion_tokens"));
 }
 
 fn answer(conversation: &mut Conversation, reply: Reply) -> Draft {
@@ -212,6 +227,7 @@ struct SdkEvent<'a> {
     observation: Raw<'a>,
     error: Option<String>,
     rejection_reason: Option<String>,
+    #[serde(default, deserialize_with = "values::members")]
     forgotten_event_ids: Option<Vec<String>>,
     summary: Option<String>,
     key: Option<String>,
@@ -238,7 +254,7 @@ impl LineReader for SdkReader {
     }
 
     fn line(&mut self, number: usize, bytes: &[u8]) -> Result<(), serde_json::Error> {
-        let event: SdkEvent<'_> = serde_json::from_slice(bytes)?;
+        let event: SdkEvent<'_> = values::read_record(bytes)?;
         if event.id.as_ref().is_some_and(|id| self.places.contains_key(id)) {
             self.recording.report.repeated += 1;
             return Ok(());
@@ -305,9 +321,9 @@ impl SdkReader {
                 struct Prompt {
                     text: Option<String>,
                 }
-                let prompt: Option<Prompt> = lenient(event.system_prompt);
-                let text =
-                    prompt.and_then(|p| p.text).or_else(|| values::text(event.system_prompt));
+                let text = values::text(event.system_prompt);
+                let prompt = || lenient::<Prompt>(given(event.system_prompt))?.text;
+                let text = text.or_else(prompt);
                 let mut draft = Draft::system(text.unwrap_or_default());
                 let tools: Option<Vec<&RawValue>> = lenient(given(event.tools));
                 draft.tools = tools.map(|tools| values::tools(&tools));
@@ -388,15 +404,14 @@ impl SdkReader {
         struct Call {
             id: Option<String>,
             name: Option<String>,
+            #[serde(default, deserialize_with = "values::shown_member")]
             arguments: Option<String>,
+            #[serde(default, deserialize_with = "values::member")]
             function: Option<crate::swe_agent::Function>,
         }
         self.begin_answer(event);
         let mut draft = Draft::assistant("");
-        let blocks: Option<Vec<ThinkingBlock>> = lenient(given(event.thinking_blocks));
-        if blocks.is_none() && given(event.thinking_blocks).is_some() {
-            self.recording.unreadable(number, "thinking_blocks in no known shape");
-        }
+        let blocks: Option<Vec<ThinkingBlock>> = values::elements(given(event.thinking_blocks));
         let blocks = blocks.unwrap_or_default();
         // The same text as in the blocks, without their signatures.
         let text = event.reasoning_content.clone().filter(|text| !text.is_empty());
@@ -448,11 +463,13 @@ impl SdkReader {
     fn stats(&mut self, event: &SdkEvent<'_>) {
         #[derive(Deserialize)]
         struct Stats {
-            usage_to_metrics: BTreeMap<String, UsageMetrics>,
+            #[serde(default, deserialize_with = "values::member")]
+            usage_to_metrics: Option<BTreeMap<String, UsageMetrics>>,
         }
         #[derive(Deserialize)]
         struct UsageMetrics {
             model_name: Option<String>,
+            #[serde(default, deserialize_with = "values::member")]
             accumulated_token_usage: Option<Accumulated>,
         }
         #[derive(Deserialize)]
@@ -471,7 +488,7 @@ impl SdkReader {
         }
         let Some(stats) = lenient::<Stats>(event.value) else { return };
         let mut totals = TokenTotals::default();
-        for (usage, metrics) in &stats.usage_to_metrics {
+        for (usage, metrics) in stats.usage_to_metrics.iter().flatten() {
             // The condenser may be another model; it writes summaries, not answers.
             if usage != "condenser" && metrics.model_name.is_some() {
                 self.model.clone_from(&metrics.model_name);

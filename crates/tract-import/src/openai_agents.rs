@@ -9,12 +9,12 @@ use rusqlite::Connection;
 use serde_json::value::RawValue;
 use tract_core::{Content, RefName, json};
 
-use crate::damage::replacements;
+use crate::damage::{last_of_repeated, replacements};
 use crate::document::{Conversation, Document};
 use crate::recording::{Cursor, RecordedMessage};
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::sqlite::{failure, open_database, quoted, tables};
-use crate::{responses, values};
+use crate::{misfits, responses, values};
 
 /// The names of the tables, which an application may choose.
 struct Schema {
@@ -173,11 +173,18 @@ fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage
     for (kind, what) in replacements(&decoded) {
         conversation.recording.odd(line, kind, what);
     }
-    let raw = RawValue::from_string(decoded.text.into_owned()).ok();
-    let Some(draft) = raw.as_ref().and_then(|raw| responses::draft(raw)) else {
-        conversation.recording.unreadable(line, "an item in no known shape");
+    let recording = &mut conversation.recording;
+    let text = last_of_repeated(&decoded.text).map_or(decoded.text, |(text, what)| {
+        recording.odd(line, AnomalyKind::DamagedLine, what);
+        text.into()
+    });
+    let Ok(raw) = RawValue::from_string(text.into_owned()) else {
+        recording.unreadable(line, "an item that is not JSON");
         return None;
     };
+    let (draft, misfits) = misfits::watch(raw.get(), || responses::draft(&raw));
+    let draft = draft.map_err(|what| recording.unreadable(line, what)).ok()?;
+    misfits.into_iter().for_each(|(_, what)| recording.unreadable(line, what));
     let at = values::time(row.created_at.as_deref());
     Some(RecordedMessage { id: None, line, draft: values::recorded(draft, None, at) })
 }
@@ -232,6 +239,6 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
 fn responses_content(row: &Row) -> bool {
     let text = json::decode(&row.item).text;
     let raw = RawValue::from_string(text.into_owned()).ok();
-    let draft = raw.as_ref().and_then(|raw| responses::draft(raw));
-    draft.is_some_and(|draft| !matches!(draft.content, Content::Note(_)))
+    let draft = raw.as_ref().map(|raw| responses::draft(raw));
+    draft.is_some_and(|draft| draft.is_ok_and(|draft| !matches!(draft.content, Content::Note(_))))
 }

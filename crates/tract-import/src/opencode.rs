@@ -6,9 +6,12 @@
 pub(crate) mod sqlite;
 pub(crate) mod tree;
 
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
+use crate::damage::read_object;
 use crate::document::{Conversation, Document, Steps};
 use crate::object::Object;
 use crate::recording::RecordedMessage;
@@ -72,6 +75,32 @@ impl Session {
 
     pub(crate) fn finish(self) -> Conversation {
         self.conversation
+    }
+
+    /// Starts a session from the text of its record.
+    pub(crate) fn of_text(text: &str) -> Self {
+        let (mut session, odds) = read_object("", text, Self::new);
+        session.conversation.recording.odds(0, odds);
+        session
+    }
+
+    /// Reads a message whose members and parts are texts of their own; `id` is its id if it is stored
+    /// elsewhere.
+    pub(crate) fn message_of_texts(&mut self, id: Option<&str>, info: &str, parts: &[String]) {
+        let is_json = |text: &&str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+        let known: Vec<&str> = parts.iter().map(String::as_str).filter(is_json).collect();
+        if known.len() < parts.len() {
+            let what = format!("{} parts that are not JSON", parts.len() - known.len());
+            self.conversation.recording.unreadable(self.line + 1, what);
+        }
+        let id = id.map_or(Value::Null, Value::from);
+        let text = format!(r#"{{"id":{id},"info":{info},"parts":[{}]}}"#, known.join(","));
+        let ((), odds) = read_object("", &text, |message| {
+            let mut info = message.object("info").unwrap_or_default();
+            message.raw("id").into_iter().for_each(|id| info.set("id", id));
+            self.message(&info, &message.list("parts"));
+        });
+        self.conversation.recording.odds(self.line, odds);
     }
 
     /// Records the replacements in the next message.

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use imbl::Vector;
+use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, Part, json};
 
 use crate::damage::replacements;
@@ -168,6 +169,40 @@ impl Recording {
     pub(crate) fn message_content(&mut self, line: usize, raw: Raw<'_>) -> Vec<Part> {
         let parts = self.content(line, raw);
         if parts.is_empty() { vec![Part::text("")] } else { parts }
+    }
+
+    /// Reads a content that is a text or a list of texts and blocks. `read` returns the part of a block,
+    /// if it has one, and `None` for an unknown format, which is kept as its JSON and reported.
+    pub(crate) fn blocks(
+        &mut self,
+        line: usize,
+        raw: Raw<'_>,
+        read: impl Fn(&RawValue) -> Option<Option<Part>>,
+    ) -> Vec<Part> {
+        let Some(raw) = raw else { return Vec::new() };
+        if let Some(text) = values::text(Some(raw)) {
+            return if text.is_empty() { Vec::new() } else { vec![Part::text(text)] };
+        }
+        let Some(blocks) = values::lenient::<Vec<&RawValue>>(Some(raw)) else {
+            self.unreadable(line, "content: neither a text nor a list, kept as its JSON");
+            return vec![Part::text(values::canonical(raw))];
+        };
+        let mut parts = Vec::with_capacity(blocks.len());
+        for (n, raw) in blocks.into_iter().enumerate() {
+            if let Some(text) = values::text(Some(raw)) {
+                parts.push(Part::text(text));
+                continue;
+            }
+            match read(raw) {
+                Some(part) => parts.extend(part),
+                None => {
+                    let what = "an element of an unknown kind, kept as its JSON";
+                    self.unreadable(line, format!("content[{n}]: {what}"));
+                    parts.push(Part::text(values::canonical(raw)));
+                }
+            }
+        }
+        parts
     }
 
     /// Reports a message without content, whose text may be in a member that is not read, and

@@ -7,6 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tract_core::Draft;
 use tract_providers::{Dialect, ProviderConversation};
 
+use crate::misfits;
 use crate::values::{Raw, canonical, lenient, shown};
 
 /// The name of the dialect of opaque parts, and the form of items.
@@ -32,36 +33,70 @@ pub(crate) fn item_type(raw: &RawValue) -> Option<String> {
     Some(item.item_type.unwrap_or_else(|| "message".to_owned()))
 }
 
-/// Reads an item; `None` for an unknown format.
-pub(crate) fn draft(raw: &RawValue) -> Option<Draft> {
-    let item: Item<'_> = lenient(Some(raw))?;
+/// Reads an item.
+///
+/// # Errors
+/// A description of the member that has an unexpected type, or is missing.
+pub(crate) fn draft(raw: &RawValue) -> Result<Draft, String> {
+    let item: Item<'_> = lenient(Some(raw)).ok_or("an item that is not an object")?;
     let kind = item.item_type.as_deref().unwrap_or("message");
     let call_id = item.call_id.clone().or_else(|| item.id.clone());
     match (kind, call_id, item.action, item.output) {
         // A shell call of older versions. Its result names it like that of a function call.
         ("local_shell_call", Some(id), Some(action), _) => {
-            return Some(Draft::assistant("").call(id, "local_shell", canonical(action)));
+            return Ok(Draft::assistant("").call(id, "local_shell", canonical(action)));
         }
         (kind, Some(call_id), _, Some(output)) if kind.ends_with("_call_output") => {
-            if let Some(draft) = read(raw) {
-                return Some(draft);
-            }
-            // An object, although the API has a text or a list of parts: use its text.
-            let mut members: BTreeMap<String, &RawValue> = lenient(Some(raw))?;
-            let text = to_raw_value(&shown(output)).ok()?;
-            members.insert("output".to_owned(), &text);
-            let id = to_raw_value(&call_id).ok()?;
-            members.insert("call_id".to_owned(), &id);
-            return read(&to_raw_value(&members).ok()?);
+            return read(raw).or_else(|error| {
+                // An object, although the API has a text or a list of parts: use its text.
+                let other = with_text_output(raw, output, &call_id).ok_or(error)?;
+                read(&other)
+            });
         }
         _ => {}
     }
     read(raw)
 }
 
-fn read(raw: &RawValue) -> Option<Draft> {
-    let text = format!(r#"{{"input":[{}]}}"#, raw.get());
-    let read = ProviderConversation::read(&text, Some(Dialect::Responses)).ok()?;
-    let mut drafts = read.imported.drafts;
-    if drafts.len() == 1 { drafts.pop() } else { None }
+/// Returns the item of a result with its output as a text.
+fn with_text_output(raw: &RawValue, output: &RawValue, call_id: &str) -> Option<Box<RawValue>> {
+    let mut members: BTreeMap<String, &RawValue> = lenient(Some(raw))?;
+    let text = to_raw_value(&shown(output)).ok()?;
+    members.insert("output".to_owned(), &text);
+    let id = to_raw_value(call_id).ok()?;
+    members.insert("call_id".to_owned(), &id);
+    to_raw_value(&members).ok()
+}
+
+/// Reads an item. A member of an unexpected type that is not required is left out, and reported.
+fn read(raw: &RawValue) -> Result<Draft, String> {
+    const ITEM: &str = "input[0]";
+    let mut left_out: Vec<&RawValue> = Vec::new();
+    let mut first: Option<String> = None;
+    let mut members: BTreeMap<String, &RawValue> = BTreeMap::new();
+    let mut item = raw.get().to_owned();
+    loop {
+        let text = format!(r#"{{"input":[{item}]}}"#);
+        let error = match ProviderConversation::read(&text, Some(Dialect::Responses)) {
+            Ok(read) => {
+                left_out.into_iter().for_each(misfits::note);
+                let mut drafts = read.imported.drafts;
+                return match (drafts.pop(), drafts.is_empty()) {
+                    (Some(draft), true) => Ok(draft),
+                    _ => Err("an item that is not a message".to_owned()),
+                };
+            }
+            Err(error) => error,
+        };
+        let path = error.path().strip_prefix(ITEM).unwrap_or_default();
+        let name: &str = path.trim_start_matches('.').split(['.', '[']).next().unwrap_or_default();
+        if members.is_empty() {
+            members = lenient(Some(raw)).unwrap_or_default();
+        }
+        let what = format!("an item that is not read: {error}").replace("input[0].", "");
+        let what = first.get_or_insert(what);
+        let Some(member) = members.remove(name) else { return Err(what.clone()) };
+        left_out.push(member);
+        item = serde_json::to_string(&members).map_err(|error| error.to_string())?;
+    }
 }

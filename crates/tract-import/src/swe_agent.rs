@@ -13,7 +13,7 @@ use crate::values::{self, Metadata, Raw, lenient, model_config, recorded};
 #[derive(Debug, Deserialize)]
 struct Trajectory<'a> {
     #[serde(borrow)]
-    history: Vec<Raw<'a>>,
+    history: Option<Vec<&'a RawValue>>,
     environment: Option<String>,
     #[serde(borrow)]
     info: Raw<'a>,
@@ -24,6 +24,7 @@ struct Trajectory<'a> {
 /// The totals of a run, and its model.
 #[derive(Debug, Default, Deserialize)]
 struct RunInfo {
+    #[serde(default, deserialize_with = "values::member")]
     model_stats: Option<ModelStats>,
 }
 
@@ -54,7 +55,9 @@ struct HistoryItem<'a> {
     content: Raw<'a>,
     agent: Option<String>,
     message_type: Option<String>,
+    #[serde(default, deserialize_with = "values::members")]
     tool_calls: Option<Vec<FunctionCall>>,
+    #[serde(default, deserialize_with = "values::members")]
     tool_call_ids: Option<Vec<String>>,
     #[serde(borrow)]
     thinking_blocks: Raw<'a>,
@@ -64,12 +67,14 @@ struct HistoryItem<'a> {
 #[derive(Debug, Deserialize)]
 struct FunctionCall {
     id: Option<String>,
-    function: Function,
+    #[serde(default, deserialize_with = "values::member")]
+    function: Option<Function>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Function {
     pub(crate) name: Option<String>,
+    #[serde(default, deserialize_with = "values::shown_member")]
     pub(crate) arguments: Option<String>,
 }
 
@@ -98,9 +103,10 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
 }
 
 pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let trajectory: Trajectory<'_> = serde_json::from_slice(bytes)?;
+    let trajectory: Trajectory<'_> = values::read_record(bytes)?;
+    let history = values::required(trajectory.history, "history")?;
     let mut conversation = Conversation::default();
-    conversation.recording.report.lines = trajectory.history.len();
+    conversation.recording.report.lines = history.len();
     conversation.facts.environment = trajectory.environment;
     let model = model_of(trajectory.replay_config);
     let stats = lenient::<RunInfo>(trajectory.info).and_then(|info| info.model_stats);
@@ -114,9 +120,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         let run = RunTotals { model: model.clone(), requests, cost, by_answer: false };
         conversation.facts.run = Some(run);
     }
-    for (n, raw) in trajectory.history.into_iter().enumerate() {
+    for (n, raw) in history.into_iter().enumerate() {
         let number = n + 1;
-        let Some(item) = lenient::<HistoryItem<'_>>(raw) else {
+        let Some(item) = lenient::<HistoryItem<'_>>(Some(raw)) else {
             conversation.recording.unreadable(number, "an entry of the history in no known shape");
             continue;
         };
@@ -148,13 +154,13 @@ fn drafts(item: &HistoryItem<'_>, parts: Vec<Part>) -> Vec<Draft> {
         Some("assistant") => {
             let mut draft = Draft::assistant("");
             let blocks: Vec<ThinkingBlock> =
-                lenient(values::given(item.thinking_blocks)).unwrap_or_default();
+                values::elements(values::given(item.thinking_blocks)).unwrap_or_default();
             draft = blocks.into_iter().map(ThinkingBlock::part).fold(draft, Draft::part);
             draft = parts.into_iter().fold(draft, Draft::part);
             for call in item.tool_calls.iter().flatten() {
                 let id = call.id.clone().unwrap_or_default();
-                let name = call.function.name.clone().unwrap_or_default();
-                draft = draft.call(id, name, call.function.arguments.clone().unwrap_or_default());
+                let Function { name, arguments } = call.function.clone().unwrap_or_default();
+                draft = draft.call(id, name.unwrap_or_default(), arguments.unwrap_or_default());
             }
             vec![draft]
         }

@@ -1,10 +1,15 @@
 //! Helpers shared by the formats: times, texts, usage.
 
-use serde::Deserialize;
+use std::collections::HashMap;
+
+use serde::de::value::{BoolDeserializer, MapDeserializer};
+use serde::de::{IntoDeserializer, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::value::RawValue;
 use tract_core::time::parse_rfc3339;
 use tract_core::{AuthorKind, Draft, ImageSource, JsonText, Origin, Part, ToolSchema, json};
 
+use crate::misfits;
 use crate::report::TokenTotals;
 
 /// The text of a JSON value.
@@ -18,12 +23,121 @@ pub(crate) fn time(text: Option<&str>) -> Option<i64> {
 
 /// Reads a text; `None` for any other value.
 pub(crate) fn text(raw: Raw<'_>) -> Option<String> {
-    serde_json::from_str(raw?.get()).ok()
+    lenient(raw)
 }
 
-/// Reads a value; `None` if it has another format.
+/// Reads a value; `None` if it has another format. A value that fits no request is reported, see
+/// [`misfits`]. Of an object, the members of an unexpected type are left out, if they are optional.
 pub(crate) fn lenient<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
+    let raw = raw?;
+    let value = match serde_json::from_str(raw.get()) {
+        // serde reads a list as the members of a struct in order.
+        Ok(_) if raw.get().starts_with('[') && is_struct::<T>() => None,
+        Ok(value) => Some(value),
+        Err(_) if raw.get().starts_with('{') => fitting_members(raw),
+        Err(_) => None,
+    };
+    match value {
+        Some(_) => misfits::clear(raw),
+        None => misfits::note(raw),
+    }
+    value
+}
+
+/// Reads a record as [`lenient`] does.
+///
+/// # Errors
+/// When it is not an object in JSON, or lacks a member.
+pub(crate) fn read_record<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> serde_json::Result<T> {
+    match serde_json::from_slice(bytes) {
+        Err(error) => {
+            let raw: Raw<'a> = serde_json::from_slice(bytes).ok();
+            raw.and_then(|raw| lenient(Some(raw))).ok_or(error)
+        }
+        Ok(_) if bytes.starts_with(b"[") => Err(serde::de::Error::custom("a list, not an object")),
+        Ok(value) => Ok(value),
+    }
+}
+
+/// The members of an object, of which some may be left out.
+struct Members<I>(I);
+
+impl<'de, N, I> serde::Deserializer<'de> for Members<I>
+where
+    N: IntoDeserializer<'de, serde_json::Error>,
+    I: Iterator<Item = (N, &'de RawValue)>,
+{
+    type Error = serde_json::Error;
+
+    // Only as an object: unlike serde's own type, which is also read as a list of pairs.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> serde_json::Result<V::Value> {
+        visitor.visit_map(MapDeserializer::new(self.0))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
+        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier
+        ignored_any
+    }
+}
+
+/// Returns a required member of a document.
+///
+/// # Errors
+/// When it is absent, or has an unexpected type.
+pub(crate) fn required<T>(member: Option<T>, name: &'static str) -> serde_json::Result<T> {
+    member.ok_or_else(|| serde::de::Error::missing_field(name))
+}
+
+/// Returns whether a type is read from an object without members.
+fn needs_no_member<'a, T: Deserialize<'a>>() -> bool {
+    T::deserialize(Members(std::iter::empty::<(&str, &'a RawValue)>())).is_ok()
+}
+
+/// Returns whether a type is read from the members of an object, and not from any value.
+fn is_struct<'a, T: Deserialize<'a>>() -> bool {
+    let is_any = T::deserialize(BoolDeserializer::<serde_json::Error>::new(true)).is_ok();
+    !is_any && needs_no_member::<T>()
+}
+
+/// Reads an object without the members that have an unexpected type, which are noted. `None` if the
+/// type requires a member, or is not read from an object.
+fn fitting_members<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    if !needs_no_member::<T>() {
+        return None;
+    }
+    let mut members: HashMap<String, &'a RawValue> = serde_json::from_str(raw.get()).ok()?;
+    members.retain(|name, member| {
+        let fits = T::deserialize(Members(std::iter::once((name.as_str(), *member)))).is_ok();
+        if !fits {
+            misfits::note(member);
+        }
+        fits
+    });
+    T::deserialize(Members(members.into_iter())).ok()
+}
+
+/// Reads a member with [`lenient`], so that a value of another type does not make its object
+/// unreadable, and of an inner object only the member of the other type is left out.
+pub(crate) fn member<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    member: D,
+) -> Result<Option<T>, D::Error> {
+    let raw: Raw<'de> = Deserialize::deserialize(member)?;
+    Ok(lenient(given(raw)))
+}
+
+/// Reads a list with [`lenient`], element by element.
+pub(crate) fn members<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    member: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let raw: Raw<'de> = Deserialize::deserialize(member)?;
+    Ok(elements(given(raw)))
+}
+
+/// Reads the elements of a list, each with [`lenient`]; `None` if it is not a list.
+pub(crate) fn elements<'a, T: Deserialize<'a>>(raw: Raw<'a>) -> Option<Vec<T>> {
+    let list: Vec<&RawValue> = lenient(raw)?;
+    Some(list.into_iter().filter_map(|element| lenient(Some(element))).collect())
 }
 
 /// Returns whether an object has all of these members.
@@ -35,7 +149,7 @@ pub(crate) fn has_members(text: &str, names: &[&str]) -> bool {
 /// Returns a value as the text that a model reads: the text of a string, the JSON of any other
 /// value.
 pub(crate) fn shown(raw: &RawValue) -> String {
-    serde_json::from_str(raw.get()).unwrap_or_else(|_| canonical(raw))
+    text(Some(raw)).unwrap_or_else(|| canonical(raw))
 }
 
 /// Reads a member as [`shown`] does, so that a value of another type does not make its object
@@ -49,6 +163,7 @@ pub(crate) fn shown_member<'de, D: serde::Deserializer<'de>>(
 
 /// Returns a JSON value in canonical form, or unchanged if it lacks one.
 pub(crate) fn canonical(raw: &RawValue) -> String {
+    misfits::keep(raw);
     JsonText::new(raw.get()).map_or_else(|_| raw.get().to_owned(), |text| text.as_str().to_owned())
 }
 
@@ -158,24 +273,16 @@ pub(crate) fn image(text: String, media_type: Option<String>) -> Part {
     Part::Image { media_type, source }
 }
 
-/// Reads a content that is a text or a list of blocks. `part` reads a block.
-pub(crate) fn parts(
-    content: &serde_json::Value,
-    part: impl Fn(&serde_json::Value) -> Option<Part>,
-) -> Vec<Part> {
-    use serde_json::Value;
-
-    match content {
-        Value::String(text) if text.is_empty() => Vec::new(),
-        Value::String(text) => vec![Part::text(text)],
-        Value::Array(blocks) => blocks.iter().filter_map(part).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the valid tool definitions.
+/// Returns the valid tool definitions. The others are reported, see [`misfits`].
 pub(crate) fn tools(definitions: &[&RawValue]) -> Vec<ToolSchema> {
-    definitions.iter().filter_map(|raw| ToolSchema::parse(raw.get()).ok()).collect()
+    let read = |raw: &&RawValue| {
+        let tool = ToolSchema::parse(raw.get()).ok();
+        if tool.is_none() {
+            misfits::note(raw);
+        }
+        tool
+    };
+    definitions.iter().filter_map(read).collect()
 }
 
 /// Returns a value that exists and is not null.

@@ -3,12 +3,14 @@
 
 use std::collections::HashSet;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, ToolAnswer};
 
 use crate::damage::recover;
 use crate::document::{Conversation, Document};
+use crate::misfits;
 use crate::object::Object;
 use crate::recording::Recording;
 use crate::report::AnomalyKind;
@@ -32,7 +34,12 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let mut conversation = Conversation::default();
     let document: Value = match serde_json::from_slice(bytes) {
         Ok(document) => document,
-        Err(error) => replayed(bytes, &mut conversation.recording).ok_or(error)?,
+        Err(error) => replayed(bytes, &mut conversation.recording).ok_or_else(|| {
+            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            // Without the line that has the document, the others change nothing.
+            let is_change = serde_json::from_slice::<IgnoredAny>(first).is_ok();
+            if is_change { serde::de::Error::missing_field("kind") } else { error }
+        })?,
     };
     let document = match document.get("kind").and_then(Value::as_u64) {
         // A file with only its first line, which contains the document.
@@ -40,18 +47,25 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         _ => document,
     };
     let text = document.to_string();
-    let chat = Object::parse(&text).unwrap_or_default();
+    let ((), misfits) = misfits::watch(&text, || {
+        say(&mut conversation, &Object::parse(&text).unwrap_or_default());
+    });
+    // The text has one line, and its changes are on other lines.
+    misfits.into_iter().for_each(|(_, what)| conversation.recording.unreadable(0, what));
+    Ok(conversation.into())
+}
+
+fn say(conversation: &mut Conversation, chat: &Object<'_>) {
     conversation.facts.session = chat.filled("sessionId");
     conversation.facts.title = chat.filled("customTitle");
     let requests = chat.list("requests");
     conversation.recording.report.lines = requests.len();
     for (n, raw) in requests.into_iter().enumerate() {
         match Object::of(Some(raw)) {
-            Some(request) => exchange(&mut conversation, n + 1, &request),
+            Some(request) => exchange(conversation, n + 1, &request),
             None => conversation.recording.unreadable(n + 1, "a request that is not an object"),
         }
     }
-    Ok(conversation.into())
 }
 
 /// Replays the lines of a file: a document and its changes.
@@ -67,8 +81,14 @@ fn replayed(bytes: &[u8], recording: &mut Recording) -> Option<Value> {
             Err(_) => changes_of_damaged(number, line, recording),
         };
         for change in changes {
-            if !apply(&mut document, change) {
-                let what = "a change of a place that the document does not have";
+            let mut replaced = Vec::new();
+            let is_applied = apply(&mut document, change, &mut replaced);
+            for step in replaced {
+                let what = format!("{step}: not a list or an object, but a later line changes it");
+                recording.unreadable(number, what);
+            }
+            if !is_applied {
+                let what = "a change of no known \"kind\", or of a place \"k\" that the document does not have";
                 recording.odd(number, AnomalyKind::UnreadableLine, what);
             }
         }
@@ -89,7 +109,7 @@ fn changes_of_damaged(number: usize, line: &[u8], recording: &mut Recording) -> 
 }
 
 /// Applies a change. Returns `false` if the document lacks its place.
-fn apply(document: &mut Option<Value>, mut change: Value) -> bool {
+fn apply(document: &mut Option<Value>, mut change: Value, replaced: &mut Vec<String>) -> bool {
     let kind = change.get("kind").and_then(Value::as_u64);
     let value = change.get_mut("v").map(Value::take);
     if kind == Some(0) {
@@ -98,13 +118,13 @@ fn apply(document: &mut Option<Value>, mut change: Value) -> bool {
     }
     let path = change.get("k").and_then(Value::as_array).cloned().unwrap_or_default();
     let from = change.get("i").and_then(Value::as_u64);
-    let place = document.as_mut().and_then(|document| place(document, &path));
+    let place = document.as_mut().and_then(|document| place(document, &path, replaced));
     match (kind, place) {
         (Some(1), Some(place)) => {
             *place = value.unwrap_or_default();
             true
         }
-        (Some(2), Some(place)) => append(place, from, value),
+        (Some(2), Some(place)) => append(place, from, value, replaced),
         // Set to null, not removed, so that later changes still find the elements after it.
         (Some(3), Some(place)) => {
             *place = Value::Null;
@@ -114,10 +134,24 @@ fn apply(document: &mut Option<Value>, mut change: Value) -> bool {
     }
 }
 
-/// Returns the place in a document at a path of names and numbers. Creates it if it is missing.
-fn place<'a>(document: &'a mut Value, path: &[Value]) -> Option<&'a mut Value> {
+/// Returns the place in a document at a path of names and numbers. Creates it if it is missing, also
+/// in a value that is neither a list nor an object, which is added to `replaced`.
+fn place<'a>(
+    document: &'a mut Value,
+    path: &[Value],
+    replaced: &mut Vec<String>,
+) -> Option<&'a mut Value> {
     let mut at = document;
+    let mut before = String::from("v");
     for step in path {
+        if !at.is_array() && !at.is_object() && !at.is_null() {
+            replaced.push(before.clone());
+            *at = Value::Null;
+        }
+        match step {
+            Value::String(name) => before.push_str(&format!(".{name}")),
+            step => before.push_str(&format!("[{step}]")),
+        }
         at = match step {
             Value::String(name) => {
                 if at.is_null() {
@@ -143,8 +177,16 @@ fn place<'a>(document: &'a mut Value, path: &[Value]) -> Option<&'a mut Value> {
 }
 
 /// Adds values to a list. With a position, replaces the elements from there on.
-fn append(list: &mut Value, from: Option<u64>, values: Option<Value>) -> bool {
-    if list.is_null() {
+fn append(
+    list: &mut Value,
+    from: Option<u64>,
+    values: Option<Value>,
+    replaced: &mut Vec<String>,
+) -> bool {
+    if !list.is_array() {
+        if !list.is_null() {
+            replaced.push("k".to_owned());
+        }
         *list = Value::Array(Vec::new());
     }
     let Some(list) = list.as_array_mut() else { return false };

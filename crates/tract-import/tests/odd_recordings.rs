@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tract_core::block_on;
 use tract_engine::{ImportConversation, ImportOptions, Importer, Repo};
 use tract_import::{AnomalyKind, BranchStart, FileKind, SessionReport, Source, detect, recognize};
@@ -675,5 +675,50 @@ fn an_answer_of_gemini_cli_with_members_of_other_types_keeps_its_calls_and_thoug
             Some(&1),
             "{thoughts} {calls}"
         );
+    }
+}
+
+#[test]
+fn repeated_members_of_lines_are_reported_in_every_format_with_lines() {
+    let turn = |text: &str| json!({"from": "human", "value": text, "x": 1});
+    let answer = json!({"from": "gpt", "value": "Yes.", "x": 1});
+    let dataset = |text: &str| json!({"id": text, "conversations": [turn(text), answer]});
+    let run = |text: &str| {
+        json!({"run_type": "llm", "id": text, "inputs": {"messages": [
+            {"type": "human", "data": {"content": text}},
+        ]}, "outputs": {"generations": [[{"message": {"type": "ai", "data": {"content": "Yes."}}}]]}})
+    };
+    let chat = json!({"kind": 0, "v": {"sessionId": "s", "creationDate": 1, "requests": []}});
+    let request = json!({"kind": 2, "k": ["requests"], "v": [{"requestId": "r", "message": {"text": "Two"}}]});
+    for (source, name, first, second) in [
+        (Source::Dataset, "a.jsonl", dataset("One"), dataset("Two")),
+        (Source::LangChain, "a.jsonl", run("One"), run("Two")),
+        (Source::VsCodeChat, "a.jsonl", chat, request),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let twice = second.to_string().replace(r#":"Two""#, r#":"first","zz":1,"zz":2"#);
+        let key = if second.to_string().contains(r#""value":"Two""#) { "value" } else { "text" };
+        let key = if source == Source::LangChain { "content" } else { key };
+        let twice = twice.replacen(
+            &format!(r#""{key}":"first""#),
+            &format!(r#""{key}":"first","{key}":"Two""#),
+            1,
+        );
+        // On a line of its own, and after another record on the same line.
+        for (text, line) in [(format!("{first}\n{twice}\n"), 2), (format!("{first}{twice}\n"), 1)] {
+            let file = write(source, folder.path().join(name), text);
+            let repo = new_repo();
+            let reports = import(&repo, &[file]);
+            let anomalies = reports.iter().flat_map(|report| &report.anomalies.listed);
+            let repeated: Vec<_> =
+                anomalies.filter(|a| a.what.contains("the last one counts")).collect();
+            assert_eq!(repeated.len(), 1, "{source}: {reports:?}");
+            assert_eq!(repeated[0].line, line, "{source}");
+            assert!(repeated[0].what.contains(key), "{source}: {}", repeated[0].what);
+            let branches = reports.iter().flat_map(|report| &report.branches);
+            let spoken: Vec<String> =
+                branches.flat_map(|branch| transcript(&repo, &branch.branch)).collect();
+            assert!(spoken.contains(&"user Two".to_owned()), "{source}: {spoken:?}");
+        }
     }
 }

@@ -88,7 +88,9 @@ fn a_file_that_no_reader_takes_is_described() {
     assert_eq!(unknown(&at("cut.json")).what, "a JSON document that ends too early");
     let damaged = whole.replace("\"role\":", "\"role\"");
     std::fs::write(at("damaged.json"), format!("\n{damaged}")).expect("it is written");
-    assert_eq!(unknown(&at("damaged.json")).what, "a JSON document with an error in line 5");
+    let line = 2 + whole.lines().position(|line| line.contains("\"role\"")).expect("a line");
+    let expected = format!("a JSON document with an error in line {line}");
+    assert_eq!(unknown(&at("damaged.json")).what, expected);
     std::fs::write(at("a.txt"), "Dear Ada,\n\nhello.\n").expect("it is written");
     assert_eq!(unknown(&at("a.txt")).what, "a text that is not JSON");
     std::fs::write(at("b.gz"), b"\x1f\x8b\x08\x00").expect("it is written");

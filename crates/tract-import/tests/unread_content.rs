@@ -116,7 +116,8 @@ fn a_message_whose_text_is_in_an_unknown_member_is_reported() {
         {"id": "2", "type": "gemini", "timestamp": "2026-01-01T10:00:01Z", "content": {"words": "Yes."}},
     ]});
     let (_, report) = imported(Source::GeminiCli, "session-1.json", &gemini.to_string());
-    assert_eq!(unread(&report)[0], (2, "content: neither a text nor a list"));
+    let what = r#""messages[1].content" is not read: unexpected type (object)"#;
+    assert_eq!(unread(&report)[0], (1, what));
 }
 
 #[test]

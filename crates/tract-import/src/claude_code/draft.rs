@@ -1,18 +1,51 @@
 //! Converts a message of a session to drafts.
 
 use serde_json::json;
+use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText};
 use tract_providers::{Dialect, ImportError, ProviderConversation};
 
 use super::line::{Line, MessageFields};
-use crate::values::{Metadata, set_hour};
+use crate::values::{Metadata, canonical, set_hour};
 
 /// Reads the content of a message as a provider's message. Yields one draft for each result, and
-/// one for other consecutive blocks.
-pub(super) fn drafts(role: &str, content: &str) -> Result<Vec<Draft>, ImportError> {
+/// one for other consecutive blocks. A block that a provider would reject is kept as its JSON, and
+/// `unread` gets the reason.
+pub(super) fn drafts(role: &str, content: &RawValue, unread: &mut Vec<String>) -> Vec<Draft> {
+    if let Ok(drafts) = read(role, content.get()) {
+        return drafts;
+    }
+    // Only the list itself is read here.
+    let blocks = serde_json::from_str::<Vec<&RawValue>>(content.get());
+    let Ok(blocks) = blocks else {
+        unread.push("content: neither a text nor a list, kept as its JSON".to_owned());
+        return read(role, &format!("[{}]", json_block(content))).unwrap_or_default();
+    };
+    let block = |(n, raw): (usize, &RawValue)| match read(role, &format!("[{raw}]")) {
+        Ok(_) => raw.get().to_owned(),
+        Err(error) => {
+            unread.push(format!("{}, kept as its JSON", error_in(n, &error)));
+            json_block(raw)
+        }
+    };
+    let blocks: Vec<String> = blocks.into_iter().enumerate().map(block).collect();
+    read(role, &format!("[{}]", blocks.join(","))).unwrap_or_default()
+}
+
+fn read(role: &str, content: &str) -> Result<Vec<Draft>, ImportError> {
     let text = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
     let read = ProviderConversation::read(&text, Some(Dialect::Anthropic))?;
     Ok(read.imported.drafts)
+}
+
+/// Describes the error of a block that was read as the only one of its message.
+fn error_in(n: usize, error: &ImportError) -> String {
+    error.to_string().replace("messages[0].content[0]", &format!("content[{n}]"))
+}
+
+/// Returns a block of text with a value as JSON.
+fn json_block(raw: &RawValue) -> String {
+    json!({ "type": "text", "text": canonical(raw) }).to_string()
 }
 
 /// Returns the metadata of a message.

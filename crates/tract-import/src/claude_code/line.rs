@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::Content;
 
+use crate::values::{self, lenient};
+
 /// A line as it is written. Members that are not listed here do not affect the model.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +29,7 @@ pub(super) struct Line<'a> {
     pub(super) is_meta: Option<bool>,
     pub(super) is_compact_summary: Option<bool>,
     pub(super) is_api_error_message: Option<bool>,
+    #[serde(default, deserialize_with = "values::member")]
     pub(super) compact_metadata: Option<CompactMetadata>,
     #[serde(borrow)]
     pub(super) tool_use_result: Option<&'a RawValue>,
@@ -44,7 +47,9 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CompactMetadata {
+    #[serde(default, deserialize_with = "values::member")]
     pub(super) preserved_segment: Option<PreservedSegment>,
+    #[serde(default, deserialize_with = "values::member")]
     pub(super) preserved_messages: Option<PreservedMessages>,
 }
 
@@ -59,21 +64,24 @@ pub(super) struct PreservedSegment {
 /// Messages that stay after a compaction.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PreservedMessages {
-    #[serde(default)]
-    pub(super) uuids: Vec<String>,
+    #[serde(default, deserialize_with = "values::members")]
+    pub(super) uuids: Option<Vec<String>>,
 }
 
 impl CompactMetadata {
     /// Returns the ids of the kept messages, if listed.
     pub(super) fn preserved(&self) -> Vec<String> {
-        let listed = self.preserved_messages.iter().flat_map(|kept| &kept.uuids);
+        let listed = self.preserved_messages.iter().flat_map(|kept| &kept.uuids).flatten();
         let tail = self.preserved_segment.iter().filter_map(|segment| segment.tail_uuid.as_ref());
         listed.chain(tail).cloned().collect()
     }
 
     /// Returns the first kept message, if only the ends are named.
     pub(super) fn head(&self) -> Option<String> {
-        let is_listed = self.preserved_messages.as_ref().is_some_and(|kept| !kept.uuids.is_empty());
+        let is_listed = self
+            .preserved_messages
+            .as_ref()
+            .is_some_and(|kept| kept.uuids.iter().flatten().next().is_some());
         self.preserved_segment.as_ref().filter(|_| !is_listed)?.head_uuid.clone()
     }
 }
@@ -86,6 +94,7 @@ pub(super) struct MessageFields<'a> {
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "values::member")]
     pub(super) usage: Option<Usage>,
 }
 
@@ -96,6 +105,7 @@ pub(super) struct Usage {
     pub(super) output_tokens: Option<u64>,
     pub(super) cache_read_input_tokens: Option<u64>,
     pub(super) cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "values::member")]
     pub(super) cache_creation: Option<CacheCreation>,
 }
 
@@ -171,8 +181,9 @@ pub(super) fn started_agent(line: &Line<'_>, content: &Content) -> Option<String
     struct Started {
         agent_id: Option<String>,
     }
-    let stated =
-        line.tool_use_result.and_then(|raw| serde_json::from_str::<Started>(raw.get()).ok());
+    // The result of another tool has any type.
+    let result = line.tool_use_result.filter(|raw| raw.get().starts_with('{'));
+    let stated = lenient::<Started>(result);
     if let Some(agent) = stated.and_then(|started| started.agent_id) {
         return Some(agent);
     }

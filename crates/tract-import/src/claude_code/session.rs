@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use serde_json::value::RawValue;
 use tract_core::time::parse_rfc3339;
 use tract_core::{Content, JsonText};
 
@@ -17,7 +18,7 @@ use crate::damage::{LineRules, read_line};
 use crate::facts::Facts;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
-use crate::values::{model_config, recorded};
+use crate::values::{self, lenient, model_config, recorded};
 
 /// An answer of a model: one API message, which spans several lines.
 struct Answer {
@@ -83,7 +84,7 @@ impl SessionReader {
         self.report.lines += 1;
         let rules = LineRules {
             line: |session: &mut Self, _, bytes| {
-                let line: Line<'_> = serde_json::from_slice(bytes)?;
+                let line: Line<'_> = values::read_record(bytes)?;
                 session.line(&line);
                 Ok(())
             },
@@ -266,13 +267,12 @@ impl SessionReader {
     /// Reads an attachment. Prompts typed while the model was working become messages; all others
     /// are skipped.
     fn attachment(&mut self, line: &Line<'_>) {
-        let text = line.attachment.map(|raw| raw.get());
-        let read = text.and_then(|text| serde_json::from_str::<Attachment<'_>>(text).ok());
+        let read = lenient::<Attachment<'_>>(line.attachment);
         let kind = read.as_ref().and_then(|attachment| attachment.attachment_type.clone());
         let prompt = read.as_ref().and_then(|attachment| attachment.prompt);
         if let (Some("queued_command"), Some(prompt)) = (kind.as_deref(), prompt) {
             let message = MessageFields { content: Some(prompt), ..MessageFields::default() };
-            self.content(line, "user", &message, prompt.get());
+            self.content(line, "user", &message, prompt);
             return;
         }
         self.pass(line);
@@ -280,11 +280,9 @@ impl SessionReader {
     }
 
     fn message(&mut self, line: &Line<'_>) {
-        let raw = line.message.map(|raw| raw.get());
-        let read = raw.map(serde_json::from_str::<MessageFields<'_>>);
-        let Some((message, content)) = read.and_then(|read| {
-            let message = read.ok()?;
-            let content = message.content?.get();
+        let read = lenient::<MessageFields<'_>>(line.message);
+        let Some((message, content)) = read.and_then(|message| {
+            let content = message.content?;
             Some((message, content))
         }) else {
             self.odd(AnomalyKind::UnreadableMessage, "no message with content");
@@ -297,7 +295,7 @@ impl SessionReader {
         let is_synthetic = message.model.as_deref() == Some("<synthetic>")
             || line.is_api_error_message.unwrap_or_default();
         if is_synthetic && role == "assistant" {
-            return self.note(line, content);
+            return self.note(line, content.get());
         }
         self.content(line, role, &message, content);
     }
@@ -335,16 +333,12 @@ impl SessionReader {
         line: &Line<'_>,
         role: &'static str,
         message: &MessageFields<'_>,
-        content: &str,
+        content: &RawValue,
     ) {
-        let mut drafts = match draft::drafts(role, content) {
-            Ok(drafts) => drafts,
-            Err(_) => {
-                self.odd(AnomalyKind::UnreadableMessage, "content in no known shape");
-                return self.pass(line);
-            }
-        };
-        let blocks = blocks(content);
+        let mut unread = Vec::new();
+        let mut drafts = draft::drafts(role, content, &mut unread);
+        unread.into_iter().for_each(|what| self.odd(AnomalyKind::UnreadableMessage, what));
+        let blocks = blocks(content.get());
         let parent = self.parent(line);
         let result = blocks.iter().find_map(|block| block.result());
         let (parent, belongs) = match (result, &message.id) {
@@ -365,7 +359,7 @@ impl SessionReader {
             (Some(parent), Some(at)) if !belongs => Some((parent, at, role == "user")),
             _ => None,
         };
-        let hash = hash_of(content);
+        let hash = hash_of(content.get());
         let seen = key.and_then(|key| self.seen.get(&key)).filter(|(_, known)| *known == hash);
         if let (Some((place, _)), Some(uuid)) = (seen, &line.uuid) {
             let place = *place;

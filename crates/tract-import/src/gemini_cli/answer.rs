@@ -6,6 +6,7 @@ use tract_core::{Content, Draft, Part, Priority, ToolAnswer};
 use tract_providers::{Dialect, ProviderConversation};
 
 use super::Line;
+use crate::misfits;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, shown, shown_member};
 
@@ -41,9 +42,9 @@ struct PartFields<'a> {
     thought: Option<bool>,
     #[serde(deserialize_with = "shown_member")]
     thought_signature: Option<String>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "values::member")]
     function_call: Option<FunctionCall<'a>>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "values::member")]
     function_response: Option<FunctionResponse<'a>>,
 }
 
@@ -122,21 +123,17 @@ impl Answer {
     pub(super) fn read(line: &Line<'_>) -> Self {
         let mut unread = Vec::new();
         let recorded_calls: Vec<RecordedCall<'_>> =
-            list(line.tool_calls, "toolCalls: not a list of calls", &mut unread);
+            values::elements(values::given(line.tool_calls)).unwrap_or_default();
         let call_id = |id: Option<&String>, n: usize| match id {
             Some(id) => id.clone(),
             None => format!("{}-call-{n}", line.id.as_deref().unwrap_or("message")),
         };
         let content = values::given(line.content);
-        let parts: Option<Vec<PartFields<'_>>> = lenient(content);
-        match (&parts, content) {
-            (None, Some(_)) if values::text(content).is_none() => {
-                unread.push("content: neither a text nor a list");
-            }
-            (Some(parts), _) if parts.iter().any(PartFields::is_unknown) => {
-                unread.push("content: a part that is neither a text nor a call");
-            }
-            _ => {}
+        let whole_text = values::text(content);
+        let content = content.filter(|_| whole_text.is_none());
+        let parts: Option<Vec<PartFields<'_>>> = values::elements(content);
+        if parts.iter().flatten().any(PartFields::is_unknown) {
+            unread.push("content: a part that is neither a text nor a call");
         }
         let parts = parts.unwrap_or_default();
         let is_whole = parts
@@ -146,14 +143,14 @@ impl Answer {
         let mut calls = 0;
         if !is_whole {
             let thoughts: Vec<Thought> =
-                list(line.thoughts, "thoughts: not a list of thoughts", &mut unread);
+                values::elements(values::given(line.thoughts)).unwrap_or_default();
             for Thought { subject, description } in thoughts {
                 let heading = subject.map(|subject| format!("**{subject}**"));
                 let text: Vec<String> = [heading, description].into_iter().flatten().collect();
                 let (text, signature, encrypted) = (text.join("\n"), None, None);
                 answer_parts.push(Part::Reasoning { text, signature, encrypted });
             }
-            let text = values::text(line.content).or_else(|| joined(&parts));
+            let text = whole_text.or_else(|| joined(&parts));
             answer_parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
             for (n, call) in recorded_calls.iter().enumerate() {
                 let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
@@ -181,9 +178,6 @@ impl Answer {
         draft = answer_parts.into_iter().fold(draft, Draft::part);
         draft.generation_config = model_config(line.model.as_deref());
         let tokens: Option<Tokens> = lenient(values::given(line.tokens));
-        if tokens.is_none() && values::given(line.tokens).is_some() {
-            unread.push("tokens: not numbers of tokens");
-        }
         let tokens = tokens.map(Tokens::totals);
         let mut metadata = Metadata::default();
         metadata.set_some("message_id", line.id.as_deref());
@@ -205,28 +199,6 @@ impl Answer {
     }
 }
 
-/// Reads a list of objects; anything else is described as unread.
-fn list<'a, T: Deserialize<'a>>(
-    raw: Raw<'a>,
-    what: &'static str,
-    unread: &mut Vec<&'static str>,
-) -> Vec<T> {
-    let Some(raw) = values::given(raw) else { return Vec::new() };
-    let Some(elements) = lenient::<Vec<&RawValue>>(Some(raw)) else {
-        unread.push(what);
-        return Vec::new();
-    };
-    let mut list = Vec::with_capacity(elements.len());
-    for element in elements {
-        // Lists are rejected, because they would be read as the members in order.
-        match lenient(Some(element).filter(|raw| raw.get().starts_with('{'))) {
-            Some(element) => list.push(element),
-            None => unread.push(what),
-        }
-    }
-    list
-}
-
 fn joined(parts: &[PartFields<'_>]) -> Option<String> {
     let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
@@ -236,13 +208,15 @@ fn joined(parts: &[PartFields<'_>]) -> Option<String> {
 /// are skipped.
 pub(super) fn user(line: &Line<'_>) -> Draft {
     const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
-    let parts: Vec<PartFields<'_>> = lenient(line.content).unwrap_or_default();
+    let whole_text = values::text(values::given(line.content));
+    let content = values::given(line.content).filter(|_| whole_text.is_none());
+    let parts: Vec<PartFields<'_>> = values::elements(content).unwrap_or_default();
     if parts.iter().any(|part| part.text.is_none())
         && let Some(draft) = line.content.and_then(other_parts)
     {
         return draft;
     }
-    let text = values::text(line.content).or_else(|| joined(&parts));
+    let text = whole_text.or_else(|| joined(&parts));
     let text = text.unwrap_or_else(|| line.content.map_or_else(String::new, canonical));
     let is_sent = !NOT_SENT.iter().any(|beginning| text.starts_with(beginning));
     let draft = Draft::user(text);
@@ -270,15 +244,23 @@ fn other_parts(content: &RawValue) -> Option<Draft> {
     let text = format!(r#"{{"contents":[{{"role":"user","parts":{}}}]}}"#, content.get());
     let read = ProviderConversation::read(&text, Some(Dialect::Gemini)).ok()?;
     let mut drafts = read.imported.drafts;
-    drafts.pop().filter(|draft| drafts.is_empty() && matches!(draft.content, Content::User(_)))
+    let draft = drafts
+        .pop()
+        .filter(|draft| drafts.is_empty() && matches!(draft.content, Content::User(_)))?;
+    misfits::keep(content);
+    Some(draft)
 }
 
 /// Returns the text of a result that the model read.
 fn result_text(result: &RawValue) -> String {
-    let parts: Option<Vec<PartFields<'_>>> = lenient(Some(result));
-    let Some(parts) = parts else { return shown(result) };
+    let Some(parts) = lenient::<Vec<&RawValue>>(Some(result)) else { return shown(result) };
     let mut texts = Vec::new();
-    for part in parts {
+    for raw in parts {
+        let part: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
+        if part.is_unknown() {
+            texts.push(shown(raw));
+            continue;
+        }
         if let Some(response) = part.function_response.and_then(|response| response.response) {
             texts.push(response_text(response));
         }

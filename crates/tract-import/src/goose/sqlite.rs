@@ -4,11 +4,11 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::Connection;
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::GooseReader;
-use crate::damage::decode_noting;
+use crate::damage::{decode_noting, read_object};
 use crate::document::Conversation;
 use crate::object::Object;
 use crate::report::{AnomalyKind, TokenTotals};
@@ -43,14 +43,12 @@ pub(crate) fn read<E: From<io::Error>>(
             let text = session.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
             text.map(str::to_owned)
         };
-        let config = text("model_config_json").and_then(|text| {
-            serde_json::from_str::<Value>(&text)
-                .ok()?
-                .get("model_name")?
-                .as_str()
-                .map(str::to_owned)
-        });
-        reader.model = config;
+        if let Some(text) = text("model_config_json") {
+            let name = |config: &Object<'_>| config.text("model_name");
+            let (model, odds) = read_object("model_config_json", &text, name);
+            reader.model = model;
+            reader.recording.odds(0, odds);
+        }
         reader.facts.session = Some(id.clone());
         reader.facts.title = text("name").or_else(|| text("description"));
         reader.facts.cwd = text("working_dir");
@@ -82,8 +80,14 @@ fn message(reader: &mut GooseReader, number: usize, row: &Value) {
     let member = |name: &str| row.get(name).cloned().unwrap_or_default();
     let content = member("content_json");
     let metadata = member("metadata_json");
-    let metadata: Value =
-        metadata.as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let metadata = match metadata.as_str().map(serde_json::from_str::<Value>) {
+        Some(Err(_)) => {
+            reader.recording.unreadable(number, "a message whose metadata_json is not JSON");
+            Value::Null
+        }
+        Some(Ok(metadata)) => metadata,
+        None => Value::Null,
+    };
     let id = row.get("message_id").filter(|id| id.is_string()).or_else(|| row.get("id")).cloned();
     let message = json!({
         "id": id,
@@ -91,14 +95,17 @@ fn message(reader: &mut GooseReader, number: usize, row: &Value) {
         "created": member("created_timestamp"),
         "metadata": metadata,
     });
-    let text = message.to_string();
-    let content = content.as_str().unwrap_or_default().to_owned();
-    let Ok(parts) = serde_json::from_str::<Vec<&RawValue>>(&content) else {
-        return reader
-            .recording
-            .unreadable(number, "a message whose content is not a list in JSON");
-    };
-    reader.message(number, &Object::parse(&text).unwrap_or_default(), &parts);
+    let content = content.as_str().unwrap_or_default();
+    if serde_json::from_str::<Vec<IgnoredAny>>(content).is_err() {
+        let what = "a message whose content_json is not a list in JSON";
+        return reader.recording.unreadable(number, what);
+    }
+    let text = format!(r#"{{"message":{message},"content":{content}}}"#);
+    let ((), odds) = read_object("", &text, |row| {
+        let message = row.object("message").unwrap_or_default();
+        reader.message(number, &message, &row.list("content"));
+    });
+    reader.recording.odds(number, odds);
 }
 
 /// A row as an object, and the replacements in it.

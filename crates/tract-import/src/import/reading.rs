@@ -1,5 +1,6 @@
 //! Reads a file with the reader of its tool, as steps for the common writer.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, BufRead, Read as _};
 use std::path::Path;
@@ -10,7 +11,7 @@ use tract_core::block_on;
 use tract_core::json::{self, DecodedText};
 
 use super::steps::{FileReader, ReadError};
-use crate::damage::{LineRules, last_of_repeated, read_line, reject_utf16, replacements};
+use crate::damage::{LineRules, last_of_repeated_in_lines, read_line, reject_utf16, replacements};
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, leading_value, unreadable};
@@ -20,6 +21,7 @@ use crate::facts::Facts;
 use crate::langgraph;
 use crate::line_reader::LineReader;
 use crate::lines::{Line, Lines, open_text};
+use crate::misfits;
 use crate::readers::Source;
 use crate::recording::Recording;
 use crate::report::AnomalyKind;
@@ -47,7 +49,7 @@ impl FileReader {
         let decoded = json::decode(&bytes);
         let read = read_document(&decoded.text, |text| reader.document(text));
         let (_, odd) = read.map_err(|error| unreadable(&error))?;
-        note_damage(reader.recording(), odd);
+        note_anomalies(reader.recording(), odd);
         note_replaced(reader.recording(), &bytes, &decoded);
         let facts = reader.finish();
         let recording = std::mem::take(reader.recording());
@@ -135,7 +137,7 @@ impl FileReader {
         let read = read_document(&decoded.text, read);
         let (mut document, odd) = read.map_err(|error| unreadable(&error))?;
         if let Some(first) = document.first_mut() {
-            note_damage(&mut first.recording, odd);
+            note_anomalies(&mut first.recording, odd);
             note_replaced(&mut first.recording, &bytes, &decoded);
         }
         self.conversations(file, document)
@@ -234,37 +236,49 @@ impl FileReader {
     }
 }
 
-/// Reads a document, and describes its damage, each with its line: repeated members, of which the last
-/// one counts, and bytes after its end, which are left out.
+/// Reads a document, or documents on lines, and describes its anomalies, each with its line: repeated
+/// members, of which the last one counts, members of an unexpected type, and bytes after the end of
+/// the document, which are left out.
 fn read_document<T>(
     text: &str,
     mut read: impl FnMut(&[u8]) -> Result<T, serde_json::Error>,
-) -> Result<(T, Vec<(usize, String)>), serde_json::Error> {
-    let mut damage = Vec::new();
-    let mut whole = |text: &str, damage: &mut Vec<_>| match last_of_repeated(text) {
-        Some((text, what)) => {
-            damage.push((1, what));
-            read(text.as_bytes())
-        }
-        None => read(text.as_bytes()),
+) -> Result<(T, Vec<Anomaly>), serde_json::Error> {
+    let mut anomalies = Vec::new();
+    let mut whole = |text: &str, anomalies: &mut Vec<Anomaly>| {
+        let (text, repeated) = match last_of_repeated_in_lines(text) {
+            Some((text, repeated)) => (Cow::Owned(text), repeated),
+            None => (Cow::Borrowed(text), Vec::new()),
+        };
+        let (read, misfits) = misfits::watch(&text, || read(text.as_bytes()));
+        let repeated =
+            repeated.into_iter().map(|(line, what)| (line, AnomalyKind::DamagedLine, what));
+        let unread =
+            misfits.into_iter().map(|(line, what)| (line, AnomalyKind::UnreadableMessage, what));
+        anomalies.extend(repeated.chain(unread));
+        read
     };
-    let error = match whole(text, &mut damage) {
-        Ok(document) => return Ok((document, damage)),
+    let error = match whole(text, &mut anomalies) {
+        Ok(document) => return Ok((document, anomalies)),
         Err(error) => error,
     };
+    anomalies.clear();
     let leading = leading_value(text.as_bytes()).map(<[u8]>::len);
     let Some((document, after)) = leading.and_then(|end| text.split_at_checked(end)) else {
         return Err(error);
     };
     let line = 1 + document.bytes().filter(|byte| *byte == b'\n').count();
-    let read = whole(document, &mut damage)?;
-    damage.push((line, format!("{} bytes after the document are left out", after.len())));
-    Ok((read, damage))
+    let read = whole(document, &mut anomalies)?;
+    let what = format!("{} bytes after the document are left out", after.len());
+    anomalies.push((line, AnomalyKind::DamagedLine, what));
+    Ok((read, anomalies))
 }
 
-fn note_damage(recording: &mut Recording, damage: Vec<(usize, String)>) {
-    for (line, what) in damage {
-        recording.odd(line, AnomalyKind::DamagedLine, what);
+/// An anomaly with its line.
+type Anomaly = (usize, AnomalyKind, String);
+
+fn note_anomalies(recording: &mut Recording, anomalies: Vec<Anomaly>) {
+    for (line, kind, what) in anomalies {
+        recording.odd(line, kind, what);
     }
 }
 

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 
 use rusqlite::{Connection, Row};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::Session;
@@ -38,8 +37,7 @@ pub(crate) fn read<E: From<io::Error>>(
     }
     let sessions = sessions(&database).map_err(failure)?;
     for (id, text, damage) in sessions {
-        let info = Object::parse(&text).unwrap_or_default();
-        let mut session = Session::new(&info);
+        let mut session = Session::of_text(&text);
         session.conversation().recording.odds(0, damage);
         session.conversation().facts.session = Some(id.clone());
         messages(&database, &id, &mut session).map_err(failure)?;
@@ -100,27 +98,14 @@ fn messages(database: &Connection, id: &str, session: &mut Session) -> rusqlite:
         while let Some(row) = rows.next()? {
             texts.push(text(row, 1, &mut damage)?);
         }
-        let id = Value::String(message).to_string();
-        let id: Option<&RawValue> = serde_json::from_str(&id).ok();
-        let info = Object::parse(&data);
-        if info.is_none() {
+        let is_object = Object::parse(&data).is_some();
+        if !is_object {
             let what = "a message whose data are not an object in JSON";
             session.conversation().recording.unreadable(0, what);
         }
-        let mut info = info.unwrap_or_default();
-        id.into_iter().for_each(|id| info.set("id", id));
-        let mut parts: Vec<&RawValue> = Vec::with_capacity(texts.len());
-        for text in &texts {
-            match serde_json::from_str(text) {
-                Ok(part) => parts.push(part),
-                Err(_) => {
-                    let what = "a part whose data are not JSON";
-                    session.conversation().recording.unreadable(0, what);
-                }
-            }
-        }
         session.note_damage(damage);
-        session.message(&info, &parts);
+        let info = if is_object { data.as_str() } else { "{}" };
+        session.message_of_texts(Some(&message), info, &texts);
     }
     Ok(())
 }

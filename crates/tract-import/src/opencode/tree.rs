@@ -4,8 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use serde_json::value::RawValue;
-
 use super::Session;
 use crate::damage::{decode_noting, utf8_of};
 use crate::document::{Conversation, MAX_DOCUMENT_BYTES};
@@ -36,7 +34,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Conversation> {
         let what = "the file is no session of OpenCode: it is not an object in JSON";
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     };
-    let mut session = Session::new(&info);
+    let mut session = Session::of_text(&text);
     session.conversation().recording.odds(0, std::mem::take(&mut damage));
     let id = info.text("id").unwrap_or_default();
     let Some((messages, parts)) = folders(path, &id) else {
@@ -53,22 +51,12 @@ pub(crate) fn read(path: &Path) -> io::Result<Conversation> {
         }
         let text = read_text(&path, &mut damage)?;
         session.note_damage(std::mem::take(&mut damage));
-        let Some(info) = Object::parse(&text) else {
+        if Object::parse(&text).is_none() {
             let what = format!("{} is not an object in JSON", path.display());
             session.conversation().recording.unreadable(0, what);
             continue;
-        };
-        let mut parts: Vec<&RawValue> = Vec::with_capacity(texts.len());
-        for text in &texts {
-            match serde_json::from_str(text) {
-                Ok(part) => parts.push(part),
-                Err(_) => {
-                    let what = format!("a part of {} is not JSON", path.display());
-                    session.conversation().recording.unreadable(0, what);
-                }
-            }
         }
-        session.message(&info, &parts);
+        session.message_of_texts(None, &text, &texts);
     }
     Ok(session.finish())
 }
