@@ -159,16 +159,18 @@ impl Watcher {
         known.written.extend(batch.commits.iter().map(Commit::id));
         let verb = lock(&self.verbs).get(client).copied();
         for (edit, before) in batch.refs.iter().zip(before) {
-            if *before == edit.to {
-                continue;
-            }
             if edit.name.branch_name().is_some() {
                 let seen = (client, edit.name.clone(), before.clone());
-                if before.is_some() && !known.seen.contains(&seen) {
+                if *before != edit.to && before.is_some() && !known.seen.contains(&seen) {
                     let text = format!("{} was moved from a value that was not read", edit.name);
                     self.report(Invariant::Acknowledged, text);
                 }
+                // A store also reports success for a ref that already has its target. The client
+                // then knows this value as if it had read it.
                 known.seen.insert((client, edit.name.clone(), edit.to.clone()));
+            }
+            if *before == edit.to {
+                continue;
             }
             if let Some(target) = &edit.to
                 && let Err(text) = known.complete(store, repo, std::slice::from_ref(target))
