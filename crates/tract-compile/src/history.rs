@@ -1,6 +1,6 @@
 //! The folded history of a head, which requests are planned on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tract_core::{Commit, CommitId, ToolsetId};
 
@@ -37,6 +37,17 @@ pub struct History {
     pub(crate) state: Arc<State>,
 }
 
+/// A history that is available for as long as something else keeps it in memory.
+#[derive(Clone, Debug)]
+pub struct WeakHistory(Weak<State>);
+
+impl WeakHistory {
+    /// Returns the history if it is still in memory.
+    pub fn upgrade(&self) -> Option<History> {
+        self.0.upgrade().map(|state| History { state })
+    }
+}
+
 impl History {
     /// Returns the empty history, before the first commit.
     pub fn empty() -> Self {
@@ -58,6 +69,11 @@ impl History {
             ..State::default()
         };
         Self { state: Arc::new(state) }
+    }
+
+    /// Returns a reference that does not keep the history in memory.
+    pub fn downgrade(&self) -> WeakHistory {
+        WeakHistory(Arc::downgrade(&self.state))
     }
 
     /// Returns the sizes of the history.

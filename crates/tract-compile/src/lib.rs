@@ -34,7 +34,7 @@ pub use crate::fact::{RowFact, stated_priority};
 pub use crate::fold::{
     FoldRows, InvalidChange, appended, fold, fold_change, fold_rows, inverse, resolved,
 };
-pub use crate::history::{History, HistoryCounts};
+pub use crate::history::{History, HistoryCounts, WeakHistory};
 pub use crate::ids::{IdHasher, IdMap, IdSet};
 pub use crate::pair::{
     Item, PairedMessages, Pairing, PlaceholderResult, Repair, RepairKind, Rules, Speaker, Unpaired,

@@ -140,7 +140,7 @@ impl Compiler {
                     let held_there = last.main.rows().map(|row| row.slot);
                     slots
                         .into_iter()
-                        .chain(view.slots_changed_since(&last.view))
+                        .chain(view.changed_slots(&last.view))
                         .chain(held_there)
                         .collect()
                 }

@@ -136,14 +136,10 @@ impl View {
         self.next
     }
 
-    /// Returns the slots whose row differs from that in an earlier view, and possibly some others.
-    /// Does not visit parts that both views share.
-    pub(crate) fn slots_changed_since(&self, before: &Self) -> Vec<CommitId> {
-        self.rows
-            .changed_since(&before.rows)
-            .inspect(|_| crate::visit(1))
-            .map(|place| place.slot)
-            .collect()
+    /// Returns the slots whose row differs from that in another view, and possibly some others, or
+    /// one twice. Does not visit parts that both views share.
+    pub fn changed_slots<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = CommitId> + 'a {
+        self.rows.changed_since(&other.rows).inspect(|_| crate::visit(1)).map(|place| place.slot)
     }
 
     /// Adds a row, or replaces the row of the same message.

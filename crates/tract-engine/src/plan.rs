@@ -26,9 +26,10 @@ pub(crate) use self::append::{is_plain, message, sealed_message};
 pub(crate) use self::edit::{
     current_version, json_string, unchanged_since, version_of, with_answer_of, with_text,
 };
+pub(crate) use self::merge::ComparedHeads;
 pub use self::merge::{
     KeptConflict, MergeSides, PlannedMerge, Resolution, ResolvableConflict, ResolveFn,
-    ResolvedConflict, Resolver, merge,
+    ResolvedConflict, Resolver, differing, merge,
 };
 pub use self::records::{MissingRecords, Plan, Records, Stop};
 pub(crate) use self::records::{edited_slot, own_slot};

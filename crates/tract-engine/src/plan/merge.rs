@@ -1,5 +1,6 @@
 //! Plans a merge: a three-way comparison of views by content.
 
+mod compared;
 mod resolve;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -9,6 +10,7 @@ use tract_core::{
     Change, CommitId, CommitRef, JsonText, Op, Priority, ToolSchema, Toolset, ToolsetId,
 };
 
+pub(crate) use self::compared::ComparedHeads;
 use self::resolve::Resolving;
 pub use self::resolve::{
     KeptConflict, Resolution, ResolvableConflict, ResolveFn, ResolvedConflict, Resolver,
@@ -32,6 +34,35 @@ pub struct MergeSides<'a> {
     pub theirs: &'a History,
     /// The histories of the best common ancestors; if empty, the base is the empty view.
     pub bases: &'a [History],
+    /// The messages in which ours and theirs differ, from [`differing`]. Planning looks at no
+    /// others.
+    pub differing: &'a [CommitId],
+}
+
+/// Returns the messages in which two views differ: theirs in their order, then those that only our
+/// side has. Looks at those of `among` only, or at all messages if it is `None`.
+pub fn differing(ours: &View, theirs: &View, among: Option<Vec<CommitId>>) -> Vec<CommitId> {
+    // The key is left out: it is the position in one history, and a picked message has another one
+    // without having been changed.
+    let facts = |row: &Row| (row.version, row.mark, row.answers);
+    let differ = |row: &&Row| ours.get(row.slot).map(facts) != Some(facts(row));
+    let gone = |row: &&Row| !theirs.contains(row.slot);
+    let Some(among) = among else {
+        super::records::visit(ours.len() + theirs.len());
+        let changed = theirs.rows().filter(differ);
+        return changed.chain(ours.rows().filter(gone)).map(|row| row.slot).collect();
+    };
+    super::records::visit(among.len());
+    let changed = in_order(theirs, &among).into_iter().filter(differ);
+    changed.chain(in_order(ours, &among).into_iter().filter(gone)).map(|row| row.slot).collect()
+}
+
+/// Returns the rows of some messages, in the order of the view.
+fn in_order<'a>(view: &'a View, slots: &[CommitId]) -> Vec<&'a Row> {
+    let mut rows: Vec<&Row> = slots.iter().filter_map(|slot| view.get(*slot)).collect();
+    rows.sort_unstable_by_key(|row| row.row_key());
+    rows.dedup_by_key(|row| row.slot);
+    rows
 }
 
 /// A planned merge.
@@ -58,7 +89,7 @@ pub fn merge(
     details: &Details,
     resolver: &mut Resolver<'_>,
 ) -> Plan<PlannedMerge> {
-    let MergeSides { ours, theirs, bases } = sides;
+    let MergeSides { ours, theirs, bases, .. } = sides;
     let empty = [History::empty()];
     let bases = if bases.is_empty() { &empty[..] } else { bases };
     let base_views: Vec<&View> = bases.iter().map(History::view).collect();
@@ -67,10 +98,12 @@ pub fn merge(
     // Every round resolves at least one conflict, since `resolve` fails if one is left open, and a
     // conflict that returns after its resolution counts as open. So the loop ends.
     let (changes, tools) = loop {
+        let among = resolving.compared(sides);
         let three = ThreeWayMerge {
             ours: &resolving.ours,
             theirs: &resolving.theirs,
             bases: base_views.clone(),
+            among: &among,
             records,
         };
         let mut merged = three.compare()?;
@@ -159,6 +192,9 @@ struct ThreeWayMerge<'a> {
     ours: &'a View,
     theirs: &'a View,
     bases: Vec<&'a View>,
+    /// The messages in which the sides differed before or after the resolutions so far. Both sides
+    /// have all others alike, so each rule about two messages holds for them as on each side.
+    among: &'a [CommitId],
     records: &'a Records,
 }
 
@@ -168,7 +204,7 @@ impl ThreeWayMerge<'_> {
         // The order matters. Summaries come first: `settle` skips those that were found to be the
         // same. `whole_summaries` looks at the rows that `settle` has added and removed, and
         // `answers` at the rows that are left after both.
-        let candidates = self.candidates();
+        let candidates = differing(self.ours, self.theirs, Some(self.among.to_vec()));
         self.read(&candidates)?;
         let mut merged = Merged::default();
         let twins = self.summaries(&candidates, &mut merged)?;
@@ -178,20 +214,8 @@ impl ThreeWayMerge<'_> {
             }
         }
         self.whole_summaries(&mut merged)?;
-        self.answers(&mut merged)?;
+        self.answers(&candidates, &mut merged)?;
         Ok(merged)
-    }
-
-    /// Returns the messages in which the sides differ: theirs in their order, then those that only
-    /// our side has.
-    fn candidates(&self) -> Vec<CommitId> {
-        // The key is left out: it is the position in one history, and a picked message has another
-        // one without having been changed.
-        let facts = |row: &Row| (row.version, row.mark, row.answers);
-        let differ = |row: &&Row| self.ours.get(row.slot).map(facts) != Some(facts(row));
-        let theirs = self.theirs.rows().filter(differ).map(|row| row.slot);
-        let gone = self.ours.rows().filter(|row| !self.theirs.contains(row.slot));
-        theirs.chain(gone.map(|row| row.slot)).collect()
     }
 
     /// Requests all records that comparing these messages needs.
@@ -375,14 +399,16 @@ impl ThreeWayMerge<'_> {
     }
 
     /// Ensures that each call has one answer, and that no answer is left without its call.
-    fn answers(&self, merged: &mut Merged) -> Plan<()> {
+    fn answers(&self, candidates: &[CommitId], merged: &mut Merged) -> Plan<()> {
         let added: HashSet<CommitId> = merged.add.iter().map(|row| row.slot).collect();
         let shown = |slot: &CommitId| {
             added.contains(slot) || self.ours.contains(*slot) && !merged.remove.contains(slot)
         };
         // A provider rejects a request in which a call has two results, or a result has no call, so
-        // both are conflicts even if no message was changed on both sides.
-        let kept = self.ours.rows().filter(|row| !merged.remove.contains(&row.slot));
+        // both are conflicts even if no message was changed on both sides. A result that both sides
+        // have is neither: on their side it has its call, and is the only result of it.
+        let mine = in_order(self.ours, candidates).into_iter();
+        let kept = mine.filter(|row| !merged.remove.contains(&row.slot));
         let mut answered = HashMap::new();
         let mut conflicts = Vec::new();
         let mut twins = HashSet::new();
@@ -437,7 +463,11 @@ impl ThreeWayMerge<'_> {
             let mark = merged.mark.get(&slot).copied().unwrap_or(row.mark);
             Some(Row { version, mark, ..*row })
         };
-        for row in view.rows() {
+        let mut touched: Vec<CommitId> = self.ours.changed_slots(view).collect();
+        touched.extend(merged.version.keys().chain(merged.mark.keys()).chain(&merged.remove));
+        super::records::visit(touched.len());
+        let before = in_order(view, &touched);
+        for row in before.iter().copied() {
             let Some(now) = chosen(row.slot) else { continue };
             if now.version != row.version {
                 changes.push(set_version(row, now.version.into()));
@@ -452,7 +482,7 @@ impl ThreeWayMerge<'_> {
         let mut changed = ChangeIndex::default();
         let mut returning = HashSet::new();
         let removed: Vec<Row> =
-            view.rows().filter(|row| chosen(row.slot).is_none()).copied().collect();
+            before.into_iter().filter(|row| chosen(row.slot).is_none()).copied().collect();
         ensure_covered(self.records, removed.iter().map(|row| row.slot))?;
         for row in removed {
             changes.push(Change::Remove { slot: row.slot.into(), row: row.fields() });
@@ -463,7 +493,8 @@ impl ThreeWayMerge<'_> {
             changes.push(Change::Add { slot: row.slot.into(), row: row.fields() });
             work.put(row);
         };
-        for row in self.ours.rows().filter(|row| !view.contains(row.slot)) {
+        for row in in_order(self.ours, &touched).into_iter().filter(|row| !view.contains(row.slot))
+        {
             if let Some(row) = chosen(row.slot) {
                 // The fold refuses a row whose key is above `next`.
                 add(&mut work, Row { key: row.key.min(view.next()), ..row });
@@ -481,10 +512,13 @@ impl ThreeWayMerge<'_> {
             let key = first.or(back).unwrap_or(work.next).min(work.next);
             add(&mut work, Row { key, ..*row });
         }
-        // Only an added row can end up next to a summary of it. Merges that add none need not
-        // collect the messages under all summaries.
-        if !work.added().is_empty() {
-            SummaryCover::of(self.records, work.rows())?.check()?;
+        // Only an added row can end up next to a summary of it, and only next to one that the sides
+        // do not share.
+        let added = work.added();
+        if !added.is_empty() {
+            let slots = self.among.iter().chain(&touched).filter_map(|slot| work.get(*slot));
+            let apart = SummaryCover::of(self.records, slots.chain(added))?;
+            apart.check(|slot| work.get(slot).is_some())?;
         }
         Ok(changes)
     }

@@ -113,7 +113,8 @@ pub fn replay(
 /// # Errors
 /// [`Refusal::Hidden`] with the message and the summary.
 pub(crate) fn check_hidden(history: &History, records: &Records) -> Plan<()> {
-    SummaryCover::of(records, history.view().rows().copied())?.check()?;
+    let view = history.view();
+    SummaryCover::of(records, view.rows().copied())?.check(|slot| view.contains(slot))?;
     Ok(())
 }
 

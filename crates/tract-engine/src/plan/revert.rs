@@ -159,7 +159,8 @@ impl<'a> Undoing<'a> {
             let dependents = self.dependents()?;
             let Some((of, first)) = dependents.first() else {
                 if !self.work.added().is_empty() {
-                    SummaryCover::of(self.records, self.work.rows())?.check()?;
+                    SummaryCover::of(self.records, self.work.rows())?
+                        .check(|slot| self.work.get(slot).is_some())?;
                 }
                 return Ok(self);
             };

@@ -283,19 +283,18 @@ fn hidden_by(history: &History, records: &Records, slot: CommitId) -> Plan<Optio
 pub(super) struct SummaryCover {
     under: HashMap<CommitId, CommitId>,
     twice: Option<(CommitId, CommitId)>,
-    slots: HashSet<CommitId>,
 }
 
 impl SummaryCover {
     /// Collects the summaries among rows and all messages under them, including those under nested
     /// summaries.
     pub(super) fn of(records: &Records, rows: impl Iterator<Item = Row>) -> Plan<Self> {
-        let slots: HashSet<CommitId> = rows.map(|row| row.slot).collect();
         // The result must not depend on the order of the messages.
-        let mut sorted: Vec<CommitId> = slots.iter().copied().collect();
+        let mut sorted: Vec<CommitId> = rows.map(|row| row.slot).collect();
         sorted.sort_unstable();
+        sorted.dedup();
         ensure_covered(records, sorted.iter().copied())?;
-        let mut covers = Self { under: HashMap::new(), twice: None, slots };
+        let mut covers = Self { under: HashMap::new(), twice: None };
         for summary in sorted {
             for slot in covered(records, summary)? {
                 if covers.under.insert(slot, summary).is_some() {
@@ -309,15 +308,11 @@ impl SummaryCover {
     }
 
     /// Checks that no message is shown next to its summary, and that none has two summaries.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
+    pub(super) fn check(&self, is_shown: impl Fn(CommitId) -> bool) -> Result<(), Refusal> {
         if let Some((target, by)) = self.twice {
             return Err(Refusal::Hidden { target, by });
         }
-        let shown = self
-            .under
-            .iter()
-            .filter(|(slot, _)| self.slots.contains(slot))
-            .min_by_key(|(s, _)| **s);
+        let shown = self.under.iter().filter(|(slot, _)| is_shown(**slot)).min_by_key(|(s, _)| **s);
         match shown {
             Some((target, by)) => Err(Refusal::Hidden { target: *target, by: *by }),
             None => Ok(()),

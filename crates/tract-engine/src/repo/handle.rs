@@ -13,7 +13,7 @@ use tract_core::{
 };
 use tract_hooks::{BeforeCompile, Hooks};
 
-use crate::plan::History;
+use crate::plan::{ComparedHeads, History};
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
@@ -92,6 +92,7 @@ pub struct Repo {
     options: Arc<RepoOptions>,
     compiler: Compiler,
     heads: Heads,
+    compared_heads: ComparedHeads,
     operation: Option<Operation>,
 }
 
@@ -114,6 +115,7 @@ impl Repo {
             options: Arc::new(options),
             compiler,
             heads: Heads::default(),
+            compared_heads: ComparedHeads::default(),
             operation: None,
         }
     }
@@ -242,6 +244,11 @@ impl Repo {
         let blob = self.require_blob(id).await?;
         let text = blob.text().ok_or(tract_core::ContentError::NotText)?;
         Ok(Some(Content::from_blob(kind, text)?))
+    }
+
+    /// Returns the heads that merges compared last.
+    pub(crate) fn compared_heads(&self) -> &ComparedHeads {
+        &self.compared_heads
     }
 
     pub(crate) fn heads(&self) -> &Heads {

@@ -15,7 +15,7 @@ pub(crate) use self::kept::decisions_ref;
 pub use self::kept::{KeptMerge, MergeProgress};
 use crate::plan::{
     BranchTip, Details, History, MergeConflict, MergeSides, NewContent, Refusal, Request,
-    Resolution, ResolveFn, Resolver, merge as plan_merge,
+    Resolution, ResolveFn, Resolver, differing, merge as plan_merge,
 };
 use crate::repo::Repo;
 use crate::repo::error::Result;
@@ -261,8 +261,13 @@ impl Txn<'_> {
             && let Some(ends) = self.ends_of(ours, source, *base).await?
         {
             let (ours, theirs, base) = ends;
-            let histories = [base];
-            let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &histories };
+            let (histories, differing) = ([base], differing(ours.view(), theirs.view(), None));
+            let sides = MergeSides {
+                ours: &ours,
+                theirs: &theirs,
+                bases: &histories,
+                differing: &differing,
+            };
             let details = noted_down.map_or(&options.details, |noted| &noted.0);
             let planned =
                 self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await;
@@ -281,7 +286,9 @@ impl Txn<'_> {
         for base in bases {
             histories.push(self.fold(Some(base)).await?);
         }
-        let sides = MergeSides { ours: &ours, theirs: &theirs, bases: &histories };
+        let differing = self.repo().compared_heads().differing(&ours, &theirs);
+        let sides =
+            MergeSides { ours: &ours, theirs: &theirs, bases: &histories, differing: &differing };
         let details = noted_down.map_or(&options.details, |noted| &noted.0);
         let planned =
             self.plan_with(head, |records| plan_merge(sides, records, details, resolver)).await?;

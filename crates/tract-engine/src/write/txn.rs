@@ -4,7 +4,8 @@ mod apply;
 mod mend;
 mod seal;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
 
 use tract_compile::{IdMap, IdSet, UnstoredObjects};
 use tract_core::store::WritePosition;
@@ -27,6 +28,10 @@ use crate::write::erasures::KnownErasures;
 use crate::write::hooks::{Configured, NotWritten, Ruled, WriteTarget};
 use crate::write::pending::Document;
 
+/// Number of histories that a write keeps beside those of its heads: enough for the bases of merges
+/// of a few branches that merge each other.
+const LATELY: usize = 16;
+
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
 /// of earlier ones.
 pub struct Txn<'a> {
@@ -36,6 +41,8 @@ pub struct Txn<'a> {
     batch: Batch,
     imports: bool,
     histories: IdMap<CommitId, History>,
+    /// The last histories of commits of this write that are no heads, such as the bases of merges.
+    lately: Mutex<VecDeque<History>>,
     records: Records,
     planned_on: Option<CommitId>,
     /// The tip of a run of plain messages, whose history is only folded if something asks for it.
@@ -92,6 +99,7 @@ impl<'a> Txn<'a> {
             operation,
             imports: false,
             histories: IdMap::default(),
+            lately: Mutex::default(),
             records: Records::default(),
             planned_on: None,
             tip: None,
@@ -224,12 +232,13 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// When a commit of the history is missing or cannot be applied.
     pub async fn fold(&self, head: Option<CommitId>) -> Result<History> {
-        // Only heads keep their history here; others are folded again from the nearest one known.
+        // Only heads and a few others keep their history here; the rest are folded again from the
+        // nearest one known.
         let mut made = Vec::new();
         let mut next = head;
         let base = loop {
-            match next.map(|id| (self.histories.get(&id), self.made_here(id))) {
-                Some((Some(history), _)) => break history.clone(),
+            match next.map(|id| (self.known_history(id), self.made_here(id))) {
+                Some((Some(history), _)) => break history,
                 Some((None, Some(commit))) => {
                     made.push(commit.clone());
                     next = commit.parent();
@@ -247,7 +256,27 @@ impl<'a> Txn<'a> {
             .filter_map(|id| self.records.blobs.get(&id)?.clone())
             .collect();
         let unstored = UnstoredObjects { blobs: &blobs, commit: &|id| self.made_here(id).cloned() };
-        Ok(Box::pin(self.repo.compiler().advance_with(&base, &made, unstored)).await?)
+        let history = Box::pin(self.repo.compiler().advance_with(&base, &made, unstored)).await?;
+        self.keep_history(history.clone());
+        Ok(history)
+    }
+
+    /// Returns a history that this write folded, if it is still in memory.
+    fn known_history(&self, head: CommitId) -> Option<History> {
+        self.histories.get(&head).cloned().or_else(|| {
+            let lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
+            lately.iter().find(|history| history.head() == Some(head)).cloned()
+        })
+    }
+
+    /// Keeps a history that is no head. One for each commit of a long write would need quadratic
+    /// memory, so only a few are kept.
+    pub(crate) fn keep_history(&self, history: History) {
+        let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
+        if lately.len() >= LATELY {
+            lately.pop_front();
+        }
+        lately.push_back(history);
     }
 
     /// Calls a planner and reads the records that it asks for.

@@ -167,6 +167,13 @@ impl<'a> Resolving<'a> {
         }
     }
 
+    /// Returns the messages in which the sides differed before or after the resolutions so far.
+    pub(super) fn compared(&self, sides: MergeSides<'_>) -> Vec<CommitId> {
+        let ours = self.ours.changed_slots(sides.ours.view());
+        let theirs = self.theirs.changed_slots(sides.theirs.view());
+        sides.differing.iter().copied().chain(ours).chain(theirs).collect()
+    }
+
     /// Returns whether the conflict about the tools is resolved. The views do not show that.
     pub(super) fn has_tools(&self, kind: ConflictKind) -> bool {
         kind == ConflictKind::Tools && self.tools.is_some()

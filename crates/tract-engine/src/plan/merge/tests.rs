@@ -84,3 +84,46 @@ fn a_merge_with_many_conflicts_looks_at_each_a_few_times() {
         desk.write(all.iter().map(edit).collect());
     });
 }
+
+#[test]
+fn the_last_of_many_crossing_merges_visits_as_little_as_the_first() {
+    for in_one_write in [false, true] {
+        let visits = |merges: usize| {
+            let main = Fixture::new();
+            messages(&main, 1);
+            let side = fork(&main);
+            let mut last = 0;
+            if in_one_write {
+                let mut txn = crate::Txn::new(&main.repo).expect("a write");
+                for n in 0..merges {
+                    last = cross(&mut txn, [&main.branch, &side.branch], n);
+                }
+            } else {
+                for n in 0..merges {
+                    let mut txn = crate::Txn::new(&main.repo).expect("a write");
+                    last = cross(&mut txn, [&main.branch, &side.branch], n);
+                    let options = crate::WriteOptions::default();
+                    let applied = block_on(txn.apply("crossing merges", &options));
+                    applied.and_then(crate::repo::batch::require_done).expect("no other writer");
+                }
+            }
+            last
+        };
+        let (early, late) = (visits(40), visits(400));
+        assert!(late <= 2 * early, "{early} visits, then {late} (in one write: {in_one_write})");
+    }
+}
+
+/// Writes to two branches and merges each into the other as it was. Returns the visits of the
+/// second merge.
+fn cross(txn: &mut crate::Txn<'_>, [main, side]: [&RefName; 2], n: usize) -> usize {
+    let [ours, theirs] = [main, side].map(|branch| {
+        let draft = Draft::user(format!("{n} on {branch}"));
+        block_on(txn.add(branch, &draft.into())).expect("a message").id()
+    });
+    let options = MergeOptions::default();
+    block_on(txn.merge(main, theirs, &options)).expect("no conflict");
+    visits::take();
+    block_on(txn.merge(side, ours, &options)).expect("no conflict");
+    visits::take()
+}

@@ -126,12 +126,10 @@ impl Txn<'_> {
         self.batch.derived.extend(compiler.snapshot_due(&mut next));
         self.take(branch, &commit, history.toolset(), rest);
         self.histories.insert(commit.id(), next);
-        // A folded history for each commit of a long write would need quadratic memory. Only the
-        // heads keep theirs.
         if let Some(before) = history.head().filter(|id| self.made.contains(id)) {
             let at = Some(RefTarget::Commit(before));
             if self.refs.values().all(|moved| moved.to != at) {
-                self.histories.remove(&before);
+                self.histories.remove(&before).into_iter().for_each(|last| self.keep_history(last));
             }
         }
         Ok(commit)
