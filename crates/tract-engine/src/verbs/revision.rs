@@ -162,10 +162,11 @@ impl Txn<'_> {
     /// Resolves a revision without suffixes.
     async fn named(&mut self, text: &str, base: &str, marks: &Marks) -> Result<CommitId> {
         if let Some(mark) = base.strip_prefix(':') {
-            let near = nearest(mark, marks.keys().map(String::as_str));
-            return marks.get(mark).copied().ok_or_else(|| Error::UnknownRevision {
-                text: text.to_owned(),
-                nearest: near.map(|near| format!(":{near}")).into_iter().collect(),
+            return marks.get(mark).copied().ok_or_else(|| {
+                // Looks at all marks, so not before the mark is known to be missing.
+                let near = nearest(mark, marks.keys().map(String::as_str));
+                let nearest = near.map(|near| format!(":{near}")).into_iter().collect();
+                Error::UnknownRevision { text: text.to_owned(), nearest }
             });
         }
         if let Some(name) = self.ref_named(base).await? {
