@@ -42,9 +42,13 @@ const WITH_DICTIONARY: u8 = 0xFD;
 /// Whether this build can read and write compressed blobs.
 pub const IS_AVAILABLE: bool = cfg!(feature = "zstd");
 
-/// Minimum length, in bytes, of a blob that is compressed when it is first written. Shorter ones
-/// gain little without a dictionary, and compressing them would slow down every append.
+/// Minimum length, in bytes, of a blob that is compressed when it is first written with many
+/// others. Compressing shorter ones would slow down an import by a third.
 pub const MIN_BYTES: usize = 1024;
+
+/// Minimum length, in bytes, of a blob that is compressed when it is first written with few others,
+/// to a durable store. Such a write waits for the disk, which takes far longer than compressing it.
+pub const MIN_BYTES_OF_FEW: usize = 256;
 
 /// Maximum dictionary size in bytes.
 pub const DICTIONARY_BYTES: usize = 112 << 10;
@@ -78,8 +82,16 @@ pub enum DecodeError {
 /// Encodes a blob for its first write. Compresses it if it has at least [`MIN_BYTES`] and that
 /// saves 10 %.
 pub fn encode(plain: &[u8]) -> Cow<'_, [u8]> {
+    encode_from(plain, MIN_BYTES)
+}
+
+/// Encodes a blob for its first write. Compresses it if it has at least this number of bytes and
+/// that saves 10 %.
+pub fn encode_from(plain: &[u8], min_bytes: usize) -> Cow<'_, [u8]> {
+    #[cfg(not(feature = "zstd"))]
+    let _ = min_bytes;
     #[cfg(feature = "zstd")]
-    if plain.len() >= MIN_BYTES
+    if plain.len() >= min_bytes
         && let Some(stored) = frame::quick(plain)
     {
         return Cow::Owned(stored);

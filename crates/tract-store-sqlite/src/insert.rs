@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use rusqlite::blob::ZeroBlob;
+use tract_compression::{MIN_BYTES, MIN_BYTES_OF_FEW};
 use tract_core::{
     Blob, BlobId, Commit, CommitId, DerivedRow, ObjectId, RefName, RefTarget, RepoName, StoreError,
     StoreErrorKind, StoreResult, ToolRow, Toolset,
@@ -22,6 +23,9 @@ use crate::write::{Checked, OP, Tx};
 
 /// Larger blobs are written in place, because SQLite copies bound values twice.
 const LARGE_BYTES: usize = 1 << 20;
+
+/// Number of blobs up to which a batch waits for the disk far longer than for compressing them.
+const FEW: usize = 8;
 
 /// Facts that become true, and may be cached, once a transaction is durable.
 #[derive(Debug, Default)]
@@ -69,6 +73,7 @@ impl Tx<'_> {
             None => self.new_repo(name)?,
         };
         self.fresh.places.reserve(batch.blobs.len() + batch.commits.len());
+        self.min_bytes = if batch.blobs.len() <= FEW { MIN_BYTES_OF_FEW } else { MIN_BYTES };
         let mut blobs = IdMap::with_capacity_and_hasher(batch.blobs.len(), Default::default());
         // Most blobs of a large import are new. One statement for many of them proves that, instead
         // of a lookup for each.
@@ -159,7 +164,7 @@ impl Tx<'_> {
     pub(crate) fn blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let h = prefix(blob.id().as_bytes());
         let sql = "INSERT INTO blobs (id, repo, h, data) VALUES (?1, ?2, ?3, ?4)";
-        let stored = tract_compression::encode(blob.bytes());
+        let stored = tract_compression::encode_from(blob.bytes(), self.min_bytes);
         let bytes = stored.as_ref();
         if bytes.len() > LARGE_BYTES {
             self.execute(sql, &[&row, &repo, &h, &ZeroBlob(bytes.len() as u64)])?;

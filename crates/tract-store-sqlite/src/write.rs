@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params};
+use tract_compression::MIN_BYTES;
 use tract_core::store::{JoinBatches, WritePosition};
 use tract_core::{
     Applied, Batch, BatchId, Expect, ObjectId, RefEdit, RefName, RefTarget, RepoName,
@@ -118,6 +119,8 @@ pub(crate) struct Tx<'a> {
     /// The dozen statements in use, keyed by the address of their text. Looking them up in the
     /// connection's cache would cost more than running some of them.
     statements: Vec<((usize, usize), CachedStatement<'a>)>,
+    /// Minimum length, in bytes, of a blob that is compressed.
+    pub(crate) min_bytes: usize,
     /// Buffer for the cache key of a text.
     pub(crate) text_name: Vec<u8>,
 }
@@ -169,8 +172,16 @@ impl<'a> Tx<'a> {
     pub(crate) fn new(connection: &'a Connection, memory: &'a Mutex<Memory>) -> Self {
         let statements = Vec::with_capacity(8);
         let fresh = CommittedState::default();
-        let (sweeps, more_follow, text_name) = (0, true, Vec::new());
-        Self { connection, memory, fresh, sweeps, more_follow, statements, text_name }
+        Self {
+            connection,
+            memory,
+            fresh,
+            sweeps: 0,
+            more_follow: true,
+            statements,
+            min_bytes: MIN_BYTES,
+            text_name: Vec::new(),
+        }
     }
 
     pub(crate) fn reader(&self, repo: i64) -> RepoReader<'a> {
