@@ -204,14 +204,14 @@ impl ToolIndex {
             return *term;
         }
         let stem = words::stem(word);
-        let term = match self.terms.get(stem.as_str()) {
+        let term = match self.terms.get(&*stem) {
             Some(term) => *term,
             None => {
                 let term = new_term(&mut self.postings);
                 if let Some(prefix) = prefix(&stem) {
                     self.by_prefix.entry(prefix.into()).or_default().push(term);
                 }
-                self.terms.insert(stem.into(), term);
+                self.terms.insert(stem.as_ref().into(), term);
                 term
             }
         };
@@ -229,7 +229,7 @@ impl ToolIndex {
         let mut before: Option<(String, String, Option<Term>)> = None;
         words::each_word(input, |word| {
             let stem = words::stem(word);
-            let term = self.terms.get(stem.as_str()).copied();
+            let term = self.terms.get(&*stem).copied();
             if let Some(term) = term {
                 query.add(term, 1.0, word);
             }
@@ -252,7 +252,7 @@ impl ToolIndex {
                     query.add(*pair, weights::PAIR, &format!("{previous} {word}"));
                 }
             }
-            before = Some((word.to_owned(), stem, term));
+            before = Some((word.to_owned(), stem.into_owned(), term));
         });
         query
     }
