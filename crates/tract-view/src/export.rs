@@ -36,7 +36,12 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
     let mut bodies: Vec<Markup> = Vec::with_capacity(revisions.len());
     let mut redacted = 0;
     for (part, revision) in revisions.iter().enumerate() {
-        let context = load::context(repo, revision).await?;
+        let mut context = load::context(repo, revision).await?;
+        if redact {
+            // A title may be the first prompt.
+            let sessions = context.session.iter_mut().chain(context.subagents.values_mut());
+            redacted += sessions.map(|session| redact_name(&mut session.title)).sum::<usize>();
+        }
         let mut messages: Vec<Message> = context.compiled.messages().cloned().collect();
         for message in messages.iter_mut().filter(|_| redact) {
             if let Some(done) = redact_content(&message.content, Scanner::builtin()) {
@@ -45,7 +50,8 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
             }
         }
         let shown = load::messages(repo, messages.iter(), 1, messages.len()).await?;
-        let options = TranscriptOptions { most: MOST, linked: false, part };
+        let subagents = &context.subagents;
+        let options = TranscriptOptions { most: MOST, linked: false, part, subagents };
         bodies.push(pages::transcript(&context, 1, &shown, options));
     }
     let title = match revisions {
@@ -62,6 +68,16 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
     };
     let page = pages::whole_file(&title, &policy(), &main).into_string();
     Ok(HtmlExport { page, redacted })
+}
+
+/// Redacts a title. Returns the number of keys and passwords in it.
+fn redact_name(title: &mut Option<String>) -> usize {
+    let done = title.as_deref().and_then(|text| Scanner::builtin().redact(text));
+    let count = done.as_ref().map_or(0, |done| done.found.len());
+    if let Some(done) = done {
+        *title = Some(done.text);
+    }
+    count
 }
 
 /// The content security policy of the file. It allows the file's own script and style, by their

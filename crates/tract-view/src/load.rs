@@ -18,9 +18,7 @@ use tract_engine::{Repo, SessionSummary};
 pub(crate) use self::cache::{CacheReport, cache, session_cache};
 pub(crate) use self::history::{History, HistoryEntry, history};
 pub(crate) use self::search::{FoundMessage, search};
-pub(crate) use self::sessions::{
-    ListedSession, SessionList, session, sessions, sessions_by_branch,
-};
+pub(crate) use self::sessions::{ListedSession, SessionList, sessions, sessions_by_branch};
 pub(crate) use self::tools::{Approval, ToolFacts, ToolsChange, tool_changes, tool_facts};
 pub(crate) use self::usage::{UsageGroup, UsageReport, UsageSum, session_usage, usage};
 pub(crate) use self::window::{PARTS, RequestTokens, Window, WindowMark, window};
@@ -48,6 +46,8 @@ pub(crate) struct LoadedContext {
     pub(crate) is_branch: bool,
     /// The facts of the branch; `None` for a commit, or if they cannot be read.
     pub(crate) session: Option<SessionSummary>,
+    /// Its subagents, by the ids of the calls that started them.
+    pub(crate) subagents: HashMap<String, SessionSummary>,
 }
 
 impl LoadedContext {
@@ -73,9 +73,19 @@ async fn loaded(
 ) -> Result<LoadedContext> {
     let is_branch = is_branch(repo, revision).await?;
     // The header shows the name of the branch if its facts cannot be read.
-    let session = if is_branch { session(repo, revision).await.unwrap_or_default() } else { None };
-    let revision = revision.to_owned();
-    Ok(LoadedContext { revision, head, compiled, unreadable, is_branch, session })
+    let sessions = if is_branch { sessions_by_branch(repo).await.ok() } else { None };
+    let mut sessions = sessions.unwrap_or_default();
+    let session = sessions.remove(revision);
+    // A fork or a rewind shows the calls that it shares with its parent.
+    let origin = session.as_ref().and_then(|session| session.parent.as_ref()?.branch.clone());
+    let subagents = sessions.into_values().filter_map(|session| {
+        let parent = session.parent.as_ref()?;
+        let branch = parent.branch.as_deref()?;
+        let is_ours = branch == revision || origin.as_deref() == Some(branch);
+        Some((parent.call.clone().filter(|_| is_ours)?, session))
+    });
+    let (subagents, revision) = (subagents.collect(), revision.to_owned());
+    Ok(LoadedContext { revision, head, compiled, unreadable, is_branch, session, subagents })
 }
 
 async fn is_branch(repo: &Repo, revision: &str) -> Result<bool> {

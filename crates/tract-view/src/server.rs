@@ -274,7 +274,8 @@ async fn transcript(State(shared): Served, Query(params): Query<RevisionQuery>) 
     let from = if params.from == 0 { last } else { params.from.min(total.max(1)) };
     let page = pages::TRANSCRIPT;
     let messages = load::messages(&shared.repo, context.compiled.messages(), from, page).await?;
-    let options = TranscriptOptions { most: MOST, linked: true, part: 0 };
+    let options =
+        TranscriptOptions { most: MOST, linked: true, part: 0, subagents: &context.subagents };
     let main = pages::transcript(&context, from, &messages, options);
     let live = context
         .is_branch

@@ -116,3 +116,17 @@ async fn the_exported_page_loads_nothing() {
     let unknown = export(&repo, &["nowhere".to_owned()], false).await;
     assert!(unknown.is_err_and(|error| error.to_string().contains("nowhere")));
 }
+
+#[tokio::test]
+async fn the_title_of_an_exported_page_is_redacted_as_well() {
+    let repo = repo().await;
+    let asked = RefName::branch("asked").expect("a valid name");
+    let secret = "AKIAQ3EGRTZW5N7KLMPB";
+    let prompt = Draft::user(format!("Is {secret} still valid?"));
+    repo.append(&asked, prompt).await.expect("it is written");
+    let names = ["asked".to_owned()];
+    let redacted = export(&repo, &names, true).await.expect("it is written");
+    assert!(redacted.page.contains("still valid?") && !redacted.page.contains(secret));
+    let whole = export(&repo, &names, false).await.expect("it is written");
+    assert!(whole.page.contains(secret));
+}

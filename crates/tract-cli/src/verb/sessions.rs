@@ -167,7 +167,7 @@ impl Row<'_> {
             "requests": self.cost.requests,
             "unpriced": self.cost.unpriced,
             "parent": parent.map(|parent| {
-                json!({ "kind": parent.kind.as_str(), "branch": parent.branch })
+                json!({ "kind": parent.kind.as_str(), "branch": parent.branch, "call": parent.call })
             }),
             "depth": self.node.depth,
         })

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{COAT, Workspace, key, stream};
+use crate::support::{COAT, Workspace, key, sessions, stream};
 use crate::viewing::{hostile, is_inert};
 
 #[test]
@@ -100,4 +100,20 @@ fn an_export_never_overwrites_a_store() {
         place.refused(&arguments, 2, "usage", "is a store");
     }
     assert_eq!(place.ok(&["export"]), before);
+}
+
+#[test]
+fn a_subagent_is_next_to_the_call_that_started_it() {
+    let place = Workspace::new();
+    let import = ["import", "claude-code"];
+    place.run_with("CLAUDE_CONFIG_DIR", sessions("claude-code"), &import).expect(0);
+    let listed = place.json(&["sessions", "--json"]);
+    let agent = listed.iter().find(|one| one["parent"]["kind"] == "subagent").expect("a subagent");
+    let title = agent["title"].as_str().expect("a title");
+    assert!(agent["parent"]["call"].is_string(), "{agent}");
+    let of_parent = agent["parent"]["branch"].as_str().expect("its session");
+    place.ok(&["export", "--html", "session.html", of_parent]);
+    let page = place.read("session.html");
+    let call = page.split("<p class=\"subagent\">").nth(1).expect("a subagent in the page");
+    assert!(call.contains(title) && call.contains("4 messages"), "{title}");
 }

@@ -87,6 +87,8 @@ pub struct SessionParent {
     pub kind: SessionParentKind,
     /// The branch of the parent; `None` if it is not in the repository.
     pub branch: Option<String>,
+    /// The id of the parent's tool call that started it; only for a subagent, if it is known.
+    pub call: Option<String>,
 }
 
 /// A conversation: a branch, with the facts that people recognize it by.
@@ -508,19 +510,23 @@ fn add_parents(sessions: &mut [SessionSummary], documents: &HashMap<String, Impo
                     .map(str::to_owned)
                     .or_else(|| main(id, None))
                     .or_else(|| meta.parent.as_deref().and_then(|parent| main(parent, None)));
-                Some(SessionParent { kind: SessionParentKind::Subagent, branch })
+                let call = meta.caller_id().map(str::to_owned);
+                Some(SessionParent { kind: SessionParentKind::Subagent, branch, call })
             }
             Some("rewind") => Some(SessionParent {
                 kind: SessionParentKind::Rewind,
                 branch: main(id, meta.agent.as_deref()),
+                call: None,
             }),
             Some("fork" | "root") => Some(SessionParent {
                 kind: SessionParentKind::Fork,
                 branch: main(id, meta.agent.as_deref()),
+                call: None,
             }),
             _ if is_fork => Some(SessionParent {
                 kind: SessionParentKind::Fork,
                 branch: meta.parent.as_deref().and_then(|parent| main(parent, None)),
+                call: None,
             }),
             _ => None,
         };
@@ -535,5 +541,5 @@ fn recorded_parent(branch: &str, names: &HashSet<String>) -> Option<SessionParen
         None => (SessionParentKind::Fork, branch.rsplit_once(".fork-")?),
     };
     let branch = names.contains(main).then(|| main.to_owned());
-    Some(SessionParent { kind, branch })
+    Some(SessionParent { kind, branch, call: None })
 }

@@ -45,6 +45,7 @@ pub(crate) struct ImportMeta {
 /// The call that started a subagent.
 #[derive(Clone, Debug, Deserialize)]
 struct Caller {
+    id: Option<String>,
     branch: String,
 }
 
@@ -77,6 +78,11 @@ pub(crate) struct RunTotals<'a> {
 }
 
 impl ImportMeta {
+    /// Returns the id of the call that started a subagent.
+    pub(crate) fn caller_id(&self) -> Option<&str> {
+        self.caller.as_ref()?.id.as_deref()
+    }
+
     /// Returns the branch with the call that started a subagent.
     pub(crate) fn caller_branch(&self) -> Option<&str> {
         self.caller.as_ref().map(|caller| caller.branch.as_str())

@@ -94,8 +94,3 @@ pub(crate) async fn sessions_by_branch(repo: &Repo) -> Result<BTreeMap<String, S
     let sessions = tract_engine::sessions(repo, &SessionQuery::default()).await?;
     Ok(sessions.into_iter().map(|session| (session.branch.clone(), session)).collect())
 }
-
-/// Reads the facts of a branch.
-pub(crate) async fn session(repo: &Repo, branch: &str) -> Result<Option<SessionSummary>> {
-    Ok(sessions_by_branch(repo).await?.remove(branch))
-}

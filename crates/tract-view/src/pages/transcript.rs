@@ -3,10 +3,12 @@
 mod calls;
 mod outline;
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 use tract_core::text::{beginning, count, number};
 use tract_core::{Content, ImageSource, Message, Part};
-use tract_engine::AnswerFacts;
+use tract_engine::{AnswerFacts, SessionSummary};
 
 use self::calls::call;
 use self::outline::outline;
@@ -28,16 +30,18 @@ const OPEN_LINES: usize = 12;
 
 /// Options of a transcript.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TranscriptOptions {
+pub(crate) struct TranscriptOptions<'a> {
     /// Maximum characters of each text.
     pub(crate) most: usize,
     /// Whether there is a server for links.
     pub(crate) linked: bool,
     /// Its number among the transcripts of the page, from 0, which makes the anchors distinct.
     pub(crate) part: usize,
+    /// The subagents of the conversation, by the ids of the calls that started them.
+    pub(crate) subagents: &'a HashMap<String, SessionSummary>,
 }
 
-impl TranscriptOptions {
+impl TranscriptOptions<'_> {
     fn anchor(self, kind: char, number: usize) -> String {
         match self.part {
             0 => format!("{kind}{number}"),
@@ -54,7 +58,7 @@ pub(crate) fn transcript(
     context: &LoadedContext,
     from: usize,
     messages: &[ShownMessage<'_>],
-    options: TranscriptOptions,
+    options: TranscriptOptions<'_>,
 ) -> Markup {
     let total = context.compiled.message_count();
     html! {
@@ -125,7 +129,7 @@ pub(crate) fn unreadable(context: &LoadedContext) -> Markup {
     }
 }
 
-fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
+fn one(shown: &ShownMessage<'_>, options: TranscriptOptions<'_>) -> Markup {
     let message = shown.message;
     let role = message.role.as_str();
     let facts = shown.commit.as_ref().map(AnswerFacts::of).unwrap_or_default();
@@ -157,7 +161,7 @@ fn one(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
 }
 
 /// The author of a change to a message, with a link to the original.
-fn changes(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
+fn changes(shown: &ShownMessage<'_>, options: TranscriptOptions<'_>) -> Markup {
     let origin = shown.commit.as_ref().and_then(|commit| commit.origin.id.as_deref());
     let by = |verb: &str| match origin
         .filter(|_| shown.is_edited() || shown.before_summary().is_some())
@@ -192,7 +196,7 @@ fn class(role: &str) -> &'static str {
     }
 }
 
-fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
+fn content(shown: &ShownMessage<'_>, options: TranscriptOptions<'_>) -> Markup {
     let message = shown.message;
     if message.content.parts().is_empty() {
         return text(&message.content.text(), message, options);
@@ -225,7 +229,7 @@ fn content(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Markup {
 }
 
 /// A result without its call on this page.
-fn result(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+fn result(value: &str, message: &Message, options: TranscriptOptions<'_>) -> Markup {
     let tree = (value.len() <= options.most).then(|| render::json(value)).flatten();
     let shown = tree.unwrap_or_else(|| text(value, message, options));
     let lines = value.lines().count();
@@ -238,7 +242,7 @@ fn result(value: &str, message: &Message, options: TranscriptOptions) -> Markup 
 
 /// The text of a person or of a model: Markdown. Blocks in tags, which programs add to what a person
 /// wrote, are folded.
-fn prose(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+fn prose(value: &str, message: &Message, options: TranscriptOptions<'_>) -> Markup {
     let (kept, more) = beginning(value, options.most);
     let blocks = if matches!(message.content, Content::User(_)) {
         tagged(kept)
@@ -305,7 +309,7 @@ fn tag_name(line: &str) -> Option<&str> {
 }
 
 /// Shows a text as it is.
-fn text(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
+fn text(value: &str, message: &Message, options: TranscriptOptions<'_>) -> Markup {
     let (kept, more) = beginning(value, options.most);
     html! {
         pre .text dir="auto" { (visible(kept)) }
@@ -313,7 +317,7 @@ fn text(value: &str, message: &Message, options: TranscriptOptions) -> Markup {
     }
 }
 
-fn omitted(more: usize, message: &Message, options: TranscriptOptions) -> Markup {
+fn omitted(more: usize, message: &Message, options: TranscriptOptions<'_>) -> Markup {
     html! {
         @if more > 0 {
             p .soft {

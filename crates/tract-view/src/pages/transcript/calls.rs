@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
-use tract_core::text::{beginning, count, number};
+use tract_core::text::{beginning, compact, count, duration, model_name, number};
 use tract_core::{Content, Message, Part, ToolCall};
+use tract_engine::SessionSummary;
 
 use super::{TranscriptOptions, image, size, text};
 use crate::load::ShownMessage;
 use crate::render::{self, Language};
-use crate::text::visible;
+use crate::text::{query, visible};
 
 /// Maximum lines of an output or a diff that is shown unfolded.
 const OPEN_LINES: usize = 12;
@@ -207,7 +208,7 @@ pub(super) fn call(
     place: usize,
     called: &ToolCall,
     result: Option<(usize, &Message)>,
-    options: TranscriptOptions,
+    options: TranscriptOptions<'_>,
 ) -> Markup {
     let id = format!("{}-{place}", options.anchor('c', shown.number));
     let answer = result.map(|(number, message)| Answer::of(number, message));
@@ -218,10 +219,12 @@ pub(super) fn call(
         @if !matches!(kind, CallKind::Tasks(_)) { span .argument { (visible(&argument(called))) } }
         (answer.as_ref().map(Answer::status).unwrap_or_else(|| html! { " " span .tag { "no result" } }))
     };
+    let agent = options.subagents.get(&called.id);
     let body = match &kind {
-        CallKind::Other => None,
+        CallKind::Other if agent.is_none() => None,
         kind => Some(html! {
             (body(kind, options))
+            @if let Some(agent) = agent { (subagent(agent, options)) }
             details .arguments { summary { "arguments" } (arguments(shown, called, options)) }
         }),
     };
@@ -245,13 +248,17 @@ pub(super) fn call(
     }
 }
 
-fn arguments(shown: &ShownMessage<'_>, called: &ToolCall, options: TranscriptOptions) -> Markup {
+fn arguments(
+    shown: &ShownMessage<'_>,
+    called: &ToolCall,
+    options: TranscriptOptions<'_>,
+) -> Markup {
     let tree =
         (called.arguments.len() <= options.most).then(|| render::json(&called.arguments)).flatten();
     tree.unwrap_or_else(|| text(&called.arguments, shown.message, options))
 }
 
-fn body(kind: &CallKind, options: TranscriptOptions) -> Markup {
+fn body(kind: &CallKind, options: TranscriptOptions<'_>) -> Markup {
     match kind {
         CallKind::Shell { command, folder } => html! {
             @if let Some(folder) = folder { p .soft .small { "in " (visible(folder)) } }
@@ -282,6 +289,24 @@ fn body(kind: &CallKind, options: TranscriptOptions) -> Markup {
         },
         CallKind::Plan(plan) => html! { div .md dir="auto" { (render::markdown(plan)) } },
         CallKind::Other => html! {},
+    }
+}
+
+/// The conversation of a subagent, next to the call that started it.
+fn subagent(session: &SessionSummary, options: TranscriptOptions<'_>) -> Markup {
+    let title = visible(session.name());
+    html! {
+        p .subagent {
+            span .tag { "subagent" } " "
+            @if options.linked { a href=(format!("/transcript?rev={}", query(&session.branch))) { (title) } }
+            @else { (title) }
+            " " span .soft {
+                (count(usize::try_from(session.messages).unwrap_or(usize::MAX), "message"))
+                @if let Some(model) = &session.model { " · " (visible(model_name(model))) }
+                @if let Some(took) = session.duration_us().filter(|took| *took > 0) { " · " (duration(took)) }
+                @if session.all_tokens() > 0 { " · " (compact(session.all_tokens())) " tokens" }
+            }
+        }
     }
 }
 
@@ -338,7 +363,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn output(&self, kind: &CallKind, options: TranscriptOptions) -> Markup {
+    fn output(&self, kind: &CallKind, options: TranscriptOptions<'_>) -> Markup {
         let others =
             self.message.content.parts().iter().filter(|part| !matches!(part, Part::Text { .. }));
         html! {
@@ -356,7 +381,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn text(&self, kind: &CallKind, options: TranscriptOptions) -> Markup {
+    fn text(&self, kind: &CallKind, options: TranscriptOptions<'_>) -> Markup {
         if self.text.trim().is_empty() {
             return html! { @if !self.has_other_parts() { p .soft .small { "no output" } } };
         }

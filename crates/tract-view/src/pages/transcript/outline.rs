@@ -19,7 +19,7 @@ struct Entry {
 }
 
 /// Lists what a reader looks for, each with a link to its place.
-pub(super) fn outline(messages: &[ShownMessage<'_>], options: TranscriptOptions) -> Markup {
+pub(super) fn outline(messages: &[ShownMessage<'_>], options: TranscriptOptions<'_>) -> Markup {
     let entries: Vec<Entry> = messages.iter().flat_map(|shown| entries(shown, options)).collect();
     html! {
         nav .outline aria-label="Outline" {
@@ -38,7 +38,7 @@ pub(super) fn outline(messages: &[ShownMessage<'_>], options: TranscriptOptions)
     }
 }
 
-fn entries(shown: &ShownMessage<'_>, options: TranscriptOptions) -> Vec<Entry> {
+fn entries(shown: &ShownMessage<'_>, options: TranscriptOptions<'_>) -> Vec<Entry> {
     let anchor = options.anchor('m', shown.number);
     let entry = |kind, text: &str| Entry { kind, anchor: anchor.clone(), text: first_line(text) };
     let message = shown.message;
