@@ -120,10 +120,10 @@ async fn the_exported_page_loads_nothing() {
 #[tokio::test]
 async fn the_title_of_an_exported_page_is_redacted_as_well() {
     let repo = repo().await;
-    let asked = RefName::branch("asked").expect("a valid name");
+    let branch = RefName::branch("asked").expect("a valid name");
     let secret = "AKIAQ3EGRTZW5N7KLMPB";
     let prompt = Draft::user(format!("Is {secret} still valid?"));
-    repo.append(&asked, prompt).await.expect("it is written");
+    repo.append(&branch, prompt).await.expect("it is written");
     let names = ["asked".to_owned()];
     let redacted = export(&repo, &names, true).await.expect("it is written");
     assert!(redacted.page.contains("still valid?") && !redacted.page.contains(secret));

@@ -28,8 +28,8 @@ use crate::write::erasures::KnownErasures;
 use crate::write::hooks::{Configured, NotWritten, Ruled, WriteTarget};
 use crate::write::pending::Document;
 
-/// Number of histories that a write keeps beside those of its heads: enough for the bases of merges
-/// of a few branches that merge each other.
+/// Number of histories that a write keeps in addition to those of its heads: enough for the bases of
+/// the merges of a few branches that merge each other.
 const LATELY: usize = 16;
 
 /// A transaction. Nothing is stored before [`apply`](Self::apply); later requests see the effects
