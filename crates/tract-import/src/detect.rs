@@ -13,6 +13,7 @@ use tract_core::json;
 pub use self::unknown::UnknownFile;
 use crate::damage::{recover, reject_utf16};
 use crate::document::{MAX_DOCUMENT_BYTES, leading_value};
+use crate::lines::{ZSTD, open_text, packed_format};
 use crate::object::Object;
 use crate::readers::{DocumentShape, SessionReader, Source};
 use crate::source::{head, is_database};
@@ -80,11 +81,8 @@ fn by_bytes(path: &Path) -> io::Result<BytesKind> {
     if let Some(source) = Source::find(|reader| (reader.is_binary)(start, path)) {
         return Ok(BytesKind::Source(source));
     }
-    if start.starts_with(b"PK\x03\x04") {
-        return Ok(BytesKind::Unknown(|_| unknown::packed("a zip file")));
-    }
-    if start.starts_with(&[0x1f, 0x8b]) {
-        return Ok(BytesKind::Unknown(|_| unknown::packed("a gzip file")));
+    if packed_format(start).is_some() {
+        return Ok(BytesKind::Unknown(unknown::packed));
     }
     reject_utf16(start)?;
     let head = head(path)?;
@@ -99,13 +97,18 @@ fn by_bytes(path: &Path) -> io::Result<BytesKind> {
     // A document may have its identifying members anywhere, so read it as a whole. Not for files
     // named like lines.
     let is_lines = path.extension().is_some_and(|end| end == "jsonl");
-    if is_lines || !head.trim_start().starts_with(['{', '[']) {
-        return Ok(BytesKind::Text(head));
-    }
+    let is_document = !is_lines && head.trim_start().starts_with(['{', '[']);
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes)?;
+    if is_document {
+        open_text(path)?.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes)?;
+    }
     let source = of_document(json::decode(&bytes).text.as_bytes());
-    Ok(source.map_or(BytesKind::Text(head), BytesKind::Source))
+    Ok(match source {
+        Some(source) => BytesKind::Source(source),
+        // Only the files of tools are decompressed.
+        None if start.starts_with(&ZSTD) => BytesKind::Unknown(unknown::packed),
+        None => BytesKind::Text(head),
+    })
 }
 
 /// Returns whether the files of a folder are one recording of the tool.

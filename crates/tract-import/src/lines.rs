@@ -65,14 +65,38 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Opens a file of lines, which may be compressed.
+/// The first bytes of a file that is compressed with zstd.
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Formats of packed files that are not read: their first bytes, names and the commands that unpack
+/// them.
+const PACKED: [(&[u8], &str, &str); 4] = [
+    (b"\x1f\x8b", "a gzip file", "gunzip"),
+    (b"PK\x03\x04", "a zip file", "unzip"),
+    (b"BZh", "a bzip2 file", "bunzip2"),
+    (b"\xfd7zXZ\0", "an xz file", "unxz"),
+];
+
+/// Returns the name of the format of a packed file that is not read, by its first bytes, and the
+/// command that unpacks it.
+pub(crate) fn packed_format(start: &[u8]) -> Option<(&'static str, &'static str)> {
+    let found = PACKED.iter().find(|(begin, ..)| start.starts_with(begin));
+    found.map(|(_, name, command)| (*name, *command))
+}
+
+/// Opens a text, which may be compressed with zstd.
 ///
 /// # Errors
-/// When it cannot be read, or is in UTF-16.
+/// When it cannot be read, is in UTF-16, or is packed in another format.
 pub(crate) fn open_text(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
-    reject_utf16(file.fill_buf()?)?;
-    if path.extension().is_none_or(|extension| extension != "zst") {
+    let start = file.fill_buf()?;
+    reject_utf16(start)?;
+    if let Some((name, command)) = packed_format(start) {
+        let what = format!("it is {name}: unpack it with `{command}`, and import the files in it");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    if !start.starts_with(&ZSTD) {
         return Ok(Box::new(file));
     }
     decompressed(file)

@@ -167,7 +167,6 @@ readers! {
         takes: |_, name| {
             (name.ends_with(".jsonl") || name.ends_with(".jsonl.zst")) && name != "history.jsonl"
         },
-        is_binary: |start, _| start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
         is_line: |members, _| codex::is_one(members),
         read: |reader, file| {
             reader.lines(file, open_text(file.path())?, codex::CodexReader::default())

@@ -8,7 +8,7 @@ use serde_json::json;
 use tract_import::{AnomalyKind, FileKind, Source, UnknownFile, recognize};
 use tract_testkit::data;
 
-use self::support::{bundled, files, import, new_repo};
+use self::support::{bundled, files, import, import_all, new_repo, write};
 
 fn unknown(path: &Path) -> UnknownFile {
     match recognize(path).expect("it reads") {
@@ -185,4 +185,62 @@ fn inputs_of_reports_are_read_or_described() {
         let kind = recognize(&folder.join(name)).expect("it reads");
         assert_eq!(kind, FileKind::Conversations, "{name}");
     }
+}
+
+#[test]
+fn a_packed_file_is_refused_by_every_reader_with_the_command_that_unpacks_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (start, name, command) in [
+        (&b"\x1f\x8b\x08\x00\x01\x02\x03\x04"[..], "gzip", "gunzip"),
+        (b"PK\x03\x04\x14\x00\x00\x00", "zip", "unzip"),
+        (b"BZh91AY&SY\x00\x01", "bzip2", "bunzip2"),
+        (b"\xfd7zXZ\x00\x00\x04", "xz", "unxz"),
+    ] {
+        for end in ["jsonl", "json", "gz", "md", "traj"] {
+            let path = folder.path().join(format!("a.{end}"));
+            for source in Source::ALL {
+                let file = write(*source, path.clone(), start);
+                let (_, report) = import_all(&new_repo(), &[file]).pop().expect("a report");
+                let error = report.expect_err("it is not read");
+                let reads_packed =
+                    [Source::OpenAiAgents, Source::LangGraph, Source::Cursor, Source::Inspect];
+                if !reads_packed.contains(source) {
+                    assert!(error.contains(name) && error.contains(command), "{source}: {error}");
+                }
+            }
+            let UnknownFile { what, notes } = unknown(&path);
+            assert!(what.contains(name) && notes[0].contains(command), "{what} {notes:?}");
+        }
+    }
+}
+
+#[test]
+fn documents_and_lines_that_are_compressed_with_zstd_are_recognized_and_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (source, path, end) in [
+        (Source::ChatGpt, "chatgpt", "conversations.json"),
+        (Source::ClaudeCode, "claude-code", "0c50.jsonl"),
+        (Source::Codex, "codex", ".jsonl"),
+        (Source::Dataset, "dataset", ".jsonl"),
+    ] {
+        let plain = files(source, &bundled(path))
+            .into_iter()
+            .find(|file| file.path().to_string_lossy().ends_with(end))
+            .expect("a file");
+        let bytes = std::fs::read(plain.path()).expect("it reads");
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let packed = ruzstd::encoding::compress_to_vec(&bytes[..], level);
+        let file = write(source, folder.path().join("packed.zst"), packed);
+        assert_eq!(recognize(file.path()).expect("it reads"), FileKind::Source(source));
+        let messages = |reports: Vec<tract_import::SessionReport>| -> usize {
+            reports.iter().map(|report| report.messages).sum()
+        };
+        let expected = messages(import(&new_repo(), &[plain]));
+        assert_eq!(messages(import(&new_repo(), &[file])), expected, "{source}");
+    }
+    let level = ruzstd::encoding::CompressionLevel::Fastest;
+    let other = ruzstd::encoding::compress_to_vec(&br#"{"boats":[]}"#[..], level);
+    std::fs::write(folder.path().join("other.zst"), other).expect("it is written");
+    let UnknownFile { what, notes } = unknown(&folder.path().join("other.zst"));
+    assert!(what == "a zstd file" && notes[0].contains("unzstd"), "{what} {notes:?}");
 }

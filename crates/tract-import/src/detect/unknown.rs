@@ -12,6 +12,7 @@ use tract_core::json;
 use super::{FileKind, LINES, detect};
 use crate::damage::records_of_line;
 use crate::document::MAX_DOCUMENT_BYTES;
+use crate::lines::packed_format;
 use crate::readers::Source;
 use crate::source::MAX_DEPTH;
 use crate::values::lenient;
@@ -45,8 +46,12 @@ impl UnknownFile {
 }
 
 /// Describes a file that has to be unpacked.
-pub(super) fn packed(what: &str) -> UnknownFile {
-    UnknownFile::noting(what, "unpack it, and import the files in it")
+pub(super) fn packed(path: &Path) -> UnknownFile {
+    let mut start = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read(&mut start));
+    let start = start.get(..read.unwrap_or_default()).unwrap_or_default();
+    let (name, command) = packed_format(start).unwrap_or(("a zstd file", "unzstd"));
+    UnknownFile::noting(name, format!("unpack it with `{command}`, and import the files in it"))
 }
 
 /// Describes a folder by the tools whose files it contains.

@@ -1,7 +1,7 @@
 //! Reads a file with the reader of its tool, as steps for the common writer.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, Read as _};
 use std::path::Path;
 
@@ -312,7 +312,7 @@ fn no_database(file: &SessionFile) -> io::Error {
 /// Reads a document as a whole.
 fn whole(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
+    open_text(path)?.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_DOCUMENT_BYTES {
         let what = format!("larger than {MAX_DOCUMENT_BYTES} bytes, the most of a document");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
