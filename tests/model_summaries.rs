@@ -202,7 +202,7 @@ fn each_sort_of_text_has_a_prompt_that_can_be_replaced() {
             prompts.relevant = "mine in context".to_owned();
             prompts.tool_results = "mine for many".to_owned();
         }
-        let tract = with(ModelSummarizer::new(Arc::new(model)).prompts(prompts));
+        let tract = with(ModelSummarizer { prompts, ..ModelSummarizer::new(Arc::new(model)) });
         ask(&tract);
         let requests = requests.lock().unwrap();
         requests[0].clone()
@@ -382,7 +382,8 @@ fn a_real_model_summarizes_as_results_come() {
     let _entered = runtime.enter();
     let model = HttpModel::builder("openai/local").unwrap().base_url(url).build().unwrap();
     let parameters = tract::JsonText::new(r#"{"max_tokens":80,"temperature":0}"#).unwrap();
-    let summarizer = ModelSummarizer::new(Arc::new(model)).parameters(parameters);
+    let summarizer =
+        ModelSummarizer { parameters: Some(parameters), ..ModelSummarizer::new(Arc::new(model)) };
     let patience = Duration::from_secs(600);
     let hooks = Hooks::new().summarizer(summarizer).summary_limit(patience);
     let tract = memory().with_hooks(hooks);

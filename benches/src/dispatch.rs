@@ -58,10 +58,10 @@ fn micros(dispatcher: &Dispatcher, calls: &[Call], rounds: usize) -> (f64, f64) 
     let mut before = Vec::new();
     for _ in 0..rounds {
         // A conversation of its own: policies look at the calls before.
-        let turn = Turn::new().session(Arc::new(Session::default()));
+        let turn = Turn { session: Some(Arc::new(Session::default())), ..Turn::default() };
         let start = Instant::now();
         let hydrated: Vec<_> =
-            (0..each).map(|_| hydrate(black_box(calls), dispatcher.registry())).collect();
+            (0..each).map(|_| hydrate(black_box(calls), &dispatcher.registry)).collect();
         let count = (each * calls.len()) as f64;
         before.push(start.elapsed().as_secs_f64() * 1e6 / count);
         let start = Instant::now();
@@ -77,9 +77,13 @@ fn micros(dispatcher: &Dispatcher, calls: &[Call], rounds: usize) -> (f64, f64) 
 pub(crate) fn run(table: &mut Table, quick: bool) {
     let rounds = if quick { 5 } else { 31 };
     let registry = Registry::builder().tool(Add).tool(Look).build().unwrap();
-    let dispatcher = Dispatcher::new(Arc::new(registry))
-        .policy(ApprovalRequired::of_destructive())
-        .policy(Sequential::new().after("deploy", ["test"]));
+    let dispatcher = Dispatcher {
+        policies: vec![
+            Arc::new(ApprovalRequired::of_destructive()),
+            Arc::new(Sequential::new().after("deploy", ["test"])),
+        ],
+        ..Dispatcher::new(Arc::new(registry))
+    };
     for (what, name, count) in [
         ("one call", "add", 1),
         ("eight calls in order", "add", 8),

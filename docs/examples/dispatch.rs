@@ -19,12 +19,16 @@ async fn archive(path: String, context: &ToolContext) -> Result<String, ToolErro
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files: Arc<dyn Filesystem> = Arc::new(MemoryFs::of([("notes", "milk")])?);
     let registry = add_fs_tools(Registry::builder()).tool(Archive).build()?;
-    let dispatcher = Dispatcher::new(Arc::new(registry))
-        .policy(ReadBeforeWrite::of_fs_tools(files.clone()))
-        .policy(ApprovalRequired::of_destructive())
-        .options(DispatchOptions { concurrent: 4, ..DispatchOptions::default() });
+    let dispatcher = Dispatcher {
+        policies: vec![
+            Arc::new(ReadBeforeWrite::of_fs_tools(files.clone())),
+            Arc::new(ApprovalRequired::of_destructive()),
+        ],
+        options: DispatchOptions { concurrent: 4, ..DispatchOptions::default() },
+        ..Dispatcher::new(Arc::new(registry))
+    };
     let resources = Resources::builder().bind(bind(files.clone())).build()?;
-    let turn = Turn::new().resources(Arc::new(resources));
+    let turn = Turn { resources: Some(Arc::new(resources)), ..Turn::default() };
 
     // The calls of a turn: from a reply (`&reply`), from content, or written out.
     let calls = [

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tract.commit(&reply).await?;
 
     // Each call is checked against its schema, run, and gets exactly one answer.
-    let done = Dispatcher::new(tools).run(&reply, &Turn::new()).await;
+    let done = Dispatcher::new(tools).run(&reply, &Turn::default()).await;
     let results =
         done.answers.iter().map(|answer| Draft::tool_result(&answer.call_id, &answer.text));
     tract.commit_all(results).await?;

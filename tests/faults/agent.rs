@@ -120,7 +120,7 @@ impl DynTool for EffectTool {
         }
         let broke = |error: BoxError| ToolError::other("it broke").caused_by(error);
         spring(Stage::Handler, id).map_err(broke)?;
-        Ok(ToolResult::ok(RenderedValue::of(id)?).message(format!("done {id}")))
+        Ok(ToolResult { message: format!("done {id}"), ..ToolResult::ok(RenderedValue::of(id)?) })
     }
 }
 
@@ -179,8 +179,8 @@ impl Fixture {
         let resources = Resources::builder().bind(world_binding).bind(lock).build().unwrap();
         let does = |name, traits| EffectTool { name, traits, traces: traces.clone() };
         let registry = Registry::builder()
-            .tool(does("put", ToolTraits::new().idempotent()))
-            .tool(does("act", ToolTraits::new()))
+            .tool(does("put", ToolTraits { idempotent: true, ..ToolTraits::default() }))
+            .tool(does("act", ToolTraits::default()))
             .build()
             .unwrap();
         let hooks = Hooks::new().time_limit(None).on_try("trap", |event: &BeforeDispatch| {

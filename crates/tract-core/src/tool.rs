@@ -66,27 +66,17 @@ pub struct ToolTraits {
 }
 
 impl ToolTraits {
-    /// Declares nothing.
-    pub const fn new() -> Self {
-        Self { read_only: false, idempotent: false, destructive: false }
-    }
-
-    /// Declares that the tool changes nothing, which also makes it idempotent.
-    #[must_use]
-    pub const fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self.idempotent = true;
-        self
-    }
+    /// Declares that the tool changes nothing, so repeating a call changes nothing either.
+    pub const READ_ONLY: Self = Self { read_only: true, idempotent: true, destructive: false };
 
     /// Returns the text for the model about a call that was started but not answered. `reason`
     /// continues the sentence, as in `was cancelled`. `hint` is used only for read-only tools.
     ///
     /// ```
     /// use tract_core::ToolTraits;
-    /// let text = ToolTraits::new().unanswered("pay", "was cancelled", None);
+    /// let text = ToolTraits::default().unanswered("pay", "was cancelled", None);
     /// assert!(text.starts_with("outcome unknown: tool \"pay\" was cancelled, and it may have run"));
-    /// let text = ToolTraits::new().read_only().unanswered("read", "was cancelled", None);
+    /// let text = ToolTraits::READ_ONLY.unanswered("read", "was cancelled", None);
     /// assert_eq!(text, "tool \"read\" was cancelled");
     /// ```
     pub fn unanswered(&self, tool: &str, reason: &str, hint: Option<&str>) -> String {
@@ -100,20 +90,6 @@ impl ToolTraits {
             "check what became of it before you repeat it"
         };
         format!("outcome unknown: tool {tool:?} {reason}, and it may have run: {then}")
-    }
-
-    /// Declares that repeating a call changes nothing more.
-    #[must_use]
-    pub const fn idempotent(mut self) -> Self {
-        self.idempotent = true;
-        self
-    }
-
-    /// Declares that the tool may destroy data.
-    #[must_use]
-    pub const fn destructive(mut self) -> Self {
-        self.destructive = true;
-        self
     }
 }
 
@@ -151,7 +127,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Returns the declared effects; none by default.
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new()
+        ToolTraits::default()
     }
 
     /// Returns the time limit of one call; by default only the deadline of the call applies.
@@ -228,7 +204,7 @@ impl ToolSpec {
             name: name.into(),
             description: description.into(),
             parameters: parameters.into(),
-            traits: ToolTraits::new(),
+            traits: ToolTraits::default(),
             timeout: None,
             origin: None,
         }
@@ -326,11 +302,8 @@ impl<T: Tool> DynTool for T {
         let params = parse_arguments::<T::Params>(arguments)?;
         let result = self.call(params, context).await?;
         result.try_map(|value| {
-            let rendered = RenderedValue::of(&value)?;
-            Ok(match self.render(&value) {
-                Some(text) => rendered.shown_as(text),
-                None => rendered,
-            })
+            let RenderedValue { json, text } = RenderedValue::of(&value)?;
+            Ok(RenderedValue { json, text: self.render(&value).unwrap_or(text) })
         })
     }
 }

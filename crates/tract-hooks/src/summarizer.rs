@@ -23,29 +23,18 @@ pub const CONVERSATION: &str = "conversation";
 
 /// Summarizes with a model.
 pub struct ModelSummarizer {
-    model: Arc<dyn ChatModel>,
-    prompts: Prompts,
-    parameters: Option<JsonText>,
+    /// The model.
+    pub model: Arc<dyn ChatModel>,
+    /// The prompts.
+    pub prompts: Prompts,
+    /// The model and sampling parameters: a JSON object.
+    pub parameters: Option<JsonText>,
 }
 
 impl ModelSummarizer {
     /// Creates a summarizer with this model and the default prompts.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self { model, prompts: Prompts::default(), parameters: None }
-    }
-
-    /// Sets the prompts.
-    #[must_use]
-    pub fn prompts(mut self, prompts: Prompts) -> Self {
-        self.prompts = prompts;
-        self
-    }
-
-    /// Sets the model and sampling parameters: a JSON object.
-    #[must_use]
-    pub fn parameters(mut self, parameters: JsonText) -> Self {
-        self.parameters = Some(parameters);
-        self
     }
 
     async fn ask(&self, system: &str, user: String) -> Result<Reply, ModelError> {

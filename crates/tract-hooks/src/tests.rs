@@ -101,7 +101,8 @@ fn handlers_for_all_events_are_asked_last_wherever_they_were_added() {
 #[test]
 fn an_answer_for_all_events_is_said_in_the_words_of_each() {
     let call = ToolCall { id: "c".into(), name: "rm".into(), arguments: "{}".into() };
-    let dispatch = BeforeDispatch::new(call, ToolTraits::new().destructive());
+    let dispatch =
+        BeforeDispatch::new(call, ToolTraits { destructive: true, ..ToolTraits::default() });
     assert!(dispatch.destructive && !dispatch.read_only);
     let result = ToolResultReceived::new(main_branch(), "c", vec![Part::text("x")]);
     let merge = BeforeMerge::new(main_branch(), vec![CommitId::from_bytes([1; 32])]);

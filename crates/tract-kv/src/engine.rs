@@ -79,13 +79,6 @@ impl Scan {
         Self { space, from: prefix, to, reverse: false }
     }
 
-    /// Returns the same range in the opposite direction.
-    #[must_use]
-    pub fn reversed(mut self) -> Self {
-        self.reverse = !self.reverse;
-        self
-    }
-
     /// Returns whether the range is empty.
     pub fn is_empty(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)

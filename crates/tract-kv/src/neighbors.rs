@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::Space;
 use super::compressed::StoredValue;
 use super::keys::Repo;
 use super::read::View;
+use super::{Scan, Space};
 use tract_core::id::BlobId;
 use tract_core::object::Blob;
 use tract_core::parallel;
@@ -58,8 +58,8 @@ impl View<'_> {
     fn scan_portion(&self, run: &[BlobKey]) -> StoreResult<Vec<(BlobId, Option<StoredValue>)>> {
         let place = |key: Option<&BlobKey>| key.and_then(|key| key.hint).map_or(0, |hint| hint.0);
         let (first, last) = (place(run.first()), place(run.last()));
-        let scan = self.repo.places(Space::Blobs, first.min(last), first.max(last));
-        let scan = if first > last { scan.reversed() } else { scan };
+        let places = self.repo.places(Space::Blobs, first.min(last), first.max(last));
+        let scan = Scan { reverse: first > last, ..places };
         let mut read: Vec<(BlobId, Option<StoredValue>)> =
             run.iter().map(|key| (key.id, None)).collect();
         let mut wanted = run.iter().zip(&mut read).peekable();

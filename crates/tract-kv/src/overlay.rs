@@ -178,7 +178,7 @@ mod tests {
         overlay.put(Space::Small, b"b".to_vec(), "2".into());
         overlay.put(Space::Small, b"d".to_vec(), "2".into());
         assert_eq!(keys(&overlay, &all), "b2 c0 d2 ");
-        assert_eq!(keys(&overlay, &all.clone().reversed()), "d2 c0 b2 ");
+        assert_eq!(keys(&overlay, &Scan { reverse: true, ..all.clone() }), "d2 c0 b2 ");
         overlay.roll_back(mark);
         assert_eq!(keys(&overlay, &all), "a0 b1 c0 ");
         overlay.require(Space::Small, b"b".to_vec()).unwrap();

@@ -303,7 +303,8 @@ impl View<'_> {
         let mut entries = Vec::new();
         // There is no index by ref name, so a query for one ref reads the entries of all refs back
         // to the ones that it requests.
-        self.read.scan(&self.repo.places(Space::Log, 0, last).reversed(), &mut |key, sealed| {
+        let scan = Scan { reverse: true, ..self.repo.places(Space::Log, 0, last) };
+        self.read.scan(&scan, &mut |key, sealed| {
             let entry = self.open_move(key, sealed)?;
             if wanted(&entry) {
                 entries.push(entry);

@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::Space;
 use super::keys::{self, Repo};
 use super::read::{StoredCommit, View, any_commit};
 use super::value::{self, Segment};
+use super::{Scan, Space};
 use tract_core::batch::DerivedKind;
 use tract_core::id::CommitId;
 use tract_core::object::ObjectId;
@@ -170,7 +170,7 @@ impl View<'_> {
     fn values_down(&self, top: u64, most: usize) -> StoreResult<Vec<(u64, Bytes)>> {
         let mut values = Vec::with_capacity(most);
         let (mut expected, bottom) = (top, top.saturating_sub(most as u64 - 1));
-        let scan = self.repo.places(Space::Commits, bottom, top).reversed();
+        let scan = Scan { reverse: true, ..self.repo.places(Space::Commits, bottom, top) };
         self.read.scan(&scan, &mut |key, value| {
             if Repo::number(key) != Some(expected) {
                 return Ok(ControlFlow::Break(()));
@@ -190,7 +190,7 @@ impl View<'_> {
         to: u64,
     ) -> StoreResult<Option<(u64, Bytes)>> {
         let mut highest = None;
-        let scan = self.repo.derived_between(kind, from, to).reversed();
+        let scan = Scan { reverse: true, ..self.repo.derived_between(kind, from, to) };
         self.read.scan(&scan, &mut |key, row| {
             highest = Repo::number(key).map(|place| (place, Bytes::copy_from_slice(row)));
             Ok(ControlFlow::Break(()))

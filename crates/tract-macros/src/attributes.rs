@@ -101,13 +101,13 @@ impl Options {
 
     /// Returns an expression of the tool's traits.
     pub(crate) fn traits(&self, private: &TokenStream) -> TokenStream {
-        let set = [
-            (self.idempotent, quote!(.idempotent())),
-            (self.read_only, quote!(.read_only())),
-            (self.destructive, quote!(.destructive())),
-        ];
-        let set = set.into_iter().filter(|(value, _)| value.is_some()).map(|(_, call)| call);
-        quote!(#private::ToolTraits::new() #(#set)*)
+        let (read_only, destructive) = (self.read_only.is_some(), self.destructive.is_some());
+        let idempotent = read_only || self.idempotent.is_some();
+        quote!(#private::ToolTraits {
+            read_only: #read_only,
+            idempotent: #idempotent,
+            destructive: #destructive,
+        })
     }
 
     /// Returns an expression of the timeout.

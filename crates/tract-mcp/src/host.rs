@@ -86,21 +86,31 @@ pub trait HostDocuments: Send + Sync + 'static {
 /// ```no_run
 /// # async fn example(tool: std::sync::Arc<dyn tract_core::DynTool>) -> tract_mcp::Result<()> {
 /// use tract_mcp::McpHost;
-/// McpHost::new("notes", "1.0").tool(tool).serve_stdio().await
+/// let mut host = McpHost::new("notes", "1.0");
+/// host.tools.push(tool);
+/// host.serve_stdio().await
 /// # }
 /// ```
 #[derive(Clone)]
 #[must_use]
 pub struct McpHost {
-    name: String,
-    version: String,
-    instructions: String,
-    tools: Vec<Arc<dyn DynTool>>,
-    context: ToolContext,
-    documents: Option<Arc<dyn HostDocuments>>,
-    timeout: Duration,
+    /// The name of the server.
+    pub name: String,
+    /// The version of the server.
+    pub version: String,
+    /// The instructions, which clients show to their models.
+    pub instructions: String,
+    /// The tools. Of two tools with the same name, the first is called.
+    pub tools: Vec<Arc<dyn DynTool>>,
+    /// The base context of calls. Each call gets its own id and cancellation token.
+    pub context: ToolContext,
+    /// The documents that clients may read.
+    pub documents: Option<Arc<dyn HostDocuments>>,
+    /// Time limit of a call, including the wait for other calls; 60 s by default.
+    pub timeout: Duration,
+    /// Maximum size of a request in bytes; 4 MiB by default. A longer one is answered with an error.
+    pub max_line_bytes: usize,
     at_once: Arc<Semaphore>,
-    max_line_bytes: usize,
 }
 
 impl fmt::Debug for McpHost {
@@ -113,7 +123,7 @@ impl fmt::Debug for McpHost {
 const AT_ONCE: usize = 8;
 
 impl McpHost {
-    /// Creates a host without tools. Calls are limited to 60 seconds, requests to 4 MiB.
+    /// Creates a host without tools.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -126,42 +136,6 @@ impl McpHost {
             at_once: Arc::new(Semaphore::new(AT_ONCE)),
             max_line_bytes: 4 << 20,
         }
-    }
-
-    /// Sets the instructions, which clients show to their models.
-    pub fn instructions(mut self, text: impl Into<String>) -> Self {
-        self.instructions = text.into();
-        self
-    }
-
-    /// Adds a tool. Of two tools with the same name, the first is called.
-    pub fn tool(mut self, tool: Arc<dyn DynTool>) -> Self {
-        self.tools.push(tool);
-        self
-    }
-
-    /// Sets the base context of calls. Each call gets its own id and cancellation token.
-    pub fn context(mut self, context: ToolContext) -> Self {
-        self.context = context;
-        self
-    }
-
-    /// Sets the documents that clients may read.
-    pub fn documents(mut self, documents: Arc<dyn HostDocuments>) -> Self {
-        self.documents = Some(documents);
-        self
-    }
-
-    /// Sets the time limit of a call, including the wait for other calls.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets the maximum size of a request in bytes. A longer one is answered with an error.
-    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
-        self.max_line_bytes = bytes;
-        self
     }
 
     /// Serves one client on the standard streams until it closes its end.

@@ -48,7 +48,7 @@ const INHERITED: &[&str] = &[
 ///
 /// It does not inherit our environment, which contains keys. It gets `PATH`, `HOME`, the user's
 /// name, the locale, the folders for temporary files, and the variables of [`env`](Self::env) and
-/// [`inherit`](Self::inherit).
+/// [`inherited`](Self::inherited).
 ///
 /// ```
 /// use tract_mcp::ServerCommand;
@@ -56,11 +56,16 @@ const INHERITED: &[&str] = &[
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServerCommand {
-    pub(crate) program: OsString,
-    pub(crate) args: Vec<OsString>,
-    env: BTreeMap<OsString, OsString>,
-    inherited: BTreeSet<OsString>,
-    pub(crate) folder: Option<PathBuf>,
+    /// The program.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Further variables of its environment.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Further variables of our environment that are passed on, where they are set.
+    pub inherited: BTreeSet<OsString>,
+    /// The folder that it runs in.
+    pub folder: Option<PathBuf>,
 }
 
 impl ServerCommand {
@@ -79,20 +84,6 @@ impl ServerCommand {
     #[must_use]
     pub fn args<S: Into<OsString>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets a variable of its environment.
-    #[must_use]
-    pub fn env(mut self, key: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.env.insert(key.into(), value.into());
-        self
-    }
-
-    /// Passes a variable of our environment on, where it is set.
-    #[must_use]
-    pub fn inherit(mut self, key: impl Into<OsString>) -> Self {
-        self.inherited.insert(key.into());
         self
     }
 
@@ -125,7 +116,9 @@ impl ServerCommand {
     /// let two = ServerCommand::new("npx").args(["-y", "two"]);
     /// assert!(one.identity().starts_with("npx#"));
     /// assert_ne!(one.identity(), two.identity());
-    /// assert_eq!(one.identity(), one.clone().env("KEY", "secret").identity());
+    /// let mut with_key = one.clone();
+    /// with_key.env.insert("KEY".into(), "secret".into());
+    /// assert_eq!(one.identity(), with_key.identity());
     /// ```
     pub fn identity(&self) -> String {
         let mut words = Vec::new();
@@ -143,13 +136,6 @@ impl ServerCommand {
     pub fn name(&self) -> String {
         let stem = Path::new(&self.program).file_stem().unwrap_or(&self.program);
         stem.to_string_lossy().into_owned()
-    }
-
-    /// Sets the folder that it runs in.
-    #[must_use]
-    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.folder = Some(folder.into());
-        self
     }
 }
 

@@ -102,11 +102,13 @@ impl CallResult {
         })?;
         let text = self.text();
         Ok(if self.is_error {
-            ToolResult::error(text)
-                .value(RenderedValue::from_json(json))
-                .exclude_value_from_context()
+            ToolResult {
+                value: Some(RenderedValue::from_json(json)),
+                exclude_value_from_context: true,
+                ..ToolResult::error(text)
+            }
         } else {
-            ToolResult::ok(RenderedValue::from_json(json).shown_as(text))
+            ToolResult::ok(RenderedValue { json, text })
         })
     }
 }

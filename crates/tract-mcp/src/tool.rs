@@ -137,11 +137,7 @@ fn traits(hints: Hints, trusted: bool) -> ToolTraits {
     let repeats = trusted && hints.idempotent_hint == Some(true);
     // Absent means destructive, unless it is said to read only.
     let destroys = !trusted || hints.destructive_hint.unwrap_or(!reads);
-    let mut traits = ToolTraits::new();
-    traits.read_only = reads;
-    traits.idempotent = reads || repeats;
-    traits.destructive = destroys;
-    traits
+    ToolTraits { read_only: reads, idempotent: reads || repeats, destructive: destroys }
 }
 
 #[async_trait]

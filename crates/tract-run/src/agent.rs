@@ -113,7 +113,7 @@ impl Agent {
     pub fn new(repo: Repo, branch: RefName, model: Arc<dyn ChatModel>, tools: Registry) -> Self {
         let hooks = repo.hooks().clone();
         Self {
-            dispatcher: Dispatcher::new(Arc::new(tools)).hooks(hooks),
+            dispatcher: Dispatcher { hooks, ..Dispatcher::new(Arc::new(tools)) },
             repo,
             branch,
             model,
@@ -171,7 +171,7 @@ impl Agent {
     /// [`RegistryError`] if a tool of the prompt has the same name as one in the registry.
     pub fn prompt(mut self, prompt: Prompt, bindings: Bindings) -> Result<Self, RegistryError> {
         let all = prompt.registry().registry(self.registry()).build()?;
-        self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
+        self.dispatcher.registry = Arc::new(all);
         self.prompt = Some((Arc::new(prompt), bindings));
         Ok(self)
     }
@@ -186,21 +186,21 @@ impl Agent {
     /// Adds a policy, which is evaluated right before a call runs.
     #[must_use]
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.dispatcher = self.dispatcher.policy(policy);
+        self.dispatcher.policies.push(Arc::new(policy));
         self
     }
 
     /// Sets the options for running calls.
     #[must_use]
     pub fn dispatch_options(mut self, options: DispatchOptions) -> Self {
-        self.dispatcher = self.dispatcher.options(options);
+        self.dispatcher.options = options;
         self
     }
 
     /// Sets the limits on concurrent calls, shared by all agents that have the same limits.
     #[must_use]
     pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
-        self.dispatcher = self.dispatcher.limits(limits);
+        self.dispatcher.limits = Some(limits);
         self
     }
 
@@ -208,7 +208,7 @@ impl Agent {
     #[must_use]
     pub fn hydration(mut self, options: HydrateOptions) -> Self {
         self.hydration = options;
-        self.dispatcher = self.dispatcher.hydration(options);
+        self.dispatcher.hydration = options;
         self
     }
 
@@ -250,7 +250,7 @@ impl Agent {
     /// [`RegistryError`] if a tool of the registry has the same name as the search.
     pub fn search_tools(mut self, search: SearchTools) -> Result<Self, RegistryError> {
         let all = Registry::builder().registry(self.registry()).tool(search.clone()).build()?;
-        self.dispatcher = self.dispatcher.with_registry(Arc::new(all));
+        self.dispatcher.registry = Arc::new(all);
         self.search = Some(search);
         Ok(self)
     }
@@ -341,6 +341,6 @@ impl Agent {
     }
 
     pub(crate) fn registry(&self) -> &Registry {
-        self.dispatcher.registry()
+        &self.dispatcher.registry
     }
 }

@@ -166,7 +166,7 @@ impl Agent {
     fn traits(&self, call: &ToolCall) -> ToolTraits {
         match self.registry().lookup(&call.name) {
             Lookup::Found(tool) => tool.traits(),
-            _ => ToolTraits::new(),
+            _ => ToolTraits::default(),
         }
     }
 
@@ -217,7 +217,7 @@ impl Agent {
                 continue;
             };
             newest.get_or_insert(bound);
-            let approved = resumed.clone().approved((**bound).clone());
+            let approved = Call { approved: Some(Arc::new((**bound).clone())), ..resumed.clone() };
             let server = bound.server.as_deref();
             let here = self
                 .registry()
@@ -237,7 +237,7 @@ impl Agent {
             }),
             // The tool belongs to another server or has changed since, so it needs another
             // approval.
-            _ => Ok((resumed.approved((**bound).clone()), None)),
+            _ => Ok((Call { approved: Some(Arc::new((**bound).clone())), ..resumed }, None)),
         }
     }
 }

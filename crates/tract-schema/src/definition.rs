@@ -378,7 +378,7 @@ fn traits_of(view: &ToolView<'_>) -> ToolTraits {
     let annotations: Option<Value> =
         view.other("annotations").and_then(|raw| serde_json::from_str(raw).ok());
     let hint = |key: &str| annotations.as_ref().is_some_and(|a| a.get(key) == Some(&true.into()));
-    let mut traits = ToolTraits::new();
+    let mut traits = ToolTraits::default();
     traits.read_only = hint("readOnlyHint");
     traits.idempotent = traits.read_only || hint("idempotentHint");
     traits.destructive = hint("destructiveHint");

@@ -63,8 +63,11 @@ pub fn host(repo: Repo, options: ServeOptions) -> McpHost {
     let shared = Arc::new(Shared::new(repo, options.exclude, options.write_to));
     let documents = Arc::new(Documents::new(Arc::clone(&shared)));
     let context = ToolContext::new("mcp").with_resource(shared);
-    let host = McpHost::new("tract", env!("CARGO_PKG_VERSION"));
-    let host = host.instructions(instructions).context(context).documents(documents);
-    let escaped = tools.into_iter().map(|tool| Arc::new(Escaped(tool)) as Arc<dyn DynTool>);
-    escaped.fold(host, McpHost::tool)
+    let mut host = McpHost::new("tract", env!("CARGO_PKG_VERSION"));
+    host.instructions = instructions;
+    host.context = context;
+    host.documents = Some(documents);
+    host.tools =
+        tools.into_iter().map(|tool| Arc::new(Escaped(tool)) as Arc<dyn DynTool>).collect();
+    host
 }

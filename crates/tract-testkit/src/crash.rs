@@ -84,7 +84,6 @@ pub struct WriterReport {
 
 /// A promise that the store broke in a crash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Loss {
     /// Acknowledged commits of a writer are not on its branch.
     #[error("{lost} of {of} acknowledged commits of writer {writer} are lost")]

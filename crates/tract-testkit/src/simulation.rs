@@ -131,20 +131,6 @@ impl Simulation {
         self
     }
 
-    /// Sets the maximum number of clients, at least 2. Default: 6.
-    #[must_use]
-    pub fn clients(mut self, clients: usize) -> Self {
-        self.bounds.clients = clients.max(2);
-        self
-    }
-
-    /// Sets the maximum number of steps per client. With many clients, each has fewer. Default: 6.
-    #[must_use]
-    pub fn steps(mut self, steps: usize) -> Self {
-        self.bounds.steps = steps.max(1);
-        self
-    }
-
     /// Sets the number of schedules that run concurrently, each on its own thread. Default: 1, or
     /// one per processor in memory.
     #[must_use]

@@ -71,7 +71,9 @@ type Recordings = dyn Fn() -> Vec<RecordedConversation> + Send + Sync;
 pub struct Suite {
     open: Arc<Opener>,
     lacks: Vec<Capability>,
-    within: Option<PathBuf>,
+    /// The parent of the folders of cases, to test another disk. Default: the temporary folder of
+    /// the system.
+    pub within: Option<PathBuf>,
     conversations: Arc<Recordings>,
 }
 
@@ -93,14 +95,6 @@ impl Suite {
     #[must_use]
     pub fn lacks(mut self, lacks: impl IntoIterator<Item = Capability>) -> Self {
         self.lacks.extend(lacks);
-        self
-    }
-
-    /// Sets the parent of the folders of cases, to test another disk. Default: the temporary folder
-    /// of the system.
-    #[must_use]
-    pub fn within(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.within = Some(folder.into());
         self
     }
 

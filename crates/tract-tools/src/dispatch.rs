@@ -118,7 +118,7 @@ impl Default for DispatchOptions {
 ///     Call::new("c2", "divide", r#"{"a":7,"b":0}"#),
 ///     Call::new("c3", "devide", "{}"),
 /// ];
-/// let turn = block_on(dispatcher.run(&calls[..], &Turn::new()));
+/// let turn = block_on(dispatcher.run(&calls[..], &Turn::default()));
 /// assert_eq!(turn.answers[0].text, "3");
 /// assert_eq!(turn.answers[1].text, "b: expected another divisor than 0");
 /// assert_eq!(turn.answers[2].outcome(), Outcome::Invalid);
@@ -127,12 +127,19 @@ impl Default for DispatchOptions {
 /// ```
 #[derive(Clone)]
 pub struct Dispatcher {
-    registry: Arc<Registry>,
-    policies: Vec<Arc<dyn Policy>>,
-    hooks: Hooks,
-    hydration: HydrateOptions,
-    options: DispatchOptions,
-    limits: Option<Arc<DispatchLimits>>,
+    /// The tools.
+    pub registry: Arc<Registry>,
+    /// Policies that are evaluated right before a call runs, with the calls that succeeded before
+    /// it. The registry's own policies were evaluated when the call was hydrated.
+    pub policies: Vec<Arc<dyn Policy>>,
+    /// The hooks that run before each call.
+    pub hooks: Hooks,
+    /// Options for hydrating calls in [`run`](Self::run), and when a hook replaces arguments.
+    pub hydration: HydrateOptions,
+    /// Options for running calls.
+    pub options: DispatchOptions,
+    /// Limits on concurrent handlers, shared by all dispatchers that have the same limits.
+    pub limits: Option<Arc<DispatchLimits>>,
 }
 
 impl fmt::Debug for Dispatcher {
@@ -159,61 +166,6 @@ impl Dispatcher {
         }
     }
 
-    /// Replaces the registry; everything else stays.
-    #[must_use]
-    pub fn with_registry(mut self, registry: Arc<Registry>) -> Self {
-        self.registry = registry;
-        self
-    }
-
-    /// Adds a policy that is evaluated right before a call runs, with the calls that succeeded
-    /// before it. The registry's own policies were evaluated when the call was hydrated.
-    #[must_use]
-    pub fn policy(self, policy: impl Policy + 'static) -> Self {
-        self.shared_policy(Arc::new(policy))
-    }
-
-    /// Adds a shared policy.
-    #[must_use]
-    pub fn shared_policy(mut self, policy: Arc<dyn Policy>) -> Self {
-        self.policies.push(policy);
-        self
-    }
-
-    /// Sets the hooks that run before each call.
-    #[must_use]
-    pub fn hooks(mut self, hooks: Hooks) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Sets the options for hydrating calls in [`run`](Self::run), and when a hook replaces
-    /// arguments.
-    #[must_use]
-    pub fn hydration(mut self, options: HydrateOptions) -> Self {
-        self.hydration = options;
-        self
-    }
-
-    /// Sets the options for running calls.
-    #[must_use]
-    pub fn options(mut self, options: DispatchOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Sets the limits on concurrent handlers, shared by all dispatchers that have the same limits.
-    #[must_use]
-    pub fn limits(mut self, limits: Arc<DispatchLimits>) -> Self {
-        self.limits = Some(limits);
-        self
-    }
-
-    /// Returns the registry.
-    pub fn registry(&self) -> &Arc<Registry> {
-        &self.registry
-    }
-
     /// Hydrates the calls and dispatches them.
     pub async fn run(&self, calls: impl IntoCalls, turn: &Turn) -> Dispatched {
         let hydrated = hydrate_with(calls, &self.registry, &self.hydration);
@@ -225,9 +177,11 @@ impl Dispatcher {
     /// Never fails as a whole. Dropping the future drops the running handler and restores the state
     /// before its call, but no call is answered: cancel the turn's token instead.
     pub async fn dispatch(&self, calls: Vec<Hydrated>, turn: &Turn) -> Dispatched {
-        match turn.hold().await {
-            Ok(holds) => run::Run::new(self, &turn.within(&holds), None).all(calls).await,
-            Err(holder) => run::Run::new(self, turn, Some(holder)).all(calls).await,
-        }
+        let (holds, holder) = match turn.hold().await {
+            Ok(holds) => (Some(holds), None),
+            Err(holder) => (None, Some(holder)),
+        };
+        let turn = Arc::new(turn.running(holds.as_ref()));
+        run::Run::new(self, &turn, holder).all(calls).await
     }
 }

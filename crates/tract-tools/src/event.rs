@@ -102,6 +102,6 @@ pub trait EventSink: Send + Sync {
 /// # Behavior
 /// Restoring it reverts the effect of events on its state but keeps its log, so failed calls and
 /// their events are not lost.
-pub trait SessionState: Snapshot + EventSink {}
+pub trait SessionState: Snapshot + EventSink + Any {}
 
-impl<T: Snapshot + EventSink + ?Sized> SessionState for T {}
+impl<T: Snapshot + EventSink + Any + ?Sized> SessionState for T {}

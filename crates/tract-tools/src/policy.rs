@@ -102,7 +102,7 @@ impl<'a> PolicyRequest<'a> {
             name,
             tool,
             arguments,
-            traits: ToolTraits::new(),
+            traits: ToolTraits::default(),
             validated: true,
             repaired: false,
             past: &past::NONE,

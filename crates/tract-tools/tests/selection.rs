@@ -161,7 +161,8 @@ fn overlap_is_the_share_of_the_words_that_are_found() {
     assert!(
         names("", &tools, &PickOptions { min_score: 0.0, ..PickOptions::default() }).is_empty()
     );
-    let tagged = [tool("a", "b").tag("Finance"), tool("c", "d")];
+    let mut tagged = [tool("a", "b"), tool("c", "d")];
+    tagged[0].tags.push("Finance".to_owned());
     assert_eq!(names("finance", &tagged, &PickOptions::default()), ["a"]);
 }
 
@@ -183,7 +184,9 @@ fn nothing_above_the_least_score_is_an_empty_list() {
 #[test]
 fn unsafe_tools_are_skipped_before_they_are_scored() {
     let bare = CatalogEntry::new("bare", "weather", "Weather, without a schema.");
-    let tools = [bare, tool("weather2", "weather").declare_unsafe(), tool("weather3", "weather")];
+    let mut risky = tool("weather2", "weather");
+    risky.is_unsafe = true;
+    let tools = [bare, risky, tool("weather3", "weather")];
     let index: ToolIndex = tools.iter().cloned().collect();
     let picked = pick("weather", &tools, &PickOptions::default());
     assert_eq!((picked.candidates[0].place, picked.skipped_unsafe), (2, 2));

@@ -102,9 +102,13 @@ fn the_server_serves() {
 #[tokio::test]
 async fn an_agent_has_the_tools_of_a_server() {
     let program = std::env::current_exe().expect("this program");
-    let command = tract::mcp::ServerCommand::new(program)
-        .args(["the_server_serves", "--exact", "--nocapture", "--test-threads=1"])
-        .env(SERVES, "yes");
+    let mut command = tract::mcp::ServerCommand::new(program).args([
+        "the_server_serves",
+        "--exact",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env.insert(SERVES.into(), "yes".into());
     let transcript = mcp_agent::conversation(command).await.expect("it runs");
     assert_eq!(transcript.len(), 4, "{transcript:?}");
     assert_eq!(transcript[0], "add_note succeeded: 1 note(s)");

@@ -121,9 +121,7 @@ fn suite(url: &str, mode: WriteMode) -> Outcome<Suite> {
         block_on(tract::store::open_with(&url, &options)).map_err(of_store)
     };
     let mut suite = Suite::new(open);
-    if let Some(near) = near {
-        suite = suite.within(near);
-    }
+    suite.within = near;
     let claims = suite.claims().map_err(tract::Error::from)?;
     let missing = Capability::ALL.into_iter().filter(|capability| !capability.is_claimed(claims));
     Ok(suite.lacks(missing))

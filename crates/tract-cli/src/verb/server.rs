@@ -36,15 +36,21 @@ pub(crate) struct ServerArgs {
 
 /// Sets a variable of a command: `NAME` passes on ours, and `NAME=VALUE` sets it.
 #[cfg(feature = "mcp")]
-pub(super) fn with_variable(command: ServerCommand, variable: &str) -> Outcome<ServerCommand> {
+pub(super) fn add_variable(command: &mut ServerCommand, variable: &str) -> Outcome<()> {
     match variable.split_once('=') {
-        Some(("", _)) => Err(Failure::usage(format!("expected NAME=VALUE, found {variable:?}"))),
-        Some((name, value)) => Ok(command.env(name, value)),
-        None if std::env::var_os(variable).is_some() => Ok(command.inherit(variable)),
-        None => Err(Failure::usage(format!(
-            "expected the variable {variable:?} in the environment, found none"
-        ))),
+        Some(("", _)) => {
+            return Err(Failure::usage(format!("expected NAME=VALUE, found {variable:?}")));
+        }
+        Some((name, value)) => _ = command.env.insert(name.into(), value.into()),
+        None if std::env::var_os(variable).is_some() => {
+            _ = command.inherited.insert(variable.into());
+        }
+        None => {
+            let text = format!("expected the variable {variable:?} in the environment, found none");
+            return Err(Failure::usage(text));
+        }
     }
+    Ok(())
 }
 
 #[cfg(feature = "mcp")]
@@ -85,7 +91,7 @@ impl ServerArgs {
         };
         let mut command = ServerCommand::new(program).args(args);
         for variable in &self.env {
-            command = with_variable(command, variable)?;
+            add_variable(&mut command, variable)?;
         }
         Ok(McpServer::start(label, command, options).await?)
     }

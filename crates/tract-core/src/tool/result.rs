@@ -11,9 +11,9 @@ use crate::tool::ToolError;
 ///
 /// ```
 /// use tract_core::ToolResult;
-/// let found = ToolResult::ok(vec!["notes.md"]).message("1 file");
+/// let found = ToolResult { message: "1 file".to_owned(), ..ToolResult::ok(vec!["notes.md"]) };
 /// assert!(found.success);
-/// let missing: ToolResult<Vec<&str>> = ToolResult::error("no such folder").operator("ENOENT /srv");
+/// let missing: ToolResult<Vec<&str>> = ToolResult::error("no such folder");
 /// assert!(!missing.success && missing.value.is_none());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,34 +53,6 @@ impl<T> ToolResult<T> {
         Self { success: false, ..Self::done(message) }
     }
 
-    /// Sets the text for the model before the value.
-    #[must_use]
-    pub fn message(mut self, message: impl Into<String>) -> Self {
-        self.message = message.into();
-        self
-    }
-
-    /// Sets the text that only the operator sees.
-    #[must_use]
-    pub fn operator(mut self, text: impl Into<String>) -> Self {
-        self.operator = Some(text.into());
-        self
-    }
-
-    /// Adds a value to a failure.
-    #[must_use]
-    pub fn value(mut self, value: T) -> Self {
-        self.value = Some(value);
-        self
-    }
-
-    /// Hides the value from the model.
-    #[must_use]
-    pub fn exclude_value_from_context(mut self) -> Self {
-        self.exclude_value_from_context = true;
-        self
-    }
-
     /// Replaces the value and keeps the other fields.
     ///
     /// # Errors
@@ -108,9 +80,11 @@ impl ToolResult<RenderedValue> {
     ///
     /// ```
     /// use tract_core::{RenderedValue, ToolResult};
-    /// let result = ToolResult::ok(RenderedValue::of(&[1, 2])?).message("two");
+    /// let value = RenderedValue::of(&[1, 2])?;
+    /// let result = ToolResult { message: "two".to_owned(), ..ToolResult::ok(value) };
     /// assert_eq!(result.model_text(), "two\n\n[1,2]");
-    /// assert_eq!(result.exclude_value_from_context().model_text(), "two");
+    /// let hidden = ToolResult { exclude_value_from_context: true, ..result };
+    /// assert_eq!(hidden.model_text(), "two");
     /// # Ok::<(), tract_core::ToolError>(())
     /// ```
     pub fn model_text(&self) -> String {
@@ -159,12 +133,5 @@ impl RenderedValue {
             text => text.to_owned(),
         };
         Self { json, text }
-    }
-
-    /// Sets the text for the model.
-    #[must_use]
-    pub fn shown_as(mut self, text: impl Into<String>) -> Self {
-        self.text = text.into();
-        self
     }
 }

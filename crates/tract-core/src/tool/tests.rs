@@ -46,7 +46,7 @@ impl Tool for Add {
         "Adds \"numbers\".".into()
     }
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().read_only()
+        ToolTraits::READ_ONLY
     }
     fn timeout(&self) -> Option<Duration> {
         Some(Duration::from_secs(5))
@@ -55,7 +55,7 @@ impl Tool for Add {
         self.rendered.then(|| format!("= {value}"))
     }
     async fn call(&self, sum: Sum, _: &ToolContext) -> Result<ToolResult<f64>, ToolError> {
-        Ok(ToolResult::ok(sum.terms.iter().sum()).message("added"))
+        Ok(ToolResult { message: "added".to_owned(), ..ToolResult::ok(sum.terms.iter().sum()) })
     }
 }
 
@@ -105,11 +105,21 @@ fn results_read_as_message_blank_line_value() {
     }
     check(ToolResult::ok("plain \"text\"\n"), "plain \"text\"\n");
     check(ToolResult::ok(Vec::<u8>::new()), "[]");
-    check(ToolResult::ok(None::<u8>).message("nothing"), "nothing");
-    check(ToolResult::ok(["é"]).message("one"), "one\n\n[\"é\"]");
-    check(ToolResult::ok(1).message("hidden").exclude_value_from_context(), "hidden");
-    check(ToolResult::<u8>::error("no").operator("secret path"), "no");
-    check(ToolResult::error("half").value(2), "half\n\n2");
+    check(ToolResult { message: "nothing".to_owned(), ..ToolResult::ok(None::<u8>) }, "nothing");
+    check(ToolResult { message: "one".to_owned(), ..ToolResult::ok(["é"]) }, "one\n\n[\"é\"]");
+    check(
+        ToolResult {
+            message: "hidden".to_owned(),
+            exclude_value_from_context: true,
+            ..ToolResult::ok(1)
+        },
+        "hidden",
+    );
+    check(
+        ToolResult { operator: Some("secret path".to_owned()), ..ToolResult::<u8>::error("no") },
+        "no",
+    );
+    check(ToolResult { value: Some(2), ..ToolResult::error("half") }, "half\n\n2");
     check(ToolResult::from(7_u64), "7");
     // Numbers keep every digit and are never shown in Rust's debug form.
     check(ToolResult::ok(vec![u64::MAX]), "[18446744073709551615]");

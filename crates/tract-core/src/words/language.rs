@@ -6,7 +6,6 @@ use frostem::{Algorithm, Stemmer};
 
 /// A language whose words are stemmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Language {
     /// Also used for text whose language is not recognized.
     #[default]

@@ -22,7 +22,8 @@ use crate::options::short_hash;
 pub struct ServerUrl {
     url: String,
     headers: Vec<(String, String)>,
-    connect_timeout: Duration,
+    /// Time limit for connecting; 10 s by default.
+    pub connect_timeout: Duration,
 }
 
 impl ServerUrl {
@@ -42,13 +43,6 @@ impl ServerUrl {
     #[must_use]
     pub fn bearer(self, token: impl AsRef<str>) -> Self {
         self.header("authorization", format!("Bearer {}", token.as_ref().trim()))
-    }
-
-    /// Sets how long connecting may take; 10 s by default.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
     }
 
     /// Returns the url as it may be shown: user, password, query and fragment may hold secrets.

@@ -94,11 +94,11 @@ async fn server_memory_is_started_again_after_a_crash() {
          setInterval(() => { if (fs.existsSync(process.env.DIE)) { fs.unlinkSync(process.env.DIE); process.exit(9); } }, 20).unref();\n",
     )
     .unwrap();
-    let command = ServerCommand::new("node")
+    let mut command = ServerCommand::new("node")
         .args(["--require".as_ref(), kill.as_os_str()])
-        .args([modules.join("server-memory/dist/index.js")])
-        .env("MEMORY_FILE_PATH", &memory)
-        .env("DIE", &flag);
+        .args([modules.join("server-memory/dist/index.js")]);
+    command.env =
+        [("MEMORY_FILE_PATH", &memory), ("DIE", &flag)].map(|(k, v)| (k.into(), v.into())).into();
     let options =
         ServerOptions { handshake_timeout: Duration::from_secs(120), ..ServerOptions::default() };
     let server = McpServer::start("memory", command, options).await.unwrap();

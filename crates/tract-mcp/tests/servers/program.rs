@@ -24,10 +24,9 @@ async fn a_server_gets_only_the_variables_that_it_needs_or_is_given() {
     assert!(names.iter().any(|name| name == "PATH"), "{names:?}");
     server.close().await;
 
-    let command = command(&server.pages)
-        .inherit("CARGO_PKG_NAME")
-        .inherit("NOT_SET_ANYWHERE")
-        .env("OWN", "1");
+    let mut command = command(&server.pages);
+    command.inherited = ["CARGO_PKG_NAME", "NOT_SET_ANYWHERE"].map(Into::into).into();
+    command.env.insert("OWN".into(), "1".into());
     let server = McpServer::start("script", command, ServerOptions::default()).await.unwrap();
     let names = environment(&server).await;
     for wanted in ["CARGO_PKG_NAME", "OWN"] {

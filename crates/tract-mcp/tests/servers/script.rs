@@ -19,9 +19,14 @@ const VARIABLE: &str = "TRACT_MCP_SCRIPT";
 /// The command that starts this program as a server; `tools` is the file with its pages of tools:
 /// a line each, JSON lists.
 pub(crate) fn command(tools: &std::path::Path) -> ServerCommand {
-    ServerCommand::new(std::env::current_exe().unwrap())
-        .args(["script::serve", "--exact", "--nocapture", "--test-threads=1"])
-        .env(VARIABLE, tools.as_os_str())
+    let mut command = ServerCommand::new(std::env::current_exe().unwrap()).args([
+        "script::serve",
+        "--exact",
+        "--nocapture",
+        "--test-threads=1",
+    ]);
+    command.env.insert(VARIABLE.into(), tools.into());
+    command
 }
 
 /// The context of a call.

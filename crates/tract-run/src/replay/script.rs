@@ -57,8 +57,7 @@ pub(super) fn registry_of(
 ) -> Result<Registry> {
     let recorded = |name: &str| -> Arc<dyn DynTool> {
         // Returning a recorded result has no effect, so no start has to be recorded.
-        let spec =
-            ToolSpec { traits: ToolTraits::new().read_only(), ..ToolSpec::new(name, "", "{}") };
+        let spec = ToolSpec { traits: ToolTraits::READ_ONLY, ..ToolSpec::new(name, "", "{}") };
         let script = Arc::clone(script);
         let run = move |_, context: ToolContext| ready(script.take(context.call_id()));
         Arc::new(ClosureTool::new(spec, run))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tract_core::{CommitId, Draft, ProgressSink, RefName, ToolCall};
 use tract_engine::{BatchAttachment, DeferredCall, Pending, TurnAnswer, TurnRecord};
-use tract_tools::dispatch::{Approvals, Cause, Dispatcher, Turn, TurnError};
+use tract_tools::dispatch::{Approvals, Cause, Turn, TurnError};
 use tract_tools::prompt::{OPEN_SECTIONS, OpenedSections, RenderedPrompt};
 use tract_tools::{Call, hydrate_repairing, hydrate_with};
 
@@ -39,10 +39,11 @@ impl Agent {
         let rendered = self.rendered()?.map(Arc::new);
         let elsewhere = calls.elsewhere.clone();
         let journal = BranchJournal { effects: Arc::clone(effects), elsewhere, indices };
-        let turn = self.dispatch_turn(&calls, rendered.as_ref(), journal).commit(message);
+        let mut turn = self.dispatch_turn(&calls, rendered.as_ref(), journal);
+        turn.commit = Some(message);
         let policies = rendered.iter().flat_map(|rendered| rendered.policies()).cloned();
-        let policies = self.pin_gate().into_iter().chain(policies);
-        let dispatcher = policies.fold(self.dispatcher.clone(), Dispatcher::shared_policy);
+        let mut dispatcher = self.dispatcher.clone();
+        dispatcher.policies.extend(self.pin_gate().into_iter().chain(policies));
         let registry = self.registry();
         let hydrated = match &self.repair {
             Some(repair) => hydrate_repairing(to_run, registry, &self.hydration, &**repair).await,
@@ -140,16 +141,22 @@ impl Agent {
             context = context.with_progress(Arc::new(sink) as Arc<dyn ProgressSink>);
         }
         let approvals: Approvals = calls.approvals.iter().cloned().collect();
-        let mut turn = Turn::new()
-            .context(context)
-            .session(Arc::new(self.session.clone()))
-            .model(Arc::clone(&self.model))
-            .journal(Arc::new(journal))
-            .approvals(approvals)
-            .evaluation(MAIN)
-            .past(Arc::clone(&self.past))
-            .wait_for_others(self.patience)
-            .asked_with(calls.view, calls.toolset);
+        let mut turn = Turn {
+            context,
+            session: Some(Arc::new(self.session.clone())),
+            model: Some(Arc::clone(&self.model)),
+            resources: self.resources.clone(),
+            budget: self.budget.clone(),
+            evaluation: MAIN.into(),
+            journal: Some(Arc::new(journal)),
+            approvals,
+            served: calls.served.clone(),
+            view: calls.view,
+            toolset: calls.toolset,
+            past: Arc::clone(&self.past),
+            wait_for_others: Some(self.patience),
+            ..Turn::default()
+        };
         let kept_back = self.deferred_tools();
         if rendered.is_some() || !kept_back.is_empty() {
             // Tools of a prompt can be called while their section is shown, tools of a search once
@@ -162,16 +169,7 @@ impl Agent {
                 closed || kept_back.contains(name)
             };
             let names = self.registry().iter().map(|tool| tool.name().to_owned());
-            turn = turn.available(names.filter(|name| !hidden(name)));
-        }
-        if let Some(resources) = &self.resources {
-            turn = turn.resources(Arc::clone(resources));
-        }
-        if let Some(budget) = &self.budget {
-            turn = turn.budget(Arc::clone(budget));
-        }
-        if let Some(served) = &calls.served {
-            turn = turn.served(served.clone());
+            turn.available = Some(names.filter(|name| !hidden(name)).collect());
         }
         turn
     }

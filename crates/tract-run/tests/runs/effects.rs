@@ -328,7 +328,7 @@ impl ChatModel for Strict {
 /// Gives, with a word about it that may be absent and not null.
 fn give() -> Arc<dyn DynTool> {
     let spec = ToolSpec {
-        traits: ToolTraits::new().destructive(),
+        traits: ToolTraits { destructive: true, ..ToolTraits::default() },
         ..ToolSpec::new("give", "Gives.", r#"{"type":"object"}"#)
     };
     tool_of(spec, |arguments, context| {
@@ -386,7 +386,7 @@ const LISTED: &str = r#"{"name":"pay","description":"Pays.","inputSchema":{"type
 fn remote(server: &'static str) -> Arc<dyn DynTool> {
     let definition = ToolSchema::parse(LISTED).unwrap();
     let spec = ToolSpec {
-        traits: ToolTraits::new().destructive(),
+        traits: ToolTraits { destructive: true, ..ToolTraits::default() },
         origin: Some(ToolOrigin::new(server, definition)),
         ..ToolSpec::new("pay", "Pays.", r#"{"type":"object"}"#)
     };
@@ -546,8 +546,8 @@ struct Steps {
 impl Steps {
     fn agent(&self, branch: &RefName) -> Agent {
         let registry = Registry::builder()
-            .tool(remit("remit", ToolTraits::new()))
-            .tool(remit("pay_once", ToolTraits::new().destructive()))
+            .tool(remit("remit", ToolTraits::default()))
+            .tool(remit("pay_once", ToolTraits { destructive: true, ..ToolTraits::default() }))
             .build()
             .unwrap();
         let model = Arc::clone(&self.model) as Arc<dyn ChatModel>;

@@ -92,7 +92,7 @@ fn every_cause_is_reported_as_an_unknown_outcome_also_to_forks() {
     for cause in CAUSES {
         let (repo, token, runs) = (fresh(), CancellationToken::new(), Arc::default());
         let agent = |branch, token: CancellationToken, says| {
-            let tools = registry(cause, ToolTraits::new(), &token, &runs);
+            let tools = registry(cause, ToolTraits::default(), &token, &runs);
             let agent = Agent::new(repo.clone(), branch, Script::new(says), tools);
             agent.cancellation(token).dispatch_options(options(cause))
         };
@@ -174,7 +174,7 @@ fn a_fork_at_a_call_whose_answer_was_erased_continues_and_does_not_run_it_again(
 fn a_tool_that_only_reads_is_not_said_to_have_an_unknown_outcome() {
     for cause in CAUSES {
         let (repo, token, runs) = (fresh(), CancellationToken::new(), Arc::default());
-        let tools = registry(cause, ToolTraits::new().read_only(), &token, &runs);
+        let tools = registry(cause, ToolTraits::READ_ONLY, &token, &runs);
         let says = [call("c1", "pay", "{}"), Draft::assistant("done")];
         let agent = Agent::new(repo.clone(), main_branch(), Script::new(says), tools);
         let agent = agent.cancellation(token).dispatch_options(options(cause));

@@ -93,7 +93,7 @@ pub(crate) async fn list(
     let end = offset.saturating_add(listed.len());
     let list = BranchList { next_offset: (end < total).then_some(end), branches: listed, total };
     let text = text(&list);
-    Ok(ToolResult::ok(list).message(text).exclude_value_from_context())
+    Ok(ToolResult { message: text, exclude_value_from_context: true, ..ToolResult::ok(list) })
 }
 
 /// Returns branches with their newest commits, newest first.

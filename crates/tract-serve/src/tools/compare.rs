@@ -82,7 +82,7 @@ pub(crate) async fn diff(
         text: text.to_owned(),
         cut_chars,
     };
-    Ok(ToolResult::ok(compared).message(message).exclude_value_from_context())
+    Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(compared) })
 }
 
 /// What of a request a provider can read from its prompt cache.
@@ -147,5 +147,5 @@ pub(crate) async fn why_miss(
             (message, miss)
         }
     };
-    Ok(ToolResult::ok(miss).message(message).exclude_value_from_context())
+    Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(miss) })
 }

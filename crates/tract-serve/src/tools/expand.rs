@@ -78,7 +78,7 @@ pub(crate) async fn expand(
         total_chars,
         next_offset,
     };
-    Ok(ToolResult::ok(expanded).message(message).exclude_value_from_context())
+    Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(expanded) })
 }
 
 /// The texts of a content, with calls as `name(arguments)`.

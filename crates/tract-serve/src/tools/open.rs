@@ -82,7 +82,7 @@ pub(crate) async fn open(
         messages,
     };
     let text = text(line, head, &opened);
-    Ok(ToolResult::ok(opened).message(text).exclude_value_from_context())
+    Ok(ToolResult { message: text, exclude_value_from_context: true, ..ToolResult::ok(opened) })
 }
 
 fn text(line: &str, head: CommitId, opened: &OpenedConversation) -> String {

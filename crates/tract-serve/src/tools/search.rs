@@ -127,7 +127,7 @@ pub(crate) async fn search(
     let end = offset.saturating_add(hits.len());
     let hits = SearchHits { hits, next_offset: (end < total).then_some(end) };
     let text = text(&hits);
-    Ok(ToolResult::ok(hits).message(text).exclude_value_from_context())
+    Ok(ToolResult { message: text, exclude_value_from_context: true, ..ToolResult::ok(hits) })
 }
 
 fn kind(role: SearchRole) -> Kind {

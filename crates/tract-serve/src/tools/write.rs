@@ -36,7 +36,7 @@ pub(crate) async fn branch(
     shared.made_branch(&repo, &name);
     let message = format!("made branch {name} at {}", at.short());
     let written = WrittenCommit { branch: name, commit: at.to_string() };
-    Ok(ToolResult::ok(written).message(message).exclude_value_from_context())
+    Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(written) })
 }
 
 /// Leaves a line in the log of a branch. No model reads it.
@@ -116,5 +116,5 @@ async fn write(
     let made = repo.write_one(&name, request).await.map_err(failed)?;
     let message = format!("{} on {branch}", made.id().short());
     let written = WrittenCommit { branch, commit: made.id().to_string() };
-    Ok(ToolResult::ok(written).message(message).exclude_value_from_context())
+    Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(written) })
 }

@@ -170,7 +170,7 @@ impl Call {
 
 /// Returns the traits of the tool. A destructive tool is not read-only, even if it promises to be.
 fn reliable(hydrated: &Hydrated) -> ToolTraits {
-    let Some(tool) = &hydrated.tool else { return ToolTraits::new() };
+    let Some(tool) = &hydrated.tool else { return ToolTraits::default() };
     let mut traits = tool.traits();
     // Read-only calls run in parallel, without a snapshot and without a claim, so a contradiction
     // is resolved to the safe side.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::turn::Turn;
+use super::turn::{RunningTurn, Turn};
 use crate::queue::{TurnHold, TurnQueue};
 use crate::session::SessionHold;
 use crate::snapshot::Snapshot;
@@ -74,7 +74,7 @@ pub(super) struct StateHolder {
 ///
 /// [`Session`]: crate::Session
 fn shared_states(turn: &Turn) -> BTreeMap<usize, &str> {
-    let session = turn.session.as_deref().filter(|_| turn.lent_session.is_none());
+    let session = turn.session.as_deref().filter(|_| turn.own_session().is_none());
     let session = session.map(|session| session as &dyn Snapshot);
     let resources = turn.resources.as_deref().filter(|resources| resources.take_turns());
     let resources = resources.map(|resources| resources as &dyn Snapshot);
@@ -88,7 +88,7 @@ fn shared_states(turn: &Turn) -> BTreeMap<usize, &str> {
 impl Turn {
     /// Returns how long the turn may wait for other turns.
     fn patience(&self) -> Option<Duration> {
-        [self.context.remaining(), self.patience].into_iter().flatten().min()
+        [self.context.remaining(), self.wait_for_others].into_iter().flatten().min()
     }
 
     /// Waits for the session and all other restorable state, while the turn may wait and until it
@@ -100,7 +100,7 @@ impl Turn {
         let mut holds = StateHolds { session: None, states: Vec::new() };
         // The session comes first in every turn, then the states by identity. This is one fixed
         // order, so two turns cannot wait for each other.
-        if let Some(session) = &self.lent_session {
+        if let Some(session) = self.own_session() {
             let hold = session.hold(by.clone(), self.patience(), token).await;
             holds.session = Some(hold.map_err(|_| {
                 let by = session.held_by().unwrap_or_else(|| "another turn".to_owned());
@@ -125,18 +125,19 @@ impl Turn {
         Ok(holds)
     }
 
-    /// Returns this turn, with its holds passed on to its calls.
-    pub(super) fn within(&self, holds: &StateHolds) -> Self {
+    /// Returns this turn as its calls see it, with its holds passed on to them.
+    pub(super) fn running(&self, holds: Option<&StateHolds>) -> RunningTurn {
         let mut turn = self.clone();
-        if let Some(hold) = &holds.session {
-            turn.lent_session = Some(hold.session().clone());
+        let mut lent_session = self.own_session().cloned();
+        if let Some(hold) = holds.and_then(|holds| holds.session.as_ref()) {
+            lent_session = Some(hold.session().clone());
         }
-        if !holds.states.is_empty() {
+        if let Some(holds) = holds.filter(|holds| !holds.states.is_empty()) {
             let around = self.context.optional_resource::<HeldStates>().cloned();
             let mut held = around.unwrap_or_default();
             held.0.extend(holds.states.iter().map(|(hold, state)| (state.identity, hold.number())));
             turn.context = turn.context.with_resource(held);
         }
-        turn
+        RunningTurn { turn, lent_session, files: Arc::default() }
     }
 }

@@ -22,8 +22,11 @@ use std::task::{Context, Poll, Waker};
 /// use tract_tools::dispatch::{DispatchLimits, Dispatcher};
 /// # let registry = Arc::new(tract_tools::Registry::builder().build()?);
 /// let limits = Arc::new(DispatchLimits::new(16).of_tool("browse", 2));
-/// let one = Dispatcher::new(Arc::clone(&registry)).limits(Arc::clone(&limits));
-/// let other = Dispatcher::new(registry).limits(Arc::clone(&limits));
+/// let limited = |registry| Dispatcher {
+///     limits: Some(Arc::clone(&limits)),
+///     ..Dispatcher::new(registry)
+/// };
+/// let (one, other) = (limited(Arc::clone(&registry)), limited(registry));
 /// assert_eq!(limits.running(), 0);
 /// # Ok::<(), tract_tools::RegistryError>(())
 /// ```

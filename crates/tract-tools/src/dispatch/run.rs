@@ -17,13 +17,13 @@ use super::limits::{DispatchLimits, Permit};
 use super::outcome::{DispatchStage, Outcome};
 use super::scope::CallScope;
 use super::state::{self, TurnSnapshot};
-use super::turn::Turn;
+use super::turn::RunningTurn;
 use crate::cancel::unless_cancelled;
 use crate::event::Event;
 
 pub(super) struct Run<'a> {
     pub(super) dispatcher: &'a Dispatcher,
-    pub(super) turn: &'a Turn,
+    pub(super) turn: &'a Arc<RunningTurn>,
     pub(super) answers: Vec<CallAnswer>,
     ended: Option<TurnError>,
     /// The turn that holds state which the calls may change. If set, none of the calls run.
@@ -79,7 +79,7 @@ impl Drop for Guard {
 impl<'a> Run<'a> {
     pub(super) fn new(
         dispatcher: &'a Dispatcher,
-        turn: &'a Turn,
+        turn: &'a Arc<RunningTurn>,
         kept_out_by: Option<StateHolder>,
     ) -> Self {
         Self { dispatcher, turn, answers: Vec::new(), ended: None, kept_out_by, held: None }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tract_core::{ChatModel, ToolContext, ToolError, Usage};
 
 use super::journal::CallKey;
-use super::turn::{ReplySource, Turn};
+use super::turn::{ReplySource, RunningTurn};
 use crate::budget::BudgetTracker;
 use crate::event::{Event, EventType, SessionState};
 use crate::fs::{CallFs, Filesystem};
@@ -23,7 +23,7 @@ pub struct CallScope {
     alive: Arc<AtomicBool>,
     read_only: bool,
     resources: CallResources,
-    turn: Turn,
+    turn: Arc<RunningTurn>,
     key: Option<CallKey>,
     attempt: u32,
 }
@@ -45,7 +45,7 @@ impl fmt::Debug for CallScope {
 
 impl CallScope {
     pub(super) fn new(
-        turn: &Turn,
+        turn: &Arc<RunningTurn>,
         key: Option<CallKey>,
         attempt: u32,
         read_only: bool,
@@ -57,7 +57,7 @@ impl CallScope {
             alive: Arc::new(AtomicBool::new(true)),
             read_only,
             resources: CallResources::new(turn.resources.clone()),
-            turn: turn.clone(),
+            turn: Arc::clone(turn),
             key,
             attempt,
         }
@@ -226,7 +226,7 @@ impl CallContext for ToolContext {
     }
 
     fn served(&self) -> Option<&ReplySource> {
-        scope(self).ok()?.turn.served.as_deref()
+        scope(self).ok()?.turn.served.as_ref()
     }
 
     fn idempotency_key(&self) -> Option<CallKey> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::turn::Turn;
+use super::turn::{RunningTurn, Turn};
 use crate::event::Event;
 use crate::panics::guarded;
 use crate::snapshot::{SavedState, Snapshot};
@@ -11,7 +11,7 @@ use crate::snapshot::{SavedState, Snapshot};
 pub(super) struct TurnSnapshot(Vec<(Arc<dyn Snapshot>, SavedState)>);
 
 /// Returns all state that the calls of a turn may change.
-fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
+fn states(turn: &RunningTurn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
     let session = turn.session.clone().map(|session| session as Arc<dyn Snapshot>);
     let resources = turn.resources.clone().map(|resources| resources as Arc<dyn Snapshot>);
     let files: Arc<dyn Snapshot> = turn.files.clone();
@@ -19,7 +19,7 @@ fn states(turn: &Turn) -> impl Iterator<Item = Arc<dyn Snapshot>> {
 }
 
 /// Takes a snapshot of all state that the calls of a turn may change.
-pub(super) fn snapshot(turn: &Turn) -> Result<TurnSnapshot, String> {
+pub(super) fn snapshot(turn: &RunningTurn) -> Result<TurnSnapshot, String> {
     let save = |state: Arc<dyn Snapshot>| match guarded(|| state.snapshot()) {
         Ok(saved) => Ok((state, saved)),
         Err(error) => Err(format!("no snapshot of {}: {error}", state.name())),

@@ -36,7 +36,8 @@ const SET_ID: u32 = 0o6000;
 pub struct DirectoryFs {
     name: Arc<str>,
     root: Arc<OwnedFd>,
-    limit: u64,
+    /// Maximum size of a file that is read, written or replaced, in bytes; 16 MiB by default.
+    pub limit: u64,
     log: Shared,
     owner: u64,
 }
@@ -75,14 +76,6 @@ impl DirectoryFs {
         let log = Shared::default();
         let owner = undo::lock(&log).next_id();
         Ok(Self { name: name.into(), root: Arc::new(opened), limit: FILE_LIMIT, log, owner })
-    }
-
-    /// Sets the maximum size of a file that is read, written or replaced, in bytes; 16 MiB by
-    /// default.
-    #[must_use]
-    pub fn limit(mut self, bytes: u64) -> Self {
-        self.limit = bytes;
-        self
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {

@@ -61,8 +61,11 @@ pub struct MemoryFs {
     memory: Arc<Mutex<Memory>>,
     log: Shared,
     owner: u64,
-    limit: u64,
-    total_limit: u64,
+    /// Maximum size of a file in bytes; 16 MiB by default.
+    pub limit: u64,
+    /// Maximum size of all files together in bytes, including their paths and 64 bytes per file;
+    /// 256 MiB by default.
+    pub total_limit: u64,
 }
 
 impl Default for MemoryFs {
@@ -97,21 +100,6 @@ impl MemoryFs {
             made.write(&FsPath::parse(path)?, text.as_bytes())?;
         }
         Ok(made)
-    }
-
-    /// Sets the maximum size of a file in bytes; 16 MiB by default.
-    #[must_use]
-    pub fn limit(mut self, bytes: u64) -> Self {
-        self.limit = bytes;
-        self
-    }
-
-    /// Sets the maximum size of all files together in bytes, including their paths and 64 bytes per
-    /// file; 256 MiB by default.
-    #[must_use]
-    pub fn total_limit(mut self, bytes: u64) -> Self {
-        self.total_limit = bytes;
-        self
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

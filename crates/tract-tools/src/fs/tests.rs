@@ -150,7 +150,8 @@ fn a_file_keeps_its_mode_and_nothing_is_left_next_to_it() {
     let script = directory.path().join("run.sh");
     std::fs::write(&script, "echo 1").unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o750)).unwrap();
-    let files = DirectoryFs::open(directory.path()).unwrap().limit(64);
+    let mut files = DirectoryFs::open(directory.path()).unwrap();
+    files.limit = 64;
     let mode = || std::fs::metadata(&script).unwrap().permissions().mode() & 0o777;
     let saved = files.snapshot().unwrap();
     files.write(&path("run.sh"), b"echo 2").unwrap();
@@ -211,7 +212,8 @@ fn a_program_that_runs_as_another_user_loses_that_with_its_content() {
 
 #[test]
 fn files_in_memory_have_limits() {
-    let files = MemoryFs::new().limit(100).total_limit(900);
+    let mut files = MemoryFs::new();
+    (files.limit, files.total_limit) = (100, 900);
     assert_eq!(files.write(&path("a"), &[0; 101]).unwrap_err().code(), "too_large");
     for name in ["a", "b", "c", "d", "e"] {
         files.write(&path(name), &[0; 100]).unwrap();

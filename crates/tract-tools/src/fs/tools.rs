@@ -85,7 +85,7 @@ impl Tool for FsRead {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().read_only()
+        ToolTraits::READ_ONLY
     }
 
     fn render(&self, file: &FileText) -> Option<String> {
@@ -173,7 +173,7 @@ impl Tool for FsList {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().read_only()
+        ToolTraits::READ_ONLY
     }
 
     fn render(&self, found: &Entries) -> Option<String> {
@@ -228,7 +228,7 @@ impl Tool for FsWrite {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().idempotent()
+        ToolTraits { idempotent: true, ..ToolTraits::default() }
     }
 
     fn render(&self, written: &Entry) -> Option<String> {
@@ -345,7 +345,7 @@ impl Tool for FsRemove {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().destructive()
+        ToolTraits { destructive: true, ..ToolTraits::default() }
     }
 
     fn render(&self, path: &String) -> Option<String> {

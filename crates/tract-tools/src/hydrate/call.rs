@@ -44,7 +44,9 @@ pub struct Call {
     pub null_for_absent: bool,
     /// The reply that contained it.
     pub source: Option<Arc<CallSource>>,
-    /// The call as a person approved it. If set, this runs rather than the received arguments.
+    /// The call as a person approved it, which runs rather than the received arguments. If no tool
+    /// here has that server and definition, the received arguments are used, and need another
+    /// approval.
     pub approved: Option<Arc<BoundCall>>,
 }
 
@@ -66,14 +68,6 @@ impl Call {
             source: None,
             approved: None,
         }
-    }
-
-    /// Sets the call as a person approved it. If no tool here has that server and definition, the
-    /// received arguments are used, and need another approval.
-    #[must_use]
-    pub fn approved(mut self, bound: BoundCall) -> Self {
-        self.approved = Some(Arc::new(bound));
-        self
     }
 
     /// Sets how the tool was sent: its name, its definition, and the form of its schema.

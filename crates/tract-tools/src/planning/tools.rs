@@ -45,12 +45,12 @@ impl Planning {
 
     /// Returns the tools: set up, add, update, read.
     pub fn tools(&self) -> [Arc<dyn DynTool>; 4] {
-        let changes = ToolTraits::new();
+        let changes = ToolTraits::default();
         [
             self.tool(
                 "planning_setup_plan",
                 "Create the plan, or replace it: an objective and, optionally, the first steps.",
-                changes.idempotent(),
+                ToolTraits { idempotent: true, ..changes },
                 |planning, Args(setup): Args<SetupPlan>, context| {
                     let message = |plan: &Plan| format!("The plan is set up with {}.", steps(plan));
                     planning.change(context, &setup, |_| Plan::setup(&setup), message)
@@ -77,7 +77,7 @@ impl Planning {
             self.tool(
                 "planning_read_plan",
                 "Read the plan: its objective, its status and its steps.",
-                changes.read_only(),
+                ToolTraits::READ_ONLY,
                 |planning, _: NoParams, context| {
                     planning.bound(context)?;
                     Ok(match Plan::read(planning.plan().as_ref()) {
@@ -137,7 +137,7 @@ impl Planning {
             Ok(plan) => {
                 self.session.publish(event)?;
                 let message = message(&plan);
-                Ok(ToolResult::ok(plan).message(message))
+                Ok(ToolResult { message, ..ToolResult::ok(plan) })
             }
             Err(error) => Ok(ToolResult::error(error.to_string())),
         }

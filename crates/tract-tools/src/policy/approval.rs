@@ -9,25 +9,28 @@ use super::{Decision, Policy, PolicyRequest};
 /// ```
 /// use tract_core::{ToolSchema, ToolTraits};
 /// use tract_tools::policy::{ApprovalRequired, Decision, Policy, PolicyRequest};
-/// let policy = ApprovalRequired::of_destructive().tool("send_mail");
+/// let policy = ApprovalRequired::of_destructive();
 /// let tool = ToolSchema::parse(r#"{"name":"rm","parameters":{"type":"object"}}"#)?.id();
 /// let call = PolicyRequest::new("c1", "rm", tool, "{}");
 /// assert_eq!(policy.decide(&call), Decision::Allow);
-/// let call = PolicyRequest { traits: ToolTraits::new().destructive(), ..call };
+/// let call = PolicyRequest { traits: ToolTraits { destructive: true, ..ToolTraits::default() }, ..call };
 /// assert_eq!(policy.decide(&call), Decision::NeedsApproval);
 /// # Ok::<(), tract_core::json::JsonError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApprovalRequired {
-    names: BTreeSet<String>,
-    destructive: bool,
-    all_that_change: bool,
+    /// The tools whose calls require approval.
+    pub names: BTreeSet<String>,
+    /// Requires approval of destructive tools.
+    pub destructive: bool,
+    /// Requires approval of every tool that is not read-only.
+    pub all_that_change: bool,
 }
 
 impl ApprovalRequired {
-    /// Requires approval only of the tools that are added by [`tool`](Self::tool).
-    pub fn new() -> Self {
-        Self::default()
+    /// Requires approval of these tools.
+    pub fn of_tools<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self { names: names.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     /// Requires approval of destructive tools.
@@ -38,13 +41,6 @@ impl ApprovalRequired {
     /// Requires approval of every tool that is not read-only.
     pub fn of_all_that_change() -> Self {
         Self { all_that_change: true, ..Self::default() }
-    }
-
-    /// Requires approval of a tool.
-    #[must_use]
-    pub fn tool(mut self, name: impl Into<String>) -> Self {
-        self.names.insert(name.into());
-        self
     }
 }
 

@@ -10,13 +10,15 @@ use crate::fs::{Filesystem, FsPath};
 /// Allows a file to be written only after it was read or written in this conversation.
 ///
 /// Paths are compared in normal form: `./a//b` is `a/b`. With a filesystem, a file that does not
-/// exist yet may be written right away.
+/// exist yet may be written right away. By default no tool is checked.
 #[derive(Clone, Default)]
 pub struct ReadBeforeWrite {
-    /// The argument that contains the path, by tool.
-    readers: BTreeMap<String, String>,
-    writers: BTreeMap<String, String>,
-    filesystem: Option<Arc<dyn Filesystem>>,
+    /// The tools that read files, with the argument that contains the path.
+    pub readers: BTreeMap<String, String>,
+    /// The tools that write files, with the argument that contains the path.
+    pub writers: BTreeMap<String, String>,
+    /// The filesystem that is used to check whether a file exists.
+    pub filesystem: Option<Arc<dyn Filesystem>>,
 }
 
 impl fmt::Debug for ReadBeforeWrite {
@@ -30,41 +32,15 @@ impl fmt::Debug for ReadBeforeWrite {
 }
 
 impl ReadBeforeWrite {
-    /// Creates a policy that allows everything.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Creates the policy for the [filesystem tools](crate::fs): `fs_read`, `fs_write`, `fs_edit`
     /// and `fs_remove`.
     pub fn of_fs_tools(filesystem: Arc<dyn Filesystem>) -> Self {
-        Self::new()
-            .reader("fs_read", "path")
-            .writer("fs_write", "path")
-            .writer("fs_edit", "path")
-            .writer("fs_remove", "path")
-            .filesystem(filesystem)
-    }
-
-    /// Adds a tool that reads files, with the argument that contains the path.
-    #[must_use]
-    pub fn reader(mut self, tool: impl Into<String>, argument: impl Into<String>) -> Self {
-        self.readers.insert(tool.into(), argument.into());
-        self
-    }
-
-    /// Adds a tool that writes files, with the argument that contains the path.
-    #[must_use]
-    pub fn writer(mut self, tool: impl Into<String>, argument: impl Into<String>) -> Self {
-        self.writers.insert(tool.into(), argument.into());
-        self
-    }
-
-    /// Sets the filesystem that is used to check whether a file exists.
-    #[must_use]
-    pub fn filesystem(mut self, filesystem: Arc<dyn Filesystem>) -> Self {
-        self.filesystem = Some(filesystem);
-        self
+        let path_of = |tool: &str| (tool.to_owned(), "path".to_owned());
+        Self {
+            readers: ["fs_read"].map(path_of).into(),
+            writers: ["fs_write", "fs_edit", "fs_remove"].map(path_of).into(),
+            filesystem: Some(filesystem),
+        }
     }
 }
 

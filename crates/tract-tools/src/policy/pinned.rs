@@ -14,7 +14,10 @@ use crate::pin::{PinPolicy, Pins};
 /// let approved = ToolSchema::parse(r#"{"name":"read","inputSchema":{"type":"object"}}"#)?;
 /// let changed = ToolSchema::parse(r#"{"name":"read","inputSchema":{}}"#)?;
 /// let pins = [Pin::of("files", &approved)].into_iter().collect();
-/// let policy = PinRequired::new(pins, PinPolicy::ApprovedOnly).served_by("read", "files");
+/// let policy = PinRequired {
+///     servers: [("read".to_owned(), "files".to_owned())].into(),
+///     ..PinRequired::new(pins, PinPolicy::ApprovedOnly)
+/// };
 /// let call = PolicyRequest::new("c1", "read", approved.id(), "{}");
 /// assert_eq!(policy.decide(&call), Decision::Allow);
 /// let call = PolicyRequest::new("c1", "read", changed.id(), "{}");
@@ -23,22 +26,18 @@ use crate::pin::{PinPolicy, Pins};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinRequired {
-    pins: Pins,
-    policy: PinPolicy,
-    servers: BTreeMap<String, String>,
+    /// The approved definitions.
+    pub pins: Pins,
+    /// The treatment of definitions that are not pinned or have changed.
+    pub policy: PinPolicy,
+    /// The servers of tools, by tool name. Approvals of other servers do not apply to a tool.
+    pub servers: BTreeMap<String, String>,
 }
 
 impl PinRequired {
     /// Creates a policy from pins, for tools without a server.
     pub fn new(pins: Pins, policy: PinPolicy) -> Self {
         Self { pins, policy, servers: BTreeMap::new() }
-    }
-
-    /// Sets the server of a tool. Approvals of other servers do not apply to it.
-    #[must_use]
-    pub fn served_by(mut self, tool: impl Into<String>, server: impl Into<String>) -> Self {
-        self.servers.insert(tool.into(), server.into());
-        self
     }
 }
 

@@ -13,7 +13,7 @@ use super::{Decision, Policy, PolicyRequest};
 /// let registry = Registry::builder()
 ///     .definition(r#"{"name":"search"}"#)
 ///     .no_schema(NoSchema::Full)
-///     .policy(AllowUntrusted::new().tool("search"))
+///     .policy(AllowUntrusted::of_tools(["search"]))
 ///     .build()?;
 /// let call = hydrate(Call::new("c1", "search", r#"{"for":"x"}"#), &registry).remove(0);
 /// assert_eq!(call.decision, Decision::Allow);
@@ -21,26 +21,21 @@ use super::{Decision, Policy, PolicyRequest};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowUntrusted {
-    names: BTreeSet<String>,
-    all: bool,
+    /// The tools whose calls are allowed.
+    pub names: BTreeSet<String>,
+    /// Allows such calls of all tools.
+    pub all: bool,
 }
 
 impl AllowUntrusted {
-    /// Allows such calls only of the tools that are added by [`tool`](Self::tool).
-    pub fn new() -> Self {
-        Self::default()
+    /// Allows such calls of these tools.
+    pub fn of_tools<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self { names: names.into_iter().map(Into::into).collect(), all: false }
     }
 
     /// Allows such calls of all tools.
     pub fn all() -> Self {
         Self { all: true, ..Self::default() }
-    }
-
-    /// Allows such calls of a tool.
-    #[must_use]
-    pub fn tool(mut self, name: impl Into<String>) -> Self {
-        self.names.insert(name.into());
-        self
     }
 }
 

@@ -72,7 +72,7 @@ impl Tool for OpenSections {
     }
 
     fn traits(&self) -> ToolTraits {
-        ToolTraits::new().read_only()
+        ToolTraits::READ_ONLY
     }
 
     async fn call(&self, Args(args): Self::Params, context: &ToolContext) -> Answer<()> {

@@ -38,7 +38,8 @@ pub struct ExampleText {
     pub input: JsonText,
     /// The result as shown to the model.
     pub output: String,
-    /// The value of the result, if the output is not simply its JSON.
+    /// The value of the result, for a tool that renders its value. This value, rather than the
+    /// output, is checked against the tool's result schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<JsonText>,
 }
@@ -55,16 +56,6 @@ impl ExampleText {
     ) -> Result<Self, serde_json::Error> {
         let (description, output) = (description.into(), output.into());
         Ok(Self { description, input: JsonText::of(input)?, output, value: None })
-    }
-
-    /// Sets the value of the result, for a tool that renders its value. This value, rather than the
-    /// output, is checked against the tool's result schema.
-    ///
-    /// # Errors
-    /// If it cannot be serialized as JSON.
-    pub fn value(mut self, value: &impl Serialize) -> Result<Self, serde_json::Error> {
-        self.value = Some(JsonText::of(value)?);
-        Ok(self)
     }
 }
 

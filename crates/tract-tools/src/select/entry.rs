@@ -28,9 +28,11 @@ pub struct CatalogEntry {
     name: String,
     description: String,
     parameters: Option<Arc<str>>,
-    tags: Vec<String>,
-    /// Declared unsafe, or destructive according to its server.
-    is_unsafe: bool,
+    /// Additional words that describe it.
+    pub tags: Vec<String>,
+    /// Whether it is declared unsafe, or destructive according to its server. Then it is selected
+    /// only if unsafe tools are allowed.
+    pub is_unsafe: bool,
 }
 
 /// The error of a text that does not describe a tool.
@@ -159,22 +161,8 @@ impl CatalogEntry {
         Ok(self)
     }
 
-    /// Adds a tag.
-    #[must_use]
-    pub fn tag(mut self, tag: impl Into<String>) -> Self {
-        self.tags.push(tag.into());
-        self
-    }
-
     pub(crate) fn with_id(mut self, id: String) -> Self {
         self.id = id;
-        self
-    }
-
-    /// Declares it unsafe, so that it is selected only if unsafe tools are allowed.
-    #[must_use]
-    pub fn declare_unsafe(mut self) -> Self {
-        self.is_unsafe = true;
         self
     }
 
@@ -196,11 +184,6 @@ impl CatalogEntry {
     /// Returns the JSON Schema of the arguments, as given.
     pub fn schema(&self) -> Option<&str> {
         self.parameters.as_deref()
-    }
-
-    /// Returns the tags.
-    pub fn tags(&self) -> &[String] {
-        &self.tags
     }
 
     /// Returns whether it may be selected by default: it has a schema, was not declared unsafe, and
@@ -260,7 +243,7 @@ mod tests {
         let nested = r#"{"type":"function","function":{"name":"a","description":"A","parameters":{}},"tags":["x"]}"#;
         let entry = CatalogEntry::parse(nested).expect("it is a tool");
         assert_eq!((entry.id(), entry.description(), entry.schema()), ("a", "A", Some("{}")));
-        assert_eq!(entry.tags(), ["x"]);
+        assert_eq!(entry.tags, ["x"]);
         let by_tool_id = CatalogEntry::parse(r#"{"tool_id":"t","name":"a","parameters":{}}"#);
         assert_eq!(by_tool_id.expect("it is a tool").id(), "t");
         let number = CatalogEntry::parse(r#"{"id": 7.0 ,"name":"a","parameters":{}}"#);

@@ -83,21 +83,16 @@ impl SessionItem for LoadedTools {
 /// ```
 #[derive(Clone)]
 pub struct SearchTools {
-    index: Arc<RwLock<ToolIndex>>,
-    options: PickOptions,
+    /// The index, which may change while it is in use.
+    pub index: Arc<RwLock<ToolIndex>>,
+    /// Options of the selection. The number of tools is an argument of the call.
+    pub options: PickOptions,
 }
 
 impl SearchTools {
-    /// Creates a search over an index, which may change while it is in use.
+    /// Creates a search over an index.
     pub fn new(index: Arc<RwLock<ToolIndex>>) -> Self {
         Self { index, options: PickOptions::default() }
-    }
-
-    /// Sets the options of the selection. The number of tools is an argument of the call.
-    #[must_use]
-    pub fn options(mut self, options: PickOptions) -> Self {
-        self.options = options;
-        self
     }
 
     /// Returns the names of the tools that a conversation has not loaded yet.
@@ -131,7 +126,7 @@ impl Tool for SearchTools {
 
     fn traits(&self) -> ToolTraits {
         // It changes the list of loaded tools, but a second call with the same words adds nothing.
-        ToolTraits::new().idempotent()
+        ToolTraits { idempotent: true, ..ToolTraits::default() }
     }
 
     async fn call(&self, params: SearchQuery, context: &ToolContext) -> Answer<Vec<FoundTool>> {
@@ -145,8 +140,10 @@ impl Tool for SearchTools {
         let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
         let picked = index.pick(&params.query, &options);
         if picked.candidates.is_empty() {
-            return Ok(ToolResult::ok(Vec::new())
-                .message("no tool fits; try other words for what it should do"));
+            return Ok(ToolResult {
+                message: "no tool fits; try other words for what it should do".to_owned(),
+                ..ToolResult::ok(Vec::new())
+            });
         }
         let session = context.optional_resource::<Session>();
         let mut loaded = session.and_then(Session::latest::<LoadedTools>).unwrap_or_default();

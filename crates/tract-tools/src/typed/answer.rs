@@ -146,7 +146,8 @@ pub fn rendered<T: Serialize>(
     value: &T,
     words: Option<String>,
 ) -> Result<RenderedValue, ToolError> {
-    Ok(words.into_iter().fold(RenderedValue::of(value)?, RenderedValue::shown_as))
+    let RenderedValue { json, text } = RenderedValue::of(value)?;
+    Ok(RenderedValue { json, text: words.unwrap_or(text) })
 }
 
 /// A value with its own text for the model; other values are shown as JSON. `#[tool]` uses it for

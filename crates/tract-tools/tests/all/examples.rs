@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tract_core::{ToolOrigin, ToolSchema};
+use tract_core::{JsonText, ToolOrigin, ToolSchema};
 use tract_tools::prompt::{ExampleText, Prompt, PromptError, Section};
 use tract_tools::typed::{ClosureTool, RenderableResult};
 use tract_tools::{DynTool, JsonSchema, ToolContext, ToolError, ToolResult, ToolSpec, tool};
@@ -144,7 +144,10 @@ fn an_output_that_does_not_fit_is_refused_with_example_path_and_what_was_expecte
 #[test]
 fn an_output_in_words_is_checked_by_the_value_that_it_shows() {
     let count = || Arc::new(Count);
-    let words = |points: Value| example("3 points").value(&json!({"points": points})).unwrap();
+    let words = |points: Value| {
+        let value = JsonText::of(&json!({"points": points})).unwrap();
+        ExampleText { value: Some(value), ..example("3 points") }
+    };
     built(count(), words(json!(3))).unwrap();
     let error = built(count(), words(json!("three"))).unwrap_err().to_string();
     assert!(error.contains("/points: expected an integer"), "{error}");

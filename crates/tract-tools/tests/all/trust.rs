@@ -41,7 +41,7 @@ fn wipe(traits: ToolTraits) -> ClosureTool {
 fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
     let hints =
         r#"{"name":"wipe","annotations":{"destructiveHint":true},"inputSchema":{"type":"object"}}"#;
-    for traits in [ToolTraits::new(), ToolTraits::new().read_only()] {
+    for traits in [ToolTraits::default(), ToolTraits::READ_ONLY] {
         let registry = Registry::builder()
             .definition_with(hints, Arc::new(wipe(traits)))
             .policy(ApprovalRequired::of_destructive())
@@ -55,8 +55,12 @@ fn a_definition_that_hints_at_destruction_is_asked_about_in_any_case() {
 
 #[test]
 fn a_destructive_tool_is_not_selected_without_leave() {
-    assert!(!CatalogEntry::of(&wipe(ToolTraits::new().destructive())).unwrap().is_safe());
-    assert!(CatalogEntry::of(&wipe(ToolTraits::new())).unwrap().is_safe());
+    assert!(
+        !CatalogEntry::of(&wipe(ToolTraits { destructive: true, ..ToolTraits::default() }))
+            .unwrap()
+            .is_safe()
+    );
+    assert!(CatalogEntry::of(&wipe(ToolTraits::default())).unwrap().is_safe());
 }
 
 fn tolerantly(arguments: &str) -> Hydrated {
@@ -199,7 +203,7 @@ fn a_registry_within_another_keeps_its_validator_its_options_and_its_names() {
     let one = hydrate(call, &outer).remove(0);
     assert_eq!(one.error_text(), "expected formats true, found nothing");
     assert_eq!(outer.validator(), Some(("mine", "1")));
-    let quiet = wipe(ToolTraits::new());
+    let quiet = wipe(ToolTraits::default());
     assert!(Registry::builder().registry(&inner).tool(quiet).build().is_ok());
     let loud = idle(ToolSpec::new("LOUD", "Shouts.", r#"{"type":"object"}"#));
     assert!(Registry::builder().registry(&inner).tool(loud).build().is_err(), "names are strict");

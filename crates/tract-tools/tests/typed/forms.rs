@@ -22,7 +22,10 @@ async fn translate(text: String, #[tool(default = "fr".into())] to: String) -> S
 #[tool(name = "who-calls", idempotent)]
 async fn who(context: &ToolContext) -> Result<ToolResult<String>, ToolError> {
     context.check()?;
-    Ok(ToolResult::ok(context.call_id().to_owned()).message("the call"))
+    Ok(ToolResult {
+        message: "the call".to_owned(),
+        ..ToolResult::ok(context.call_id().to_owned())
+    })
 }
 
 /// Divides.
@@ -51,7 +54,7 @@ async fn broken() -> std::io::Result<ToolResult<()>> {
 #[tool]
 async fn params(given: u8, context: u8, params: u8, mut r#type: u8) -> ToolResult<u8> {
     r#type += given + context + params;
-    ToolResult::ok(r#type).exclude_value_from_context()
+    ToolResult { exclude_value_from_context: true, ..ToolResult::ok(r#type) }
 }
 
 /// How much of something there is.
@@ -123,7 +126,7 @@ pub(crate) struct CountDown {
 
 impl CountDown {
     async fn run(self) -> ToolResult<u8> {
-        ToolResult::ok(self.from).message("counted")
+        ToolResult { message: "counted".to_owned(), ..ToolResult::ok(self.from) }
     }
 }
 

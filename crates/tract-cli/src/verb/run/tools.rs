@@ -21,7 +21,7 @@ use tract::tools::{
 
 use crate::failure::{Failure, Outcome};
 #[cfg(feature = "mcp")]
-use crate::verb::{mcp::report_refused, server::with_variable};
+use crate::verb::{mcp::report_refused, server::add_variable};
 
 const ROLE: &str = "\
 You work on a task by yourself, with the tools that you are given. Look before you change \
@@ -120,8 +120,8 @@ impl Tools {
             .map(|tool| CatalogEntry::parse(tool.definition().schema().text()));
         let index: Result<ToolIndex, _> = entries.collect();
         let index = index.map_err(no("tools"))?;
-        let search = SearchTools::new(Arc::new(RwLock::new(index)))
-            .options(PickOptions { allow_unsafe: true, ..PickOptions::default() });
+        let options = PickOptions { allow_unsafe: true, ..PickOptions::default() };
+        let search = SearchTools { index: Arc::new(RwLock::new(index)), options };
         agent.search_tools(search).map_err(no("tools"))
     }
 
@@ -213,7 +213,7 @@ fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) 
     let label = variable.find(':').filter(|colon| *colon < name_ends);
     let Some(colon) = label else {
         for command in planned.values_mut() {
-            *command = with_variable(command.clone(), variable)?;
+            add_variable(command, variable)?;
         }
         return Ok(());
     };
@@ -223,7 +223,7 @@ fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) 
         return Err(Failure::usage(format!("no server has the label {label:?}"))
             .note(format!("the labels are: {}", known.join(", "))));
     };
-    *command = with_variable(command.clone(), rest.trim_start_matches(':'))?;
+    add_variable(command, rest.trim_start_matches(':'))?;
     Ok(())
 }
 

@@ -159,9 +159,9 @@ impl Setting {
         let simulated = |name: &str| -> Arc<dyn DynTool> {
             let (setting, life, looks) = (self.clone(), Arc::clone(life), looks(name));
             let traits = match self.tools {
-                _ if looks => ToolTraits::new().read_only(),
-                Tools::Idempotent => ToolTraits::new().idempotent(),
-                Tools::Effects => ToolTraits::new(),
+                _ if looks => ToolTraits::READ_ONLY,
+                Tools::Idempotent => ToolTraits { idempotent: true, ..ToolTraits::default() },
+                Tools::Effects => ToolTraits::default(),
             };
             let spec =
                 ToolSpec { traits, ..ToolSpec::new(name, "Simulated.", r#"{"type":"object"}"#) };

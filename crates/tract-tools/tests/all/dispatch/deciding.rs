@@ -12,22 +12,28 @@ use tract_tools::dispatch::{
 };
 use tract_tools::pin::{Pin, PinPolicy, Pins};
 use tract_tools::policy::{
-    ApprovalRequired, Decision, PastCalls, PinRequired, PolicyRequest, ReadBeforeWrite, Sequential,
+    ApprovalRequired, Decision, PastCalls, PinRequired, Policy, PolicyRequest, ReadBeforeWrite,
+    Sequential,
 };
 use tract_tools::snapshot::BoxError;
-use tract_tools::{Call, Dispatcher, Registry};
+use tract_tools::{Call, Dispatcher, Registry, Turn};
 
 use super::support::{Act, Host, call, outcomes};
+
+fn with_policy(host: &Host, policy: impl Policy + 'static) -> Dispatcher {
+    Dispatcher { policies: vec![Arc::new(policy)], ..host.dispatcher() }
+}
 
 #[test]
 fn the_first_denial_wins_over_later_ones() {
     let (host, session) = Host::with_session();
     let no = |why: &'static str| move |_: &PolicyRequest<'_>| Decision::deny(why);
-    let dispatcher = host
-        .dispatcher()
-        .policy(ApprovalRequired::new().tool("act"))
-        .policy(no("first"))
-        .policy(no("second"));
+    let policies: Vec<Arc<dyn Policy>> = vec![
+        Arc::new(ApprovalRequired::of_tools(["act"])),
+        Arc::new(no("first")),
+        Arc::new(no("second")),
+    ];
+    let dispatcher = Dispatcher { policies, ..host.dispatcher() };
     let done = block_on(dispatcher.run(call("c1", "act", &Act::Ok), &host.turn(&session)));
     assert_eq!(outcomes(&done), [Outcome::Denied], "denied rather than asked about");
     assert_eq!(done.answers[0].text, "the call was denied: first");
@@ -38,9 +44,9 @@ fn the_first_denial_wins_over_later_ones() {
 #[test]
 fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
     let (host, session) = Host::with_session();
-    let dispatcher = host.dispatcher().policy(Sequential::new().after("act", ["look", "put"]));
+    let dispatcher = with_policy(&host, Sequential::new().after("act", ["look", "put"]));
     let past = Arc::new(Mutex::new(PastCalls::new()));
-    let turn = host.turn(&session).past(Arc::clone(&past));
+    let turn = Turn { past: Arc::clone(&past), ..host.turn(&session) };
     let calls = |ids: [&str; 3]| {
         vec![
             call(ids[0], "act", &Act::Ok),
@@ -58,7 +64,7 @@ fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
     // What a branch says of the calls before makes the same of a new process.
     let mut again = PastCalls::new();
     past.lock().unwrap().iter().for_each(|past| again.push(&past.name, past.arguments.clone()));
-    let turn = host.turn(&session).past(Arc::new(Mutex::new(again)));
+    let turn = Turn { past: Arc::new(Mutex::new(again)), ..host.turn(&session) };
     let done = block_on(dispatcher.run(call("c7", "act", &Act::Ok), &turn));
     assert_eq!(done.answers[0].outcome(), Outcome::Succeeded);
 }
@@ -67,8 +73,9 @@ fn a_sequence_is_kept_over_turns_and_when_a_conversation_is_taken_up_again() {
 fn a_file_is_read_before_it_is_written_in_any_spelling() {
     let (host, session) = Host::with_session();
     let registry = tract_tools::fs::add_fs_tools(Registry::builder()).build().unwrap();
-    let dispatcher = Dispatcher::new(Arc::new(registry))
-        .policy(ReadBeforeWrite::of_fs_tools(host.files.clone()));
+    let policy = ReadBeforeWrite::of_fs_tools(host.files.clone());
+    let dispatcher =
+        Dispatcher { policies: vec![Arc::new(policy)], ..Dispatcher::new(Arc::new(registry)) };
     let turn = host.turn(&session);
     let run = |id: &str, name: &str, arguments: &str| {
         let done = block_on(dispatcher.run(Call::new(id, name, arguments), &turn));
@@ -96,7 +103,7 @@ fn a_tool_whose_definition_was_not_approved_does_not_run() {
     };
     let other = ToolSchema::parse(r#"{"name":"put","parameters":{"type":"object"}}"#).unwrap();
     let pins: Pins = [Pin::of("", &schema("act")), Pin::of("", &other)].into_iter().collect();
-    let dispatcher = host.dispatcher().policy(PinRequired::new(pins, PinPolicy::ApprovedOnly));
+    let dispatcher = with_policy(&host, PinRequired::new(pins, PinPolicy::ApprovedOnly));
     let calls = ["act", "put", "look"].map(|name| call(name, name, &Act::Ok));
     let done = block_on(dispatcher.run(&calls[..], &host.turn(&session)));
     assert_eq!(outcomes(&done), [Outcome::Succeeded, Outcome::Denied, Outcome::Denied]);
@@ -107,7 +114,7 @@ fn a_tool_whose_definition_was_not_approved_does_not_run() {
 #[test]
 fn approval_is_data_bound_to_definition_arguments_call_and_time() {
     let (host, session) = Host::with_session();
-    let dispatcher = host.dispatcher().policy(ApprovalRequired::new().tool("act"));
+    let dispatcher = with_policy(&host, ApprovalRequired::of_tools(["act"]));
     let calls = vec![
         call("c1", "act", &Act::Ok),
         call("c2", "look", &Act::Ok),
@@ -123,7 +130,7 @@ fn approval_is_data_bound_to_definition_arguments_call_and_time() {
 
     let approved = |approval: Approval| {
         let approvals: Approvals = [approval].into_iter().collect();
-        let turn = host.turn(&session).approvals(approvals);
+        let turn = Turn { approvals, ..host.turn(&session) };
         let done = block_on(dispatcher.run(calls.clone(), &turn));
         let by = done.answers[0].invoked.decided_by.clone();
         (outcomes(&done), by)
@@ -180,7 +187,7 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
             Decision::Allow
         }
     };
-    let dispatcher = host.dispatcher().policy(no_hanging).hooks(hooks(hook));
+    let dispatcher = Dispatcher { hooks: hooks(hook), ..with_policy(&host, no_hanging) };
     let ids = ["refused", "deferred", "replaced", "unfit", "forbidden", "broken", "fine"];
     let mut calls: Vec<Call> = ids.iter().map(|id| call(id, "act", &Act::Ok)).collect();
     calls.push(call("denied", "act", &Act::Hang));
@@ -203,7 +210,7 @@ fn hooks_decide(hooks: impl FnOnce(Hook) -> Hooks) {
     assert_eq!(seen, ids, "each once, and not about what a policy denied");
 
     let approvals: Approvals = [Approval::new(waits.key)].into_iter().collect();
-    let turn = host.turn(&session).approvals(approvals);
+    let turn = Turn { approvals, ..host.turn(&session) };
     let done = block_on(dispatcher.run(calls[1].clone(), &turn));
     assert_eq!(outcomes(&done), [Succeeded], "who was asked has approved");
 }
@@ -233,7 +240,7 @@ impl Journal for MemoryJournal {
 fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
     let (host, session) = Host::with_session();
     let journal = Arc::new(MemoryJournal::default());
-    let turn = host.turn(&session).journal(journal.clone());
+    let turn = Turn { journal: Some(journal.clone()), ..host.turn(&session) };
     let calls = vec![
         call("c1", "look", &Act::Ok),
         call("c2", "put", &Act::Ok),
@@ -246,7 +253,7 @@ fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
     assert!(done.ended.is_none());
     assert_eq!(*journal.writes.lock().unwrap(), ["c3", "c5"]);
     assert_eq!(*journal.calls.lock().unwrap(), 3, "of those that may change something");
-    let quiet = host.turn(&session).journal(journal.clone());
+    let quiet = Turn { journal: Some(journal.clone()), ..host.turn(&session) };
     let _ = block_on(host.dispatcher().run(calls[..2].to_vec(), &quiet));
     assert_eq!(journal.writes.lock().unwrap().len(), 2, "nothing to write, nothing written");
 }
@@ -255,7 +262,7 @@ fn starts_are_written_once_a_call_and_only_of_calls_with_an_effect() {
 fn a_replay_gives_the_recorded_answer_and_repeats_no_effect() {
     let (host, session) = Host::with_session();
     let journal = Arc::new(MemoryJournal::default());
-    let turn = host.turn(&session).journal(journal.clone());
+    let turn = Turn { journal: Some(journal.clone()), ..host.turn(&session) };
     let calls = vec![call("c1", "act", &Act::Ok), call("c2", "put", &Act::Other)];
     let first = block_on(host.dispatcher().run(calls.clone(), &turn));
     for answer in &first.answers {
@@ -317,7 +324,8 @@ fn a_spent_budget_ends_the_turn_before_the_next_call() {
         BudgetTracker::new(Budget { calls: Some(2), total_tokens: Some(10), ..Budget::default() })
             .unwrap(),
     );
-    let turn = host.turn(&session).budget(Arc::clone(&tracker)).evaluation("e1");
+    let turn =
+        Turn { budget: Some(Arc::clone(&tracker)), evaluation: "e1".into(), ..host.turn(&session) };
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     use Outcome::{Failed, NotExecuted, Succeeded};
     assert_eq!(outcomes(&done), [Succeeded, Succeeded, Failed, NotExecuted]);
@@ -358,14 +366,16 @@ fn a_call_reaches_who_answered_what_it_costs_and_what_names_it() {
         BudgetTracker::new(Budget { total_tokens: Some(5), ..Budget::default() }).unwrap(),
     );
     let context = ToolContext::new("").with_clock(Arc::new(host.clock.clone())).with_resource(7_u8);
-    let turn = tract_tools::Turn::new()
-        .context(context)
-        .budget(Arc::clone(&tracker))
-        .served(ReplySource::new("anthropic", "a-model"));
+    let turn = Turn {
+        context,
+        budget: Some(Arc::clone(&tracker)),
+        served: Some(ReplySource::new("anthropic", "a-model")),
+        ..Turn::default()
+    };
     let done =
         block_on(Dispatcher::new(Arc::new(registry)).run(Call::new("c1", "curious", "{}"), &turn));
     assert_eq!(done.answers[0].text, "Some(\"a-model\") true Some(5s) 7");
     assert_eq!(tracker.spent().input_tokens, 3);
     let traits = done.answers[0].invoked.traits;
-    assert_eq!(traits, ToolTraits::new());
+    assert_eq!(traits, ToolTraits::default());
 }

@@ -9,7 +9,7 @@ use tract_tools::dispatch::{
 };
 use tract_tools::policy::{Decision, PolicyRequest};
 use tract_tools::snapshot::BoxError;
-use tract_tools::{Dispatcher, Registry};
+use tract_tools::{Dispatcher, Registry, Turn};
 
 use super::support::{Act, FAULTS, Fault, Host, Scripted, TestSession, Trap, call, ids, outcomes};
 
@@ -72,24 +72,30 @@ fn run(host: &Host, stage: Stage, fault: Fault, parallel: bool) -> (Dispatched, 
     let hook = at(Stage::Hook, 1);
     let journal = TrappedJournal { recorded: at(Stage::Ledger, 1), started: at(Stage::Start, 0) };
     // With an idempotent call first, this tool's own first use is the second call.
-    let act = Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::new()) };
-    let reading = ToolTraits::new().read_only();
+    let act =
+        Scripted { trap: Some(at(Stage::Handler, 0)), ..host.tool("act", ToolTraits::default()) };
+    let reading = ToolTraits::READ_ONLY;
     let look = Scripted { trap: Some(at(Stage::Handler, 1)), ..host.tool("look", reading) };
-    let put = host.tool("put", ToolTraits::new().idempotent());
+    let put = host.tool("put", ToolTraits { idempotent: true, ..ToolTraits::default() });
     let registry = Registry::builder().tool(act).tool(look).tool(put).build().unwrap();
-    let dispatcher = Dispatcher::new(Arc::new(registry))
-        .options(DispatchOptions { grace: Duration::ZERO, ..DispatchOptions::default() })
-        .policy(move |_: &PolicyRequest<'_>| match policy.spring() {
-            Ok(()) => Decision::Allow,
-            Err(error) => Decision::deny(format!("no: {}", error.to_string().len())),
-        })
-        .hooks(Hooks::new().time_limit(None).on_try("trap", move |_: &BeforeDispatch| {
-            hook.spring().map(|()| DispatchAction::Pass).map_err(|error| error.to_string())
-        }));
-    let turn = host
-        .turn(&session)
-        .resources(host.resources(at(Stage::CleanUp, 0), at(Stage::Provider, 0)))
-        .journal(Arc::new(journal));
+    let policy = move |_: &PolicyRequest<'_>| match policy.spring() {
+        Ok(()) => Decision::Allow,
+        Err(error) => Decision::deny(format!("no: {}", error.to_string().len())),
+    };
+    let hooks = Hooks::new().time_limit(None).on_try("trap", move |_: &BeforeDispatch| {
+        hook.spring().map(|()| DispatchAction::Pass).map_err(|error| error.to_string())
+    });
+    let dispatcher = Dispatcher {
+        options: DispatchOptions { grace: Duration::ZERO, ..DispatchOptions::default() },
+        policies: vec![Arc::new(policy)],
+        hooks,
+        ..Dispatcher::new(Arc::new(registry))
+    };
+    let turn = Turn {
+        resources: Some(host.resources(at(Stage::CleanUp, 0), at(Stage::Provider, 0))),
+        journal: Some(Arc::new(journal)),
+        ..host.turn(&session)
+    };
     // Starts are written down before the first call that is not idempotent: let it be the second.
     let (first, others) = match stage {
         _ if parallel => ("look", "look"),

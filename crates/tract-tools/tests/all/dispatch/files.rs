@@ -10,7 +10,7 @@ use tract_tools::{Call, Dispatcher, Registry, ToolError, ToolResult, ToolSpec, T
 
 fn turn(files: &Arc<dyn Filesystem>) -> Turn {
     let resources = Resources::builder().bind(bind(Arc::clone(files))).build().unwrap();
-    Turn::new().resources(Arc::new(resources))
+    Turn { resources: Some(Arc::new(resources)), ..Turn::default() }
 }
 
 fn run(files: &Arc<dyn Filesystem>, calls: &[(&str, &str)]) -> Vec<(bool, String)> {

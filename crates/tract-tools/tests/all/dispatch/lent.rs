@@ -33,8 +33,11 @@ fn a_turn_lends_its_session_and_its_model_to_each_call() {
         block_on(dispatcher.dispatch(hydrated, &turn)).answers.remove(0).text
     };
     let session = || Arc::new(Session::new());
-    assert_eq!(answer(Turn::new()), "no model, session false");
-    assert_eq!(answer(Turn::new().session(session())), "no model, session true");
-    let whole = Turn::new().model(Arc::new(Parrot)).session(session());
-    assert_eq!(answer(whole.context(ToolContext::new(""))), "squawk, session true");
+    assert_eq!(answer(Turn::default()), "no model, session false");
+    assert_eq!(
+        answer(Turn { session: Some(session()), ..Turn::default() }),
+        "no model, session true"
+    );
+    let whole = Turn { model: Some(Arc::new(Parrot)), session: Some(session()), ..Turn::default() };
+    assert_eq!(answer(whole), "squawk, session true");
 }

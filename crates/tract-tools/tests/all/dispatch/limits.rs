@@ -11,7 +11,7 @@ use tract_tools::{Call, Registry, ToolContext, ToolTraits, Turn};
 use super::support::{Gauge, Turns, gauged, outcomes, together};
 
 fn dispatcher(gauge: &Gauge) -> Dispatcher {
-    let gauged = |name| gauged(name, ToolTraits::new(), gauge);
+    let gauged = |name| gauged(name, ToolTraits::default(), gauge);
     let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
     Dispatcher::new(Arc::new(registry))
 }
@@ -31,12 +31,9 @@ fn limits_hold_over_turns_and_dispatchers_that_share_them() {
         (Some(DispatchLimits::new(9).of_tool("a", 2).of_tool("b", 2)), 4),
     ] {
         let (gauge, limits) = (Gauge::default(), limits.map(Arc::new));
-        let limited = |dispatcher: Dispatcher| match &limits {
-            Some(limits) => dispatcher.limits(Arc::clone(limits)),
-            None => dispatcher,
-        };
-        let dispatchers = [limited(dispatcher(&gauge)), limited(dispatcher(&gauge))];
-        let turn = Turn::new();
+        let limited = || Dispatcher { limits: limits.clone(), ..dispatcher(&gauge) };
+        let dispatchers = [limited(), limited()];
+        let turn = Turn::default();
         let turns: Turns<'_> = (0..6)
             .map(|n| {
                 let name = if n % 2 == 0 { "a" } else { "b" };
@@ -59,8 +56,8 @@ fn waiting(context: ToolContext, then: impl Fn()) -> (Dispatched, usize) {
     let gauge = Gauge::default();
     gauge.closed.store(true, Ordering::SeqCst);
     let limits = Arc::new(DispatchLimits::new(1));
-    let dispatcher = dispatcher(&gauge).limits(Arc::clone(&limits));
-    let (holds, waits) = (Turn::new(), Turn::new().context(context));
+    let dispatcher = Dispatcher { limits: Some(Arc::clone(&limits)), ..dispatcher(&gauge) };
+    let (holds, waits) = (Turn::default(), Turn { context, ..Turn::default() });
     let mut polls = 0;
     let after = async {
         let mut work = Box::pin(dispatcher.run(calls("b"), &waits));

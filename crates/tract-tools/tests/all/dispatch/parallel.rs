@@ -18,7 +18,7 @@ fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_ord
     let reading = reading.map(|(all, of_one, expected)| (true, all, of_one, expected));
     for (read_only, all, of_one, expected) in reading.into_iter().chain([(false, 8, 8, 1)]) {
         let gauge = Gauge::default();
-        let traits = if read_only { ToolTraits::new().read_only() } else { ToolTraits::new() };
+        let traits = if read_only { ToolTraits::READ_ONLY } else { ToolTraits::default() };
         let gauged = |name| gauged(name, traits, &gauge);
         let registry = Registry::builder().tool(gauged("a")).tool(gauged("b")).build().unwrap();
         let options = DispatchOptions {
@@ -26,14 +26,14 @@ fn only_read_only_calls_run_in_parallel_within_limits_and_answers_keep_their_ord
             concurrent_of_one_tool: of_one,
             ..DispatchOptions::default()
         };
-        let dispatcher = Dispatcher::new(Arc::new(registry)).options(options);
+        let dispatcher = Dispatcher { options, ..Dispatcher::new(Arc::new(registry)) };
         let calls: Vec<Call> = (0..6)
             .map(|n| {
                 let name = if n % 2 == 0 { "a" } else { "b" };
                 Call::new(format!("c{n}"), name, format!(r#"{{"polls":{}}}"#, 3 * (6 - n) + 2))
             })
             .collect();
-        let done = block_on(dispatcher.run(calls, &Turn::new()));
+        let done = block_on(dispatcher.run(calls, &Turn::default()));
         let texts: Vec<&str> = done.answers.iter().map(|answer| &*answer.text).collect();
         assert_eq!(texts, ["c0", "c1", "c2", "c3", "c4", "c5"]);
         assert_eq!(gauge.most.load(Ordering::SeqCst), expected, "{read_only} {all} {of_one}");
@@ -66,7 +66,7 @@ fn a_hint_of_a_foreign_definition_only_restricts() {
     let text =
         r#"{"name":"look","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}"#;
     let definition = tract_schema::Definition::parse(text).unwrap();
-    let tool = Arc::new(host.tool("look", ToolTraits::new().read_only()));
+    let tool = Arc::new(host.tool("look", ToolTraits::READ_ONLY));
     let registry = Registry::builder().import(None, definition, Some(tool)).build().unwrap();
     let done = block_on(
         Dispatcher::new(Arc::new(registry)).run(call("c1", "look", &Act::Ok), &host.turn(&session)),
@@ -78,14 +78,15 @@ fn a_hint_of_a_foreign_definition_only_restricts() {
 #[test]
 fn a_call_whose_policy_waits_for_its_neighbor_is_judged_after_it() {
     let (host, session) = Host::with_session();
-    let reads = ToolTraits::new().read_only();
+    let reads = ToolTraits::READ_ONLY;
     let registry = Registry::builder()
         .tool(host.tool("search", reads))
         .tool(host.tool("open", reads))
         .build()
         .unwrap();
+    let policy = Sequential::new().after("open", ["search"]);
     let dispatcher =
-        Dispatcher::new(Arc::new(registry)).policy(Sequential::new().after("open", ["search"]));
+        Dispatcher { policies: vec![Arc::new(policy)], ..Dispatcher::new(Arc::new(registry)) };
     let calls = vec![call("c1", "search", &Act::Ok), call("c2", "open", &Act::Ok)];
     let done = block_on(dispatcher.run(calls, &host.turn(&session)));
     assert_eq!(outcomes(&done), [Outcome::Succeeded, Outcome::Succeeded]);
@@ -123,7 +124,7 @@ fn dispatched(
         concurrent_of_one_tool: 3,
         ..DispatchOptions::default()
     };
-    let dispatcher = host.dispatcher().options(options);
+    let dispatcher = Dispatcher { options, ..host.dispatcher() };
     let made = calls.iter().enumerate().map(|(n, (tool, act, broken))| {
         let name = ["look", "look", "act", "put"][*tool % 4];
         match broken {

@@ -59,7 +59,7 @@ fn an_error_of_a_tool_is_a_failed_result_that_rolls_back() {
     assert!(turn.ended.is_none());
     assert_eq!(turn.answers[1].invoked.stage, Some(DispatchStage::Handler));
     // A type error names the tool; the cause of any other, and what a panic said, is for the operator.
-    let unknown = |reason: &str| ToolTraits::new().unanswered("act", reason, None);
+    let unknown = |reason: &str| ToolTraits::default().unanswered("act", reason, None);
     let promises = &unknown("gave something other than it promises: expected a number, found text");
     let other = "tool \"act\" failed: it did not work";
     let panic = &unknown("failed: it broke down");
@@ -81,7 +81,7 @@ fn an_error_that_ends_the_evaluation_ends_the_turn_as_it_is() {
         panic!("it was not passed on")
     };
     assert_eq!((sections, source.code()), (vec!["rules".to_owned()], "visibility_expansion"));
-    let late = &ToolTraits::new().unanswered("act", "did not end: no time left", None);
+    let late = &ToolTraits::default().unanswered("act", "did not end: no time left", None);
     for (act, outcome, text, code) in [
         (Act::Evaluation, Outcome::Failed, "nothing can continue", "evaluation"),
         (Act::Deadline, Outcome::TimedOut, late, "deadline_exceeded"),
@@ -133,7 +133,7 @@ fn unknown_tools_bad_json_and_unfit_arguments_are_answered() {
 #[test]
 fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
     let (host, session) = Host::with_session();
-    let turn = host.turn(&session).available(["act"]);
+    let turn = Turn { available: Some(["act".to_owned()].into()), ..host.turn(&session) };
     let calls = vec![call("c1", "look", &Act::Ok), call("c2", "act", &Act::Ok)];
     let done = block_on(host.dispatcher().run(calls, &turn));
     assert_eq!(outcomes(&done), [Outcome::Invalid, Outcome::Succeeded]);
@@ -148,7 +148,7 @@ fn a_tool_that_is_not_available_now_or_runs_nowhere_is_answered() {
 
 #[test]
 fn a_tools_own_time_is_a_failed_result_and_the_turn_continues() {
-    let text = &ToolTraits::new().unanswered("hurry", "did not answer within 2ms", None);
+    let text = &ToolTraits::default().unanswered("hurry", "did not answer within 2ms", None);
     let turn = row("hurry", &Act::Hang, Outcome::TimedOut, text);
     assert!(turn.ended.is_none());
     // Also where the tool itself looked at the time.
@@ -162,12 +162,13 @@ fn the_turns_own_time_ends_it_before_and_while_a_handler_runs() {
     let context = tract_core::ToolContext::new("")
         .with_clock(Arc::new(host.clock.clone()))
         .with_deadline_us(1_002_000);
-    let turn = host.turn(&session).context(context);
+    let turn = Turn { context, ..host.turn(&session) };
     let calls = vec![call("c1", "act", &Act::Hang), call("c2", "act", &Act::Ok)];
     let done = block_on(host.dispatcher().run(calls.clone(), &turn));
     assert_eq!(outcomes(&done), [Outcome::TimedOut, Outcome::NotExecuted]);
     assert_eq!(done.ended.unwrap().code(), "deadline_exceeded");
-    let late = ToolTraits::new().unanswered("act", "did not end: the turn ran out of time", None);
+    let late =
+        ToolTraits::default().unanswered("act", "did not end: the turn ran out of time", None);
     assert_eq!(done.answers[0].text, late);
     assert!(done.answers[0].invoked.outcome_unknown);
 
@@ -184,8 +185,10 @@ fn cancelling_ends_the_turn_whether_the_tool_listens_or_not() {
         [(Act::Cancel, Duration::ZERO), (Act::HangPolitely, Duration::from_secs(60))]
     {
         let (host, session) = Host::with_session();
-        let dispatcher =
-            host.dispatcher().options(DispatchOptions { grace, ..DispatchOptions::default() });
+        let dispatcher = Dispatcher {
+            options: DispatchOptions { grace, ..DispatchOptions::default() },
+            ..host.dispatcher()
+        };
         let calls = vec![call("c1", "act", &act), call("c2", "act", &Act::Ok)];
         let turn = host.turn(&session);
         let (token, polite) = (host.token.clone(), matches!(act, Act::HangPolitely));
@@ -238,7 +241,7 @@ fn blocking_work_is_left_behind_when_its_time_is_over() {
     });
     let registry = Registry::builder().tool(slow).build().unwrap();
     let dispatcher = Dispatcher::new(Arc::new(registry));
-    let done = block_on(dispatcher.run(Call::new("c1", "block", "{}"), &Turn::new()));
+    let done = block_on(dispatcher.run(Call::new("c1", "block", "{}"), &Turn::default()));
     assert_eq!(outcomes(&done), [Outcome::TimedOut]);
     drop(sender);
 }

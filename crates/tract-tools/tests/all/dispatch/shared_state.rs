@@ -119,18 +119,23 @@ impl Shared {
     }
 
     fn turn_within(&self, context: &ToolContext, number: u32) -> Turn {
-        let turn = Turn::new().context(context.clone().with_resource(self.clone()));
+        let context = context.clone().with_resource(self.clone());
+        let turn = Turn { context, ..Turn::default() };
         let ledger = || Arc::clone(&self.ledger) as Arc<dyn Snapshot>;
         let other = || Arc::clone(&self.other) as Arc<dyn Snapshot>;
         match self.lent_as {
             LentAs::Resources | LentAs::PlainResources => {
-                turn.resources(Arc::clone(&self.resources))
+                Turn { resources: Some(Arc::clone(&self.resources)), ..turn }
             }
-            LentAs::State => turn.state(ledger()),
-            LentAs::TwoStates if number.is_multiple_of(2) => turn.state(ledger()).state(other()),
-            LentAs::TwoStates => turn.state(other()).state(ledger()),
-            LentAs::Handle => turn.state(Arc::new(Handle(Arc::clone(&self.ledger)))),
-            LentAs::Session => turn.session(Arc::new(self.session.clone())),
+            LentAs::State => Turn { state: vec![ledger()], ..turn },
+            LentAs::TwoStates if number.is_multiple_of(2) => {
+                Turn { state: vec![ledger(), other()], ..turn }
+            }
+            LentAs::TwoStates => Turn { state: vec![other(), ledger()], ..turn },
+            LentAs::Handle => {
+                Turn { state: vec![Arc::new(Handle(Arc::clone(&self.ledger)))], ..turn }
+            }
+            LentAs::Session => Turn { session: Some(Arc::new(self.session.clone())), ..turn },
         }
     }
 
@@ -181,9 +186,9 @@ async fn delegate(context: &ToolContext) -> Result<String, ToolError> {
     let shared = context.resource::<Shared>()?;
     let turn = match context.session() {
         // A session that was lent needs no word of the context.
-        Some(session) => shared.turn(7).session(Arc::new(session.clone())),
+        Some(session) => Turn { session: Some(Arc::new(session.clone())), ..shared.turn(7) },
         // Where it had to wait for its own turn, it would be refused.
-        None => shared.turn_within(context, 7).wait_for_others(Duration::ZERO),
+        None => Turn { wait_for_others: Some(Duration::ZERO), ..shared.turn_within(context, 7) },
     };
     let ran = dispatcher().run(call(7, false), &turn).await;
     Ok(ran.answers.into_iter().map(|answer| answer.text).collect())
@@ -239,10 +244,10 @@ fn turns_work_at_the_same_time_on_resources_that_are_never_put_back() {
 fn a_turn_that_may_not_wait_longer_runs_nothing_and_says_who_has_the_state() {
     for lent_as in RESTORED {
         let (shared, dispatcher) = (Shared::new(lent_as), dispatcher());
-        let first = shared.turn(1).evaluation("first");
+        let first = Turn { evaluation: "first".into(), ..shared.turn(1) };
         let mut hangs = Box::pin(dispatcher.run(Call::new("c1", "hang", "{}"), &first));
         assert!(hangs.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        let impatient = shared.turn(2).wait_for_others(Duration::ZERO);
+        let impatient = Turn { wait_for_others: Some(Duration::ZERO), ..shared.turn(2) };
         let ran = block_on(dispatcher.run(call(2, false), &impatient));
         assert_eq!(ran.answers[0].outcome(), Outcome::NotExecuted);
         let text = &ran.answers[0].text;

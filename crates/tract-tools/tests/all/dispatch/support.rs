@@ -219,10 +219,17 @@ impl DynTool for Scripted {
         let act: Act = serde_json::from_str(arguments)?;
         match act {
             Act::Ok => done(),
-            Act::Value { value } => Ok(ToolResult::ok(RenderedValue::of(&value)?).message("see")),
+            Act::Value { value } => Ok(ToolResult {
+                message: "see".to_owned(),
+                ..ToolResult::ok(RenderedValue::of(&value)?)
+            }),
             Act::NotDone => {
                 let value = RenderedValue::of("half of it")?;
-                Ok(ToolResult::error("not done").value(value).operator("the disk is full"))
+                Ok(ToolResult {
+                    value: Some(value),
+                    operator: Some("the disk is full".to_owned()),
+                    ..ToolResult::error("not done")
+                })
             }
             Act::Validation => Err(ToolError::validation("expected another city").at("city")),
             Act::Expansion => Err(ToolError::visibility_expansion(["rules"], "show me the rules")),
@@ -369,12 +376,12 @@ impl Host {
     pub(crate) fn registry(&self) -> Registry {
         let hurry = Scripted {
             timeout: Some(Duration::from_millis(2)),
-            ..self.tool("hurry", ToolTraits::new())
+            ..self.tool("hurry", ToolTraits::default())
         };
         Registry::builder()
-            .tool(self.tool("act", ToolTraits::new()))
-            .tool(self.tool("look", ToolTraits::new().read_only()))
-            .tool(self.tool("put", ToolTraits::new().idempotent()))
+            .tool(self.tool("act", ToolTraits::default()))
+            .tool(self.tool("look", ToolTraits::READ_ONLY))
+            .tool(self.tool("put", ToolTraits { idempotent: true, ..ToolTraits::default() }))
             .tool(hurry)
             .build()
             .unwrap()
@@ -387,7 +394,7 @@ impl Host {
             grace: Duration::ZERO,
             ..DispatchOptions::default()
         };
-        Dispatcher::new(Arc::new(self.registry())).options(options)
+        Dispatcher { options, ..Dispatcher::new(Arc::new(self.registry())) }
     }
 
     pub(crate) fn resources(&self, close: Trap, make: Trap) -> Arc<Resources> {
@@ -407,10 +414,12 @@ impl Host {
             .with_clock(Arc::new(self.clock.clone()))
             .with_deadline_us(3_000_000_000);
         let never = || Trap::new(self, None);
-        Turn::new()
-            .context(context)
-            .session(session.clone())
-            .resources(self.resources(never(), never()))
+        Turn {
+            context,
+            session: Some(session.clone()),
+            resources: Some(self.resources(never(), never())),
+            ..Turn::default()
+        }
     }
 
     /// Every file, with what it holds.
