@@ -198,6 +198,14 @@ impl ObjectId {
             Self::Tool(_) => "tool",
         }
     }
+
+    /// Returns the first eight hex digits, the short form for people.
+    pub fn short(&self) -> String {
+        let mut hex = String::with_capacity(64);
+        crate::id::hex(self.as_bytes(), &mut hex);
+        hex.truncate(8);
+        hex
+    }
 }
 
 impl fmt::Display for ObjectId {

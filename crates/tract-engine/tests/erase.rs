@@ -395,7 +395,10 @@ fn an_erasure_of_a_message_that_is_collected_meanwhile_says_so() {
             });
             let request = EraseRequest::targets(vec![EraseTarget::Commit(leak)], "a leak");
             let error = erase(&repo(&watched), &request).await.expect_err("it is gone");
-            assert!(matches!(error, Error::Collected { commit } if commit == leak), "{error}");
+            assert!(
+                matches!(error, Error::Collected { object } if object == tract_core::ObjectId::Commit(leak)),
+                "{error}"
+            );
             assert_eq!(error.code(), "collected");
             assert!(!error.notes().is_empty());
             assert_clean(&own).await;

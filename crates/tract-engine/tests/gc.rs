@@ -54,7 +54,10 @@ fn undone_commits_are_deleted_when_old_enough() {
         assert_eq!(again.deleted().objects, 0);
         // What is gone cannot be brought back, and the branch stays where it is.
         let error = repo.redo(&branch("main")).await.unwrap_err();
-        assert!(matches!(error, Error::Collected { commit } if commit == undone), "{error:?}");
+        assert!(
+            matches!(error, Error::Collected { object } if object == tract_core::ObjectId::Commit(undone)),
+            "{error:?}"
+        );
         assert!(!error.is_store_failure(), "the store is whole");
         let revision = repo.resolve("main@{1}").await.unwrap_err();
         assert!(matches!(revision, Error::Collected { .. }), "{revision:?}");

@@ -143,12 +143,18 @@ async fn apply_within_span(
 /// either, so the error is the one that made the outcome unknown.
 ///
 /// # Errors
-/// [`Error::Collected`] when a commit that the batch continues or points a ref to was deleted by
+/// [`Error::Collected`] when an object that the batch continues or points a ref to was deleted by
 /// garbage collection after it was read.
 pub(crate) async fn apply_once(repo: &Repo, batch: &Batch) -> Result<Applied> {
     let applied = apply_to_store_once(repo.store().as_ref(), repo.name(), batch).await;
+    let is_target = |blob| batch.refs.iter().any(|edit| edit.to == Some(RefTarget::Blob(blob)));
     applied.map_err(|error| match error.kind {
-        StoreErrorKind::Missing { object: ObjectId::Commit(commit) } => Error::Collected { commit },
+        StoreErrorKind::Missing { object: object @ ObjectId::Commit(_) } => {
+            Error::Collected { object }
+        }
+        StoreErrorKind::Missing { object: object @ ObjectId::Blob(blob) } if is_target(blob) => {
+            Error::Collected { object }
+        }
         _ => error.into(),
     })
 }

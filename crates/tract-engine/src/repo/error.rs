@@ -237,11 +237,11 @@ pub enum Error {
     /// An object that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
-    /// A commit that was named, or that the ref log names, was deleted by garbage collection.
-    #[error("commit {} was deleted by gc", .commit.short())]
+    /// An object that was named, or that the ref log names, was deleted by garbage collection.
+    #[error("{} {} was deleted by gc", .object.kind(), .object.short())]
     Collected {
-        /// The commit.
-        commit: CommitId,
+        /// The object.
+        object: ObjectId,
     },
     /// The object was erased.
     #[error("{0}")]

@@ -331,7 +331,9 @@ impl Repo {
     pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
         let found = self.store().commits(self.name(), commits).await?;
         let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
-        absent.next().map_or(Ok(()), |(commit, _)| Err(Error::Collected { commit: *commit }))
+        absent.next().map_or(Ok(()), |(commit, _)| {
+            Err(Error::Collected { object: ObjectId::Commit(*commit) })
+        })
     }
 
     /// Reads a commit.

@@ -14,7 +14,7 @@ use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden,
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{MergeOptions, Merged};
-use crate::write::races::Attempts;
+use crate::write::races::{Attempts, is_gone};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// One step of a rebase.
@@ -92,6 +92,23 @@ impl Rebase {
             Self::Insert { .. } => "insert",
         }
     }
+
+    /// Returns the commits that the caller named. Garbage collection may have deleted them since.
+    fn named(&self) -> Vec<CommitId> {
+        match self {
+            Self::Onto { onto, .. } => vec![*onto],
+            Self::Pick { targets, from } => {
+                let targets = targets.iter().map(|target| match target {
+                    PickTarget::Commit(commit) => *commit,
+                    // A slot is a name: its commit may not be stored.
+                    PickTarget::Message { head, .. } => *head,
+                });
+                targets.chain(*from).collect()
+            }
+            Self::Drop { commits } => commits.clone(),
+            Self::Insert { after, .. } => vec![*after],
+        }
+    }
 }
 
 /// The outcome of a rebase, or its plan.
@@ -130,7 +147,8 @@ impl Repo {
     /// # Errors
     /// [`Error::Refused`] with [`Refusal::Replay`] with each commit that cannot be replayed and the
     /// reason, with [`Refusal::Hidden`] if a replayed message would be shown next to a summary of
-    /// it, and with other refusals for bad plans. Nothing is then written.
+    /// it, and with other refusals for bad plans. [`Error::Collected`] when garbage collection
+    /// deleted a commit that was named. Nothing is then written.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
         let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         loop {
@@ -189,6 +207,15 @@ impl Txn<'_> {
     /// # Errors
     /// As [`Repo::rebase`].
     pub async fn rebase(&mut self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
+        let rebased = self.rebase_stored(branch, rebase).await;
+        if rebased.as_ref().is_err_and(is_gone) {
+            self.repo().require_uncollected(&rebase.named()).await?;
+        }
+        rebased
+    }
+
+    /// Replays commits that are expected to be stored.
+    async fn rebase_stored(&mut self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
         let before = self.head(branch).await?;
         let Steps { start, steps } = Box::pin(self.steps(before, rebase)).await?;
         self.move_ref(branch, start.map(RefTarget::Commit)).await?;

@@ -132,7 +132,7 @@ fn gone(error: &Error) -> Option<ObjectId> {
         )
         | Error::Missing(object)
         | Error::Damaged { object: Some(object), .. } => Some(*object),
-        Error::Collected { commit } => Some(ObjectId::Commit(*commit)),
+        Error::Collected { object } => Some(*object),
         Error::Erased(erasure) => Some(ObjectId::Blob(erasure.blob)),
         _ => None,
     }

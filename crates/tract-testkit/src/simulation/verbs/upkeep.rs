@@ -39,6 +39,8 @@ pub(super) async fn erase(session: &mut Session<'_>) -> Outcome {
     // The unique word of the message.
     let text = content.map(|content| content.text()).unwrap_or_default();
     if let Some(word) = text.split(' ').nth(1)
+        // Of a message that shows the mark of an erasure, other versions are erased; the mark stays.
+        && !text.starts_with("[erased: ")
         && !report.blobs.is_empty()
         && report.shared.is_empty()
     {
