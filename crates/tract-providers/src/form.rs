@@ -11,7 +11,7 @@ use tract_core::{JsonText, Message, RequestMap, RequestTool};
 use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance};
 
 use crate::ids::Ids;
-use crate::images;
+use crate::images::{self, ImageProvider};
 use crate::params::{Body, Members, Params};
 use crate::prefix::{Blocks, PrefixSource};
 use crate::profile_of;
@@ -209,7 +209,11 @@ pub fn compile_form(
     let repairing = pairing != Pairing::Keep;
     let mut replaced = Vec::new();
     let valid = match repairing {
-        true => images::without_invalid(compiled, dialect, &mut replaced),
+        true => {
+            let is_own = |message: &Message| profile.format.owns(message.form.as_deref());
+            let provider = ImageProvider { dialect, title: profile.title, is_own: &is_own };
+            images::without_invalid(compiled, provider, &mut replaced)
+        }
         false => Cow::Borrowed(compiled),
     };
     let compiled = valid.as_ref();

@@ -6,24 +6,39 @@ use tract_compile::{Compiled, Repair, RepairKind};
 use tract_core::{Content, ImageSource, Message, Part};
 use tract_schema::Dialect;
 
+/// The provider that a request is for.
+#[derive(Clone, Copy)]
+pub(crate) struct ImageProvider<'a> {
+    pub(crate) dialect: Dialect,
+    /// Its name for people.
+    pub(crate) title: &'static str,
+    /// Returns whether a message was recorded in a request to it.
+    pub(crate) is_own: &'a dyn Fn(&Message) -> bool,
+}
+
 /// Replaces invalid images of a context by texts, and reports each. A tool may have put words into
 /// the base64 of an image, or left out its type. Every provider rejects a request with such an
 /// image, and so each later request of the conversation. A type that the data contradicts is
 /// corrected where the provider compares them.
 pub(crate) fn without_invalid<'a>(
     compiled: &'a Compiled,
-    dialect: Dialect,
+    provider: ImageProvider<'_>,
     repairs: &mut Vec<Repair>,
 ) -> Cow<'a, Compiled> {
-    let is_invalid = |part: &Part| fault(part, dialect).is_some();
-    if !compiled.messages().any(|message| message.content.parts().iter().any(is_invalid)) {
+    let is_invalid = |message: &Message| {
+        let is_own = (provider.is_own)(message);
+        message.content.parts().iter().any(|part| fault(part, provider.dialect, is_own).is_some())
+    };
+    if !compiled.messages().any(is_invalid) {
         return Cow::Borrowed(compiled);
     }
-    let messages = compiled.messages().map(|message| repaired(message, dialect, repairs)).collect();
+    let messages =
+        compiled.messages().map(|message| repaired(message, provider, repairs)).collect();
     Cow::Owned(compiled.with_messages(messages))
 }
 
-fn repaired(message: &Message, dialect: Dialect, repairs: &mut Vec<Repair>) -> Message {
+fn repaired(message: &Message, provider: ImageProvider<'_>, repairs: &mut Vec<Repair>) -> Message {
+    let is_own = (provider.is_own)(message);
     let mut message = message.clone();
     let parts = match &mut message.content {
         Content::System(body)
@@ -35,8 +50,12 @@ fn repaired(message: &Message, dialect: Dialect, repairs: &mut Vec<Repair>) -> M
         Content::Artifact(_) | Content::Note(_) => return message,
     };
     for part in parts {
-        let (kind, text) = match (fault(part, dialect), &mut *part) {
-            (Some(Fault::Invalid(why)), part) => {
+        let (kind, text) = match (fault(part, provider.dialect, is_own), &mut *part) {
+            (Some(fault @ (Fault::Invalid(_) | Fault::NotAccepted)), part) => {
+                let why = match fault {
+                    Fault::Invalid(why) => Cow::Borrowed(why),
+                    _ => format!("{} does not accept its media type", provider.title).into(),
+                };
                 *part = Part::text(format!("[image left out: {why}]"));
                 (RepairKind::PartLeftOut, format!("an image is replaced by a text: {why}"))
             }
@@ -57,23 +76,35 @@ fn repaired(message: &Message, dialect: Dialect, repairs: &mut Vec<Repair>) -> M
 enum Fault {
     /// It cannot be sent.
     Invalid(&'static str),
+    /// The provider does not accept its media type.
+    NotAccepted,
     /// Its media type is not the one of its data, which is this one.
     Type(&'static str),
 }
 
 const NOT_AN_IMAGE: &str = "its media type is not one of an image";
 
-/// Returns why a provider rejects a part that is an image.
-fn fault(part: &Part, dialect: Dialect) -> Option<Fault> {
+/// Returns why a provider rejects a part that is an image. What `is_own` was recorded in a request to
+/// the provider, and a server that is compatible with it may accept more types.
+fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
     let Part::Image { media_type, source } = part else { return None };
     if media_type.as_deref().is_some_and(|kind| !is_image_type(kind)) {
         return Some(Fault::Invalid(NOT_AN_IMAGE));
     }
+    let is_rejected = |kind: &str| !is_own && !is_accepted(kind, dialect);
     let invalid = match source {
         ImageSource::Base64(data) => match why_not_base64(data) {
             Some(why) => Some(why),
-            None => return type_fault(media_type.as_deref(), data, dialect),
+            None => return type_fault(media_type.as_deref(), data, dialect, is_own),
         },
+        ImageSource::Url(_) | ImageSource::File(_)
+            if media_type.as_deref().is_some_and(is_rejected) =>
+        {
+            return Some(Fault::NotAccepted);
+        }
+        ImageSource::Url(url) if data_type(url).is_some_and(is_rejected) => {
+            return Some(Fault::NotAccepted);
+        }
         ImageSource::Url(url) => match url.strip_prefix("data:") {
             Some(data) => match data.split_once(',') {
                 Some((head, data)) if head.ends_with(";base64") => {
@@ -89,7 +120,28 @@ fn fault(part: &Part, dialect: Dialect) -> Option<Fault> {
     invalid.map(Fault::Invalid)
 }
 
-/// The types of Anthropic's images, and the beginnings of their data in base64.
+/// Returns the media type of an image at a `data:` address.
+fn data_type(url: &str) -> Option<&str> {
+    let kind = url.strip_prefix("data:")?.split([';', ',']).next()?;
+    is_image_type(kind).then_some(kind)
+}
+
+/// Returns whether a provider accepts a type of images, by its documentation. Ollama does not send
+/// types.
+fn is_accepted(kind: &str, dialect: Dialect) -> bool {
+    let accepted: &[&str] = match dialect {
+        Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic => {
+            &["image/png", "image/jpeg", "image/gif", "image/webp"]
+        }
+        Dialect::Gemini => &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"],
+        Dialect::Ollama => return true,
+    };
+    // The unregistered name of JPEG is corrected where a provider compares names.
+    kind.eq_ignore_ascii_case("image/jpg")
+        || accepted.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+/// Types of images, and the beginnings of their data in base64.
 const TYPES: [(&str, &str); 4] = [
     ("image/png", "iVBORw0KGg"),
     ("image/jpeg", "/9j/"),
@@ -103,21 +155,22 @@ pub(crate) fn type_of(data: &str) -> Option<&'static str> {
 }
 
 /// Returns why a provider rejects the type of an image. Anthropic compares it with the data, and
-/// accepts four types; Gemini requires a type.
-fn type_fault(kind: Option<&str>, data: &str, dialect: Dialect) -> Option<Fault> {
-    let of_data = type_of(data);
+/// Gemini requires a type.
+fn type_fault(kind: Option<&str>, data: &str, dialect: Dialect, is_own: bool) -> Option<Fault> {
+    let of_data = type_of(data).filter(|found| is_accepted(found, dialect));
+    let is_listed = is_own || kind.is_none_or(|kind| is_accepted(kind, dialect));
     let is_right = match dialect {
         Dialect::Anthropic => {
             kind == of_data.or(kind) && TYPES.iter().any(|(k, _)| kind == Some(k))
         }
-        Dialect::Gemini => kind.is_some(),
-        Dialect::OpenAi | Dialect::Responses | Dialect::Ollama => true,
+        Dialect::Gemini => kind.is_some() && is_listed,
+        Dialect::OpenAi | Dialect::Responses | Dialect::Ollama => is_listed,
     };
     (!is_right).then(|| match (of_data, kind) {
         (Some(found), _) => Fault::Type(found),
         (None, Some(kind)) if kind.eq_ignore_ascii_case("image/jpg") => Fault::Type("image/jpeg"),
         (None, None) => Fault::Invalid("it has no media type"),
-        (None, Some(_)) => Fault::Invalid("Anthropic does not accept its media type"),
+        (None, Some(_)) => Fault::NotAccepted,
     })
 }
 
@@ -157,7 +210,7 @@ mod tests {
     fn a_picture_is_invalid_by_its_type_and_by_its_data() {
         let of = |kind: Option<&str>, source| {
             let part = Part::Image { media_type: kind.map(str::to_owned), source };
-            fault(&part, Dialect::OpenAi).is_some()
+            fault(&part, Dialect::Ollama, false).is_some()
         };
         let base64 = |text: &str| ImageSource::Base64(text.to_owned());
         let url = |text: &str| ImageSource::Url(text.to_owned());
@@ -190,9 +243,10 @@ mod tests {
     fn the_type_of_a_picture_is_that_of_its_data_where_a_provider_compares_them() {
         let fault_of = |kind: Option<&str>, data: &str, dialect| {
             let source = ImageSource::Base64(data.to_owned());
-            match fault(&Part::Image { media_type: kind.map(str::to_owned), source }, dialect) {
+            let part = Part::Image { media_type: kind.map(str::to_owned), source };
+            match fault(&part, dialect, true) {
                 Some(Fault::Type(found)) => Some(found),
-                Some(Fault::Invalid(_)) => Some("invalid"),
+                Some(Fault::Invalid(_) | Fault::NotAccepted) => Some("invalid"),
                 None => None,
             }
         };
@@ -212,5 +266,50 @@ mod tests {
         }
         assert_eq!(fault_of(None, "/9j/4AAQ", Dialect::Gemini), Some("image/jpeg"));
         assert_eq!(fault_of(Some("image/heic"), other, Dialect::Gemini), None);
+    }
+
+    #[test]
+    fn each_provider_gets_the_types_that_it_accepts() {
+        let of = |kind: &str, source, dialect, is_own| {
+            let part = Part::Image { media_type: Some(kind.to_owned()), source };
+            match fault(&part, dialect, is_own) {
+                Some(Fault::Invalid(why)) => why.to_owned(),
+                Some(Fault::NotAccepted) => "not accepted".to_owned(),
+                Some(Fault::Type(found)) => found.to_owned(),
+                None => "sent".to_owned(),
+            }
+        };
+        let base64 = || ImageSource::Base64("AAAA".to_owned());
+        let address = || ImageSource::Url("https://x/a".to_owned());
+        let sent = |dialect| {
+            let kinds = [
+                "png", "jpeg", "jpg", "gif", "webp", "heic", "heif", "avif", "bmp", "tiff",
+                "svg+xml",
+            ];
+            let sent = kinds.into_iter().filter(|kind| {
+                let kind = format!("image/{kind}");
+                let data = ImageSource::Url(format!("data:{kind};base64,AAAA"));
+                let part = Part::Image { media_type: None, source: data };
+                let is_sent = of(&kind, address(), dialect, false) == "sent";
+                assert_eq!(fault(&part, dialect, false).is_none(), is_sent, "{dialect} {kind}");
+                is_sent
+            });
+            sent.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(sent(Dialect::OpenAi), "png jpeg jpg gif webp");
+        assert_eq!(sent(Dialect::Responses), "png jpeg jpg gif webp");
+        assert_eq!(sent(Dialect::Anthropic), "png jpeg jpg gif webp");
+        assert_eq!(sent(Dialect::Gemini), "png jpeg jpg webp heic heif");
+        for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Gemini] {
+            let why = of("image/svg+xml", base64(), dialect, false);
+            assert_eq!(why, "not accepted", "{dialect}");
+            // Recorded from the provider itself, it was accepted.
+            assert_eq!(of("image/svg+xml", base64(), dialect, true), "sent", "{dialect}");
+            let png = ImageSource::Base64("iVBORw0KGgo=".to_owned());
+            assert_eq!(of("image/svg+xml", png, dialect, false), "image/png", "{dialect}");
+        }
+        let gif = ImageSource::Base64("R0lGODlh".to_owned());
+        let why = of("image/gif", gif, Dialect::Gemini, false);
+        assert_eq!(why, "not accepted");
     }
 }

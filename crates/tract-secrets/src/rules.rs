@@ -22,6 +22,8 @@ enum Check {
     /// As `Url`, and before the match the line must have the word `curl`. As a part of the pattern,
     /// the distance between the two would need thousands of states, for every text.
     Curl,
+    /// As `Url`, and before the match the line must name a program that takes a password there.
+    PasswordFlag,
     Credential,
     Assigned,
 }
@@ -34,6 +36,7 @@ impl Check {
             Self::Aws => body.len() == 40 && is_random(body) && is_mixed(body),
             Self::Url => is_url_password(user, body),
             Self::Curl => is_url_password(user, body) && is_of_curl(before),
+            Self::PasswordFlag => is_url_password(user, body) && takes_password(before),
             Self::Credential => is_credential(body),
             Self::Assigned => is_assigned_secret(body),
         }
@@ -167,6 +170,24 @@ static TABLE: &[Rule] = &[
     ),
     rule(
         SecretKind::Assigned,
+        r#"(?-u)[ \t](?:-p|--password|--pass)[ \t=]*(?:\\*["'])?(?P<s>(?u:[^\x00-\x20"'\\|&;]){3,})"#,
+        Check::PasswordFlag,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?-u)(?:PGPASSWORD|MYSQL_PWD|SSHPASS|REDISCLI_AUTH|RESTIC_PASSWORD)=(?:\\*["'])?(?P<s>(?u:[^\x00-\x20"'\\|&;]){3,})"#,
+        Check::Url,
+    ),
+    // A line of `.netrc`, or several.
+    rule(
+        SecretKind::Assigned,
+        r#"(?x-u)machine (?:[\ \t\r\n]|\\+[nrt])+ (?u:[^\x00-\x20"'\\])+
+          (?:[\ \t\r\n]|\\+[nrt])+ login (?:[\ \t\r\n]|\\+[nrt])+ (?P<user>(?u:[^\x00-\x20"'\\])+)
+          (?:[\ \t\r\n]|\\+[nrt])+ password (?:[\ \t\r\n]|\\+[nrt])+ (?P<s>(?u:[^\x00-\x20"'\\]){3,})"#,
+        Check::Url,
+    ),
+    rule(
+        SecretKind::Assigned,
         r#"(?i-u)(?u:^|[^a-z0-9_]|\\[nrt])(?:set-)?cookie(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_.%-]{1,64}=[a-z0-9%_.~+/=:-]{8,}(?:;[ ]?[a-z0-9_.%-]{1,64}=[a-z0-9%_.~+/=:-]*)*)"#,
         Check::Credential,
     ),
@@ -237,14 +258,28 @@ fn full_pattern(pattern: &str) -> String {
     }
 }
 
-/// Returns whether a text ends with a line, or the end of a long one, that has the word `curl`.
+/// Returns whether a text ends with a line that has the word `curl`.
 fn is_of_curl(text: &str) -> bool {
+    words_of_line(text).any(|word| word.eq_ignore_ascii_case(b"curl"))
+}
+
+/// Returns whether a text ends with a line that has a program whose flag `-p` is a password. That
+/// of `docker` is one only after `login`; others are ports and folders.
+fn takes_password(text: &str) -> bool {
+    const PROGRAMS: [&[u8]; 7] =
+        [b"sshpass", b"mysql", b"mysqldump", b"mysqladmin", b"mariadb", b"mongosh", b"mongo"];
+    const REGISTRIES: [&[u8]; 4] = [b"docker", b"podman", b"helm", b"oras"];
+    let has = |names: &[&[u8]]| words_of_line(text).any(|word| names.contains(&word));
+    has(&PROGRAMS) || has(&REGISTRIES) && has(&[b"login"])
+}
+
+/// Returns the words of the last line of a text, or of the end of a long one.
+fn words_of_line(text: &str) -> impl Iterator<Item = &[u8]> {
     const SEARCHED: usize = 512;
     let bytes = text.as_bytes();
     let end = bytes.get(bytes.len().saturating_sub(SEARCHED)..).unwrap_or_default();
     let line = end.rsplit(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
     line.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
-        .any(|word| word.eq_ignore_ascii_case(b"curl"))
 }
 
 fn is_mixed(body: &str) -> bool {
@@ -269,6 +304,37 @@ mod tests {
             });
             let most = counted.filter(|(at, _)| !pattern[*at..].starts_with("]{3,}"));
             assert_eq!(most.count(), 0, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn passwords_of_commands_are_found_and_other_flags_are_not() {
+        let found = |text: &str| {
+            let mut found = Vec::new();
+            Rules::new().find(text, &mut found);
+            found.into_iter().map(|secret| text[secret.range].to_owned()).collect::<Vec<_>>()
+        };
+        for text in [
+            "sshpass -p h7Gk2pQz9v ssh ada@h.test",
+            "$ docker login -u ada -p h7Gk2pQz9v r.test",
+            "docker login --password=\"h7Gk2pQz9v\" r.test",
+            "mysql -u ada -ph7Gk2pQz9v db",
+            "PGPASSWORD=h7Gk2pQz9v psql -h db.test",
+            "export MYSQL_PWD='h7Gk2pQz9v'",
+            "machine h.test login ada password h7Gk2pQz9v",
+            "machine h.test\n  login ada\n  password h7Gk2pQz9v\n",
+            r#"{"text":"machine h.test\n  login ada\n  password h7Gk2pQz9v\n"}"#,
+        ] {
+            assert_eq!(found(text), ["h7Gk2pQz9v"], "{text}");
+        }
+        for text in [
+            "mkdir -p h7Gk2pQz9v",
+            "docker run -p 8080:8080 image",
+            "ssh -p 2222 h.test",
+            "PGPASSWORD=$SECRET psql",
+            "the machine has a login and a password that nobody knows",
+        ] {
+            assert_eq!(found(text), [""; 0], "{text}");
         }
     }
 
