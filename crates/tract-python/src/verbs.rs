@@ -335,12 +335,7 @@ impl Call {
                 remotes.into_iter().map(entry).collect()
             }
             Self::AddRemote { name, url, repo } => {
-                let remote = Remote::new(name, url);
-                let remote = match repo {
-                    Some(repo) => remote.repo(repo),
-                    None => remote,
-                };
-                tract.remotes().add(remote).await?;
+                tract.remotes().add(Remote { repo, ..Remote::new(name, url) }).await?;
                 Value::Null
             }
             Self::RemoveRemote { name } => {

@@ -327,7 +327,7 @@ fn bad_requests_are_refused_and_write_nothing() {
     assert_eq!(refused(&desk, &pick(&[first])), Refusal::NothingToPick);
     let before = desk.head();
     for rebase in [pick(&[nowhere]), Rebase::Onto { onto: nowhere, plan: None }] {
-        assert!(matches!(run(&desk, &rebase), Err(Error::Missing(_))));
+        assert!(matches!(run(&desk, &rebase), Err(Error::Collected { .. })));
     }
     assert_eq!(desk.head(), before);
     side.user("more");
