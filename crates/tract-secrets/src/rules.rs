@@ -332,7 +332,7 @@ mod tests {
             "docker run -p 8080:8080 image",
             "ssh -p 2222 h.test",
             "PGPASSWORD=$SECRET psql",
-            "the machine has a login and a password that nobody knows",
+            "the machine has a login and a password that is not known",
         ] {
             assert_eq!(found(text), [""; 0], "{text}");
         }

@@ -209,7 +209,10 @@ fn a_rewind_is_listed_under_its_conversation_with_its_last_prompt() {
     import(&place, "s1", &format!("{lines}{other}\n{}", line(9, "assistant", "Cookies it is.")));
     let sessions = place.json(&["sessions", "--project", "shop", "--json"]);
     assert_eq!(each(&sessions, "title"), [LOGIN, "Now test it."]);
-    assert_eq!(sessions[1]["parent"], json!({"kind": "rewind", "branch": "claude-code/s1", "call": null}));
+    assert_eq!(
+        sessions[1]["parent"],
+        json!({"kind": "rewind", "branch": "claude-code/s1", "call": null})
+    );
     assert_eq!((&sessions[0]["depth"], &sessions[1]["depth"]), (&json!(0), &json!(1)));
     let text = place.ok(&["sessions", "--project", "shop"]);
     assert!(text.contains("↳ rewind: Now test it."), "{text}");
