@@ -27,7 +27,10 @@ impl Tool for Dice {
 
     async fn call(&self, args: Args<Roll>, _: &ToolContext) -> Result<ToolResult<u8>, ToolError> {
         let Args(roll) = args;
-        Ok(ToolResult { message: "rolled".to_owned(), ..ToolResult::ok(self.seed % roll.sides.max(1) + 1) })
+        Ok(ToolResult {
+            message: "rolled".to_owned(),
+            ..ToolResult::ok(self.seed % roll.sides.max(1) + 1)
+        })
     }
 }
 
