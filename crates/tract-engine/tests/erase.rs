@@ -5,15 +5,16 @@ mod support;
 use std::cell::Cell;
 use std::sync::Arc;
 
+use tract_core::store::{ListKind, ObjectListing};
 use tract_core::{
-    Blob, CommitId, DerivedKind, Draft, Kind, RefName, Store, StoreExt as _, TokenCounter,
-    ToolSchema, block_on,
+    Blob, CommitId, DerivedKind, Draft, Kind, ObjectId, RefName, Store, StoreExt as _,
+    TokenCounter, ToolSchema, block_on,
 };
 use tract_engine::secrets::Scanner;
 use tract_engine::{
     EraseRequest, EraseTarget, Error, GcOptions, GrepOptions, GrepPattern, ImportConversation,
-    ImportOptions, MergeOptions, Rebase, Repo, RepoOptions, SearchOptions, ToolQuery, ToolTurn,
-    describe, erase, erasures, gc, grep, import, log, search,
+    ImportOptions, MergeOptions, PendingRequest, Rebase, Repo, RepoOptions, SearchOptions,
+    ToolQuery, ToolTurn, describe, erase, erasures, gc, grep, import, log, search,
 };
 use tract_testkit::Call;
 
@@ -187,6 +188,37 @@ fn documents_and_kept_originals_lose_it_as_well() {
         gc(&repo, &GcOptions { keep: std::time::Duration::ZERO, ..GcOptions::default() })
             .await
             .expect("collected");
+        assert_clean(&repo).await;
+    });
+}
+
+#[test]
+fn a_decision_keeps_no_message_that_was_erased_however_short() {
+    on_each_store(async |store| {
+        let (repo, main) = (repo(&store), main_branch());
+        repo.append(&main, Draft::user("before")).await.expect("it is written");
+        let asked = PendingRequest::Append(Box::new(Draft::user("hunter2 first")));
+        let pending = repo.defer(&main, asked, "person", "to check").await.expect("it is kept");
+        let edited = repo.edit_pending(&pending.id, "hunter2 next").await.expect("it is decided");
+        let commit = edited.commit.expect("a message");
+        let other = PendingRequest::Append(Box::new(Draft::user("hunter3")));
+        let other = repo.defer(&main, other, "person", "to check").await.expect("it is kept");
+        let other = repo.approve(&other.id).await.expect("it is approved");
+        let request = EraseRequest::targets(vec![EraseTarget::Commit(commit)], "leaked");
+        erase(&repo, &request).await.expect("it is erased");
+        let listing = ObjectListing { kind: ListKind::Blobs, after: 0, limit: 1000 };
+        let listed = store.list_objects(repo.name(), listing).await.expect("they are listed");
+        let mut texts = String::new();
+        for (object, _) in listed.objects {
+            let ObjectId::Blob(id) = object else { continue };
+            let blob = store.blob(repo.name(), id).await.expect("it is read").expect("it is there");
+            texts.push_str(blob.text().unwrap_or_default());
+        }
+        assert!(!texts.contains("hunter2") && texts.contains("hunter3"), "{texts}");
+        let decision = repo.decision(&edited.id).await.expect("it is read").expect("it is there");
+        assert_eq!(decision.commit, Some(commit));
+        let kept = repo.decision(&other.id).await.expect("it is read").expect("it is there");
+        assert_eq!(kept.request, other.request);
         assert_clean(&repo).await;
     });
 }

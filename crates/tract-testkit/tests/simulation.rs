@@ -78,6 +78,11 @@ fn cases_that_failed_once_pass() {
         // An erasure of a message that another erasure had marked meanwhile. The watch expected the
         // mark to be erased.
         ("590495/590497:;2,5;0", all),
+        // A search whose commits were collected while it read them tried the same again and again,
+        // and reported damage.
+        ("761192/761192:0,1,2,3;0,4;0,1,2,3,4", all),
+        // The decision on a short message kept its text after the message was erased.
+        ("394704/394704:;0;3,4", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

@@ -166,14 +166,26 @@ pub async fn search(
     let mut wanted = heads.to_vec();
     // Races and damage are counted apart. Other clients may change the index many times while this
     // search reads it, and that must not make it drop segments that are fine.
-    let (mut raced, mut broken, mut errors) = (0, 0, 0);
+    let (mut raced, mut broken, mut stuck, mut errors) = (0, 0, 0, 0);
     for _ in 0..MOST_TRIES {
         let found = match attempt(&mut index, &wanted, heads, &query, options).await {
             Ok(Attempt::Done(report)) => {
                 return Ok(SearchReport { restarts: raced + broken, ..report });
             }
-            Ok(Attempt::Lacks(commits)) => {
+            Ok(Attempt::Lacks(commits)) if commits != wanted => {
                 wanted = commits;
+                continue;
+            }
+            // The commits were added just now, and are not reached. What this search knows of the
+            // index is from before a collection of garbage.
+            Ok(Attempt::Lacks(_)) => {
+                repo.require_uncollected(heads).await?;
+                index.restart().await?;
+                wanted = heads.to_vec();
+                stuck += 1;
+                if stuck == MOST_BROKEN {
+                    index.without_rows();
+                }
                 continue;
             }
             Ok(Attempt::Gone(gone)) => Ok(gone),
@@ -214,8 +226,7 @@ pub async fn search(
             index.without_rows();
         }
     }
-    let what = "the commits that are searched keep changing".to_owned();
-    Err(Error::Damaged { object: None, what })
+    Err(Error::KeptMoving { attempts: MOST_TRIES })
 }
 
 /// Maximum number of commits that a search keeps in memory to describe hits.

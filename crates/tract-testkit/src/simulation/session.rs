@@ -1,6 +1,7 @@
 //! A verb in progress: its handles, random choices and results.
 
 use tract_core::{CommitId, RefName};
+use tract_engine::secrets::Scanner;
 use tract_engine::{Error, Repo, log};
 
 use super::random::Random;
@@ -63,8 +64,11 @@ impl Session<'_> {
         }
         let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         let letter = |_| char::from(*self.random.choose(letters).unwrap_or(&b'A'));
-        // In the format of an access key id.
+        // In the format of an access key id. One that repeats its letters is not taken for a secret.
         let secret = format!("AKIA{}", (0..16).map(letter).collect::<String>());
+        if Scanner::builtin().find(&secret).is_empty() {
+            return (text, None);
+        }
         (format!("{text} {secret}"), Some(secret))
     }
 

@@ -141,6 +141,7 @@ impl<'a> Scan<'a> {
         // since they are read against the list of affected commits.
         scan.records().await?;
         scan.effects().await?;
+        scan.decisions().await?;
         scan.refs().await?;
         scan.log().await?;
         scan.tools().await?;
