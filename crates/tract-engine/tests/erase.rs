@@ -197,8 +197,8 @@ fn a_decision_keeps_no_message_that_was_erased_however_short() {
     on_each_store(async |store| {
         let (repo, main) = (repo(&store), main_branch());
         repo.append(&main, Draft::user("before")).await.expect("it is written");
-        let asked = PendingRequest::Append(Box::new(Draft::user("hunter2 first")));
-        let pending = repo.defer(&main, asked, "person", "to check").await.expect("it is kept");
+        let message = PendingRequest::Append(Box::new(Draft::user("hunter2 first")));
+        let pending = repo.defer(&main, message, "person", "to check").await.expect("it is kept");
         let edited = repo.edit_pending(&pending.id, "hunter2 next").await.expect("it is decided");
         let commit = edited.commit.expect("a message");
         let other = PendingRequest::Append(Box::new(Draft::user("hunter3")));
