@@ -307,13 +307,14 @@ mod tests {
         }
     }
 
+    fn found(text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        Rules::new().find(text, &mut found);
+        found.into_iter().map(|secret| text[secret.range].to_owned()).collect()
+    }
+
     #[test]
     fn passwords_of_commands_are_found_and_other_flags_are_not() {
-        let found = |text: &str| {
-            let mut found = Vec::new();
-            Rules::new().find(text, &mut found);
-            found.into_iter().map(|secret| text[secret.range].to_owned()).collect::<Vec<_>>()
-        };
         for text in [
             "sshpass -p h7Gk2pQz9v ssh ada@h.test",
             "$ docker login -u ada -p h7Gk2pQz9v r.test",
@@ -340,11 +341,6 @@ mod tests {
 
     #[test]
     fn a_flag_of_curl_has_a_password() {
-        let found = |text: &str| {
-            let mut found = Vec::new();
-            Rules::new().find(text, &mut found);
-            found.into_iter().map(|secret| text[secret.range].to_owned()).collect::<Vec<_>>()
-        };
         let far = format!("curl -s {} -u ada:h7Gk2pQz9v", "-H x ".repeat(80));
         for text in [
             "curl -u ada:h7Gk2pQz9v https://h.test",

@@ -15,7 +15,6 @@ type Term = u32;
 /// - An index that was updated in place scores like one that was built from the same entries.
 /// - Tools keep the order in which they were first added; replacing a tool does not change its
 ///   place.
-///   id keeps its place.
 ///
 /// ```
 /// use tract_tools::select::{CatalogEntry, PickOptions, ToolIndex};
