@@ -17,13 +17,12 @@ use crate::plan::History;
 /// Number of comparisons to remember: enough for a few branches that merge each other in turn.
 const REMEMBERED: usize = 8;
 
-/// A comparison is used if less than this part of the rows changed since; otherwise a new one costs
-/// about the same.
-const PART: usize = 16;
-
-/// Number of changed rows up to which a comparison is used, however small the views are. Each tail
-/// of a view counts as changed.
-const FEW: usize = 256;
+/// Returns the number of rows from which on a comparison saves nothing: so many differ, or changed
+/// since, that a new comparison costs about the same. At least 256, because the tail of each view
+/// counts as changed.
+fn too_many(ours: &View, theirs: &View) -> usize {
+    256 + (ours.len() + theirs.len()) / 16
+}
 
 /// The last comparisons of a repository handle and its clones.
 #[derive(Clone, Default)]
@@ -45,6 +44,9 @@ impl ComparedHeads {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let among = last.iter().rev().find_map(|known| known.among(ours.view(), theirs.view()));
         let differing = differing(ours.view(), theirs.view(), among);
+        if differing.len() >= too_many(ours.view(), theirs.view()) {
+            return differing;
+        }
         let sides = [ours.downgrade(), theirs.downgrade()];
         let compared = Comparison { sides, differing: differing.as_slice().into() };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +65,7 @@ impl Comparison {
     fn among(&self, ours: &View, theirs: &View) -> Option<Vec<CommitId>> {
         let [one, other] = [self.sides[0].upgrade()?, self.sides[1].upgrade()?];
         let since = |one: &History, other: &History| {
-            let most = FEW + (ours.len() + theirs.len()) / PART;
+            let most = too_many(ours, theirs);
             let changed = ours.changed_slots(one.view()).chain(theirs.changed_slots(other.view()));
             let changed: Vec<CommitId> = changed.take(most).collect();
             (changed.len() < most).then_some(changed)
