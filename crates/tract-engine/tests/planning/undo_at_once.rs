@@ -172,38 +172,54 @@ fn judge(log: Vec<LogEntry>, answers: &[Answer]) {
                 let logged: Net = moves
                     .map(|one| (one.name.clone(), (one.before.clone(), one.after.clone())))
                     .collect();
+                // The entry of a revert that others did meanwhile, of a part of the same moves, looks
+                // like this one's, so each that it can be is tried.
                 let mine = |(seq, of, moved): &&(u64, OperationId, Net)| {
-                    let is_told = |one: (&RefName, &_)| logged.get(one.0) == Some(one.1);
+                    let is_reported = |one: (&RefName, &_)| logged.get(one.0) == Some(one.1);
                     *of == undone.operation
                         && (*from < *seq && seq <= until)
-                        && moved.iter().all(is_told)
+                        && moved.iter().all(is_reported)
                 };
-                let (seq, of, moved) = reverts.iter().find(mine).expect("it is in the log");
                 // It is the last operation of the branch, and all of it goes, so that the refs are
                 // where they were before it. A command of several writes may have had only some of
                 // them then: no moment of the log says that a command is complete. Its later ones
                 // come after the undo.
-                let whole = |moment: u64| {
-                    let seen = history.until(moment);
-                    let reverted = net(seen, *of).into_iter();
-                    let reverted: Net =
-                        reverted.map(|(name, (was, left))| (name, (left, was))).collect();
-                    history.next(seen, branch, *redo) == Some(*of) && reverted == logged
-                };
-                assert!((*from..*seq).any(whole), "{branch}: {undone:?}");
-                let before = history.until(seq - 1);
-                for (name, (left, was)) in &logged {
-                    let now = before.iter().rev().find(|one| one.name == *name);
-                    let now = now.and_then(|one| one.after.clone());
-                    let is_back = !moved.contains_key(name) && now == *was;
-                    assert!(now == *left || is_back, "{name} was as the operation left it");
-                    let mut at: Option<&Option<RefTarget>> = None;
-                    let own = |one: &&LogEntry| one.note.operation == *of && one.name == *name;
-                    for one in before.iter().filter(own) {
-                        assert!(at.is_none_or(|at| *at == one.before), "another came between");
-                        at = Some(&one.after);
+                let wrong = |(seq, of, moved): &(u64, OperationId, Net)| -> Option<String> {
+                    let whole = |moment: u64| {
+                        let seen = history.until(moment);
+                        let reverted = net(seen, *of).into_iter();
+                        let reverted: Net =
+                            reverted.map(|(name, (was, left))| (name, (left, was))).collect();
+                        history.next(seen, branch, *redo) == Some(*of) && reverted == logged
+                    };
+                    if !(*from..*seq).any(whole) {
+                        return Some(format!("{seq}: it is no whole operation"));
                     }
-                }
+                    let before = history.until(seq - 1);
+                    for (name, (left, was)) in &logged {
+                        let now = before.iter().rev().find(|one| one.name == *name);
+                        let now = now.and_then(|one| one.after.clone());
+                        let is_back = !moved.contains_key(name) && now == *was;
+                        if now != *left && !is_back {
+                            return Some(format!("{seq}: {name} was not as the operation left it"));
+                        }
+                        let mut at: Option<&Option<RefTarget>> = None;
+                        let own = |one: &&LogEntry| one.note.operation == *of && one.name == *name;
+                        for one in before.iter().filter(own) {
+                            if at.is_some_and(|at| *at != one.before) {
+                                return Some(format!("{seq}: another moved {name} in between"));
+                            }
+                            at = Some(&one.after);
+                        }
+                    }
+                    None
+                };
+                let wrong: Vec<_> = reverts.iter().filter(mine).map(wrong).collect();
+                assert!(
+                    wrong.contains(&None),
+                    "{branch}, {from}..={until}, {undone:#?}: {wrong:?}\n{:#?}",
+                    history.0
+                );
             }
             Err(Error::MovedSince(moved)) => {
                 let came_between = |seen: &[LogEntry]| {
