@@ -27,10 +27,10 @@ use crate::upkeep::restore::{Replace, Restorer, is_corrupt, readable_commits};
 use crate::write::lease::Lease;
 
 /// Approximate size of the blobs and commits in one write.
-const WRITE_BYTES: usize = 8 << 20;
+const WRITE_BYTES: usize = 32 << 20;
 /// Maximum number of commits in one write. Each commit changes random pages of the indexes, and the
 /// more commits a write has, the more of them share a page.
-const WRITE_COMMITS: usize = 16_384;
+const WRITE_COMMITS: usize = 65_536;
 /// Approximate size of the record of a commit.
 const RECORD_BYTES: usize = 256;
 /// Number of commits read first of a history; more while it continues.

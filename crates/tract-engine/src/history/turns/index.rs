@@ -239,8 +239,7 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
     // the next row.
     for chunk in ids.chunks_exact(every) {
         let Some(at) = chunk.last().copied() else { continue };
-        let found = repo.store().commits(repo.name(), chunk).await?;
-        let commits: Vec<Commit> = found.into_iter().flatten().collect();
+        let commits = newest_of(repo, at, every).await?;
         let entries = entries(repo, &commits, &mut LoadedObjects::default()).await?.concat();
         if let Some(known) = counts {
             counts = counts::advance(repo, known, &commits).await?;
@@ -250,6 +249,19 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
         (before, previous) = (row.spoken(at), Some(at));
     }
     store_derived(repo, &mark, rows).await
+}
+
+/// Reads the newest commits of a history, oldest first. A walk reads them where they are stored next
+/// to each other, without a lookup for each.
+async fn newest_of(repo: &Repo, head: CommitId, count: usize) -> Result<Vec<Commit>> {
+    let (mut commits, mut history) = (Vec::new(), repo.history(head).pages(count, count));
+    while commits.len() < count {
+        let Some(page) = history.next_page().await? else { break };
+        commits.extend(page);
+    }
+    commits.truncate(count);
+    commits.reverse();
+    Ok(commits)
 }
 
 /// Rebuilds the rows of all branches after they were dropped. Shared history is read once: further
