@@ -83,6 +83,11 @@ fn cases_that_failed_once_pass() {
         ("761192/761192:0,1,2,3;0,4;0,1,2,3,4", all),
         // The decision on a short message kept its text after the message was erased.
         ("394704/394704:;0;3,4", all),
+        // A push whose erasures were applied to the other store while it collected garbage.
+        ("892286/892286:0,2;1;0,1;0,1;0,2", all),
+        // A search between an erasure and the removal of its rows: it joined rows of before with new
+        // ones, and so stored the erased words again.
+        ("922109/922123:0;0,2;0,1,3;0,1", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

@@ -1,7 +1,7 @@
 //! The condition under which derived rows are stored.
 
 use tract_core::store::StoreResult;
-use tract_core::{Batch, Expect, RefEdit, RefName, RefTarget, StoreExt as _};
+use tract_core::{Batch, Blob, Expect, RefEdit, RefName, RefTarget, StoreExt as _};
 
 use crate::repo::Repo;
 
@@ -20,6 +20,13 @@ impl ErasureMark {
     /// Makes a mark of the target that the ref of the newest erasure had.
     pub(crate) fn at(target: Option<RefTarget>) -> Self {
         Self(target)
+    }
+
+    /// Returns bytes that differ from those of all other marks of the repository.
+    pub(crate) fn stamp(&self) -> [u8; 8] {
+        let target = self.0.as_ref().map(RefTarget::encode).unwrap_or_default();
+        let id = Blob::seal(target).id();
+        id.as_bytes().first_chunk().copied().unwrap_or_default()
     }
 
     /// Makes a batch a conflict if something was erased since.

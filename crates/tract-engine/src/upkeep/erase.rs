@@ -125,7 +125,7 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
             match write(&bare, &scan, request, &note, &mut contents, &mut report).await? {
                 Applied::Done | Applied::Already => {
                     // Branches may also show messages whose bytes an earlier erasure deleted.
-                    report.edits += mend(&bare, &branches(&bare).await?).await?;
+                    report.edits += mend_all(&bare).await?;
                     if !report.blobs.is_empty() {
                         report.wiped = finish_erasures(repo).await;
                     }
@@ -206,6 +206,11 @@ fn record(txn: &mut Txn<'_>, name: &RefName, document: &Erasure) -> Result<()> {
     txn.blob(document)?;
     txn.move_from(name, None, Some(target));
     Ok(())
+}
+
+/// Edits the erased messages that branches still show. Returns the number of edits.
+async fn mend_all(repo: &Repo) -> Result<usize> {
+    mend(repo, &branches(repo).await?).await
 }
 
 /// Lists the names of all branches.

@@ -191,7 +191,8 @@ impl<'a> Index<'a> {
         // segments that are loaded here. Loading such a segment would count the commits twice.
         let fits =
             |segment: &Segment| segment.marks.iter().all(|(_, id)| self.known_place(*id).is_none());
-        let segment = Segment::decode(at, number, body).filter(fits);
+        let description = self.state.unstamped(body);
+        let segment = description.and_then(|body| Segment::decode(at, number, body)).filter(fits);
         let place = segment.is_some().then_some(self.segments.len() as u32);
         self.described.insert(at, place);
         if let Some(segment) = segment {

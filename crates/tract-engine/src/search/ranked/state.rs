@@ -41,6 +41,19 @@ impl IndexState {
         self.position.as_ref().map(RefTarget::encode).unwrap_or_default()
     }
 
+    /// Puts the erasures that the words of a description have seen in front of it.
+    pub(super) fn stamped(&self, description: &[u8]) -> Vec<u8> {
+        [&self.erasures.stamp()[..], description].concat()
+    }
+
+    /// Returns a description without its stamp; `None` when something was erased since it was
+    /// written. Until the erasure has dropped such rows, they contain the erased words, and joining
+    /// them would write these words again.
+    pub(super) fn unstamped<'d>(&self, stamped: &'d [u8]) -> Option<&'d [u8]> {
+        let (stamp, description) = stamped.split_first_chunk::<8>()?;
+        (*stamp == self.erasures.stamp()).then_some(description)
+    }
+
     /// Stores rows and moves the position.
     ///
     /// # Errors

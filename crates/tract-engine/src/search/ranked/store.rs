@@ -172,7 +172,10 @@ impl<'a> Writer<'a> {
         let mut rows = self.pending;
         for (_, id) in segment.marks.iter().filter(|(_, id)| !gone.contains(id)) {
             let bytes = match *id == at {
-                true => frame(Frame::Segment, at, self.number, &segment.encode()),
+                true => {
+                    let description = self.state.stamped(&segment.encode());
+                    frame(Frame::Segment, at, self.number, &description)
+                }
                 false => frame(Frame::Mark, *id, self.number, at.as_bytes()),
             };
             rows.push(DerivedRow {

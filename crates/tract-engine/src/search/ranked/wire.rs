@@ -6,7 +6,7 @@ use crate::repo::wire::Input;
 
 /// Version of the row format and of the rules for splitting words. Rows of another version are
 /// rebuilt.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// Maps a signed difference to a small unsigned number.
 pub(super) fn zigzag(number: i64) -> u64 {

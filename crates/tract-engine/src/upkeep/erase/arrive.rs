@@ -14,12 +14,12 @@ use tract_hooks::Hooks;
 use super::edits::{self};
 use super::scan::{Scan, Scope};
 use super::search::Search;
-use super::{advance_mark, branches};
-use super::{finish_erasures, record, require_erasing};
+use super::{advance_mark, finish_erasures, mend_all, record, require_erasing};
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
-use crate::write::erasures::{EditNote, erasures, mend};
+use crate::write::erasures::{EditNote, erasures};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Number of blobs that are looked up together.
@@ -71,13 +71,22 @@ pub(crate) async fn arrive(
             Some(_) | None => calls.push(vec![erasure]),
         }
     }
+    // An object that is needed may be garbage-collected or erased by others in the meantime.
+    let mut attempts = Attempts::new(to);
     for call in calls {
-        let (blobs, pending) = arrive_together(&bare, from, call).await?;
+        let (blobs, pending) = loop {
+            match arrive_together(&bare, from, &call).await {
+                Ok(done) => break done,
+                Err(error) => attempts.again(error).await?,
+            }
+        };
         carried.blobs += blobs;
         carried.pending += pending;
     }
     // Branches may show erased messages whose bytes were never stored here.
-    mend(&bare, &branches(&bare).await?).await?;
+    while let Err(error) = mend_all(&bare).await {
+        attempts.again(error).await?;
+    }
     if carried.blobs > 0 {
         let wiped = finish_erasures(to).await;
         carried.not_wiped = wiped.err().map(|error| error.to_string());
@@ -108,17 +117,17 @@ async fn unknown(to: &Repo, arrived: Vec<Erasure>) -> Result<Vec<Erasure>> {
 async fn arrive_together(
     to: &Repo,
     from: Option<&Repo>,
-    erasures: Vec<Erasure>,
+    erasures: &[Erasure],
 ) -> Result<(usize, usize)> {
     let mut races = to.races();
-    let note = note_of(&erasures);
+    let note = note_of(erasures);
     'scan: loop {
         // Before the blobs are looked up: one that is stored afterwards is another message's.
         let mut position = match to.store().capabilities().collects_garbage {
             true => Some(to.store().write_position(to.name()).await?),
             false => None,
         };
-        let stored = stored_here(to, &erasures).await?;
+        let stored = stored_here(to, erasures).await?;
         let (here, absent): (Vec<&Erasure>, Vec<&Erasure>) =
             erasures.iter().partition(|erasure| stored.contains(&erasure.blob));
         let mut scan = match here.is_empty() {
@@ -172,7 +181,7 @@ async fn arrive_together(
                     // Another transfer applied them first.
                     let is_known = conflict.name.erased_blob().is_some()
                         || conflict.name.pending_erasure_blob().is_some();
-                    if is_known && unknown(to, erasures.clone()).await?.is_empty() {
+                    if is_known && unknown(to, erasures.to_vec()).await?.is_empty() {
                         return Ok((0, 0));
                     }
                     races.lose().await?;
