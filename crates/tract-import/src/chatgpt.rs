@@ -16,7 +16,7 @@ use crate::values::{self, Metadata, canonical, model_config, recorded, shown};
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
     members.object("mapping").is_some_and(|mapping| {
         let mut nodes = mapping.names().into_iter().filter_map(|name| mapping.object(name));
-        nodes.all(|node| node.has_all(&["children"]))
+        nodes.all(|node| node.has_all(&["children"]) || node.has_all(&["parent"]))
     })
 }
 

@@ -66,7 +66,8 @@ pub(crate) fn recover(text: &str, ended: bool, is_record: impl Fn(&str) -> bool)
                 Err(_) => {}
             }
         }
-        let next = next_record(rest, &mut budget, &is_record);
+        let next = next_element(rest, &mut budget, &is_record)
+            .or_else(|| next_record(rest, &mut budget, &is_record));
         recovered.lost += next.unwrap_or(rest.len());
         rest = next.and_then(|next| rest.get(next..)).unwrap_or_default();
     }
@@ -90,6 +91,18 @@ fn value_end(text: &str, budget: &mut usize) -> Result<usize, bool> {
         }
         None => Err(true),
     }
+}
+
+/// Returns the start of the record after the brackets and commas that a text begins with, as in
+/// a file whose lines were made a list.
+fn next_element(text: &str, budget: &mut usize, is_record: impl Fn(&str) -> bool) -> Option<usize> {
+    let element = text.trim_start_matches(|c: char| matches!(c, '[' | ',') || c.is_whitespace());
+    let at = text.len().checked_sub(element.len()).filter(|at| *at > 0)?;
+    if !element.starts_with('{') {
+        return None;
+    }
+    let end = value_end(element, budget).ok()?;
+    element.get(..end).is_some_and(is_record).then_some(at)
 }
 
 /// Returns the start of the next record after the first byte of a text.
@@ -379,6 +392,10 @@ mod tests {
         check(&format!("xx{a}"), true, &[a], 2, false);
         check(&format!("{}{b}", &a[..15]), true, &[b], 15, false);
         check(&format!(r#"{{"id":1,"t":"cut of{b}{a}"#), true, &[b, a], 19, false);
+        // The lines of a list.
+        check(&format!("[{a},"), true, &[a], 2, false);
+        check(&format!("[{a}, {b}]"), true, &[a, b], 4, false);
+        check(r#"[{"x":1},"#, true, &[], 9, false);
         // A value within a record that breaks off is not a record.
         check(&a[..19], true, &[], 19, false);
         check(r#"{"id":1,"x":{"id":2},"y""#, true, &[], 24, false);

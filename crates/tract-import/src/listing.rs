@@ -9,6 +9,9 @@ use crate::detect;
 use crate::readers::Source;
 use crate::source::{MAX_DEPTH, SessionFile, SessionFilter};
 
+/// The last parts of the names of packed files.
+const PACKED: [&str; 5] = ["zst", "gz", "bz2", "xz", "zip"];
+
 /// Lists the files of a tool at some paths. Files are listed unconditionally, folders with all
 /// files in them that have the tool's names or are recognized by their bytes. Databases of other
 /// programs are left out. Links to folders are not followed.
@@ -39,7 +42,7 @@ pub fn session_files(
     let all: HashSet<PathBuf> = files.iter().cloned().collect();
     files.retain(|path| match path.extension().and_then(OsStr::to_str) {
         // If a file also exists compressed, the plain one is the newer.
-        Some("zst") => !all.contains(&path.with_extension("")),
+        Some(end) if PACKED.contains(&end) => !all.contains(&path.with_extension("")),
         Some(end) => source
             .reader()
             .replaced
@@ -86,8 +89,14 @@ fn list(
 
 /// Returns whether a file in a folder is one of a tool.
 fn is_of(source: Source, path: &Path, is_own: bool) -> bool {
-    let name = path.file_name().and_then(OsStr::to_str);
-    match name.is_some_and(|name| (source.reader().takes)(path, name)) {
+    let has_name = |path: &Path| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| (source.reader().takes)(path, name))
+    };
+    let is_packed =
+        path.extension().and_then(OsStr::to_str).is_some_and(|end| PACKED.contains(&end));
+    // A packed file that cannot be read is listed too, so that the import names it.
+    match has_name(path) || (is_packed && has_name(&path.with_extension(""))) {
         true => is_own || !detect::is_other_database(path, source),
         false => {
             !is_own

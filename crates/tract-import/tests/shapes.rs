@@ -497,6 +497,21 @@ fn two_inspect_logs_of_one_run_are_two_sessions_in_any_order() {
 }
 
 #[test]
+fn chatgpt_exports_without_children_are_read_by_the_parents() {
+    let node = |parent: Option<&str>, role: &str, text: &str| {
+        let content = json!({"content_type": "text", "parts": [text]});
+        json!({"parent": parent, "message": {"author": {"role": role}, "content": content}})
+    };
+    let mapping = json!({
+        "a1": node(Some("q1"), "assistant", "The second."),
+        "q1": node(None, "user", "Which buoy is green?"),
+    });
+    let export = json!([{"title": "T", "conversation_id": "c-1", "mapping": mapping}]);
+    let imported = Imported::of_json(Source::ChatGpt, &export);
+    assert_eq!(imported.transcript("chatgpt/c-1").len(), 2);
+}
+
+#[test]
 fn chatgpt_exports_that_differ_only_in_the_current_node_have_the_same_messages() {
     let node = |id: &str, parent: Option<&str>, children: &[&str], role: &str, text: &str| {
         let message = json!({"id": id, "author": {"role": role}, "create_time": 1_767_258_000.0,

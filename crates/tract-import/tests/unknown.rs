@@ -5,7 +5,9 @@ mod support;
 use std::path::Path;
 
 use serde_json::json;
-use tract_import::{AnomalyKind, FileKind, Source, UnknownFile, recognize};
+use tract_import::{
+    AnomalyKind, FileKind, SessionFilter, Source, UnknownFile, recognize, session_files,
+};
 use tract_testkit::data;
 
 use self::support::{bundled, files, import, import_all, new_repo, write};
@@ -243,4 +245,22 @@ fn documents_and_lines_that_are_compressed_with_zstd_are_recognized_and_read() {
     std::fs::write(folder.path().join("other.zst"), other).expect("it is written");
     let UnknownFile { what, notes } = unknown(&folder.path().join("other.zst"));
     assert!(what == "a zstd file" && notes[0].contains("unzstd"), "{what} {notes:?}");
+}
+
+#[test]
+fn a_folder_lists_its_packed_sessions_unless_they_are_there_unpacked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sessions = folder.path().join("projects").join("-quay");
+    std::fs::create_dir_all(&sessions).expect("a folder");
+    for name in ["a.jsonl", "a.jsonl.gz", "b.jsonl.gz", "c.jsonl.xz", "d.png.gz"] {
+        std::fs::write(sessions.join(name), "\u{1f}").expect("it is written");
+    }
+    let listed =
+        session_files(Source::ClaudeCode, &[folder.path().to_owned()], &SessionFilter::new());
+    let names: Vec<String> = listed
+        .expect("it is listed")
+        .iter()
+        .map(|file| file.path().file_name().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names, ["a.jsonl", "b.jsonl.gz", "c.jsonl.xz"]);
 }

@@ -156,15 +156,15 @@ impl<'a> ConversationReader<'a> {
                 }
             }
         }
-        // If the line contains an answer, only known parameters of the provider belong to the
-        // request.
+        // If the line records what came of the request, only known parameters of the provider belong
+        // to the request.
         let profile = profile_of(dialect);
         let is_own = |key: &str| {
             let (list, system) = (profile.format.list, profile.format.system);
             let own = [Some(list), system, Some("tools"), Some("model")];
             own.contains(&Some(key)) || profile.parameters.contains(&key)
         };
-        if answer.is_some() {
+        if answer.is_some() || answer::has_outcome(&fields) {
             for (key, raw) in fields.members.iter().filter(|(key, _)| !is_own(key)) {
                 if !others.contains(&key.as_str()) {
                     others.push(key);
@@ -174,7 +174,11 @@ impl<'a> ConversationReader<'a> {
                 }
             }
         }
-        Self::of(id, dialect, object(&meta.end(), "")?, &root, &others, answer)
+        let unread = if answer.is_none() { answer::unread(&fields) } else { Vec::new() };
+        let meta = object(&meta.end(), "")?;
+        let mut reader = Self::of(id, dialect, meta, &root, &others, answer)?;
+        reader.anomalies.extend(unread);
+        Ok(reader)
     }
 
     /// Starts to read a request. Its members named in `others` are not sent to the provider.

@@ -473,9 +473,8 @@ impl ImportRun<'_, '_> {
         }
         if exchanges.others > 0 || lines == 0 {
             let others = count(exchanges.others, "entry");
-            self.context
-                .out
-                .say(format_args!("{others} of the HAR file are not requests to a model"));
+            let verb = if exchanges.others == 1 { "is not a request" } else { "are not requests" };
+            self.context.out.say(format_args!("{others} of the HAR file {verb} to a model"));
         }
         Ok(())
     }

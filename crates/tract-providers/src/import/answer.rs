@@ -6,12 +6,28 @@ use tract_schema::Dialect;
 
 use crate::drafts::Anomaly;
 use crate::profile_of;
-use crate::raw::{Fields, Node};
+use crate::raw::{self, Fields, Node};
 use crate::reply;
 use crate::stream::Assembler;
 
 /// Members of a line that may contain the answer.
 pub(super) const MEMBERS: [&str; 2] = ["response", "output"];
+
+/// Members of a line that contain the cost of the answer.
+const COSTS: [&str; 2] = ["cost", "response_cost"];
+
+/// Returns whether a line has members for the answer or its cost, regardless of their values. No
+/// provider has parameters of these names.
+pub(super) fn has_outcome(fields: &Fields<'_>) -> bool {
+    MEMBERS.iter().chain(&COSTS).any(|key| fields.has(key))
+}
+
+/// Reports the members for the answer that do not contain one.
+pub(super) fn unread(fields: &Fields<'_>) -> Vec<Anomaly> {
+    let what = |key: &str| format!("the {key} is left out: it is not an answer of a model");
+    let present = MEMBERS.into_iter().filter(|key| fields.some(key).is_some());
+    present.map(|key| Anomaly { at: key.to_owned(), what: what(key) }).collect()
+}
 
 /// The answer of a line, with its metadata.
 #[derive(Debug, Default)]
@@ -25,7 +41,7 @@ impl<'a> RecordedAnswer<'a> {
     /// Finds the answer in the members of a line; `None` if they contain no answer of a model.
     pub(super) fn find(fields: &Fields<'a>) -> Option<Self> {
         let answer = MEMBERS.iter().find_map(|key| fields.some(key)).filter(is_answer)?;
-        let cost = ["cost", "response_cost"].iter().find_map(|key| fields.raw(key));
+        let cost = COSTS.iter().find_map(|key| fields.raw(key));
         let cost = cost.filter(|raw| raw.parse::<f64>().is_ok_and(f64::is_finite));
         Some(Self { answer: Some(answer), cost })
     }
@@ -62,12 +78,13 @@ impl<'a> RecordedAnswer<'a> {
 }
 
 /// Returns whether a value is an answer of a model: an object, a list of the pieces of a stream, or
-/// the text of a stream.
+/// the text of an object or of a stream.
 fn is_answer(node: &Node<'_>) -> bool {
     if node.is_string() {
         return node.string().is_ok_and(|text| {
-            let text = text.trim_start();
-            text.starts_with("data:") || text.starts_with("event:") || text.starts_with(": ")
+            let text = text.trim();
+            let is_stream = ["data:", "event:", ": "].iter().any(|start| text.starts_with(start));
+            is_stream || (raw::is_object(text) && is_answer(&Node::root(text)))
         });
     }
     let is_one = |node: &Node<'_>| {
@@ -82,7 +99,11 @@ fn is_answer(node: &Node<'_>) -> bool {
 /// Assembles a stream; `None` if the answer is complete.
 fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String> {
     let events = if node.is_string() {
-        node.string().map_err(|error| error.to_string())?
+        let text = node.string().map_err(|error| error.to_string())?;
+        if raw::is_object(text.trim()) {
+            return Ok(Some(text.trim().to_owned()));
+        }
+        text
     } else if node.is_array() {
         let pieces = node.each().map_err(|error| error.to_string())?;
         let event = |piece: Node<'_>| {
@@ -144,4 +165,39 @@ fn merged(first: &JsonText, second: &JsonText) -> Option<JsonText> {
         out.raw(key, raw);
     }
     if all.is_empty() { None } else { JsonText::new(&out.end()).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ProviderConversation;
+
+    /// Reads a line of LiteLLM with this response.
+    fn read(response: &str) -> ProviderConversation {
+        let line = format!(
+            r#"{{"model":"m","seed":1,"messages":[{{"role":"user","content":"Hi"}}],"response":{response},"cost":0.5}}"#
+        );
+        ProviderConversation::read(&line, None).expect("it is read")
+    }
+
+    #[test]
+    fn an_answer_in_a_text_is_read() {
+        let answer = r#"{"choices":[{"message":{"role":"assistant","content":"Yes"}}]}"#;
+        let conversation = read(&serde_json::json!(answer).to_string());
+        let texts: Vec<String> =
+            conversation.imported.drafts.iter().map(|draft| draft.content.text()).collect();
+        assert_eq!(texts, ["Hi", "Yes"]);
+        assert_eq!(conversation.imported.anomalies, []);
+    }
+
+    #[test]
+    fn a_response_that_is_not_an_answer_is_reported_and_not_sent() {
+        for (response, reported) in [("\"fine\"", 1), ("[7]", 1), ("{\"a\":1}", 1), ("null", 0)] {
+            let conversation = read(response);
+            let imported = &conversation.imported;
+            assert_eq!(imported.parameters.as_str(), r#"{"model":"m","seed":1}"#, "{response}");
+            assert_eq!(conversation.meta.as_str(), r#"{"cost":0.5}"#, "{response}");
+            let places: Vec<&str> = imported.anomalies.iter().map(|odd| odd.at.as_str()).collect();
+            assert_eq!(places, vec!["response"; reported], "{response}");
+        }
+    }
 }

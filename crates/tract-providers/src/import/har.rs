@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use crate::detect::of_path;
+use super::answer::RecordedAnswer;
+use crate::detect::{detect, of_path};
 use crate::raw::{self, Node, Object};
 
 #[derive(Deserialize)]
@@ -70,13 +71,15 @@ pub fn har_exchanges(text: &str) -> Option<HarExchanges> {
 
 fn line(entry: Entry) -> Option<String> {
     let path = entry.request.url.split(['?', '#']).next().unwrap_or_default().to_owned();
-    of_path(&path)?;
+    let is_known = of_path(&path).is_some();
     let request = body(entry.request.post_data?)?;
     if !raw::is_object(request.trim()) {
         return None;
     }
     let mut out = Object::new();
-    out.text("path", &path);
+    if is_known {
+        out.text("path", &path);
+    }
     if let Some(at) = &entry.started_date_time {
         out.text("at", at);
     }
@@ -88,7 +91,15 @@ fn line(entry: Entry) -> Option<String> {
             false => out.text("response", &answer),
         };
     }
-    Some(out.end())
+    let line = out.end();
+    // A gateway may have another path. Other services have requests in a similar shape, so the
+    // answer has to be one of a model as well.
+    let is_exchange = || {
+        let fields = Node::root(&line).object().ok();
+        detect(&line).is_some() && fields.is_some_and(|all| RecordedAnswer::find(&all).is_some())
+    };
+    let is_ours = is_known || is_exchange();
+    is_ours.then_some(line)
 }
 
 fn body(content: Content) -> Option<String> {
@@ -123,10 +134,14 @@ mod tests {
             entry("https://api.anthropic.com/v1/messages", serde_json::json!({
                 "text": STANDARD.encode(stream), "encoding": "base64",
             })),
+            entry("https://gateway.example.com/team/chat", serde_json::json!({
+                "text": r#"{"choices":[{"message":{"role":"assistant","content":"Yes"}}]}"#,
+            })),
             entry("https://example.com/track", serde_json::json!({"text": "ok"})),
+            entry("https://example.com/track", serde_json::json!({"text": r#"{"ok":true}"#})),
         ]}});
         let exchanges = har_exchanges(&file.to_string()).expect("a HAR file");
-        assert_eq!((exchanges.lines.len(), exchanges.others), (2, 1));
+        assert_eq!((exchanges.lines.len(), exchanges.others), (3, 2));
         for line in &exchanges.lines {
             let read = ProviderConversation::read(line, None).expect("it is read");
             assert!(read.is_answered, "{:?}", read.imported.anomalies);
