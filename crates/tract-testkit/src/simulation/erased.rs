@@ -38,9 +38,7 @@ pub(super) async fn check(world: &World) -> Result<(), Error> {
         let commits: Vec<CommitId> = commits.into_iter().filter_map(commit).collect();
         for kind in DerivedKind::ALL {
             let rows = store.derived(&repo, kind, &commits).await?;
-            // Rows of an index omit the prefix that a word shares with another word.
-            let part = word.get(2..).filter(|part| part.len() > 4).unwrap_or(&word);
-            if rows.iter().flatten().any(|row| contains(row, part.as_bytes())) {
+            if rows.iter().flatten().any(|row| row_has(row, &word)) {
                 report(&format!("a {kind:?} row"));
             }
         }
@@ -50,6 +48,13 @@ pub(super) async fn check(world: &World) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a derived row has a word, or its end: rows of an index omit the prefix that a word
+/// shares with another word.
+pub(super) fn row_has(row: &[u8], word: &str) -> bool {
+    let part = word.get(2..).filter(|part| part.len() > 4).unwrap_or(word);
+    contains(row, part.as_bytes())
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

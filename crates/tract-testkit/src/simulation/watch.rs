@@ -11,8 +11,10 @@ use tract_core::{
     StoreErrorKind, StoreExt, StoreResult, block_on,
 };
 
+use super::erased::row_has;
 use super::executor::Scheduler;
 use super::verb::Verb;
+use super::world::StoredWord;
 use crate::watched::{Answer, Call, Watch};
 
 /// A broken invariant.
@@ -69,6 +71,9 @@ pub(super) struct Watcher {
     verbs: Arc<Mutex<Vec<Verb>>>,
     findings: Arc<Mutex<Vec<Finding>>>,
     number: usize,
+    /// Words whose erasure was acknowledged, so that no row with one of them may be stored; `None`
+    /// if a text can be stored a second time.
+    pub(super) gone: Option<Arc<Mutex<Vec<StoredWord>>>>,
     known: Mutex<Known>,
 }
 
@@ -88,6 +93,7 @@ impl Watcher {
             verbs: Arc::clone(verbs),
             findings: Arc::clone(findings),
             number,
+            gone: None,
             known: Mutex::default(),
         }
     }
@@ -155,6 +161,11 @@ impl Watcher {
         batch: &Batch,
         before: &[Option<RefTarget>],
     ) {
+        for StoredWord { store, word } in self.gone.iter().flat_map(|gone| lock(gone).clone()) {
+            if store == self.number && batch.derived.iter().any(|row| row_has(&row.bytes, &word)) {
+                self.report(Invariant::Erased, format!("a row with {word:?} was stored"));
+            }
+        }
         let mut known = lock(&self.known);
         known.written.extend(batch.commits.iter().map(Commit::id));
         let verb = lock(&self.verbs).get(client).copied();

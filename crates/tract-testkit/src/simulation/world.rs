@@ -40,7 +40,7 @@ pub(super) struct World {
     /// Secrets in messages whose write was acknowledged.
     pub(super) secrets: Mutex<Vec<StoredWord>>,
     /// Words whose erasure was acknowledged.
-    pub(super) erased: Mutex<Vec<StoredWord>>,
+    pub(super) erased: Arc<Mutex<Vec<StoredWord>>>,
     /// Whether a text can be stored a second time: by a repetition, an import, a file or another
     /// store.
     pub(super) brings_back: bool,
@@ -62,18 +62,23 @@ impl World {
         let mut steps = plans.iter().flat_map(|plan| &plan.steps);
         let brings_back = steps.any(|step| step.verb.brings_back());
         let findings: Arc<Mutex<Vec<Finding>>> = Arc::default();
+        let erased: Arc<Mutex<Vec<StoredWord>>> = Arc::default();
         let stores = stores.into_iter().enumerate().map(|(number, bare)| {
-            let watcher = Watcher::new(&scheduler, &verbs, &findings, number);
+            let mut watcher = Watcher::new(&scheduler, &verbs, &findings, number);
+            if !brings_back {
+                watcher.gone = Some(Arc::clone(&erased));
+            }
             let watched = Arc::new(WatchedStore::new(Arc::clone(&bare), watcher));
             SimulatedStore { bare, watched }
         });
+        let stores = stores.collect();
         Self {
-            stores: stores.collect(),
+            stores,
             scheduler,
             clock: ManualClock::at_us(BEGIN_US),
             files: Mutex::default(),
             secrets: Mutex::default(),
-            erased: Mutex::default(),
+            erased,
             brings_back,
             own,
             verbs,
