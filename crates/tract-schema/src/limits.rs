@@ -187,6 +187,7 @@ fn measured_graph<'a>(
         let what = "steps from subschema to subschema";
         return Err(LimitError::too_large(what, limits.chain, chain));
     }
+    graph.check_compiled(limits.nodes)?;
     let arguments_depth = graph.growth(&order, limits.work)?;
     let measure = SchemaMeasure { nodes: graph.len(), arguments_depth };
     Ok((graph, measure))
@@ -239,6 +240,39 @@ mod tests {
     fn doublings_are_refused() {
         let schema = chain(40, |next| json!({"allOf":[next, next]}));
         assert!(matches!(measured(&schema), Err(LimitError::TooMuchWork { .. })));
+    }
+
+    #[test]
+    fn doublings_to_compile_are_refused_where_only_inner_values_reach_them() {
+        for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+            for link in ["allOf", "anyOf", "oneOf"] {
+                let mut schema = chain(40, |next| json!({"anyOf": [next, next]}));
+                let text = schema.to_string().replace("anyOf", link);
+                schema = serde_json::from_str(&text).unwrap();
+                let first = json!({"$ref": "#/$defs/d0", keyword: false});
+                let defs = schema["$defs"].take();
+                let below = json!({"$defs": defs, "properties": {"x": first}});
+                let refused = measured(&below);
+                assert!(
+                    matches!(refused, Err(LimitError::TooLarge { .. })),
+                    "{below}: {refused:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nested_objects_that_allow_no_other_properties_pass() {
+        let mut schema = json!({"type": "object", "unevaluatedProperties": false});
+        for _ in 0..25 {
+            schema = json!({"properties": {"x": schema}, "unevaluatedProperties": false,
+                "$defs": {"base": {"properties": {"id": {}}}}});
+        }
+        assert_eq!(measured(&schema).unwrap().arguments_depth, None);
+        let tree = json!({"$defs":{"node":{"properties":{"left":{"$ref":"#/$defs/node"},
+            "right":{"$ref":"#/$defs/node"}},"unevaluatedProperties":false}},
+            "allOf":[{"$ref":"#/$defs/node"}],"unevaluatedProperties":false});
+        assert_eq!(measured(&tree).unwrap().arguments_depth, None);
     }
 
     #[test]

@@ -147,6 +147,35 @@ fn a_doubling_schema_is_refused_before_it_runs() {
     assert!(refused > ran, "{refused} refused, {ran} ran");
 }
 
+/// `unevaluatedProperties` and `unevaluatedItems` make the validator walk a schema while it compiles
+/// it, so a chain of doublings must be refused before that, wherever it is applied.
+#[test]
+fn a_doubling_schema_is_refused_before_it_is_compiled() {
+    let limits = SchemaLimits::default();
+    let mut refused = 0;
+    for (keyword, link) in doublings() {
+        for refer in [by_reference as fn(usize) -> Value, by_dynamic_reference] {
+            for covering in ["unevaluatedProperties", "unevaluatedItems"] {
+                let mut defs = chain(link, refer, &json!({"type": "string"}));
+                let first = with(&refer(0), covering, json!(false));
+                let once = json!({"properties": {"x": first}, "$defs": defs});
+                for schema in defs.values_mut() {
+                    *schema = with(schema, covering, json!(false));
+                }
+                let each = json!({"properties": {"x": refer(0)}, "$defs": defs});
+                for schema in [once, each] {
+                    let (outcome, _) = checked(&schema, &json!({"x": 1}), limits);
+                    let is_stopped =
+                        outcome.as_ref().is_err_and(|code| matches!(&**code, "work" | "deadline"));
+                    assert!(!is_stopped, "{outcome:?}: {keyword} {schema}");
+                    refused += usize::from(outcome.is_err_and(|code| code == "limit"));
+                }
+            }
+        }
+    }
+    assert!(refused > 50, "{refused} refused");
+}
+
 /// The estimate made before the run is not the only protection: the validator that runs stops too, after
 /// as many steps as its limit allows.
 #[test]

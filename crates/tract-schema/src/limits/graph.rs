@@ -4,9 +4,7 @@
 //! The graph over-approximates: where the target of a reference is ambiguous, it has an edge to
 //! every candidate. A missing edge would let a hostile schema pass the limits.
 
-use std::collections::HashMap;
-#[cfg(feature = "validate")]
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -24,6 +22,8 @@ const KNOWN: [&str; 3] =
 struct SubschemaLinks {
     /// Applied to the same value; references come last.
     in_place: Vec<usize>,
+    /// The number of references at the end of `in_place`.
+    references: usize,
     /// Whether the subschemas applied in place are evaluated twice.
     is_twice: bool,
     /// Applied to one named property each.
@@ -34,6 +34,35 @@ struct SubschemaLinks {
     places: Vec<usize>,
     /// Applied to every array item.
     any_item: Vec<usize>,
+}
+
+impl SubschemaLinks {
+    /// Returns the subschemas in this one that apply to the same value, and the targets of
+    /// references.
+    fn split_references(&self) -> (&[usize], &[usize]) {
+        self.in_place.split_at(self.in_place.len() - self.references)
+    }
+
+    /// Returns the subschemas that apply to values inside of the value.
+    fn to_inner_values(&self) -> impl Iterator<Item = &usize> {
+        [&self.properties, &self.any_property, &self.places, &self.any_item].into_iter().flatten()
+    }
+}
+
+/// A step of compiling a schema. The context tells apart the paths of references to a subschema.
+enum CompileStep {
+    Compile {
+        node: usize,
+        context: usize,
+    },
+    /// Find the properties and items that a subschema covers.
+    Walk {
+        node: usize,
+        context: usize,
+    },
+    Leave {
+        node: usize,
+    },
 }
 
 pub(super) struct Graph<'a> {
@@ -153,11 +182,7 @@ impl<'a> Graph<'a> {
     /// Returns the subschemas that a node applies, to its own value or to values in it.
     fn applied_by(&self, node: usize) -> impl Iterator<Item = usize> {
         let links = &self.links[node];
-        [&links.in_place, &links.properties, &links.any_property]
-            .into_iter()
-            .chain([&links.places, &links.any_item])
-            .flatten()
-            .copied()
+        links.in_place.iter().chain(links.to_inner_values()).copied()
     }
 
     /// Returns the maximum depth of a depth-first walk that visits each subschema once.
@@ -180,6 +205,70 @@ impl<'a> Graph<'a> {
             }
         }
         deepest
+    }
+
+    /// Checks the number of subschemas that a validator compiles, at most `limit`.
+    ///
+    /// A subschema is compiled once, and so is the target of a reference. But for
+    /// `unevaluatedProperties` and `unevaluatedItems` the validator walks everything that is applied
+    /// to the same value again, along every path, and compiles it once more behind each reference.
+    /// A chain of doublings is 2ⁿ then, before any value is checked.
+    pub(super) fn check_compiled(&self, limit: usize) -> Result<(), LimitError> {
+        if !self.links.iter().any(|links| links.is_twice) {
+            return Ok(());
+        }
+        let (mut steps, mut contexts) = (0, 0);
+        // Nodes that are being walked: the validator does not enter them again.
+        let mut entered = vec![false; self.len()];
+        let mut compiled = HashSet::new();
+        let mut resolved = vec![false; self.len()];
+        let mut stack = vec![CompileStep::Compile { node: 0, context: 0 }];
+        while let Some(step) = stack.pop() {
+            steps += 1;
+            if steps > limit {
+                let what = "subschemas to compile for unevaluatedProperties or unevaluatedItems";
+                return Err(LimitError::too_large(what, limit, steps));
+            }
+            match step {
+                CompileStep::Compile { node, context } => {
+                    if !compiled.insert((context, node)) {
+                        continue;
+                    }
+                    let (applied, references) = self.links[node].split_references();
+                    let inner = applied.iter().chain(self.links[node].to_inner_values());
+                    stack.extend(inner.map(|node| CompileStep::Compile { node: *node, context }));
+                    for target in references {
+                        if !std::mem::replace(&mut resolved[*target], true) {
+                            stack.push(CompileStep::Compile { node: *target, context: 0 });
+                        }
+                    }
+                    if self.links[node].is_twice {
+                        stack.push(CompileStep::Walk { node, context });
+                    }
+                }
+                CompileStep::Walk { node, context } => {
+                    if std::mem::replace(&mut entered[node], true) {
+                        continue;
+                    }
+                    stack.push(CompileStep::Leave { node });
+                    let links = &self.links[node];
+                    let (applied, references) = links.split_references();
+                    for node in applied.iter().copied() {
+                        stack.push(CompileStep::Walk { node, context });
+                        stack.push(CompileStep::Compile { node, context });
+                    }
+                    let inner = [&links.any_property, &links.places, &links.any_item];
+                    let inner = inner.into_iter().flatten();
+                    stack.extend(inner.map(|node| CompileStep::Compile { node: *node, context }));
+                    for node in references.iter().copied() {
+                        contexts += 1;
+                        stack.push(CompileStep::Walk { node, context: contexts });
+                    }
+                }
+                CompileStep::Leave { node } => entered[node] = false,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the maximum depth of arguments at which one path costs at most `work`; `None` if the
@@ -258,6 +347,7 @@ impl<'a> Resolver<'a, '_> {
     ) -> Result<SubschemaLinks, LimitError> {
         let mut links = SubschemaLinks::default();
         let node = |value: &Value| self.index[&std::ptr::from_ref(value)];
+        let mut references = Vec::new();
         for (key, value) in members {
             let listed = || value.as_array().into_iter().flatten().map(node);
             let named = || value.as_object().into_iter().flat_map(Map::values).map(node);
@@ -283,12 +373,14 @@ impl<'a> Resolver<'a, '_> {
                 }
                 "$ref" | "$dynamicRef" | "$recursiveRef" => {
                     if let Some(reference) = value.as_str() {
-                        links.in_place.extend(self.targets(reference, values)?);
+                        references.extend(self.targets(reference, values)?);
                     }
                 }
                 _ => {}
             }
         }
+        links.references = references.len();
+        links.in_place.append(&mut references);
         Ok(links)
     }
 
