@@ -71,7 +71,7 @@ pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, OnPiece, chat, g
 pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
 pub use crate::verbs::drop_failed::DroppedTurns;
 pub use crate::verbs::merge::{ConflictResolver, KeptMerge, MergeOptions, MergeProgress, Merged};
-pub use crate::verbs::rebase::{PickTarget, Rebase, RebaseStep, Rebased};
+pub use crate::verbs::rebase::{Rebase, RebaseStep, RebaseTarget, Rebased};
 pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
 pub use crate::verbs::revision::{Marks, NamedMessage};
 pub use crate::verbs::sessions::{

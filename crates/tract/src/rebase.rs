@@ -1,7 +1,7 @@
 //! Cherry-picks, rebases, and other moves of branches.
 
 use tract_core::{CommitId, Draft};
-use tract_engine::{NamedMessage, PickTarget, Rebase, Rebased};
+use tract_engine::{NamedMessage, Rebase, RebaseTarget, Rebased};
 
 use crate::error::Result;
 use crate::handle::Tract;
@@ -34,7 +34,7 @@ impl Tract {
     ) -> Result<Rebased> {
         let mut targets = Vec::new();
         for commit in commits {
-            targets.push(self.pick_target(commit).await?);
+            targets.push(self.rebase_target(commit).await?);
         }
         Ok(self.repo().rebase(self.branch(), &Rebase::Pick { targets, from: None }).await?)
     }
@@ -53,7 +53,8 @@ impl Tract {
     /// and its reasoning, and a message with its edits.
     ///
     /// # Errors
-    /// `not_in_range` if a commit is not on the branch; `replay_conflicts`; `empty_branch`.
+    /// `not_in_range` if a commit is not on the branch; `merged_later` if a later merge brings it
+    /// back; `replay_conflicts`; `empty_branch`.
     pub async fn drop_commits<R: Into<Revision>>(
         &self,
         commits: impl IntoIterator<Item = R>,
@@ -66,13 +67,14 @@ impl Tract {
         Ok(self.repo().rebase(self.branch(), &Rebase::Drop { commits }).await?)
     }
 
-    /// Inserts a message after a commit of this handle's branch.
+    /// Inserts a message after a commit of this handle's branch, or directly after a message named
+    /// by its number.
     ///
     /// # Errors
     /// `not_in_range` if the commit is not on the branch; `inside_turn` between a call and its
-    /// result.
+    /// result; `inside_merge` between two messages that one merge added.
     pub async fn insert_after(&self, after: impl Into<Revision>, draft: Draft) -> Result<Rebased> {
-        let after = self.resolve_position(after).await?;
+        let after = self.rebase_target(after).await?;
         let insert = Rebase::Insert { after, draft: Box::new(draft) };
         Ok(self.repo().rebase(self.branch(), &insert).await?)
     }
@@ -87,16 +89,16 @@ impl Tract {
         Ok(self.repo().reset(self.branch(), to).await?)
     }
 
-    /// Returns the source that a revision means for [`cherry_pick`](Self::cherry_pick): a message
-    /// if it ends in `#20`, else a commit.
+    /// Returns what a revision means for [`cherry_pick`](Self::cherry_pick) and
+    /// [`insert_after`](Self::insert_after): a message if it ends in `#20`, else a commit.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
-    pub async fn pick_target(&self, revision: impl Into<Revision>) -> Result<PickTarget> {
+    pub async fn rebase_target(&self, revision: impl Into<Revision>) -> Result<RebaseTarget> {
         let revision = revision.into();
         Ok(match self.resolve_message(revision.clone()).await? {
-            Some(NamedMessage { slot, head, .. }) => PickTarget::Message { slot, head },
-            None => PickTarget::Commit(self.resolve(revision).await?),
+            Some(NamedMessage { slot, head, .. }) => RebaseTarget::Message { slot, head },
+            None => RebaseTarget::Commit(self.resolve(revision).await?),
         })
     }
 

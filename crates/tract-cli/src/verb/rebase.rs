@@ -75,8 +75,9 @@ pub(crate) struct CherryPick {
 /// Remove commits from the history of this branch.
 ///
 /// A message with calls is removed with its results and its reasoning, and a message with its edits
-/// and priorities. To keep a message in the history but out of the context, use
-/// `tract annotate REV --priority skip`.
+/// and priorities. Without a summary, the messages that it hides are shown again. To keep a message
+/// in the history but out of the context, use `tract annotate REV --priority skip`; that is also
+/// the way if a branch that contains the message is merged later, which would bring it back.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -98,7 +99,7 @@ Examples:
   tract insert --after 'HEAD#1' system \"Answer in English.\"
   tract insert --after 51b3c6e2 user < forgotten.txt")]
 pub(crate) struct Insert {
-    /// The commit that the message follows.
+    /// The commit or message that the new message follows.
     #[arg(long, value_name = "REV")]
     after: String,
     /// The kind of message.
@@ -187,7 +188,7 @@ pub(crate) async fn cherry_pick(context: &mut Context<'_>, args: CherryPick) -> 
     let here = context.open().await?;
     let mut targets = Vec::with_capacity(args.commits.len());
     for revision in &args.commits {
-        targets.push(here.pick_target(revision.as_str()).await?);
+        targets.push(here.rebase_target(revision.as_str()).await?);
     }
     let from = common_branch(&here, &args.commits).await?;
     let tract = on_branch(here, args.onto.as_deref()).await?;
@@ -205,7 +206,7 @@ pub(crate) async fn drop(context: &mut Context<'_>, args: Drop) -> Outcome<()> {
 
 pub(crate) async fn insert(context: &mut Context<'_>, args: Insert) -> Outcome<()> {
     let tract = context.open().await?;
-    let after = tract.resolve_position(args.after.as_str()).await?;
+    let after = tract.rebase_target(args.after.as_str()).await?;
     let mut draft = args.kind.draft(&input::text_or_stdin(args.text)?)?;
     let details = args.commit_args.details()?;
     draft.message = details.message;

@@ -119,6 +119,14 @@ fn bad_requests_are_refused_and_nothing_moves() {
     place.refused(&["insert", "--after", &call, "user", "x"], 1, "inside_turn", "inside the turn");
     place.refused(&["insert", "--after", "main", "user", "x"], 1, "not_in_range", "not among");
     place.refused(&["reset", "--to", "nowhere"], 1, "unknown_revision", "nowhere");
+    // Dropped here, the message would come back with the merge.
+    let later = Workspace::of(STREAM);
+    later.ok(&["checkout", "main"]);
+    later.ok(&["merge", "side"]);
+    later.ok(&["commit", "user", "after the merge"]);
+    let head = later.id("main");
+    later.refused(&["drop", "HEAD#1"], 1, "merged_later", "merged later contains it");
+    assert_eq!(later.id("main"), head);
     place.ok(&["edit", "HEAD#1", "changed on side"]);
     place.ok(&["checkout", "main"]);
     place.ok(&["edit", "HEAD#1", "changed on main"]);

@@ -228,6 +228,18 @@ pub enum Refusal {
         /// The message with the call, or the reasoning.
         call: CommitId,
     },
+    /// A message would be inserted between two messages that one merge added.
+    #[error("no message can be placed directly after {}", .target.short())]
+    InsideMerge {
+        /// The message that it was to follow.
+        target: CommitId,
+    },
+    /// A commit would be dropped, but a later merge of the branch brings it back.
+    #[error("{} cannot be dropped: a branch that is merged later contains it", .target.short())]
+    MergedLater {
+        /// The commit.
+        target: CommitId,
+    },
     /// The branch would be left without a commit.
     #[error("nothing would be left of the branch")]
     EmptyBranch,
@@ -296,6 +308,8 @@ impl Refusal {
             Self::NotInRange { .. } => "not_in_range",
             Self::IncompletePlan { .. } => "incomplete_plan",
             Self::InsideTurn { .. } => "inside_turn",
+            Self::InsideMerge { .. } => "inside_merge",
+            Self::MergedLater { .. } => "merged_later",
             Self::EmptyBranch => "empty_branch",
             Self::NoOpenCall { .. } => "no_open_call",
             Self::AlreadyAnswered { .. } => "already_answered",
@@ -366,6 +380,14 @@ impl Refusal {
             }
             Self::InsideTurn { .. } => {
                 "name the last message of the turn, or the one before it".into()
+            }
+            Self::InsideMerge { .. } => {
+                "a merge added it together with the next message: name the last message of the \
+                 merge, or the one before its first"
+                    .into()
+            }
+            Self::MergedLater { .. } => {
+                "to leave the message out of the context: tract annotate REV --priority skip".into()
             }
             Self::EmptyBranch => "delete the branch instead: tract branch --delete".into(),
             Self::NoOpenCall { open, .. } if open.is_empty() => "no call is open".into(),

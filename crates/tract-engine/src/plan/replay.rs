@@ -43,11 +43,17 @@ impl Replayed {
         self.dropped_commits.insert(commit);
     }
 
+    /// Returns the commits that were left out on purpose.
+    pub fn dropped_commits(&self) -> &HashSet<CommitId> {
+        &self.dropped_commits
+    }
+
     fn commit(&self, id: CommitId) -> CommitId {
         self.commits.get(&id).copied().unwrap_or(id)
     }
 
-    fn slot(&self, slot: CommitId) -> CommitId {
+    /// Returns the new slot of a message.
+    pub fn slot(&self, slot: CommitId) -> CommitId {
         self.slots.get(&slot).copied().unwrap_or(slot)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tract_core::{Commit, CommitId, RefName, RefTarget};
 use tract_hooks::BeforeMerge;
 
-use self::ancestry::{Ancestry, Graph, ancestors, common};
+use self::ancestry::{Ancestry, Graph, ancestors, common, since};
 pub(crate) use self::kept::decisions_ref;
 pub use self::kept::{KeptMerge, MergeProgress};
 use crate::plan::{
@@ -176,6 +176,21 @@ impl Txn<'_> {
             }
         };
         Ok(Shared { contains_head, commits })
+    }
+
+    /// Returns the smallest of some commits that a head contains. `base` must contain none of them,
+    /// and is what the walk from the head stops at.
+    pub(crate) async fn first_reached(
+        &self,
+        head: CommitId,
+        base: Option<CommitId>,
+        commits: &HashSet<CommitId>,
+    ) -> Result<Option<CommitId>> {
+        if commits.is_empty() {
+            return Ok(None);
+        }
+        let reached = since(self, head, base).await?;
+        Ok(commits.iter().filter(|commit| reached.contains(commit)).min().copied())
     }
 
     /// Merges. Asks handlers unless `ruling` already contains their decision.

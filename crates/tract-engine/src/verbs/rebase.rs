@@ -7,6 +7,7 @@ mod steps;
 
 use std::collections::HashSet;
 
+use tract_compile::View;
 use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
 
 use self::steps::Steps;
@@ -28,9 +29,9 @@ pub enum RebaseStep {
     Insert(Box<Draft>),
 }
 
-/// The target of a cherry-pick.
+/// The target of a cherry-pick, or the place of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PickTarget {
+pub enum RebaseTarget {
     /// A commit: a message as it was added, or one change of a message.
     Commit(CommitId),
     /// A message with the edits that are shown at a head.
@@ -42,7 +43,17 @@ pub enum PickTarget {
     },
 }
 
-impl From<CommitId> for PickTarget {
+impl RebaseTarget {
+    /// Returns the commit that the caller named. A slot is a name: its commit may not be stored.
+    fn named(&self) -> CommitId {
+        match self {
+            Self::Commit(commit) => *commit,
+            Self::Message { head, .. } => *head,
+        }
+    }
+}
+
+impl From<CommitId> for RebaseTarget {
     fn from(commit: CommitId) -> Self {
         Self::Commit(commit)
     }
@@ -63,20 +74,20 @@ pub enum Rebase {
     /// its reasoning; a result brings its call.
     Pick {
         /// The messages or commits, in the order to replay them.
-        targets: Vec<PickTarget>,
+        targets: Vec<RebaseTarget>,
         /// The head whose history is searched for results of picked calls; default: all branches.
         from: Option<CommitId>,
     },
     /// Drops commits. A message with calls is dropped with its results and reasoning, and every
-    /// message with its changes.
+    /// message with its changes. If a summary is dropped, the messages that it hides are shown.
     Drop {
         /// The commits.
         commits: Vec<CommitId>,
     },
-    /// Inserts a message after a commit of the branch.
+    /// Inserts a message after a commit of the branch, or directly after a message that it shows.
     Insert {
-        /// The commit.
-        after: CommitId,
+        /// The commit or message.
+        after: RebaseTarget,
         /// The message.
         draft: Box<Draft>,
     },
@@ -98,15 +109,10 @@ impl Rebase {
         match self {
             Self::Onto { onto, .. } => vec![*onto],
             Self::Pick { targets, from } => {
-                let targets = targets.iter().map(|target| match target {
-                    PickTarget::Commit(commit) => *commit,
-                    // A slot is a name: its commit may not be stored.
-                    PickTarget::Message { head, .. } => *head,
-                });
-                targets.chain(*from).collect()
+                targets.iter().map(RebaseTarget::named).chain(*from).collect()
             }
             Self::Drop { commits } => commits.clone(),
-            Self::Insert { after, .. } => vec![*after],
+            Self::Insert { after, .. } => vec![after.named()],
         }
     }
 }
@@ -147,7 +153,8 @@ impl Repo {
     /// # Errors
     /// [`Error::Refused`] with [`Refusal::Replay`] with each commit that cannot be replayed and the
     /// reason, with [`Refusal::Hidden`] if a replayed message would be shown next to a summary of
-    /// it, and with other refusals for bad plans. [`Error::Collected`] when garbage collection
+    /// it, with [`Refusal::MergedLater`] if a replayed merge brings a dropped commit back, and with
+    /// other refusals for bad plans. [`Error::Collected`] when garbage collection
     /// deleted a commit that was named. Nothing is then written.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
         let (mut races, mut attempts) = (self.races(), Attempts::new(self));
@@ -222,6 +229,7 @@ impl Txn<'_> {
         let mut replayed = Replayed::default();
         let (mut made, mut left_out) = (Vec::new(), Vec::new());
         let mut refused = Vec::new();
+        let mut inserted = None;
         for (place, step) in steps.iter().enumerate() {
             match step {
                 RebaseStep::Pick(id) => {
@@ -252,6 +260,7 @@ impl Txn<'_> {
                     let request = Request::Append(draft.as_ref().clone());
                     let commit = Box::pin(self.add(branch, &request)).await?;
                     made.push((None, commit.id()));
+                    inserted = Some(commit.id());
                 }
             }
         }
@@ -262,11 +271,17 @@ impl Txn<'_> {
         if matches!(rebase, Rebase::Pick { .. }) && before == Some(head) {
             return Err(Refusal::NothingToPick.into());
         }
+        if let Some(target) = self.first_reached(head, start, replayed.dropped_commits()).await? {
+            return Err(Refusal::MergedLater { target }.into());
+        }
         // Checked once at the end: a later step may replay the summary that a message belongs
         // under, or drop it.
         if made.iter().any(|(from, _)| from.is_some()) {
             let history = self.fold(Some(head)).await?;
             self.plan_with(Some(head), |records| check_hidden(&history, records)).await?;
+            if let Rebase::Insert { after: RebaseTarget::Message { slot, .. }, .. } = rebase {
+                check_directly_after(history.view(), replayed.slot(*slot), inserted)?;
+            }
         }
         Ok(Rebased { before, head, made, left_out, steps })
     }
@@ -370,6 +385,21 @@ impl Txn<'_> {
             first = false;
         }
         Ok(())
+    }
+}
+
+/// Checks that the row before an inserted message is the one that it was to follow. One merge may
+/// have added that message and the next.
+fn check_directly_after(
+    view: &View,
+    after: CommitId,
+    inserted: Option<CommitId>,
+) -> Result<(), Refusal> {
+    let row = inserted.and_then(|slot| view.get(slot));
+    let before = row.and_then(|row| view.rows_before(row.row_key()).next());
+    match before {
+        Some(row) if row.slot == after => Ok(()),
+        _ => Err(Refusal::InsideMerge { target: after }),
     }
 }
 

@@ -11,6 +11,7 @@ use tract_core::{
 };
 
 use crate::history::reach::commit_id;
+use crate::plan::Refusal;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::write::txn::Txn;
@@ -348,6 +349,30 @@ impl Txn<'_> {
                 Err(bad(text, format!("the context has {has}")))
             }
         }
+    }
+
+    /// Returns the commit after which a new message comes directly after one that a head shows.
+    ///
+    /// # Errors
+    /// [`Refusal::NotVisible`] when the head does not show the message.
+    pub(crate) async fn place_after(&self, head: CommitId, slot: CommitId) -> Result<CommitId> {
+        let history = self.fold(Some(head)).await?;
+        let view = history.view();
+        let Some(row) = view.get(slot).copied() else {
+            return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
+        };
+        let (position, is_own) = self.position(view, head, &row).await?;
+        let is_summary =
+            is_own && matches!(self.require_commit(position).await?.op, Op::Compress { .. });
+        // A summary is shown in the place of the messages that it hides, which may be far before
+        // its commit: what follows it is the message that is shown next.
+        if is_summary && let Some(next) = view.rows_after(row.row_key()).next().copied() {
+            let (next, _) = self.position(view, head, &next).await?;
+            if let Some(before) = self.require_commit(next).await?.parent() {
+                return Ok(before);
+            }
+        }
+        Ok(position)
     }
 
     async fn message(&self, text: &str, head: CommitId, n: usize) -> Result<NamedMessage> {

@@ -1,7 +1,8 @@
 use tract_core::{CommitId, Draft, Op, Priority, StoreExt as _, block_on};
 use tract_engine::plan::Request;
 use tract_engine::{
-    Error, MergeOptions, Rebase, RebaseStep, Rebased, Refusal, Repo, RepoOptions, Result,
+    Error, MergeOptions, Rebase, RebaseStep, RebaseTarget, Rebased, Refusal, Repo, RepoOptions,
+    Result,
 };
 
 use crate::fixture::{Fixture, merge, sharing, tool};
@@ -199,14 +200,103 @@ fn a_message_is_inserted_between_turns_only() {
     let call = desk.call("k");
     let result = desk.result("k", "x");
     let draft = || Box::new(Draft::system("forgotten"));
-    let inside = refused(&desk, &Rebase::Insert { after: call, draft: draft() });
+    let inside = refused(&desk, &Rebase::Insert { after: call.into(), draft: draft() });
     assert_eq!(inside, Refusal::InsideTurn { call });
-    done(&desk, Rebase::Insert { after: a, draft: draft() });
+    done(&desk, Rebase::Insert { after: a.into(), draft: draft() });
     assert_eq!(desk.shown(), ["user: a", "system: forgotten", "assistant: [k]", "tool: x"]);
-    done(&desk, Rebase::Insert { after: desk.head().unwrap(), draft: draft() });
+    done(&desk, Rebase::Insert { after: desk.head().unwrap().into(), draft: draft() });
     assert_eq!(desk.shown().len(), 5);
-    let gone = refused(&desk, &Rebase::Insert { after: result, draft: draft() });
+    let gone = refused(&desk, &Rebase::Insert { after: result.into(), draft: draft() });
     assert_eq!(gone, Refusal::NotInRange { target: result });
+}
+
+#[test]
+fn a_commit_that_a_later_merge_brings_back_is_not_dropped() {
+    let desk = Fixture::new();
+    desk.user("kept");
+    let unwanted = desk.user("unwanted");
+    let edit = desk.edit(unwanted, "unwanted, edited");
+    let before = desk.fork("before", history(&desk)[2]);
+    let topic = desk.fork("topic", edit);
+    before.user("from before");
+    topic.user("from topic");
+    merge(&desk, &before);
+    desk.user("between");
+    let (head, shown) = (desk.head(), desk.shown());
+    done(&desk, drop_of(&[unwanted]));
+    assert_eq!(desk.shown(), ["user: kept", "user: from before", "user: between"]);
+    block_on(desk.repo.undo(&desk.branch)).unwrap();
+    assert_eq!((desk.head(), desk.shown()), (head, shown));
+    merge(&desk, &topic);
+    desk.user("last");
+    let later = refused(&desk, &drop_of(&[unwanted]));
+    assert_eq!(later, Refusal::MergedLater { target: unwanted.min(edit) });
+    // The branch itself would be left with less than what it merged.
+    assert_eq!(refused(&desk, &drop_of(&[edit])), Refusal::MergedLater { target: edit });
+    // So it is in the plan of a rebase, and for a first message.
+    let root = *history(&desk).last().unwrap();
+    assert_eq!(refused(&desk, &drop_of(&[root])), Refusal::MergedLater { target: root });
+    let range = history(&desk).into_iter().rev().skip(1);
+    let plan = range.map(|id| match id == unwanted || id == edit {
+        true => RebaseStep::Drop(id),
+        false => RebaseStep::Pick(id),
+    });
+    let plan = Some(plan.collect());
+    let later = refused(&desk, &Rebase::Onto { onto: root, plan });
+    assert_eq!(later, Refusal::MergedLater { target: unwanted.min(edit) });
+}
+
+#[test]
+fn a_message_inserted_after_a_summary_is_shown_next_to_it() {
+    let desk = Fixture::new();
+    let [_, two, three, _, five] = ["1", "2", "3", "4", "5"].map(|text| desk.user(text));
+    let near = desk.compress(&[two, three], "2-3");
+    desk.user("6");
+    let far = desk.compress(&[near, five], "2-3, 5");
+    desk.edit(far, "2, 3, 5");
+    let shown = ["user: 1", "assistant: 2, 3, 5", "user: 4", "user: 6"];
+    assert_eq!(desk.shown(), shown);
+    let after = |slot| RebaseTarget::Message { slot, head: desk.head().unwrap() };
+    let insert = |slot, text: &str| Rebase::Insert {
+        after: after(slot),
+        draft: Box::new(Draft::user(text)),
+    };
+    done(&desk, insert(far, "new"));
+    assert_eq!(desk.shown()[..3], ["user: 1", "assistant: 2, 3, 5", "user: new"]);
+    assert_eq!(desk.shown()[3..], ["user: 4", "user: 6"]);
+    // A summary of the last messages.
+    let only = Fixture::new();
+    let rows = ["a", "b"].map(|text| only.user(text));
+    let all = only.compress(&rows, "a, b");
+    let head = only.head().unwrap();
+    let at_end = Rebase::Insert {
+        after: RebaseTarget::Message { slot: all, head },
+        draft: Box::new(Draft::user("c")),
+    };
+    done(&only, at_end);
+    assert_eq!(only.shown(), ["assistant: a, b", "user: c"]);
+}
+
+#[test]
+fn a_message_is_not_inserted_between_two_that_one_merge_added() {
+    let (desk, side, first) = forked();
+    desk.user("main");
+    let found = side.user("found");
+    let last = side.user("last of the side");
+    merge(&desk, &side);
+    desk.user("more");
+    let insert = |slot| Rebase::Insert {
+        after: RebaseTarget::Message { slot, head: desk.head().unwrap() },
+        draft: Box::new(Draft::user("new")),
+    };
+    assert_eq!(refused(&desk, &insert(found)), Refusal::InsideMerge { target: found });
+    done(&desk, insert(last));
+    let shown = desk.shown();
+    assert_eq!(shown[2..], ["user: found", "user: last of the side", "user: new", "user: more"]);
+    done(&desk, insert(first));
+    assert_eq!(desk.shown()[..3], ["user: first", "user: new", "user: main"]);
+    let nowhere = CommitId::from_bytes([9; 32]);
+    assert!(matches!(refused(&desk, &insert(nowhere)), Refusal::NotVisible { .. }));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tract::core::{Summarizer as _, SummaryRequest};
-use tract::engine::{NewContent, PickTarget, Rebase, Request, Selection};
+use tract::engine::{NewContent, Rebase, RebaseTarget, Request, Selection};
 use tract::forms::{Form, FormOptions, compile_form};
 use tract::{Body, CommitId, Content};
 
@@ -139,7 +139,8 @@ impl App {
         self.commit()?;
         let head = self.shown_head()?;
         let slots = self.messages.items.get(self.marked()).unwrap_or_default();
-        let targets = slots.iter().map(|slot| PickTarget::Message { slot: *slot, head }).collect();
+        let targets =
+            slots.iter().map(|slot| RebaseTarget::Message { slot: *slot, head }).collect();
         let onto = self.tract.branch_name().to_owned();
         if self.shown_branch() == onto {
             return Err(Failure::no("same_branch", format!("{onto} has these messages already"))

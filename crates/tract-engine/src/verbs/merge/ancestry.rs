@@ -177,6 +177,18 @@ async fn paint(
     Ok(Painted(colors))
 }
 
+/// Returns a commit and its ancestors, without those of a base.
+pub(super) async fn since(
+    txn: &Txn<'_>,
+    head: CommitId,
+    base: Option<CommitId>,
+) -> Result<HashSet<CommitId>> {
+    let mut graph = Graph::default();
+    let Some(base) = base else { return ancestors(txn, &mut graph, head).await };
+    let Painted(colors) = paint(txn, &mut graph, head, base).await?;
+    Ok(colors.into_iter().filter(|(_, colors)| colors & BOTH == OURS).map(|(id, _)| id).collect())
+}
+
 /// Returns a commit and all its ancestors.
 pub(super) async fn ancestors(
     txn: &Txn<'_>,

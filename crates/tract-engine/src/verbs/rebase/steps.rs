@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tract_compile::{Row, View};
 use tract_core::{Change, Commit, CommitId, Kind, Op};
 
-use super::{PickTarget, Rebase, RebaseStep, check_plan};
+use super::{Rebase, RebaseStep, RebaseTarget, check_plan};
 use crate::plan::{MergeConflict, Refusal};
 use crate::repo::Repo;
 use crate::repo::error::Result;
@@ -68,8 +68,8 @@ impl Txn<'_> {
                 let mut seen = HashSet::new();
                 for target in targets {
                     let unit = match *target {
-                        PickTarget::Commit(id) => turn_of_commit(repo, id, *from).await?,
-                        PickTarget::Message { slot, head } => {
+                        RebaseTarget::Commit(id) => turn_of_commit(repo, id, *from).await?,
+                        RebaseTarget::Message { slot, head } => {
                             turn_of_message(repo, slot, head).await?
                         }
                     };
@@ -96,10 +96,14 @@ impl Txn<'_> {
                 Ok(Steps { start, steps: steps.collect() })
             }
             Rebase::Insert { after, draft } => {
-                let range = back_to(repo, head, &HashSet::from([*after]), false).await?;
+                let after = match *after {
+                    RebaseTarget::Commit(commit) => commit,
+                    RebaseTarget::Message { slot, head } => self.place_after(head, slot).await?,
+                };
+                let range = back_to(repo, head, &HashSet::from([after]), false).await?;
                 let picked = range.iter().skip(1).map(|commit| RebaseStep::Pick(commit.id()));
                 let steps = [RebaseStep::Insert(draft.clone())].into_iter().chain(picked);
-                Ok(Steps { start: Some(*after), steps: steps.collect() })
+                Ok(Steps { start: Some(after), steps: steps.collect() })
             }
         }
     }
