@@ -87,15 +87,21 @@ pub(crate) fn wipe(connection: &Connection, memory: &Mutex<Memory>) -> StoreResu
             repack::remove_stale(connection, memory, reader.repo)?;
         }
     }
-    rewrite(connection, OP)?;
-    Ok(connection.path().map(|path| remove_copies(Path::new(path))).unwrap_or_default())
+    let rewritten = rewrite(connection, OP);
+    let copies = connection.path().map(|path| remove_copies(Path::new(path)));
+    rewritten.map(|()| copies.unwrap_or_default())
 }
 
 /// Rewrites the file without free pages and empties the log. SQLite writes the new pages to an
 /// unnamed temporary file, and then through the log over the old ones.
+///
+/// # Errors
+/// `Busy` while others read the store. The new pages are then in the log, which SQLite moves over
+/// the old ones when the last of them closes the store.
 pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<()> {
-    // First move the pages of the log into the file, so that the vacuum replaces all of them.
-    checkpoint(connection, op)?;
+    // First move the pages of the log into the file, so that less room is needed. If others read
+    // them, all new pages come after them in the log.
+    let _ = emptied(connection, op)?;
     let folder = connection.path().and_then(|path| Path::new(path).parent());
     if let Some(folder) = folder {
         let number = |name: &str| {
@@ -110,7 +116,11 @@ pub(crate) fn rewrite(connection: &Connection, op: &'static str) -> StoreResult<
     }
     vacuum(connection, folder).map_err(engine(op))?;
     // The new pages are in the log until now; the file still has the old ones.
-    checkpoint(connection, op)
+    if emptied(connection, op)? {
+        return Ok(());
+    }
+    let message = "others are reading the store, so its files have the bytes until they close it";
+    Err(new(StoreErrorKind::Busy, op, message))
 }
 
 /// `temp_store_directory` is a process-wide setting in SQLite, so only one thread may change it.
@@ -127,13 +137,11 @@ fn vacuum(connection: &Connection, folder: Option<&Path>) -> rusqlite::Result<()
     vacuumed.and(reset)
 }
 
-fn checkpoint(connection: &Connection, op: &'static str) -> StoreResult<()> {
+/// Moves the pages of the log into the file. Returns whether the log is empty then: it is not while
+/// others read older pages.
+fn emptied(connection: &Connection, op: &'static str) -> StoreResult<bool> {
     let busy: i64 = connection
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
         .map_err(engine(op))?;
-    if busy == 0 {
-        return Ok(());
-    }
-    let message = "others are reading the store, so its log still holds the bytes";
-    Err(new(StoreErrorKind::Busy, op, message))
+    Ok(busy == 0)
 }

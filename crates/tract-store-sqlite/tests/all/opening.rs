@@ -3,7 +3,7 @@ use std::time::Duration;
 use tract_core::store::{BlockingStore, WriteMode};
 use tract_core::{Applied, Blob, Store, StoreErrorKind, StoreExt, block_on};
 use tract_store_sqlite::SqliteOptions;
-use tract_testkit::fixtures::storing;
+use tract_testkit::fixtures::{erasing, storing};
 
 use crate::common::*;
 
@@ -255,4 +255,42 @@ fn a_file_that_was_moved_takes_no_more_writes_until_it_is_back() {
     drop(store);
     let found = create(&path).store().commits(&repo(), &[first, second]).unwrap();
     assert!(found.iter().all(Option::is_some));
+}
+
+#[test]
+fn the_last_reader_removes_erased_bytes_from_the_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let options = SqliteOptions {
+        create: true,
+        busy_timeout: Duration::from_millis(30),
+        ..SqliteOptions::default()
+    };
+    let store = tract_store_sqlite::open(&path, &options).unwrap();
+    let secret = "the erased words ".repeat(20);
+    let texts = messages().take(50).chain([secret.clone()]).chain(messages().take(50));
+    let line = append(&store, "main", None, texts);
+    let blob = store.store().commits(&repo(), &line[50..51]).unwrap().remove(0).unwrap();
+    let blob = blob.content.unwrap();
+    let holding = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+        let held = |file: &std::path::PathBuf| {
+            let bytes = std::fs::read(file).unwrap();
+            bytes.windows(16).any(|window| window == &secret.as_bytes()[..16])
+        };
+        files.filter(held).count()
+    };
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema").unwrap();
+    assert_eq!(apply(&store, erasing(blob)).unwrap(), Applied::Done);
+    let error = block_on(store.wipe()).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Busy);
+    assert!(error.to_string().contains("until they close it"), "{error}");
+    block_on(store.close()).unwrap();
+    assert_ne!(holding(), 0, "the reader sees the store as it was");
+    reader.execute_batch("ROLLBACK").unwrap();
+    reader.close().unwrap();
+    assert_eq!(holding(), 0);
+    let store = reopen(&path);
+    assert_eq!(store.check(&repo(), true).unwrap(), []);
 }
