@@ -131,6 +131,11 @@ impl Documents {
         Ok(documents)
     }
 
+    /// Returns the first document before it is read, if it is a line or the whole file.
+    pub(crate) fn first(&self) -> Option<&Document> {
+        self.ahead.as_ref()
+    }
+
     /// Returns the next document; blank lines are skipped.
     pub(crate) fn next(&mut self) -> Outcome<Option<Document>> {
         match self.ahead.take() {

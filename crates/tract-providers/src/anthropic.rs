@@ -13,6 +13,7 @@ use tract_core::Draft;
 use tract_schema::Dialect;
 
 use crate::api::Api;
+use crate::drafts::Watch;
 use crate::error::ImportError;
 use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
@@ -91,8 +92,12 @@ pub(crate) static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Anthropic {
-    fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
-        request.some("system").map(|system| import::instructions(&system)).transpose()
+    fn instructions(
+        &self,
+        request: &Fields<'_>,
+        watch: &mut Watch,
+    ) -> Result<Option<Draft>, ImportError> {
+        request.some("system").map(|system| import::instructions(&system, watch)).transpose()
     }
 
     fn repair_recorded(&self, params: &mut Params) {

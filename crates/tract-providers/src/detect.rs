@@ -2,6 +2,7 @@
 
 use tract_schema::Dialect;
 
+use crate::batch::BatchResult;
 use crate::profile_of;
 use crate::raw::{Fields, Node};
 
@@ -37,8 +38,16 @@ pub fn detect(text: &str) -> Option<Dialect> {
             return Some(dialect);
         }
     }
+    if let Some(result) = BatchResult::find(&fields) {
+        return result.answer.ok().map(|(dialect, _)| dialect);
+    }
     if let Some(request) = fields.get("request").filter(Node::is_object) {
-        let path = fields.text("path").unwrap_or_default();
+        // A recorded HTTP message has the request in its body, and the path in its url.
+        let inner = request.object().ok()?;
+        let path = fields.text("path").or_else(|| inner.text("url")).or_else(|| inner.text("path"));
+        let path = path.unwrap_or_default();
+        let path = path.split(['?', '#']).next().unwrap_or_default().to_owned();
+        let request = inner.get("body").filter(Node::is_object).unwrap_or(request);
         let provider = fields.text("provider").unwrap_or_default();
         let provider = provider.strip_suffix("_compat").unwrap_or(&provider);
         return match provider.parse() {

@@ -6,7 +6,7 @@ use std::fmt;
 use tract_core::{AuthorKind, Blob, Body, Content, Draft, Part, Role, json};
 
 use crate::error::ImportError;
-use crate::format::MessageFormat;
+use crate::format::{KEPT, MessageFormat};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Node};
 
@@ -17,6 +17,13 @@ pub struct Anomaly {
     pub at: String,
     /// The description of the anomaly.
     pub what: String,
+}
+
+impl Anomaly {
+    /// Returns whether it is content that was not understood and is kept as its JSON.
+    pub fn is_kept_json(&self) -> bool {
+        self.what.ends_with(KEPT)
+    }
 }
 
 impl fmt::Display for Anomaly {
@@ -175,6 +182,21 @@ impl Watch {
             self.note(at, place.to_string());
         }
         decoded.text.into_owned()
+    }
+
+    /// Makes a part of content that only its provider understands. One of an unknown type is an
+    /// anomaly.
+    pub(crate) fn opaque(&mut self, format: &MessageFormat, node: &Node<'_>) -> Part {
+        if let Some(what) = format.unknown_part(node.raw) {
+            self.note(&node.path, what);
+        }
+        format.opaque_part(node)
+    }
+
+    /// Keeps an image whose source cannot be read, as received.
+    pub(crate) fn unread_image(&mut self, format: &MessageFormat, node: &Node<'_>) -> Part {
+        self.note(&node.path, format!("an image without a readable source, {KEPT}"));
+        format.opaque_part(node)
     }
 
     /// Makes the content of a message that is not a result. An unknown role is an anomaly.

@@ -46,6 +46,14 @@ pub enum ImportError {
     /// The list of messages is empty, and no answer is next to it.
     #[error("the conversation has no messages")]
     NoMessages,
+    /// The result of a batch's request that failed, expired or was canceled.
+    #[error("the request {id:?} of the batch has no answer: {cause}")]
+    NoAnswer {
+        /// The name of the request in the batch.
+        id: String,
+        /// The reason that the provider states.
+        cause: String,
+    },
     /// The text is not a conversation in any known dialect.
     #[error("expected a conversation or a request, found {found}")]
     Unknown {
@@ -66,7 +74,7 @@ impl ImportError {
             | Self::Expected { path, .. }
             | Self::Missing { path, .. }
             | Self::OtherFormat { path, .. } => path,
-            Self::NoMessages | Self::Unknown { .. } => "",
+            Self::NoMessages | Self::NoAnswer { .. } | Self::Unknown { .. } => "",
         }
     }
 
@@ -81,9 +89,11 @@ impl ImportError {
             Self::OtherFormat { shown, .. } => {
                 vec![format!("--format {shown} reads it; without --format it is detected")]
             }
-            Self::Json { .. } | Self::Expected { .. } | Self::Missing { .. } | Self::NoMessages => {
-                Vec::new()
-            }
+            Self::Json { .. }
+            | Self::Expected { .. }
+            | Self::Missing { .. }
+            | Self::NoMessages
+            | Self::NoAnswer { .. } => Vec::new(),
         }
     }
 }

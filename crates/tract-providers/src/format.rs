@@ -2,7 +2,10 @@
 
 use tract_core::Part;
 
-use crate::raw::Node;
+use crate::raw::{Node, camel};
+
+/// The end of the description of content that was not understood.
+pub(crate) const KEPT: &str = "kept as its JSON";
 
 /// The format of a dialect's messages.
 #[derive(Debug)]
@@ -14,6 +17,9 @@ pub(crate) struct MessageFormat {
     pub(crate) system_form: Option<&'static str>,
     /// The dialect name of parts that only this provider understands.
     pub(crate) opaque: &'static str,
+    /// The known types of these parts; `*` before the end of a type matches any beginning. Where
+    /// parts have no type, the members that they have instead.
+    pub(crate) opaque_types: &'static [&'static str],
     /// The member of a request that holds the messages.
     pub(crate) list: &'static str,
     /// The member of a request that holds the instructions, if they are apart.
@@ -32,6 +38,24 @@ impl MessageFormat {
     /// Returns whether a message of this form was recorded in this format.
     pub(crate) fn owns(&self, form: Option<&str>) -> bool {
         form.is_some_and(|form| form == self.form || self.system_form == Some(form))
+    }
+
+    /// Describes a part of content whose type is not known; `None` if it is.
+    pub(crate) fn unknown_part(&self, json: &str) -> Option<String> {
+        let fields = Node::root(json).object().ok()?;
+        let is_known = |kind: &str| {
+            let is_it = |known: &&str| match known.strip_prefix('*') {
+                Some(end) => kind.ends_with(end),
+                None => **known == *kind,
+            };
+            self.opaque_types.iter().any(|known| is_it(known))
+        };
+        match fields.text("type") {
+            Some(kind) if is_known(&kind) => None,
+            Some(kind) => Some(format!("an element of the unknown type {kind:?}, {KEPT}")),
+            None if fields.members.iter().any(|(name, _)| is_known(&camel(name))) => None,
+            None => Some(format!("an element of an unknown type, {KEPT}")),
+        }
     }
 
     /// Makes a part of content that only this provider understands, as received.

@@ -13,6 +13,7 @@ use tract_core::Draft;
 use tract_core::text::percent_encoded;
 
 use crate::api::Api;
+use crate::drafts::Watch;
 use crate::error::ImportError;
 use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
@@ -93,9 +94,13 @@ impl Adapter for Gemini {
         import::is_content(message).then_some("parts")
     }
 
-    fn instructions(&self, request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
+    fn instructions(
+        &self,
+        request: &Fields<'_>,
+        watch: &mut Watch,
+    ) -> Result<Option<Draft>, ImportError> {
         let system = names::member(request, "systemInstruction");
-        system.map(|system| import::instructions(&system)).transpose()
+        system.map(|system| import::instructions(&system, watch)).transpose()
     }
 
     fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {

@@ -6,6 +6,8 @@ use tract_compile::{Compiled, Repair, RepairKind};
 use tract_core::{Content, ImageSource, Message, Part};
 use tract_schema::Dialect;
 
+use crate::raw::{Node, camel};
+
 /// The provider that a request is for.
 #[derive(Clone, Copy)]
 pub(crate) struct ImageProvider<'a> {
@@ -82,11 +84,55 @@ enum Fault {
     Type(&'static str),
 }
 
+/// Maximum length in bytes of the JSON of an image without a source.
+const SHORT_BYTES: usize = 4 << 10;
+
+/// Returns whether a part that was kept as received is an image without a source, in the format of
+/// any provider.
+fn lacks_source(json: &str) -> bool {
+    let Ok(fields) = Node::root(json).object() else { return false };
+    let object = |name: &str| fields.some_object(name).ok().flatten();
+    match fields.text("type").as_deref() {
+        Some("image") => {
+            object("source").is_none_or(|source| match source.text("type").as_deref() {
+                Some("base64") => source.text("data").is_none(),
+                Some("url") => source.text("url").is_none(),
+                Some("file") => source.text("file_id").is_none(),
+                Some(_) => false,
+                None => true,
+            })
+        }
+        Some("image_url") => {
+            let inner = object("image_url").and_then(|inner| inner.text("url"));
+            fields.text("image_url").or(inner).is_none()
+        }
+        Some("input_image") => fields.text("image_url").or(fields.text("file_id")).is_none(),
+        Some(_) => false,
+        None => {
+            let kinds = [("inlineData", "data"), ("fileData", "fileUri")];
+            let mut members = fields.nodes().filter_map(|(name, node)| {
+                let (_, data) = kinds.iter().find(|(kind, _)| camel(name) == *kind)?;
+                Some((node, *data))
+            });
+            members.any(|(node, data)| {
+                let is_data =
+                    |(name, node): (&str, Node<'_>)| camel(name) == data && node.is_string();
+                node.object().map_or(true, |blob| !blob.nodes().any(is_data))
+            })
+        }
+    }
+}
+
 const NOT_AN_IMAGE: &str = "its media type is not one of an image";
 
 /// Returns why a provider rejects a part that is an image. What `is_own` was recorded in a request to
 /// the provider, and a server that is compatible with it may accept more types.
 fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
+    if let Part::Opaque { json, .. } = part {
+        // One with its data is longer, and costs more to read.
+        let is_short = json.len() <= SHORT_BYTES;
+        return (is_short && lacks_source(json)).then_some(Fault::Invalid("it has no source"));
+    }
     let Part::Image { media_type, source } = part else { return None };
     if media_type.as_deref().is_some_and(|kind| !is_image_type(kind)) {
         return Some(Fault::Invalid(NOT_AN_IMAGE));

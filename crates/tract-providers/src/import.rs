@@ -3,6 +3,7 @@
 mod answer;
 mod foreign;
 mod har;
+mod list;
 
 use std::fmt;
 
@@ -11,6 +12,8 @@ use tract_schema::Dialect;
 
 use self::answer::RecordedAnswer;
 pub use self::har::{HarExchanges, har_exchanges};
+pub use self::list::listed_conversations;
+use crate::batch::{self, ANSWERS, BatchResult, REQUESTS, body_of};
 use crate::detect::detect;
 use crate::drafts::{Anomaly, Watch};
 use crate::error::ImportError;
@@ -51,12 +54,13 @@ impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
     /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
-    /// `response` or `output`, is the last message, with its model, usage and cost. The other
-    /// members of a line are in [`meta`](Self::meta).
+    /// `response` or `output`, is the last message, with its model, usage and cost. A line of a
+    /// batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
+    /// The other members of a line are in [`meta`](Self::meta).
     ///
     /// # Errors
     /// [`ImportError`] with the path; [`ImportError::Unknown`] if the dialect is neither given nor
-    /// recognized.
+    /// recognized; [`ImportError::NoAnswer`] for the result of a request that failed.
     ///
     /// ```
     /// use tract_providers::ProviderConversation;
@@ -97,6 +101,8 @@ pub struct ConversationReader<'a> {
     pub parameters: JsonText,
     /// Whether an answer was recorded next to the request; it is the last draft.
     pub is_answered: bool,
+    /// The request of a batch whose result is read without it.
+    batch_request: Option<String>,
     answer: Option<RecordedAnswer<'a>>,
     messages: Messages<'a>,
     anomalies: Vec<Anomaly>,
@@ -121,26 +127,38 @@ impl<'a> ConversationReader<'a> {
             return Self::of(None, dialect, object("{}", "")?, &root, &[], None);
         }
         let fields = root.object()?;
+        if let Some(result) = BatchResult::find(&fields) {
+            return Self::of_result(result, &fields, dialect);
+        }
         let shown = || unknown(&format!("an object with {}", keys(&fields)));
         let dialect = dialect.or_else(|| detect(text)).ok_or_else(shown)?;
-        let id = fields.text("id").or_else(|| fields.text("custom_id"));
+        let id = fields.text("id").or_else(|| batch::id_of(&fields));
         let answer = RecordedAnswer::find(&fields);
         // A line of a batch also has its request in one member.
         let request = REQUESTS.iter().find_map(|key| {
             Some((*key, fields.get(key).filter(|node| is_request(node, &fields, key))?))
         });
         if let Some((key, request)) = request {
+            let (request, envelope) = match body_of(&request) {
+                body if key == "request" && body.is_object() && body.path != request.path => {
+                    (body, Some(request))
+                }
+                _ => (request, None),
+            };
             let mut apart = vec!["id", "custom_id", key];
-            apart.extend(answer.iter().flat_map(|_| answer::MEMBERS));
+            apart.extend(batch::id_of(&fields).map(|_| "key"));
+            apart.extend(answer.iter().flat_map(|_| ANSWERS));
             // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));
-            let meta = object(&fields.without(&apart), "")?;
+            let (meta, headers) = meta_of(&fields, &apart, envelope.as_ref());
+            let meta = object(&meta, "")?;
             let unread = answer.is_none() && fields.some("response").is_some();
             let mut reader = Self::of(id, dialect, meta, &request, &[], answer)?;
             if unread {
                 let what = "the response is left out: it is not an answer of a model".to_owned();
                 reader.anomalies.push(Anomaly { at: "response".to_owned(), what });
             }
+            reader.anomalies.extend(headers);
             return Ok(reader);
         }
         // Lines written by tract have members that are not part of the request.
@@ -168,7 +186,7 @@ impl<'a> ConversationReader<'a> {
             for (key, raw) in fields.members.iter().filter(|(key, _)| !is_own(key)) {
                 if !others.contains(&key.as_str()) {
                     others.push(key);
-                    if !answer::MEMBERS.contains(&key.as_str()) {
+                    if !ANSWERS.contains(&key.as_str()) {
                         meta.raw(key, raw);
                     }
                 }
@@ -193,7 +211,40 @@ impl<'a> ConversationReader<'a> {
         foreign::refuse(request, dialect)?;
         let (tools, parameters, messages) = Messages::begin(request, dialect, others)?;
         let (is_answered, anomalies) = (answer.is_some(), Vec::new());
-        Ok(Self { id, dialect, meta, tools, parameters, is_answered, answer, messages, anomalies })
+        let batch_request = None;
+        Ok(Self {
+            id,
+            dialect,
+            meta,
+            tools,
+            parameters,
+            is_answered,
+            batch_request,
+            answer,
+            messages,
+            anomalies,
+        })
+    }
+
+    /// Starts to read the result of a batch without its request.
+    fn of_result(
+        result: BatchResult<'a>,
+        fields: &Fields<'a>,
+        requested: Option<Dialect>,
+    ) -> Result<Self, ImportError> {
+        let BatchResult { id, answer } = result;
+        let (shown, answer) = answer.map_err(|cause| BatchResult::failure(&id, cause))?;
+        if let Some(requested) = requested.filter(|requested| *requested != shown) {
+            return Err(ImportError::OtherFormat { path: answer.path, requested, shown });
+        }
+        let meta = object(&batch::meta(fields), "")?;
+        let answer = RecordedAnswer::of(answer);
+        let mut reader =
+            Self::of(Some(id.clone()), shown, meta, &Node::root("[]"), &[], Some(answer))?;
+        reader.batch_request = Some(id);
+        let what = "the request is not in this line: the conversation has only the answer";
+        reader.anomalies.push(Anomaly { at: "the request".to_owned(), what: what.to_owned() });
+        Ok(reader)
     }
 
     /// Returns the next draft; `None` at the end.
@@ -209,7 +260,13 @@ impl<'a> ConversationReader<'a> {
         let had_none = answer.is_none();
         let draft = answer.and_then(|mut answer| answer.draft(*dialect, parameters, anomalies));
         self.is_answered = draft.is_some() || (self.is_answered && had_none);
-        Ok(draft)
+        match (&self.batch_request, &draft) {
+            (Some(id), None) if !had_none => {
+                let cause = self.anomalies.pop().map(|anomaly| anomaly.what).unwrap_or_default();
+                Err(BatchResult::failure(id, cause))
+            }
+            _ => Ok(draft),
+        }
     }
 
     /// Ends the reading, and returns the anomalies.
@@ -220,13 +277,31 @@ impl<'a> ConversationReader<'a> {
     }
 }
 
-/// Members of a line that contain a whole request: in recordings, and in the batches of OpenAI and
-/// Anthropic.
-const REQUESTS: [&str; 3] = ["request", "body", "params"];
-
 /// Returns whether a member of a line is a request.
 fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
     node.is_object() && (key == "request" || line.has("custom_id"))
+}
+
+/// Returns the members of a line that are not part of the conversation: its own, except those that
+/// are listed, and those of the HTTP message that contains the request. Its headers are left out,
+/// because they contain keys, and reported.
+fn meta_of(
+    fields: &Fields<'_>,
+    apart: &[&str],
+    envelope: Option<&Node<'_>>,
+) -> (String, Option<Anomaly>) {
+    const LEFT_OUT: [&str; 3] = ["body", "headers", "cookies"];
+    let mut out = raw::Object::new();
+    for (key, raw) in fields.members.iter().filter(|(key, _)| !apart.contains(&key.as_str())) {
+        out.raw(key, raw);
+    }
+    let Some(inner) = envelope.and_then(|envelope| envelope.object().ok()) else {
+        return (out.end(), None);
+    };
+    out.nest("request", inner.without(&LEFT_OUT));
+    let headers = inner.some("headers").or_else(|| inner.some("cookies"));
+    let what = "left out: it may contain keys".to_owned();
+    (out.end(), headers.map(|node| Anomaly { at: node.path, what }))
 }
 
 fn keys(fields: &Fields<'_>) -> String {

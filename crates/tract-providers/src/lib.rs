@@ -9,6 +9,7 @@
 
 mod answers;
 mod api;
+mod batch;
 mod detect;
 mod drafts;
 mod error;
@@ -46,12 +47,14 @@ mod responses;
 use crate::profile::Profile;
 
 pub use crate::api::Api;
+pub use crate::batch::{BatchLine, batch_line, join_batch_lines};
 pub use crate::detect::detect;
 pub use crate::drafts::Anomaly;
 pub use crate::error::{ImportError, ReplyError};
 pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form};
 pub use crate::import::{
-    ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges, read_request,
+    ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
+    listed_conversations, read_request,
 };
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};

@@ -39,14 +39,19 @@ pub(crate) trait Adapter: Sync {
     }
 
     /// Reads the instructions that a request has apart from its messages.
-    fn instructions(&self, _request: &Fields<'_>) -> Result<Option<Draft>, ImportError> {
+    fn instructions(
+        &self,
+        _request: &Fields<'_>,
+        _watch: &mut Watch,
+    ) -> Result<Option<Draft>, ImportError> {
         Ok(None)
     }
 
     /// Reads the part of a request before its messages. Returns whether messages are not required:
     /// they were read too, or they are optional.
     fn begin(&self, request: &Fields<'_>, watch: &mut Watch) -> Result<bool, ImportError> {
-        watch.drafts.extend(self.instructions(request)?);
+        let instructions = self.instructions(request, watch)?;
+        watch.drafts.extend(instructions);
         Ok(false)
     }
 

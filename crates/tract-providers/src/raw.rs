@@ -280,3 +280,18 @@ pub(crate) fn object<S: AsRef<str>>(members: &[(S, S)]) -> String {
     }
     out.end()
 }
+
+/// Returns a name such as `function_call` as `functionCall`.
+pub(crate) fn camel(name: &str) -> Cow<'_, str> {
+    if !name.contains('_') {
+        return Cow::Borrowed(name);
+    }
+    let mut words = name.split('_');
+    let mut out = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        out.push_str(letters.as_str());
+    }
+    Cow::Owned(out)
+}

@@ -133,7 +133,7 @@ fn bad_input_is_refused_by_its_place() {
     refused(block, Dialect::Anthropic, "messages[0].content[0]");
     refused(r#"{"input":3}"#, Dialect::Responses, "input");
     refused(r#"{"input":[{"type":"function_call"}]}"#, Dialect::Responses, "input[0]");
-    refused(r#"[{"role":"user","images":[1]}]"#, Dialect::Ollama, "messages[0].images[0]");
+    refused(r#"[{"role":"user","images":1}]"#, Dialect::Ollama, "messages[0].images");
     refused(r#"{"contents":{}}"#, Dialect::Gemini, "contents");
     let parts = |parts: &str| format!(r#"{{"contents":[{{"role":"user","parts":[{parts}]}}]}}"#);
     refused(&parts("7"), Dialect::Gemini, "contents[0].parts[0]");

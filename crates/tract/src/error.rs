@@ -233,6 +233,7 @@ impl Error {
                 tract_providers::ImportError::Unknown { .. } => "unknown_format",
                 tract_providers::ImportError::OtherFormat { .. } => "other_format",
                 tract_providers::ImportError::NoMessages => "no_messages",
+                tract_providers::ImportError::NoAnswer { .. } => "no_answer",
                 _ => "bad_recording",
             },
             #[cfg(feature = "import")]

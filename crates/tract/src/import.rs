@@ -21,7 +21,8 @@ pub use tract_import::{
     records_of_line, reject_utf16, session_files, usage,
 };
 pub use tract_providers::{
-    Anomaly, ConversationReader, Dialect, HarExchanges, ImportError, detect, har_exchanges,
+    Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, batch_line, detect,
+    har_exchanges, join_batch_lines, listed_conversations,
 };
 
 /// A conversation that was read but not stored yet.

@@ -1,10 +1,12 @@
 //! `tract import`
 
+mod batch;
 mod cache;
 #[cfg(feature = "follow")]
 mod changes;
 #[cfg(feature = "follow")]
 mod follow;
+mod list;
 mod sessions;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,10 +19,11 @@ use serde::Serialize;
 use tract::Tract;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Dialect, HarExchanges, ImportError, ImportOptions, ImportStatus, Imported, Importer,
-    LargeConversation, Source, har_exchanges as har,
+    self, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
+    Source, har_exchanges as har,
 };
 
+use self::batch::{BatchAnswers, BatchStep};
 pub(crate) use self::cache::forget as forget_cache;
 use crate::context::Context;
 use crate::escape;
@@ -230,8 +233,9 @@ pub(crate) async fn run(context: &mut Context<'_>, mut import: Import) -> Outcom
 async fn conversations(
     context: &mut Context<'_>,
     import: &Import,
-    inputs: Vec<(PathBuf, Documents)>,
+    mut inputs: Vec<(PathBuf, Documents)>,
 ) -> Outcome<()> {
+    let batches = BatchAnswers::find(&mut inputs)?;
     let format = import.format.and_then(|format| match format {
         Format::Dialect(dialect) => Some(dialect),
         Format::PythonTract | Format::Source(_) => None,
@@ -245,6 +249,7 @@ async fn conversations(
         bar,
         format,
         list: import.anomalies,
+        batches,
         waiting: Vec::new(),
         total: ImportTotals::default(),
     };
@@ -376,6 +381,7 @@ struct ImportRun<'a, 'b> {
     bar: ProgressBar,
     format: Option<Dialect>,
     list: bool,
+    batches: BatchAnswers,
     /// Line and anomalies of each conversation, in the order of the importer's answers.
     waiting: Vec<(usize, Vec<String>)>,
     total: ImportTotals,
@@ -391,6 +397,10 @@ impl ImportRun<'_, '_> {
             path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned())
         };
         while let Some(document) = documents.next()? {
+            let BatchStep::Import(document) = self.batches.step(document, self.format) else {
+                has_any = true;
+                continue;
+            };
             self.bar.inc_length(1);
             let Document { line, text, replaced } = document;
             let fallback = format!("{stem}-{line}");
@@ -400,6 +410,10 @@ impl ImportRun<'_, '_> {
                 continue;
             }
             has_any = true;
+            if let Some(elements) = import::listed_conversations(&text) {
+                self.list(&stem, &elements, replaced).await?;
+                continue;
+            }
             if text.len() > LARGE_BYTES {
                 self.large(line, &text, &fallback, replaced).await?;
                 continue;
@@ -461,22 +475,6 @@ impl ImportRun<'_, '_> {
                 self.refuse(line, Some(&id), error.into())
             }
         }
-    }
-
-    /// Imports the exchanges of a HAR file, each as a conversation.
-    async fn exchanges(&mut self, stem: &str, exchanges: HarExchanges) -> Outcome<()> {
-        let lines = exchanges.lines.len();
-        for (number, text) in exchanges.lines.into_iter().enumerate() {
-            let line = number + 1;
-            let Document { text, replaced, .. } = Document::new(line, text.into_bytes());
-            self.conversation(line, &text, &format!("{stem}-{line}"), replaced).await?;
-        }
-        if exchanges.others > 0 || lines == 0 {
-            let others = count(exchanges.others, "entry");
-            let verb = if exchanges.others == 1 { "is not a request" } else { "are not requests" };
-            self.context.out.say(format_args!("{others} of the HAR file {verb} to a model"));
-        }
-        Ok(())
     }
 
     /// Imports a conversation message by message, without keeping it in memory.

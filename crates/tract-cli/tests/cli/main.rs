@@ -54,6 +54,8 @@ mod misses;
 mod costs;
 // Recorded requests, their answers, and what providers accept.
 mod requests;
+// Batches of requests: their results, alone and next to the requests.
+mod batches;
 // Recordings in: reuse, anomalies, refused lines.
 mod imports;
 // Recordings in a database on a server.

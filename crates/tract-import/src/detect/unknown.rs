@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::json;
+use tract_providers::{ConversationReader, ImportError};
 
 use super::{FileKind, LINES, detect};
 use crate::damage::records_of_line;
@@ -222,7 +223,13 @@ fn is_binary(path: &Path) -> io::Result<bool> {
 }
 
 fn is_conversation(text: &str) -> bool {
-    tract_providers::detect(text).is_some() || tract_providers::har_exchanges(text).is_some()
+    // The result of a request that failed has no dialect, and is reported with its line.
+    let is_failure =
+        || matches!(ConversationReader::new(text, None), Err(ImportError::NoAnswer { .. }));
+    tract_providers::detect(text).is_some()
+        || tract_providers::listed_conversations(text).is_some()
+        || tract_providers::har_exchanges(text).is_some()
+        || is_failure()
 }
 
 /// Describes a document by its members.

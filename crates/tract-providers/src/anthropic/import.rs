@@ -12,8 +12,8 @@ use crate::reader::Reader;
 use crate::turns::is_same;
 
 /// Reads the `system` of a request: a text or blocks.
-pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
-    let parts = parts(system, &mut Watch::default())?;
+pub(crate) fn instructions(system: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
+    let parts = parts(system, watch)?;
     let content = Content::System(Body { parts, name: None });
     let form = lower::FORMAT.system_form.unwrap_or_default();
     Ok(draft_of(system, content, Role::System, form, |out| is_list_of(system, out)))
@@ -79,7 +79,6 @@ fn parts(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError
 }
 
 fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
-    let opaque = || lower::FORMAT.opaque_part(block);
     let optional = |key: &str| fields.some(key).map(|node| node.string()).transpose();
     Ok(match fields.require("type")?.string()?.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),
@@ -102,8 +101,12 @@ fn part(block: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part
             signature: None,
             encrypted: Some(fields.require("data")?.string()?),
         },
-        "image" => image(fields)?.unwrap_or_else(opaque),
-        _ => opaque(),
+        "image" => match image(fields) {
+            Ok(Some(image)) => image,
+            Ok(None) => lower::FORMAT.opaque_part(block),
+            Err(_) => watch.unread_image(&lower::FORMAT, block),
+        },
+        _ => watch.opaque(&lower::FORMAT, block),
     })
 }
 

@@ -36,10 +36,10 @@ pub(crate) fn is_content(message: &Fields<'_>) -> bool {
 }
 
 /// Reads the `systemInstruction` of a request.
-pub(crate) fn instructions(system: &Node<'_>) -> Result<Draft, ImportError> {
+pub(crate) fn instructions(system: &Node<'_>, watch: &mut Watch) -> Result<Draft, ImportError> {
     let (fields, mut parts, mut raws) = (system.object()?, Vec::new(), Vec::new());
     for node in fields.require("parts")?.array()? {
-        parts.push(part(&node, &node.object()?)?);
+        parts.push(part(&node, &node.object()?, watch)?);
         raws.push(node.raw);
     }
     let content = Content::System(Body { parts, name: None });
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> for Contents {
             }
             let part = match member(&inner, "functionCall").filter(|_| role == Role::Assistant) {
                 Some(call) => self.call(&call.object()?, n, watch)?,
-                None => part(node, &inner)?,
+                None => part(node, &inner, watch)?,
             };
             match groups.last_mut() {
                 Some((
@@ -141,8 +141,7 @@ impl Contents {
     }
 }
 
-fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
-    let opaque = || lower::FORMAT.opaque_part(node);
+fn part(node: &Node<'_>, fields: &Fields<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
     if let Some(text) = fields.some("text") {
         let text = text.string()?;
         if fields.raw("thought") == Some("true") {
@@ -154,21 +153,21 @@ fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
     }
     for (key, data) in [("inlineData", "data"), ("fileData", "fileUri")] {
         let Some(blob) = member(fields, key) else { continue };
-        let blob = blob.object()?;
+        let Ok(blob) = blob.object() else { return Ok(watch.unread_image(&lower::FORMAT, node)) };
         let media_type = member(&blob, "mimeType").and_then(|node| raw::string(node.raw));
+        let given = member(&blob, data).and_then(|data| data.string().ok());
         let is_image = match &media_type {
             Some(kind) => kind.starts_with("image/"),
             // Without a type, the data has to be that of an image.
-            None => member(&blob, data)
-                .and_then(|data| data.string().ok())
-                .is_some_and(|data| key == "inlineData" && images::type_of(&data).is_some()),
+            None => given
+                .as_ref()
+                .is_none_or(|data| key == "inlineData" && images::type_of(data).is_some()),
         };
         if !is_image {
-            return Ok(opaque());
+            return Ok(watch.opaque(&lower::FORMAT, node));
         }
-        let data = match member(&blob, data) {
-            Some(data) => data.string()?,
-            None => blob.require(data)?.string()?,
+        let Some(data) = given else {
+            return Ok(watch.unread_image(&lower::FORMAT, node));
         };
         let source = match key {
             "inlineData" => ImageSource::Base64(data),
@@ -176,5 +175,5 @@ fn part(node: &Node<'_>, fields: &Fields<'_>) -> Result<Part, ImportError> {
         };
         return Ok(Part::Image { media_type, source });
     }
-    Ok(opaque())
+    Ok(watch.opaque(&lower::FORMAT, node))
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::raw::{Fields, Node, Object};
+use crate::raw::{Fields, Node, Object, camel};
 
 /// Returns a member under either name, if it exists and is not null.
 pub(super) fn member<'a>(fields: &Fields<'a>, name: &str) -> Option<Node<'a>> {
@@ -54,18 +54,4 @@ fn snake(name: &str) -> String {
         out.push(letter.to_ascii_lowercase());
     }
     out
-}
-
-fn camel(name: &str) -> Cow<'_, str> {
-    if !name.contains('_') {
-        return Cow::Borrowed(name);
-    }
-    let mut words = name.split('_');
-    let mut out = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let mut letters = word.chars();
-        out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        out.push_str(letters.as_str());
-    }
-    Cow::Owned(out)
 }

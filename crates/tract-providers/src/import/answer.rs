@@ -4,14 +4,12 @@ use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
+use crate::batch::{ANSWERS, body_of};
 use crate::drafts::Anomaly;
 use crate::profile_of;
 use crate::raw::{self, Fields, Node};
 use crate::reply;
 use crate::stream::Assembler;
-
-/// Members of a line that may contain the answer.
-pub(super) const MEMBERS: [&str; 2] = ["response", "output"];
 
 /// Members of a line that contain the cost of the answer.
 const COSTS: [&str; 2] = ["cost", "response_cost"];
@@ -19,13 +17,13 @@ const COSTS: [&str; 2] = ["cost", "response_cost"];
 /// Returns whether a line has members for the answer or its cost, regardless of their values. No
 /// provider has parameters of these names.
 pub(super) fn has_outcome(fields: &Fields<'_>) -> bool {
-    MEMBERS.iter().chain(&COSTS).any(|key| fields.has(key))
+    ANSWERS.iter().chain(&COSTS).any(|key| fields.has(key))
 }
 
 /// Reports the members for the answer that do not contain one.
 pub(super) fn unread(fields: &Fields<'_>) -> Vec<Anomaly> {
     let what = |key: &str| format!("the {key} is left out: it is not an answer of a model");
-    let present = MEMBERS.into_iter().filter(|key| fields.some(key).is_some());
+    let present = ANSWERS.into_iter().filter(|key| fields.some(key).is_some());
     present.map(|key| Anomaly { at: key.to_owned(), what: what(key) }).collect()
 }
 
@@ -40,10 +38,16 @@ pub(super) struct RecordedAnswer<'a> {
 impl<'a> RecordedAnswer<'a> {
     /// Finds the answer in the members of a line; `None` if they contain no answer of a model.
     pub(super) fn find(fields: &Fields<'a>) -> Option<Self> {
-        let answer = MEMBERS.iter().find_map(|key| fields.some(key)).filter(is_answer)?;
+        let answer = ANSWERS.iter().find_map(|key| fields.some(key));
+        let answer = answer.map(|node| body_of(&node)).filter(is_answer)?;
         let cost = COSTS.iter().find_map(|key| fields.raw(key));
         let cost = cost.filter(|raw| raw.parse::<f64>().is_ok_and(f64::is_finite));
         Some(Self { answer: Some(answer), cost })
+    }
+
+    /// Returns an answer without a stated cost.
+    pub(super) fn of(answer: Node<'a>) -> Self {
+        Self { answer: Some(answer), cost: None }
     }
 
     /// Makes the message of the answer, once. An unreadable answer is noted as an anomaly.

@@ -39,8 +39,13 @@ fn content(
     }
     if let Some(images) = fields.some("images") {
         for image in images.array()? {
-            let source = ImageSource::Base64(image.string()?);
-            parts.push(Part::Image { media_type: None, source });
+            parts.push(match image.string() {
+                Ok(data) => {
+                    let source = ImageSource::Base64(data);
+                    Part::Image { media_type: None, source }
+                }
+                Err(_) => watch.unread_image(&lower::FORMAT, &image),
+            });
         }
     }
     if *role == Role::Tool {

@@ -13,6 +13,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     form: "ollama-1",
     system_form: None,
     opaque: "ollama",
+    opaque_types: &[],
     list: "messages",
     system: None,
     longest_id: None,

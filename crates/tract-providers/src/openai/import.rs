@@ -23,7 +23,7 @@ impl<'a> Reader<'a> for Messages {
 }
 
 fn content(fields: &Fields<'_>, role: &Role, watch: &mut Watch) -> Result<Content, ImportError> {
-    let mut parts = parts(fields)?;
+    let mut parts = parts(fields, watch)?;
     let name = fields.some("name").map(|name| name.string()).transpose()?;
     let call_id = match role {
         Role::Tool => Some(fields.require("tool_call_id")?.string()?),
@@ -78,26 +78,24 @@ pub(crate) fn note_missing(fields: &Fields<'_>, watch: &mut Watch) {
     watch.note(&fields.path, what);
 }
 
-fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
+fn parts(fields: &Fields<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
     let Some(content) = fields.some("content") else { return Ok(Vec::new()) };
-    parts_of(&content, "a string, an array or null", part)
+    parts_of(&content, "a string, an array or null", |node| part(node, watch))
 }
 
-fn part(node: &Node<'_>) -> Result<Part, ImportError> {
+fn part(node: &Node<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
     let fields = node.object()?;
     let kind = fields.require("type")?.string()?;
     Ok(match kind.as_str() {
         "text" => Part::text(fields.require("text")?.string()?),
         "image_url" => {
-            let image = fields.require("image_url")?;
-            let url = if image.is_string() {
-                image.string()?
-            } else {
-                image.object()?.require("url")?.string()?
-            };
-            image_at(url)
+            let inner = || fields.some_object("image_url").ok().flatten()?.text("url");
+            match fields.text("image_url").or_else(inner) {
+                Some(url) => image_at(url),
+                None => watch.unread_image(&lower::FORMAT, node),
+            }
         }
-        _ => lower::FORMAT.opaque_part(node),
+        _ => watch.opaque(&lower::FORMAT, node),
     })
 }
 

@@ -117,7 +117,7 @@ fn parse_item(
         Ok(vec![Part::call(id, name, text)])
     };
     Ok(Some(match kind(fields)?.as_str() {
-        "message" if fields.text("role").as_deref() == Some("assistant") => parts(fields)?,
+        "message" if fields.text("role").as_deref() == Some("assistant") => parts(fields, watch)?,
         "message" => return Ok(None),
         "function_call" => call("arguments")?,
         "custom_tool_call" => call("input")?,
@@ -137,7 +137,7 @@ fn parse_item(
         }
         kind if kind.ends_with("_output") || kind == "mcp_approval_response" => return Ok(None),
         _ if fields.has("role") => return Ok(None),
-        _ => vec![lower::FORMAT.opaque_part(item)],
+        _ => vec![watch.opaque(&lower::FORMAT, item)],
     }))
 }
 
@@ -146,49 +146,50 @@ fn other(
     fields: &Fields<'_>,
     watch: &mut Watch,
 ) -> Result<(Content, Role), ImportError> {
-    let opaque = || Body { parts: vec![lower::FORMAT.opaque_part(item)], name: None };
     match kind(fields)?.as_str() {
         "message" => {
             let role = Role::parse(&fields.require("role")?.string()?);
-            let body = Body { parts: parts(fields)?, name: None };
+            let body = Body { parts: parts(fields, watch)?, name: None };
             Ok((watch.content_of(&role, body, &item.path), role))
         }
         "function_call_output" | "custom_tool_call_output" => {
             let call_id = fields.require("call_id")?.string()?;
             watch.result(&call_id, &item.path);
-            let parts = of_content(&fields.require("output")?)?;
+            let parts = of_content(&fields.require("output")?, watch)?;
             let answer = ToolAnswer { call_id, name: None, is_error: false, parts };
             Ok((Content::ToolResult(answer), Role::Tool))
         }
-        _ => match fields.text("role").as_deref().map(Role::parse) {
-            Some(role @ (Role::System | Role::Developer)) => Ok((Content::System(opaque()), role)),
-            _ => Ok((Content::User(opaque()), Role::User)),
-        },
+        _ => {
+            let body = Body { parts: vec![watch.opaque(&lower::FORMAT, item)], name: None };
+            Ok(match fields.text("role").as_deref().map(Role::parse) {
+                Some(role @ (Role::System | Role::Developer)) => (Content::System(body), role),
+                _ => (Content::User(body), Role::User),
+            })
+        }
     }
 }
 
-fn parts(fields: &Fields<'_>) -> Result<Vec<Part>, ImportError> {
+fn parts(fields: &Fields<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
     match fields.some("content") {
-        Some(content) => of_content(&content),
+        Some(content) => of_content(&content, watch),
         None => Ok(Vec::new()),
     }
 }
 
-fn of_content(content: &Node<'_>) -> Result<Vec<Part>, ImportError> {
-    parts_of(content, "a string or an array", part)
+fn of_content(content: &Node<'_>, watch: &mut Watch) -> Result<Vec<Part>, ImportError> {
+    parts_of(content, "a string or an array", |node| part(node, watch))
 }
 
-fn part(node: &Node<'_>) -> Result<Part, ImportError> {
+fn part(node: &Node<'_>, watch: &mut Watch) -> Result<Part, ImportError> {
     let fields = node.object()?;
-    let opaque = || lower::FORMAT.opaque_part(node);
     Ok(match fields.require("type")?.string()?.as_str() {
         "input_text" | "output_text" | "text" => Part::text(fields.require("text")?.string()?),
         "refusal" => Part::text(fields.require("refusal")?.string()?),
         "input_image" => match (fields.text("image_url"), fields.text("file_id")) {
             (Some(url), _) => openai::image_at(url),
             (None, Some(id)) => Part::Image { media_type: None, source: ImageSource::File(id) },
-            (None, None) => opaque(),
+            (None, None) => watch.unread_image(&lower::FORMAT, node),
         },
-        _ => opaque(),
+        _ => watch.opaque(&lower::FORMAT, node),
     })
 }
