@@ -252,10 +252,18 @@ impl CodexReader {
             }
             _ => {}
         }
-        match responses::draft(payload) {
-            Ok(draft) => self.say(number, line, draft),
-            Err(what) => self.recording.unreadable(number, what),
+        if let Some(draft) = self.draft(number, payload) {
+            self.say(number, line, draft);
         }
+    }
+
+    /// Reads an item. What is not understood is reported.
+    fn draft(&mut self, number: usize, item: &RawValue) -> Option<Draft> {
+        let mut unread = Vec::new();
+        let draft = responses::draft(item, &mut unread);
+        let draft = draft.map_err(|what| unread.push(what)).ok();
+        unread.into_iter().for_each(|what| self.recording.unreadable(number, what));
+        draft
     }
 
     fn note(
@@ -354,9 +362,8 @@ impl CodexReader {
         };
         let mut messages = Vec::with_capacity(history.len());
         for item in history {
-            match responses::draft(item) {
-                Ok(draft) => messages.push(self.message(number, line, draft)),
-                Err(what) => self.recording.unreadable(number, what),
+            if let Some(draft) = self.draft(number, item) {
+                messages.push(self.message(number, line, draft));
             }
         }
         if messages.is_empty() {

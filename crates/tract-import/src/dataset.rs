@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tract_core::{Body, Content, Draft, ToolAnswer, ToolSchema};
 use tract_providers::{Dialect, ProviderConversation};
 
-use crate::document::{Conversation, Document, Values};
+use crate::document::{Conversation, Document, LineNames, Values};
 use crate::object::Object;
 use crate::recording::Recording;
 use crate::values::{self, Metadata, Raw, canonical, lenient, recorded};
@@ -22,8 +22,12 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
     let first = turns.and_then(|raw| Object::of(Some(raw)));
     let has_turns = first.is_some_and(|turn| turn.has_all(&["from", "value"]));
     let has_text_tools = members.text("tools").is_some_and(|tools| is_list(&tools));
-    has_turns
-        || (has_text_tools && (members.has("messages") || members.has_all(&["query", "answers"])))
+    let is_query = || {
+        let has_tools =
+            has_text_tools || members.raw("tools").is_some_and(|raw| is_list(raw.get()));
+        has_tools && members.has_all(&["query", "answers"])
+    };
+    has_turns || (has_text_tools && members.has("messages")) || is_query()
 }
 
 fn is_list(text: &str) -> bool {
@@ -33,13 +37,17 @@ fn is_list(text: &str) -> bool {
 pub(crate) fn read(bytes: &[u8], stem: &str) -> Result<Document, serde_json::Error> {
     let Values { values, damage } = Values::read(bytes, is_one)?;
     let mut all = Document::with_capacity(values.len());
+    let mut names = LineNames::default();
     for (line, raw) in values {
         let mut conversation = Conversation::default();
         let members = Object::of(Some(raw)).unwrap_or_default();
         // A number identifies a record only together with the file's name.
         let id = members.filled("id").filter(|id| id.parse::<u64>().is_err());
-        let number = members.id("id").unwrap_or_else(|| line.to_string());
-        conversation.facts.session = Some(id.unwrap_or_else(|| format!("{stem}-{number}")));
+        let name = id.unwrap_or_else(|| match members.id("id") {
+            Some(number) => format!("{stem}-{number}"),
+            None => names.next(stem, line),
+        });
+        conversation.facts.session = Some(name);
         conversation.recording.report.lines = 1;
         let mut reader =
             Reader { conversation: &mut conversation, line, calls: VecDeque::new(), count: 0 };
@@ -145,8 +153,14 @@ impl Reader<'_> {
                 }
             }
             other => {
-                self.unreadable(format!("a turn of the unknown speaker {other:?}"));
-                return None;
+                self.unreadable(format!(
+                    "a turn of the unknown speaker {other:?}, kept as a user's"
+                ));
+                let mut metadata = Metadata::default();
+                metadata.set("speaker", other);
+                let mut draft = Draft::new(Content::User(Body { parts, name: name_of(other) }));
+                draft.metadata = metadata.json();
+                draft
             }
         })
     }
@@ -224,11 +238,14 @@ impl Reader<'_> {
     fn tools(&mut self, raw: Raw<'_>) -> Option<Vec<ToolSchema>> {
         let raw = raw?;
         let text = values::text(Some(raw));
-        let text = text.as_deref().unwrap_or(raw.get());
-        if text.trim().is_empty() {
+        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
             return None;
         }
-        let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(text) else {
+        let list = match &text {
+            Some(text) => serde_json::from_str(text).ok(),
+            None => lenient::<Vec<&RawValue>>(Some(raw)),
+        };
+        let Some(list) = list else {
             self.unreadable("tools that are not a list in JSON");
             return None;
         };
@@ -242,6 +259,14 @@ impl Reader<'_> {
         }
         Some(tools)
     }
+}
+
+/// Returns a speaker as the name of a message, if providers accept it.
+fn name_of(speaker: &str) -> Option<String> {
+    const LONGEST: usize = 64;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_name = (1..=LONGEST).contains(&speaker.len()) && speaker.bytes().all(is_plain);
+    is_name.then(|| speaker.to_owned())
 }
 
 /// Returns the arguments of a call. A text is the model's own; a value was parsed from it.

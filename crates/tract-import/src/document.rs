@@ -1,5 +1,6 @@
 //! Conversations of a file that is read as a whole.
 
+use std::collections::HashMap;
 use std::io;
 
 use serde_json::value::RawValue;
@@ -60,6 +61,23 @@ pub(crate) fn conversations(
         document.push(conversation);
     }
     Ok(document)
+}
+
+/// The names of conversations that are named after their lines.
+#[derive(Debug, Default)]
+pub(crate) struct LineNames(HashMap<usize, usize>);
+
+impl LineNames {
+    /// Returns the name of the next conversation of a line: `STEM-LINE`, and with its number for
+    /// further ones of the line.
+    pub(crate) fn next(&mut self, stem: &str, line: usize) -> String {
+        let count = self.0.entry(line).or_default();
+        *count += 1;
+        match count {
+            1 => format!("{stem}-{line}"),
+            count => format!("{stem}-{line}-{count}"),
+        }
+    }
 }
 
 /// The steps of an assistant's message. Each is an answer with its results.

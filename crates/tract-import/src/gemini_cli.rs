@@ -257,7 +257,12 @@ impl GeminiReader {
         let record = match kind {
             Some("user") => match results(line) {
                 Some(results) => self.results(number, line, results)?,
-                None => Record::of_user(number, line, user(line)),
+                None => {
+                    let mut unread = Vec::new();
+                    let draft = user(line, &mut unread);
+                    unread.into_iter().for_each(|what| self.recording.unreadable(number, what));
+                    Record::of_user(number, line, draft)
+                }
             },
             Some("gemini" | "model") => {
                 let mut answer = Answer::read(line);

@@ -99,8 +99,9 @@ pub fn read_item(
 
 /// Reads an item of the Responses API. One in an unknown format is an opaque part of a message.
 fn response_item(text: &str) -> Draft {
-    let read =
-        RawValue::from_string(text.to_owned()).ok().and_then(|raw| responses::draft(&raw).ok());
+    let read = RawValue::from_string(text.to_owned())
+        .ok()
+        .and_then(|raw| responses::draft(&raw, &mut Vec::new()).ok());
     let mut draft = read.unwrap_or_else(|| {
         let part = Part::Opaque { dialect: responses::DIALECT.into(), json: text.into() };
         let mut draft = Draft::new(Content::User(Body { parts: vec![part], name: None }));

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
-use crate::document::{Conversation, Document, Values};
+use crate::document::{Conversation, Document, LineNames, Values};
 use crate::object::Object;
 use crate::values::lenient;
 
@@ -58,9 +58,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
         all.push(conversation);
     } else {
         let count = values.len();
+        let mut names = LineNames::default();
         for (line, raw) in values {
             let mut conversation = Conversation::default();
-            let name = (count > 1).then(|| format!("conversation-{line}"));
+            let name = (count > 1).then(|| names.next("conversation", line));
             conversation.facts.session = name;
             let messages = match Object::of(Some(raw)) {
                 Some(members) => {

@@ -111,7 +111,11 @@ impl Reader {
     fn response(&mut self, line: usize, message: &Object<'_>, extra: &Object<'_>, at: Option<i64>) {
         let mut draft = Draft::assistant("");
         for raw in message.list("output") {
-            match crate::responses::draft(raw) {
+            let mut unread = Vec::new();
+            let item = crate::responses::draft(raw, &mut unread);
+            let recording = &mut self.conversation.recording;
+            unread.into_iter().for_each(|what| recording.unreadable(line, what));
+            match item {
                 Ok(item) => {
                     let parts = item.content.parts().to_vec();
                     draft = parts.into_iter().fold(draft, Draft::part);

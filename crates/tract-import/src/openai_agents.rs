@@ -182,7 +182,9 @@ fn message(conversation: &mut Conversation, row: &Row) -> Option<RecordedMessage
         recording.unreadable(line, "an item that is not JSON");
         return None;
     };
-    let (draft, misfits) = misfits::watch(raw.get(), || responses::draft(&raw));
+    let mut unread = Vec::new();
+    let (draft, misfits) = misfits::watch(raw.get(), || responses::draft(&raw, &mut unread));
+    unread.into_iter().for_each(|what| recording.unreadable(line, what));
     let draft = draft.map_err(|what| recording.unreadable(line, what)).ok()?;
     misfits.into_iter().for_each(|(_, what)| recording.unreadable(line, what));
     let at = values::time(row.created_at.as_deref());
@@ -239,6 +241,6 @@ fn say_branches(conversation: &mut Conversation, rows: &[Row], branches: &Branch
 fn responses_content(row: &Row) -> bool {
     let text = json::decode(&row.item).text;
     let raw = RawValue::from_string(text.into_owned()).ok();
-    let draft = raw.as_ref().map(|raw| responses::draft(raw));
+    let draft = raw.as_ref().map(|raw| responses::draft(raw, &mut Vec::new()));
     draft.is_some_and(|draft| draft.is_ok_and(|draft| !matches!(draft.content, Content::Note(_))))
 }

@@ -186,9 +186,11 @@ impl QwenReader {
                 };
                 drafts.push(Draft::new(Content::ToolResult(result)));
                 calls += 1;
-            } else if let Some(data) = part.object("inlineData") {
-                let media_type = data.text("mimeType");
-                content.extend(data.text("data").map(|data| values::image(data, media_type)));
+            } else if let Some((data, media_type)) = part
+                .object("inlineData")
+                .and_then(|data| Some((data.text("data")?, data.text("mimeType"))))
+            {
+                content.push(values::image(data, media_type));
             } else if let Some(text) = part.text("text") {
                 if part.is_true("thought") {
                     let signature = part.text("thoughtSignature");

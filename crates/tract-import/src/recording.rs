@@ -4,6 +4,8 @@
 //! is not at the end of its branch, a new branch starts there. This covers a rewind, a fork of a
 //! checkpoint and a branch of a database alike.
 
+mod unnamed;
+
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -11,6 +13,7 @@ use imbl::Vector;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, Part, json};
 
+use self::unnamed::UnnamedCalls;
 use crate::damage::replacements;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
@@ -129,6 +132,7 @@ pub(crate) struct Recording {
     items: ItemNumber,
     /// The calls of each id, oldest first: some tools reuse ids.
     calls: HashMap<String, Vec<Call>>,
+    unnamed: UnnamedCalls,
 }
 
 impl Recording {
@@ -310,6 +314,11 @@ impl Recording {
     /// Adds a message at the cursor.
     pub(crate) fn append(&mut self, cursor: &mut Cursor, message: RecordedMessage) {
         let RecordedMessage { id, line, mut draft } = message;
+        // As recorded, since it is compared with a later list of the same messages.
+        let (content, shape) = fingerprint(&draft.content);
+        for what in self.unnamed.settle(&mut draft) {
+            self.unreadable(line, what);
+        }
         self.inspect(line, &draft.content);
         let branch = self.target(cursor);
         let last = match &draft.content {
@@ -324,7 +333,6 @@ impl Recording {
             LastItem::Called => last == LastItem::Called,
         };
         self.settle(branch, line, &draft.content);
-        let (content, shape) = fingerprint(&draft.content);
         let is_user = is_turn(&draft);
         let event = TreeEvent::Message { branch, line, draft: Box::new(draft) };
         let item = self.push(cursor, branch, event);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tract_core::Draft;
-use tract_providers::{Dialect, ProviderConversation};
+use tract_providers::{Anomaly, Dialect, ProviderConversation};
 
 use crate::misfits;
 use crate::values::{Raw, canonical, lenient, shown};
@@ -33,11 +33,11 @@ pub(crate) fn item_type(raw: &RawValue) -> Option<String> {
     Some(item.item_type.unwrap_or_else(|| "message".to_owned()))
 }
 
-/// Reads an item.
+/// Reads an item. `unread` gets a description of content that was not understood and is kept.
 ///
 /// # Errors
 /// A description of the member that has an unexpected type, or is missing.
-pub(crate) fn draft(raw: &RawValue) -> Result<Draft, String> {
+pub(crate) fn draft(raw: &RawValue, unread: &mut Vec<String>) -> Result<Draft, String> {
     let item: Item<'_> = lenient(Some(raw)).ok_or("an item that is not an object")?;
     let kind = item.item_type.as_deref().unwrap_or("message");
     let call_id = item.call_id.clone().or_else(|| item.id.clone());
@@ -47,15 +47,15 @@ pub(crate) fn draft(raw: &RawValue) -> Result<Draft, String> {
             return Ok(Draft::assistant("").call(id, "local_shell", canonical(action)));
         }
         (kind, Some(call_id), _, Some(output)) if kind.ends_with("_call_output") => {
-            return read(raw).or_else(|error| {
+            return read(raw, unread).or_else(|error| {
                 // An object, although the API has a text or a list of parts: use its text.
                 let other = with_text_output(raw, output, &call_id).ok_or(error)?;
-                read(&other)
+                read(&other, unread)
             });
         }
         _ => {}
     }
-    read(raw)
+    read(raw, unread)
 }
 
 /// Returns the item of a result with its output as a text.
@@ -69,7 +69,7 @@ fn with_text_output(raw: &RawValue, output: &RawValue, call_id: &str) -> Option<
 }
 
 /// Reads an item. A member of an unexpected type that is not required is left out, and reported.
-fn read(raw: &RawValue) -> Result<Draft, String> {
+fn read(raw: &RawValue, unread: &mut Vec<String>) -> Result<Draft, String> {
     const ITEM: &str = "input[0]";
     let mut left_out: Vec<&RawValue> = Vec::new();
     let mut first: Option<String> = None;
@@ -80,6 +80,12 @@ fn read(raw: &RawValue) -> Result<Draft, String> {
         let error = match ProviderConversation::read(&text, Some(Dialect::Responses)) {
             Ok(read) => {
                 left_out.into_iter().for_each(misfits::note);
+                let kept = read.imported.anomalies.into_iter().filter(Anomaly::is_kept_json);
+                unread.extend(kept.map(|anomaly| {
+                    let at = anomaly.at.trim_start_matches(ITEM).trim_start_matches('.');
+                    let at = if at.is_empty() { "the item" } else { at };
+                    format!("{at}: {}", anomaly.what)
+                }));
                 let mut drafts = read.imported.drafts;
                 return match (drafts.pop(), drafts.is_empty()) {
                     (Some(draft), true) => Ok(draft),

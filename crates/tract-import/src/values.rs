@@ -206,7 +206,7 @@ pub(crate) fn message_parts(raw: Raw<'_>, unread: &mut Vec<String>) -> Vec<Part>
 }
 
 /// Reads an element of a content: a text, or images.
-fn element(raw: &RawValue) -> Option<Vec<Part>> {
+pub(crate) fn element(raw: &RawValue) -> Option<Vec<Part>> {
     #[derive(Deserialize)]
     struct Element<'a> {
         #[serde(rename = "type", borrow)]

@@ -255,6 +255,9 @@ proptest! {
         let is_kept = |anomaly: &&RecordingAnomaly| anomaly.what.ends_with(", kept as its JSON");
         let unread = unread - report.anomalies.listed.iter().filter(is_kept).count();
         let skipped: usize = report.skipped.values().sum();
+        // The message of such a line is there, with what was not understood as its JSON.
+        let listed = report.anomalies.listed.iter();
+        let kept = listed.filter(|anomaly| anomaly.what.ends_with("kept as its JSON")).count();
         // A line that took in the end of another one has more than one record.
         let joined: usize = report
             .anomalies
@@ -267,7 +270,7 @@ proptest! {
         let lines = report.lines + joined;
         let notes = usize::from(bytes.windows(11).any(|word| word == b"<synthetic>")) * report.lines;
         let known = messages(&reports) + skipped + report.repeated + unread;
-        prop_assert!(known <= lines && lines <= known + notes.min(2), "{:?}", report);
+        prop_assert!(known - kept <= lines && lines <= known + notes.min(2), "{:?}", report);
         for branch in &report.branches {
             transcript(&repo, &branch.branch);
         }

@@ -4,6 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use tract_core::{Content, Part};
 use tract_engine::Repo;
 use tract_import::{AnomalyKind, SessionReport, Source};
 
@@ -168,4 +169,216 @@ fn intact_records_of_damaged_lines_are_read_in_files_that_are_read_as_a_whole() 
             assert_eq!(damage, [(&AnomalyKind::DamagedLine, &1)], "{damaged}");
         }
     }
+}
+
+/// The types of the opaque parts and the texts of each message, as a model sees them.
+fn parts(repo: &Repo, report: &SessionReport) -> Vec<String> {
+    let compiled = compiled(repo, &report.branches[0].branch);
+    let part = |part: &Part| match part {
+        Part::Text { text } => text.clone(),
+        Part::Opaque { json, .. } => format!("opaque {json}"),
+        other => format!("{other:?}"),
+    };
+    let all = compiled
+        .messages()
+        .map(|message| message.content.parts().iter().map(part).collect::<Vec<_>>().join(" | "));
+    all.collect()
+}
+
+fn lines(all: &[Value]) -> String {
+    all.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn elements_of_unknown_types_in_sessions_are_kept_and_reported() {
+    let sketch = json!({"data": "x", "type": "sketch"});
+    let claude_code = lines(&[
+        json!({"type": "user", "uuid": "u1", "parentUuid": null, "sessionId": "s",
+            "timestamp": "2026-01-01T10:00:00Z", "message": {"role": "user", "content": "Draw."}}),
+        json!({"type": "assistant", "uuid": "u2", "parentUuid": "u1", "sessionId": "s",
+            "timestamp": "2026-01-01T10:00:01Z",
+            "message": {"id": "m", "role": "assistant", "content": [{"type": "text", "text": "One"}, sketch]}}),
+    ]);
+    let codex_line = |second: u32, payload: Value| json!({"timestamp": format!("2026-01-01T10:00:0{second}Z"), "type": "response_item", "payload": payload});
+    let codex = lines(&[
+        json!({"timestamp": "2026-01-01T10:00:00Z", "type": "session_meta", "payload": {"id": "s"}}),
+        codex_line(
+            1,
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Draw."}, sketch]}),
+        ),
+        codex_line(2, sketch.clone()),
+    ]);
+    let gemini = json!({"sessionId": "s", "startTime": "2026-01-01T10:00:00Z", "messages": [
+        {"id": "1", "type": "user", "timestamp": "2026-01-01T10:00:00Z", "content": [{"text": "Draw."}, {"sketch": "x"}]},
+        {"id": "2", "type": "gemini", "timestamp": "2026-01-01T10:00:01Z", "content": [{"text": "One"}, {"sketch": "y"}]},
+    ]})
+    .to_string();
+    let kind = "an element of the unknown type \"sketch\", kept as its JSON";
+    for (source, name, bytes, texts, anomalies) in [
+        (
+            Source::ClaudeCode,
+            "s.jsonl",
+            claude_code,
+            ["Draw.", r#"One | opaque {"data":"x","type":"sketch"}"#],
+            vec![(2, format!("content[1]: {kind}"))],
+        ),
+        (
+            Source::Codex,
+            "rollout-s.jsonl",
+            codex,
+            [
+                r#"Draw. | opaque {"data":"x","type":"sketch"}"#,
+                r#"opaque {"data":"x","type":"sketch"}"#,
+            ],
+            vec![(2, format!("content[1]: {kind}")), (3, format!("the item: {kind}"))],
+        ),
+        (
+            Source::GeminiCli,
+            "session-s.json",
+            gemini,
+            [r#"Draw. | opaque {"sketch":"x"}"#, r#"One | {"sketch":"y"}"#],
+            vec![
+                (1, "content[1]: an element of an unknown type, kept as its JSON".to_owned()),
+                (
+                    2,
+                    "content[1]: a part that is neither a text nor a call, kept as its JSON"
+                        .to_owned(),
+                ),
+            ],
+        ),
+    ] {
+        let (repo, report) = imported(source, name, &bytes);
+        assert_eq!(parts(&repo, &report), texts, "{source:?}");
+        let expected: Vec<(usize, &str)> =
+            anomalies.iter().map(|(line, what)| (*line, &**what)).collect();
+        assert_eq!(unread(&report), expected, "{source:?}");
+    }
+}
+
+#[test]
+fn messages_of_langchain_of_any_role_are_read() {
+    let dump = json!([
+        {"type": "chat", "data": {"role": "user", "content": "Is it in?"}},
+        {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "ChatMessage"],
+            "kwargs": {"role": "assistant", "content": "Yes."}},
+        {"type": "chat", "data": {"role": "narrator", "content": "A bell rings."}},
+        {"type": "ai", "data": {"content": "", "additional_kwargs": {"function_call": {"name": "tide", "arguments": "{}"}}}},
+        {"type": "function", "data": {"name": "tide", "content": "high"}},
+        {"type": "ai", "data": {"content": [{"type": "sketch", "data": "x"}]}},
+        {"type": "whisper", "data": {"content": "psst"}},
+    ]);
+    let (repo, report) = imported(Source::LangChain, "chat.json", &dump.to_string());
+    let compiled = compiled(&repo, &report.branches[0].branch);
+    let shown: Vec<String> = compiled
+        .messages()
+        .map(|message| format!("{} {}", message.role.as_str(), message.content.text()))
+        .collect();
+    let expected = [
+        "user Is it in?",
+        "assistant Yes.",
+        "user A bell rings.",
+        "assistant ",
+        "tool high",
+        r#"assistant {"data":"x","type":"sketch"}"#,
+        r#"user {"data":{"content":"psst"},"type":"whisper"}"#,
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(report.pairs, 1);
+    let expected = [
+        (3, "a message of the unknown role \"narrator\", kept as a user's"),
+        (6, "content[0]: an element of an unknown kind, kept as its JSON"),
+        (7, "a message of the unknown type \"whisper\", kept as its JSON"),
+    ];
+    assert_eq!(unread(&report), expected);
+}
+
+#[test]
+fn turns_of_unknown_speakers_are_kept_and_reported() {
+    let record = json!({"id": "a", "conversations": [
+        {"from": "human", "value": "Is it in?"},
+        {"from": "narrator", "value": "A bell rings."},
+        {"from": "gpt", "value": "Yes."},
+    ]});
+    let (repo, report) = imported(Source::Dataset, "d.jsonl", &record.to_string());
+    assert_eq!(texts(&repo, &report), ["Is it in?", "A bell rings.", "Yes."]);
+    let what = "a turn of the unknown speaker \"narrator\", kept as a user's";
+    assert_eq!(unread(&report), [(1, what)]);
+}
+
+#[test]
+fn two_records_of_one_line_are_two_conversations() {
+    let record = |text: &str| {
+        json!({"conversations": [{"from": "human", "value": text}, {"from": "gpt", "value": "1"}]})
+            .to_string()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = format!("{}{}\n", record("One"), record("Two"));
+    let file = write(Source::Dataset, folder.path().join("d.jsonl"), bytes);
+    let repo = new_repo();
+    let reports = import(&repo, &[file]);
+    let names: Vec<&str> =
+        reports.iter().map(|report| report.branches[0].branch.as_str()).collect();
+    assert_eq!(names, ["dataset/d-1", "dataset/d-1-2"]);
+    assert_eq!(texts(&repo, &reports[1]), ["Two", "1"]);
+    assert!(
+        reports.iter().all(|report| !report.anomalies.counts.contains_key(&AnomalyKind::Diverged))
+    );
+}
+
+#[test]
+fn tools_of_xlam_may_be_a_list() {
+    let tools = json!([{"name": "tide", "description": "Tides.", "parameters": {"port": {"type": "str", "description": "The port."}}}]);
+    let answers = json!([{"name": "tide", "arguments": {"port": "Bergen"}}]);
+    for text in [false, true] {
+        let tools = if text { json!(tools.to_string()) } else { tools.clone() };
+        let answers = if text { json!(answers.to_string()) } else { answers.clone() };
+        let record = json!({"id": "x", "query": "Is it in?", "tools": tools, "answers": answers});
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = write(Source::Dataset, folder.path().join("x.jsonl"), record.to_string());
+        assert_eq!(tract_import::detect(file.path()).expect("it reads"), Some(Source::Dataset));
+        let repo = new_repo();
+        let report = import(&repo, &[file]).pop().expect("a report");
+        assert_eq!(unread(&report), [], "{text}");
+        let compiled = compiled(&repo, &report.branches[0].branch);
+        let calls: Vec<&str> = compiled
+            .messages()
+            .flat_map(|message| message.content.calls())
+            .map(|call| call.arguments.as_str())
+            .collect();
+        assert_eq!(calls, [r#"{"port":"Bergen"}"#], "{text}");
+        assert_eq!(compiled.tools().len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn calls_without_an_id_get_one_and_their_results() {
+    let tool = |name: &str, output: &str| json!({"type": "tool", "tool": name, "state": {"status": "completed", "input": {}, "output": output}});
+    let session = json!({"info": {"id": "s", "time": {"created": 1}}, "messages": [
+        {"info": {"id": "m1", "role": "user", "time": {"created": 1}}, "parts": [{"type": "text", "text": "Go"}]},
+        {"info": {"id": "m2", "role": "assistant", "time": {"created": 2}}, "parts": [
+            tool("tide", "high"), tool("wind", "calm"), tool("tide", "low"),
+        ]},
+    ]});
+    let (repo, report) = imported(Source::OpenCode, "export.json", &session.to_string());
+    let compiled = compiled(&repo, &report.branches[0].branch);
+    let mut shown = Vec::new();
+    for message in compiled.messages() {
+        shown.extend(message.content.calls().map(|call| format!("{} {}", call.id, call.name)));
+        if let Content::ToolResult(answer) = &message.content {
+            shown.push(format!("{} {}", answer.call_id, message.content.text()));
+        }
+    }
+    let ids = ["unnamed-call-1", "unnamed-call-2", "unnamed-call-3"];
+    let expected: Vec<String> = ids
+        .iter()
+        .zip(["tide", "wind", "tide"])
+        .chain(ids.iter().zip(["high", "calm", "low"]))
+        .map(|(id, word)| format!("{id} {word}"))
+        .collect();
+    assert_eq!(shown, expected);
+    assert_eq!(report.pairs, 3);
+    let what = |name: &str| format!("a call of {name:?} has no id: it gets one");
+    let reported: Vec<String> =
+        unread(&report).iter().map(|(_, what)| (*what).to_owned()).collect();
+    assert_eq!(reported, ["tide", "wind", "tide"].map(what));
 }

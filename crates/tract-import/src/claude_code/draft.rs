@@ -3,39 +3,51 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText};
-use tract_providers::{Dialect, ImportError, ProviderConversation};
+use tract_providers::{Anomaly, Dialect, ImportError, ProviderConversation};
 
 use super::line::{Line, MessageFields};
 use crate::values::{Metadata, canonical, set_hour};
 
 /// Reads the content of a message as a provider's message. Yields one draft for each result, and
-/// one for other consecutive blocks. A block that a provider would reject is kept as its JSON, and
-/// `unread` gets the reason.
+/// one for other consecutive blocks. A block that a provider would reject, or of an unknown type, is
+/// kept as its JSON, and `unread` gets the reason.
 pub(super) fn drafts(role: &str, content: &RawValue, unread: &mut Vec<String>) -> Vec<Draft> {
-    if let Ok(drafts) = read(role, content.get()) {
+    let mut read = |content: &str| {
+        let (drafts, kept) = read(role, content)?;
+        unread.extend(kept);
+        Ok::<_, ImportError>(drafts)
+    };
+    if let Ok(drafts) = read(content.get()) {
         return drafts;
     }
     // Only the list itself is read here.
     let blocks = serde_json::from_str::<Vec<&RawValue>>(content.get());
     let Ok(blocks) = blocks else {
+        let drafts = read(&format!("[{}]", json_block(content))).unwrap_or_default();
         unread.push("content: neither a text nor a list, kept as its JSON".to_owned());
-        return read(role, &format!("[{}]", json_block(content))).unwrap_or_default();
+        return drafts;
     };
-    let block = |(n, raw): (usize, &RawValue)| match read(role, &format!("[{raw}]")) {
+    let mut refused = Vec::new();
+    let block = |(n, raw): (usize, &RawValue)| match self::read(role, &format!("[{raw}]")) {
         Ok(_) => raw.get().to_owned(),
         Err(error) => {
-            unread.push(format!("{}, kept as its JSON", error_in(n, &error)));
+            refused.push(format!("{}, kept as its JSON", error_in(n, &error)));
             json_block(raw)
         }
     };
     let blocks: Vec<String> = blocks.into_iter().enumerate().map(block).collect();
-    read(role, &format!("[{}]", blocks.join(","))).unwrap_or_default()
+    let drafts = read(&format!("[{}]", blocks.join(","))).unwrap_or_default();
+    unread.extend(refused);
+    drafts
 }
 
-fn read(role: &str, content: &str) -> Result<Vec<Draft>, ImportError> {
+/// Reads the content of a message: its drafts, and descriptions of what was kept as its JSON.
+fn read(role: &str, content: &str) -> Result<(Vec<Draft>, Vec<String>), ImportError> {
     let text = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
     let read = ProviderConversation::read(&text, Some(Dialect::Anthropic))?;
-    Ok(read.imported.drafts)
+    let kept = read.imported.anomalies.into_iter().filter(Anomaly::is_kept_json);
+    let kept = kept.map(|anomaly| anomaly.to_string().replacen("messages[0].", "", 1)).collect();
+    Ok((read.imported.drafts, kept))
 }
 
 /// Describes the error of a block that was read as the only one of its message.

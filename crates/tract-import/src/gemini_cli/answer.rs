@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, Part, Priority, ToolAnswer};
-use tract_providers::{Dialect, ProviderConversation};
+use tract_providers::{Anomaly, Dialect, ProviderConversation};
 
 use super::Line;
 use crate::misfits;
@@ -115,8 +115,8 @@ pub(super) struct Answer {
     /// The available results, each with the position of its call among the calls.
     pub(super) results: Vec<(usize, Draft)>,
     pub(super) tokens: Option<TokenTotals>,
-    /// Descriptions of content in an unknown format, which is left out.
-    pub(super) unread: Vec<&'static str>,
+    /// Descriptions of content in an unknown format, which is kept as its JSON.
+    pub(super) unread: Vec<String>,
 }
 
 impl Answer {
@@ -131,14 +131,15 @@ impl Answer {
         let content = values::given(line.content);
         let whole_text = values::text(content);
         let content = content.filter(|_| whole_text.is_none());
-        let parts: Option<Vec<PartFields<'_>>> = values::elements(content);
-        if parts.iter().flatten().any(PartFields::is_unknown) {
-            unread.push("content: a part that is neither a text nor a call");
-        }
-        let parts = parts.unwrap_or_default();
+        let raws: Vec<&RawValue> = lenient(content).unwrap_or_default();
+        let parts: Vec<(usize, &RawValue, PartFields<'_>)> = raws
+            .into_iter()
+            .enumerate()
+            .filter_map(|(n, raw)| Some((n, raw, lenient(Some(raw))?)))
+            .collect();
         let is_whole = parts
             .iter()
-            .any(|part| part.function_call.is_some() || part.thought.unwrap_or_default());
+            .any(|(_, _, part)| part.function_call.is_some() || part.thought.unwrap_or_default());
         let mut answer_parts = Vec::new();
         let mut calls = 0;
         if !is_whole {
@@ -150,16 +151,21 @@ impl Answer {
                 let (text, signature, encrypted) = (text.join("\n"), None, None);
                 answer_parts.push(Part::Reasoning { text, signature, encrypted });
             }
-            let text = whole_text.or_else(|| joined(&parts));
+            let text = whole_text.or_else(|| joined(parts.iter().map(|(_, _, part)| part)));
             answer_parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
+            for (n, raw, _) in parts.iter().filter(|(_, _, part)| part.is_unknown()) {
+                answer_parts.extend(other_part(*n, raw, &mut unread));
+            }
             for (n, call) in recorded_calls.iter().enumerate() {
                 let arguments = call.args.map_or_else(|| "{}".to_owned(), canonical);
                 let name = call.name.clone().unwrap_or_default();
                 answer_parts.push(Part::call(call_id(call.id.as_ref(), n), name, arguments));
             }
         } else {
-            for part in parts {
-                if let Some(call) = part.function_call {
+            for (n, raw, part) in parts {
+                if part.is_unknown() {
+                    answer_parts.extend(other_part(n, raw, &mut unread));
+                } else if let Some(call) = part.function_call {
                     // Ids may be missing: match by name and order, as for the results.
                     let known = recorded_calls.get(calls).and_then(|call| call.id.as_ref());
                     let id = call_id(call.id.as_ref().or(known), calls);
@@ -191,7 +197,8 @@ impl Answer {
             let Some(result) = values::given(call.result) else { continue };
             let id = ids.get(n).cloned().unwrap_or_else(|| call_id(call.id.as_ref(), n));
             let is_error = matches!(call.status.as_deref(), Some("error" | "cancelled"));
-            let parts = vec![Part::text(result_text(result))];
+            let path = format!("toolCalls[{n}].result");
+            let parts = vec![Part::text(result_text(&path, result, &mut unread))];
             let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
             results.push((n, Draft::new(Content::ToolResult(answer))));
         }
@@ -199,25 +206,30 @@ impl Answer {
     }
 }
 
-fn joined(parts: &[PartFields<'_>]) -> Option<String> {
-    let texts: Vec<&str> = parts.iter().filter_map(|part| part.text.as_deref()).collect();
+fn joined<'p>(parts: impl Iterator<Item = &'p PartFields<'p>>) -> Option<String> {
+    let texts: Vec<&str> = parts.filter_map(|part| part.text.as_deref()).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// Returns a user's message. Commands and texts inserted by the tool are not sent again, so they
-/// are skipped.
-pub(super) fn user(line: &Line<'_>) -> Draft {
+/// are skipped. `unread` gets descriptions of content that is kept as its JSON.
+pub(super) fn user(line: &Line<'_>, unread: &mut Vec<String>) -> Draft {
     const NOT_SENT: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
     let whole_text = values::text(values::given(line.content));
     let content = values::given(line.content).filter(|_| whole_text.is_none());
     let parts: Vec<PartFields<'_>> = values::elements(content).unwrap_or_default();
     if parts.iter().any(|part| part.text.is_none())
-        && let Some(draft) = line.content.and_then(other_parts)
+        && let Some(draft) = line.content.and_then(|content| other_parts(content, unread))
     {
         return draft;
     }
-    let text = whole_text.or_else(|| joined(&parts));
-    let text = text.unwrap_or_else(|| line.content.map_or_else(String::new, canonical));
+    let text = whole_text.or_else(|| joined(parts.iter()));
+    let text = text.unwrap_or_else(|| {
+        line.content.map_or_else(String::new, |content| {
+            unread.push("content: neither a text nor a list of parts, kept as its JSON".to_owned());
+            canonical(content)
+        })
+    });
     let is_sent = !NOT_SENT.iter().any(|beginning| text.starts_with(beginning));
     let draft = Draft::user(text);
     if is_sent { draft } else { draft.priority(Priority::Skip) }
@@ -240,7 +252,7 @@ pub(super) fn results(line: &Line<'_>) -> Option<Vec<Draft>> {
 }
 
 /// Reads other parts than texts, such as images, like the API does.
-fn other_parts(content: &RawValue) -> Option<Draft> {
+fn other_parts(content: &RawValue, unread: &mut Vec<String>) -> Option<Draft> {
     let text = format!(r#"{{"contents":[{{"role":"user","parts":{}}}]}}"#, content.get());
     let read = ProviderConversation::read(&text, Some(Dialect::Gemini)).ok()?;
     let mut drafts = read.imported.drafts;
@@ -248,16 +260,43 @@ fn other_parts(content: &RawValue) -> Option<Draft> {
         .pop()
         .filter(|draft| drafts.is_empty() && matches!(draft.content, Content::User(_)))?;
     misfits::keep(content);
+    let kept = read.imported.anomalies.into_iter().filter(Anomaly::is_kept_json);
+    unread.extend(kept.map(|kept| {
+        let what = kept.to_string();
+        what.replacen("contents[0].parts", "content", 1)
+    }));
     Some(draft)
 }
 
+/// Reads a part of an answer that is neither a text nor a call, such as an image. One that is not
+/// understood is kept as its JSON.
+fn other_part(n: usize, raw: &RawValue, unread: &mut Vec<String>) -> Vec<Part> {
+    let text = format!(r#"{{"contents":[{{"role":"model","parts":[{}]}}]}}"#, raw.get());
+    let read = ProviderConversation::read(&text, Some(Dialect::Gemini)).ok();
+    let mut drafts = read.map(|read| read.imported.drafts).unwrap_or_default();
+    if let Some(Content::Assistant(body)) = drafts.pop().map(|draft| draft.content)
+        && let [Part::Image { .. }] = body.parts.as_slice()
+    {
+        misfits::keep(raw);
+        return body.parts;
+    }
+    let what = "a part that is neither a text nor a call, kept as its JSON";
+    unread.push(format!("content[{n}]: {what}"));
+    vec![Part::text(canonical(raw))]
+}
+
 /// Returns the text of a result that the model read.
-fn result_text(result: &RawValue) -> String {
+fn result_text(path: &str, result: &RawValue, unread: &mut Vec<String>) -> String {
     let Some(parts) = lenient::<Vec<&RawValue>>(Some(result)) else { return shown(result) };
     let mut texts = Vec::new();
-    for raw in parts {
+    for (n, raw) in parts.into_iter().enumerate() {
+        if let Some(text) = values::text(Some(raw)) {
+            texts.push(text);
+            continue;
+        }
         let part: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
         if part.is_unknown() {
+            unread.push(format!("{path}[{n}]: a part of an unknown type, kept as its JSON"));
             texts.push(shown(raw));
             continue;
         }

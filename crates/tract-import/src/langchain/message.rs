@@ -33,6 +33,8 @@ fn kind_of<'a>(value: &Object<'a>) -> Option<(String, Object<'a>)> {
         "AIMessage" | "AIMessageChunk" => "ai",
         "SystemMessage" | "SystemMessageChunk" => "system",
         "ToolMessage" | "ToolMessageChunk" => "tool",
+        "FunctionMessage" | "FunctionMessageChunk" => "function",
+        "ChatMessage" | "ChatMessageChunk" => "chat",
         _ => return None,
     };
     Some((kind.to_owned(), fields))
@@ -49,11 +51,17 @@ pub(crate) fn messages(
     for raw in list {
         let value = Object::of(Some(raw)).unwrap_or_default();
         let read = kind_of(&value);
-        let draft = read.as_ref().and_then(|(kind, fields)| draft(kind, fields, line, recording));
-        let (Some(draft), Some((_, fields))) = (draft, &read) else {
-            recording.unreadable(line, "a message in no known shape");
+        let Some((kind, fields)) = &read else {
+            recording.unreadable(line, "a message in no known shape, kept as its JSON");
+            let draft = injected(Draft::user(canonical(raw)), "unknown");
+            messages.push(RecordedMessage { id: None, line, draft: recorded(draft, None, at) });
             continue;
         };
+        let draft = draft(kind, fields, line, recording).unwrap_or_else(|| {
+            let what = format!("a message of the unknown type {kind:?}, kept as its JSON");
+            recording.unreadable(line, what);
+            injected(Draft::user(canonical(raw)), kind)
+        });
         let id = fields.text("id");
         if matches!(draft.content, Content::Assistant(_)) {
             let key = id.clone().unwrap_or_else(|| format!("{:?}", draft.content));
@@ -90,34 +98,96 @@ fn usage(fields: &Object<'_>) -> Option<TokenTotals> {
     })
 }
 
+/// Marks a message that no user typed.
+fn injected(mut draft: Draft, by: &str) -> Draft {
+    let mut metadata = Metadata::default();
+    metadata.set("injected", by);
+    draft.metadata = metadata.json();
+    draft
+}
+
+/// Reads a message of any role. One of another role than the usual ones is a user's message.
+fn chat(fields: &Object<'_>, line: usize, recording: &mut Recording) -> Option<Draft> {
+    let role = fields.text("role").unwrap_or_default();
+    let known = match role.as_str() {
+        "user" | "human" => "human",
+        "assistant" | "ai" | "model" => "ai",
+        "system" | "developer" => "system",
+        "tool" | "function" => "tool",
+        _ => {
+            let what = format!("a message of the unknown role {role:?}, kept as a user's");
+            recording.unreadable(line, what);
+            return Some(injected(draft("human", fields, line, recording)?, &role));
+        }
+    };
+    draft(known, fields, line, recording)
+}
+
+/// Returns the id of the call of a function, which has none: results name their function.
+fn call_of_function(name: &str) -> String {
+    format!("call-{name}")
+}
+
+/// Returns the calls of a message as id, name and arguments: those that LangChain parsed, those
+/// that it could not parse, else those of the provider's message.
+fn calls(fields: &Object<'_>) -> Vec<(String, String, String)> {
+    let listed = |name: &str, arguments: fn(&RawValue) -> String, without: &str| {
+        let read = |raw: &RawValue| {
+            let call = Object::of(Some(raw)).unwrap_or_default();
+            let arguments = call.raw("args").map_or_else(|| without.to_owned(), arguments);
+            let (id, name) = (call.text("id"), call.text("name"));
+            (id.unwrap_or_default(), name.unwrap_or_default(), arguments)
+        };
+        fields.list(name).into_iter().map(read).collect::<Vec<_>>()
+    };
+    // The arguments were parsed, so the model's original text is lost.
+    let mut calls = listed("tool_calls", canonical, "null");
+    calls.extend(listed("invalid_tool_calls", values::shown, ""));
+    let more = fields.object("additional_kwargs").filter(|_| calls.is_empty()).unwrap_or_default();
+    for raw in more.list("tool_calls") {
+        let call = Object::of(Some(raw)).unwrap_or_default();
+        let function = call.object("function").unwrap_or_default();
+        let arguments = function.raw("arguments").map(values::shown);
+        let (id, name) = (call.text("id"), function.text("name"));
+        let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
+        calls.push((id, name, arguments.unwrap_or_default()));
+    }
+    if let Some(function) = more.object("function_call") {
+        let name = function.text("name").unwrap_or_default();
+        let arguments = function.raw("arguments").map(values::shown);
+        calls.push((call_of_function(&name), name, arguments.unwrap_or_default()));
+    }
+    calls
+}
+
 fn draft(kind: &str, fields: &Object<'_>, line: usize, recording: &mut Recording) -> Option<Draft> {
+    if matches!(kind, "chat" | "ChatMessageChunk") {
+        return chat(fields, line, recording);
+    }
     let with = |draft: Draft, parts: Vec<Part>| parts.into_iter().fold(draft, Draft::part);
     let empty = || tract_core::Body::default();
     let mut parts = || recording.blocks(line, fields.raw("content"), part);
     Some(match kind {
-        "system" | "developer" => with(Draft::new(Content::System(empty())), parts()),
+        "system" | "developer" | "SystemMessageChunk" => {
+            with(Draft::new(Content::System(empty())), parts())
+        }
         "human" | "user" | "HumanMessageChunk" => with(Draft::new(Content::User(empty())), parts()),
         "tool" | "ToolMessageChunk" => Draft::new(Content::ToolResult(ToolAnswer {
-            call_id: fields.text("tool_call_id")?,
+            call_id: fields.text("tool_call_id").unwrap_or_default(),
             name: fields.text("name"),
             is_error: fields.text("status").as_deref() == Some("error"),
             parts: parts(),
         })),
+        "function" | "FunctionMessageChunk" => Draft::new(Content::ToolResult(ToolAnswer {
+            call_id: call_of_function(&fields.text("name").unwrap_or_default()),
+            name: fields.text("name"),
+            is_error: false,
+            parts: parts(),
+        })),
         "ai" | "assistant" | "AIMessageChunk" => {
             let mut draft = with(Draft::assistant(""), parts());
-            for raw in fields.list("tool_calls") {
-                let call = Object::of(Some(raw)).unwrap_or_default();
-                // The arguments were parsed, so the model's original text is lost.
-                let arguments = call.raw("args").map_or_else(|| "null".to_owned(), canonical);
-                let (id, name) = (call.text("id"), call.text("name"));
-                draft = draft.call(id.unwrap_or_default(), name.unwrap_or_default(), arguments);
-            }
-            // Calls whose arguments LangChain could not parse, which are a text.
-            for raw in fields.list("invalid_tool_calls") {
-                let call = Object::of(Some(raw)).unwrap_or_default();
-                let arguments = call.raw("args").map(values::shown).unwrap_or_default();
-                let (id, name) = (call.text("id"), call.text("name"));
-                draft = draft.call(id.unwrap_or_default(), name.unwrap_or_default(), arguments);
+            for (id, name, arguments) in calls(fields) {
+                draft = draft.call(id, name, arguments);
             }
             let mut metadata = Metadata::default();
             metadata.set_some("message_id", fields.text("id"));
@@ -152,6 +222,9 @@ fn part(raw: &RawValue) -> Option<Option<Part>> {
             let url = url.or_else(|| block.object("image_url")?.text("url"))?;
             Part::Image { media_type: None, source: ImageSource::Url(url) }
         }
-        _ => Part::text(canonical(raw)),
+        _ => match values::element(raw)?.as_slice() {
+            [part] => part.clone(),
+            _ => return None,
+        },
     }))
 }
