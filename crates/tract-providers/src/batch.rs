@@ -168,8 +168,8 @@ pub enum BatchLine {
 pub fn batch_line(line: &str) -> Option<BatchLine> {
     let fields = Node::root(line).object().ok()?;
     let id = id_of(&fields)?;
-    let is_object = |key: &&str| fields.get(key).is_some_and(|node| node.is_object());
-    if REQUESTS.iter().any(|key| is_object(&key)) {
+    let is_object = |key: &str| fields.get(key).is_some_and(|node| node.is_object());
+    if REQUESTS.iter().any(|key| is_object(key)) {
         let is_answered = ANSWERS.iter().any(|key| fields.some(key).is_some());
         return (!is_answered).then_some(BatchLine::Request(id));
     }

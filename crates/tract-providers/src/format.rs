@@ -48,7 +48,7 @@ impl MessageFormat {
                 Some(end) => kind.ends_with(end),
                 None => **known == *kind,
             };
-            self.opaque_types.iter().any(|known| is_it(known))
+            self.opaque_types.iter().any(is_it)
         };
         match fields.text("type") {
             Some(kind) if is_known(&kind) => None,
