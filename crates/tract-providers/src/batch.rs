@@ -69,9 +69,11 @@ impl<'a> BatchResult<'a> {
 fn of_result<'a>(result: &Node<'a>) -> Option<Result<(Dialect, Node<'a>), String>> {
     let result = result.object().ok()?;
     let kind = result.text("type")?;
-    Some(match (result.some("message"), result.some("error")) {
+    let message = result.some("message").filter(Node::is_object);
+    Some(match (message, result.some("error")) {
         (Some(message), _) if kind == "succeeded" => Ok((Dialect::Anthropic, message)),
         (_, Some(error)) => Err(format!("{kind}: {}", reason(&error))),
+        _ if kind == "succeeded" => Err(format!("{kind}, and it has no \"message\"")),
         _ => Err(kind),
     })
 }
@@ -133,7 +135,7 @@ pub(crate) fn meta(fields: &Fields<'_>) -> String {
         if [ID, "key"].contains(&key) || node.is_null() {
             continue;
         }
-        match node.object().ok().filter(|_| OUTCOMES.contains(&key)) {
+        match node.object().ok().filter(|_| key != "error" && OUTCOMES.contains(&key)) {
             Some(outcome) => {
                 let is_wrapped = ["body", "message"].iter().any(|inner| outcome.has(inner));
                 if is_wrapped {

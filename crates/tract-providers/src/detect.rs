@@ -117,6 +117,14 @@ fn speaks_chat(messages: &Node<'_>) -> bool {
     })
 }
 
+fn has_list_content(messages: &Node<'_>) -> bool {
+    let is_list = |message: Node<'_>| {
+        let content = message.object().ok().and_then(|fields| fields.get("content"));
+        content.is_some_and(|content| content.is_array())
+    };
+    messages.each().is_ok_and(|mut messages| messages.any(is_list))
+}
+
 /// Returns the dialect of a list of messages. Many servers use OpenAI's shape, so it is the
 /// fallback if any message has content in it.
 fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
@@ -145,7 +153,12 @@ fn of_messages(messages: &Node<'_>) -> Option<Dialect> {
             let function = call.object().and_then(|call| call.some_object("function")).ok();
             let arguments = function.flatten().and_then(|function| function.get("arguments"));
             if arguments.is_some_and(|arguments| arguments.is_object()) {
-                return Some(Dialect::Ollama);
+                // The content of Ollama's messages is a text.
+                return Some(if has_list_content(messages) {
+                    Dialect::OpenAi
+                } else {
+                    Dialect::Ollama
+                });
             }
         }
         let blocks = fields.get("content").and_then(|content| content.array().ok());

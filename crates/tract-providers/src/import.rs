@@ -145,8 +145,10 @@ impl<'a> ConversationReader<'a> {
                 }
                 _ => (request, None),
             };
-            let mut apart = vec!["id", "custom_id", key];
-            apart.extend(batch::id_of(&fields).map(|_| "key"));
+            let mut apart = vec![key];
+            // An id of another type is one of the other members.
+            let ids = ["id", "custom_id"].into_iter().filter(|key| fields.text(key).is_some());
+            apart.extend(ids.chain(batch::id_of(&fields).map(|_| "key")));
             apart.extend(answer.iter().flat_map(|_| ANSWERS));
             // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));

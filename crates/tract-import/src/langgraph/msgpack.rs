@@ -18,9 +18,9 @@ pub(super) fn decode(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)>) -> O
     let mut decoder = Decoder::default();
     let value = decoder.plain(read(bytes)?, MAX_DEPTH);
     let unlisted = decoder.count.saturating_sub(decoder.damage.len());
-    let more = (unlisted > 0).then(|| format!("{unlisted} more places were replaced"));
-    let all = decoder.damage.into_iter().chain(more);
-    damage.extend(all.map(|what| (AnomalyKind::ReplacedText, what)));
+    let more = (unlisted > 0).then(|| format!("{unlisted} more places were replaced or not read"));
+    damage.extend(decoder.damage);
+    damage.extend(more.map(|what| (AnomalyKind::ReplacedText, what)));
     Some(value)
 }
 
@@ -33,11 +33,27 @@ fn read(mut bytes: &[u8]) -> Option<Packed> {
 struct Decoder {
     /// The current member, such as `channel_values.messages[0].kwargs.content`.
     member: String,
-    damage: Vec<String>,
+    damage: Vec<(AnomalyKind, String)>,
     count: usize,
 }
 
 impl Decoder {
+    fn note(&mut self, kind: AnomalyKind, what: &str) {
+        self.count += 1;
+        if self.damage.len() < LISTED {
+            let member = self.member.trim_start_matches('.');
+            self.damage.push((kind, format!("{member}: {what}")));
+        }
+    }
+
+    /// Reports a value without a JSON form, if it is in a message. Other channels are not read.
+    fn unread(&mut self, what: &str) -> Value {
+        if self.member.contains(".kwargs") {
+            self.note(AnomalyKind::UnreadableMessage, what);
+        }
+        Value::Null
+    }
+
     /// Decodes a value of the member.
     fn within(&mut self, step: &str, value: Packed, depth: usize) -> Value {
         let length = self.member.len();
@@ -52,20 +68,19 @@ impl Decoder {
     fn text(&mut self, text: &[u8]) -> String {
         let decoded = String::from_utf8_lossy(text);
         if matches!(decoded, Cow::Owned(_)) {
-            self.count += 1;
-            if self.damage.len() < LISTED {
-                let member = self.member.trim_start_matches('.');
-                self.damage.push(format!("{member}: invalid UTF-8 was replaced"));
-            }
+            self.note(AnomalyKind::ReplacedText, "invalid UTF-8 was replaced");
         }
         decoded.into_owned()
     }
 
-    /// Converts a value to JSON. Bytes and values without a JSON form become null.
+    /// Converts a value to JSON. Bytes and values without a JSON form become null, and are reported.
     fn plain(&mut self, value: Packed, depth: usize) -> Value {
-        let Some(depth) = depth.checked_sub(1) else { return Value::Null };
+        let Some(depth) = depth.checked_sub(1) else {
+            return self.unread("a value within too many others is not read");
+        };
         match value {
-            Packed::Nil | Packed::Binary(_) => Value::Null,
+            Packed::Nil => Value::Null,
+            Packed::Binary(_) => self.unread("bytes are not read"),
             Packed::Boolean(value) => Value::Bool(value),
             Packed::Integer(value) => match (value.as_i64(), value.as_u64()) {
                 (Some(value), _) => value.into(),
@@ -97,9 +112,14 @@ impl Decoder {
 
     /// Converts a class dump to the form of the JSON encoding: `[module, class, dump, …]`.
     fn class(&mut self, code: i8, bytes: &[u8], depth: usize) -> Value {
-        let Some(Packed::Array(fields)) = read(bytes) else { return Value::Null };
+        let fields = match read(bytes) {
+            Some(Packed::Array(fields)) => fields,
+            _ => return self.unread("a value of an unknown kind is not read"),
+        };
         let mut fields = fields.into_iter();
-        let (Some(module), Some(name)) = (fields.next(), fields.next()) else { return Value::Null };
+        let (Some(module), Some(name)) = (fields.next(), fields.next()) else {
+            return self.unread("a value of an unknown kind is not read");
+        };
         let dump = fields.next().map_or(Value::Null, |dump| self.within(".kwargs", dump, depth));
         match code {
             // One argument: the class was constructed from it, such as a set's list or an id's
@@ -109,7 +129,46 @@ impl Decoder {
                 let id = [self.plain(module, depth), self.plain(name, depth)];
                 json!({ "lc": 2, "type": "constructor", "id": id, "kwargs": dump })
             }
-            _ => Value::Null,
+            _ => self.unread("a value of an unknown kind is not read"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(content: Packed) -> Vec<u8> {
+        let text = |text: &str| Packed::from(text);
+        let kwargs = Packed::Map(vec![(text("content"), content), (text("type"), text("human"))]);
+        let class = Packed::Array(vec![text("langchain"), text("HumanMessage"), kwargs]);
+        let mut bytes = Vec::new();
+        rmpv::encode::write_value(&mut bytes, &class).expect("it is written");
+        let list = Packed::Array(vec![Packed::Ext(5, bytes)]);
+        let state =
+            Packed::Map(vec![(text("messages"), list), (text("other"), Packed::Binary(vec![1]))]);
+        let mut bytes = Vec::new();
+        rmpv::encode::write_value(&mut bytes, &state).expect("it is written");
+        bytes
+    }
+
+    #[test]
+    fn values_of_messages_that_are_not_read_are_reported_with_their_member() {
+        for (content, what) in [
+            (Packed::from("Hi"), None),
+            (Packed::Nil, None),
+            (Packed::Binary(vec![1, 2]), Some("bytes are not read")),
+            (Packed::Ext(99, vec![0x90]), Some("a value of an unknown kind is not read")),
+            (Packed::Ext(5, vec![0xc1]), Some("a value of an unknown kind is not read")),
+        ] {
+            let mut damage = Vec::new();
+            let state = decode(&packed(content), &mut damage).expect("a state");
+            assert_eq!(state["messages"][0]["kwargs"]["type"], "human");
+            let expected = what.map(|what| {
+                let what = format!("messages[0].kwargs.content: {what}");
+                (AnomalyKind::UnreadableMessage, what)
+            });
+            assert_eq!(damage, expected.into_iter().collect::<Vec<_>>());
         }
     }
 }

@@ -66,7 +66,8 @@ impl<'a> RecordedAnswer<'a> {
                 return None;
             }
         };
-        let reply = match reply::read(dialect, text.as_deref().unwrap_or(node.raw), None, None) {
+        let answer = text.as_deref().unwrap_or(node.raw);
+        let reply = match reply::read(dialect, answer, None, None) {
             Ok(reply) => reply,
             Err(error) => {
                 odd(format!("the answer is not read: {error}"));
@@ -77,6 +78,7 @@ impl<'a> RecordedAnswer<'a> {
         if draft.is_none() {
             odd("the answer has no canonical form".to_owned());
         }
+        anomalies.extend(misfits(&Node::at(answer, node.path)));
         draft
     }
 }
@@ -126,6 +128,60 @@ fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String
     assembler.push(events.as_bytes(), &mut |_| {}).map_err(|error| error.to_string())?;
     let whole = assembler.end().map_err(|error| error.to_string())?;
     Ok(Some(whole))
+}
+
+/// Reports the members of an answer that describe it and are not read, because they have an
+/// unexpected type.
+fn misfits(answer: &Node<'_>) -> Vec<Anomaly> {
+    const TEXTS: [&str; 10] = [
+        "id",
+        "object",
+        "model",
+        "status",
+        "responseId",
+        "modelVersion",
+        "type",
+        "stop_reason",
+        "finish_reason",
+        "finishReason",
+    ];
+    let mut found = Vec::new();
+    let Ok(fields) = answer.object() else { return found };
+    let choices = ["choices", "candidates"].iter().find_map(|key| fields.some(key)?.array().ok());
+    let first = choices.and_then(|choices| choices.into_iter().next()?.object().ok());
+    for (key, node) in [Some(&fields), first.as_ref()].into_iter().flatten().flat_map(Fields::nodes)
+    {
+        let is_number = || node.raw.parse::<f64>().is_ok();
+        let fits = (!TEXTS.contains(&key) || node.is_string()) && (key != "index" || is_number());
+        if !fits && !node.is_null() {
+            found.push(unfit(&node));
+        }
+    }
+    for usage in ["usage", "usageMetadata"].iter().filter_map(|key| fields.some(key)) {
+        unfit_counts(&usage, &mut found);
+    }
+    found
+}
+
+/// Reports the counts of a usage that are not whole numbers.
+fn unfit_counts(usage: &Node<'_>, found: &mut Vec<Anomaly>) {
+    let Ok(fields) = usage.object() else { return };
+    for (key, node) in fields.nodes() {
+        let is_details = ["_details", "cache_creation"].iter().any(|end| key.ends_with(end));
+        let is_count = ["_tokens", "TokenCount"].iter().any(|end| key.ends_with(end));
+        let is_unfit =
+            (is_details && !node.is_object()) || (is_count && node.raw.parse::<u64>().is_err());
+        if is_unfit && !node.is_null() {
+            found.push(unfit(&node));
+        } else if is_details {
+            unfit_counts(&node, found);
+        }
+    }
+}
+
+fn unfit(node: &Node<'_>) -> Anomaly {
+    let what = format!("the value is not read: unexpected type ({})", node.found());
+    Anomaly { at: node.path.clone(), what }
 }
 
 fn draft_of(reply: &Reply, parameters: &JsonText, cost: Option<&str>) -> Option<Draft> {
