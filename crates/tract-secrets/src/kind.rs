@@ -62,6 +62,8 @@ kinds! {
     Twilio = "twilio-key",
     /// An API key of SendGrid.
     SendGrid = "sendgrid-key",
+    /// A token of another service, recognized by its prefix.
+    ServiceToken = "service-token",
     /// A JSON Web Token.
     Jwt = "jwt",
     /// The password in a URL.

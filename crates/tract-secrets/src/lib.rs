@@ -1,8 +1,9 @@
 //! Finds keys and passwords in text, and replaces them with marks.
 //!
 //! The patterns favor precision: a prefix that only one issuer uses, a structure such as that of a
-//! JSON Web Token, or an assignment to a name like `api_key` whose value looks random. A password
-//! that is a plain word is not found.
+//! JSON Web Token, or a name like `api_key` before a value that looks random. A password that is a
+//! plain word is found only in a place that cannot contain anything else, such as an element of XML
+//! or a connection string.
 //!
 //! ```
 //! use tract_secrets::Scanner;
@@ -19,7 +20,10 @@ mod kind;
 mod likely;
 mod mark;
 mod members;
+mod named;
+mod names;
 mod rules;
+mod value;
 
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
@@ -161,6 +165,7 @@ impl Scanner {
         let mut found = Vec::new();
         if let Some(rules) = self.builtin {
             rules.find(text, &mut found);
+            named::find(text, &mut found);
         }
         for pattern in &self.patterns {
             let groups = usize::from(pattern.captures_len() > 1);

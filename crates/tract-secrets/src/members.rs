@@ -5,89 +5,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::names::{is_credential_name, normal};
 use crate::{SecretKind, mark};
 
 /// Maximum nesting depth that is walked.
 const MAX_DEPTH: usize = 256;
-
-/// Names that identify credentials, in lower case and without separators.
-const NAMES: [&str; 26] = [
-    "accesskeyid",
-    "assertion",
-    "auth",
-    "authheader",
-    "authorizationtoken",
-    "bearer",
-    "clientassertion",
-    "codeverifier",
-    "cookies",
-    "credential",
-    "dsn",
-    "jwt",
-    "otp",
-    "passcode",
-    "passphrase",
-    "pat",
-    "proxyauth",
-    "pwd",
-    "secrets",
-    "secretvalue",
-    "setcookie",
-    "sharedaccesssignature",
-    "sig",
-    "tokenvalue",
-    "totp",
-    "xamzsignature",
-];
-
-/// Suffixes of names that identify credentials, as in `github_token`.
-const ENDINGS: [&str; 23] = [
-    "accesskey",
-    "accountkey",
-    "apikey",
-    "apikeys",
-    "authkey",
-    "authorization",
-    "basicauth",
-    "connectionstring",
-    "cookie",
-    "credentials",
-    "encryptionkey",
-    "functionskey",
-    "licensekey",
-    "masterkey",
-    "passwd",
-    "password",
-    "privatekey",
-    "secret",
-    "secretkey",
-    "sharedkey",
-    "signingkey",
-    "subscriptionkey",
-    "token",
-];
-
-/// Names that end with `token` and are part of the request: tokens of a text, or positions.
-const OTHER_TOKENS: [&str; 18] = [
-    "bos",
-    "cls",
-    "continuation",
-    "cursor",
-    "eos",
-    "image",
-    "mask",
-    "max",
-    "next",
-    "nextpage",
-    "pad",
-    "page",
-    "progress",
-    "sep",
-    "special",
-    "stop",
-    "sync",
-    "unk",
-];
 
 /// Members of a pair, such as `{"name":"Authorization","value":"Bearer …"}`, that name the value.
 const PAIR_NAMES: [&str; 4] = ["name", "key", "header", "field"];
@@ -183,19 +105,6 @@ fn walk(value: &mut Value, within: Within, depth: usize, count: &mut usize) {
 
 fn is_mark(text: &str) -> bool {
     text.starts_with("[redacted:")
-}
-
-/// Returns a name in lower case and without separators.
-fn normal(name: &str) -> String {
-    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | ' '));
-    letters.flat_map(char::to_lowercase).collect()
-}
-
-/// Returns whether a name in its normal form identifies a credential.
-fn is_credential_name(name: &str) -> bool {
-    let is_other = |prefix: &str| OTHER_TOKENS.contains(&prefix);
-    let has_ending = ENDINGS.iter().any(|ending| name.ends_with(ending));
-    NAMES.contains(&name) || has_ending && !name.strip_suffix("token").is_some_and(is_other)
 }
 
 /// Returns whether a member is a list of schemas, whose values describe values.

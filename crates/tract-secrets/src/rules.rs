@@ -6,7 +6,7 @@ use regex::{Regex, RegexSet};
 
 use crate::SecretMatch;
 use crate::kind::SecretKind;
-use crate::likely::{is_assigned_secret, is_credential, is_random, is_url_password};
+use crate::likely::{is_assigned_secret, is_basic, is_credential, is_random, is_url_password};
 use crate::mark::outside_marks;
 
 /// The check that a match must pass to count as a secret.
@@ -25,7 +25,13 @@ enum Check {
     /// As `Url`, and before the match the line must name a program that takes a password there.
     PasswordFlag,
     Credential,
+    /// As `Credential`, and before the match the line must have the word `curl`.
+    CurlCookie,
     Assigned,
+    /// As `Mixed`, and letters and digits must alternate as in a key, and not as in a name.
+    Scrambled,
+    /// The pattern is enough.
+    Any,
 }
 
 impl Check {
@@ -37,7 +43,10 @@ impl Check {
             Self::Url => is_url_password(user, body),
             Self::Curl => is_url_password(user, body) && is_of_curl(before),
             Self::PasswordFlag => is_url_password(user, body) && takes_password(before),
-            Self::Credential => is_credential(body),
+            Self::Credential => is_credential(body) || is_basic(body),
+            Self::CurlCookie => is_credential(body) && is_of_curl(before),
+            Self::Scrambled => is_mixed(body) && is_assigned_secret(body),
+            Self::Any => true,
             Self::Assigned => is_assigned_secret(body),
         }
     }
@@ -131,6 +140,35 @@ static TABLE: &[Rule] = &[
         r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.(?P<body>[A-Za-z0-9_-]{16,})",
         Check::Random,
     ),
+    // An encrypted token: header, key (may be empty), nonce, text, tag.
+    rule(
+        SecretKind::Jwt,
+        r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{8,}\.(?P<body>[A-Za-z0-9_-]{16,})\.[A-Za-z0-9_-]{8,}",
+        Check::Random,
+    ),
+    rule(
+        SecretKind::ServiceToken,
+        r"\b(?x:(?: gsk_ | xai- | pplx- | r8_ | dapi | lin_(?:api|oauth)_ | ntn_ | figd_ | do[opr]_v1_
+          | shp(?:at|ca|pa|ss)_ | hv[sbr]\. | dckr_(?:pat|oat)_ | ATATT3x | ATBB | NRAK- | gl(?:sa|c)_
+          | sntry[su]_ | rubygems_ | PMAK- | pscale_(?:tkn|pw|oauth)_ | sbp_ | sb_secret_ | tskey-[a-z]{2,10}-
+          | nfp_ | lsv2_(?:pt|sk)_ | pcsk_ | tvly-(?:dev-|prod-)? | cfut_ | sk-lf- | sk_ | fc- | jina_ | e2b_
+          | sgp_ | dp\.(?:pt|st|ct|sa)\. | dt0c01\. | sq0(?:atp|csp)- | EAAA | 1// | CFPAT-
+          | cio | fm2_ | vcp_ | nvapi- | fw_ )
+          (?P<body>[A-Za-z0-9_-]{24,}))",
+        Check::Scrambled,
+    ),
+    rule(SecretKind::PrivateKey, r"\bAGE-SECRET-KEY-1(?P<body>[A-Z0-9]{40,})", Check::Random),
+    // A private key in PEM, in base64.
+    rule(
+        SecretKind::PrivateKey,
+        r"\bLS0tLS1CRUdJTi(?:BSU0EgUFJJVkFUR|BQUklWQVRF|BFQyBQUklWQVRF|BPUEVOU1NI|BFTkNSWVBURUQg|BEU0EgUFJJVkFUR)(?P<body>[A-Za-z0-9+/=]{16,})",
+        Check::Any,
+    ),
+    rule(
+        SecretKind::PrivateKey,
+        r"(?x)Private-Lines:\ [0-9]+ (?P<s> (?: (?:[\r\n]|\\+[nr])+ (?P<body>[A-Za-z0-9+/=]{16,}) )+ )",
+        Check::Any,
+    ),
     rule(
         SecretKind::UrlPassword,
         r#"\b[a-zA-Z][a-zA-Z0-9+.-]+://(?P<user>[^\x00-\x20/@:"'`\\<>?#]*):(?P<s>[^\x00-\x20/@"'`\\<>?#]{3,})@[A-Za-z0-9\[]"#,
@@ -138,30 +176,18 @@ static TABLE: &[Rule] = &[
     ),
     rule(
         SecretKind::Bearer,
-        r#"(?i-u)authorization[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?:bearer|basic|token) (?P<s>[a-z0-9._~+/=-]{16,})"#,
+        r#"(?i-u)authorization[ \t]*(?:\\*["'])?[ \t]*[:=,][ \t]*\[?(?:\\*["'`])?[ \t]*(?:[a-z][a-z0-9-]{1,23} )?(?P<s>[a-z0-9._~+/=-]{12,})"#,
         Check::Credential,
+    ),
+    rule(
+        SecretKind::Bearer,
+        r#"(?i-u)(?u:^|[^a-z0-9_-]|\\[nrt])bearer +(?P<s>[a-z0-9._~+/-]{20,}=*)"#,
+        Check::Assigned,
     ),
     rule(
         SecretKind::Bearer,
         r#"(?i-u)x-(?:api-key|goog-api-key|auth(?:-token|-key)?|access-token|token)[ \t]*(?:\\*["'])?[ \t]*[:=][ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9._~+/=-]{16,})"#,
         Check::Credential,
-    ),
-    rule(
-        SecretKind::Assigned,
-        r#"(?i-u)(?:api[_-]?key|api[_-]?secret|api[_-]?token|client[_-]?secret|secret[_-]?key|access[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|session[_-]?token|security[_-]?token|id[_-]?token|bot[_-]?token|private[_-]?token|app[_-]?secret|signing[_-]?secret|webhook[_-]?secret|encryption[_-]?key|passwd|password)[ \t]*(?:\\*["'])?[ \t]*(?:=|:|=>|:=)[ \t]*(?:\\*["'])?[ \t]*(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
-        Check::Assigned,
-    ),
-    // As a parameter of a URL or a command. Values after a colon are too often counts or positions.
-    rule(
-        SecretKind::Assigned,
-        r#"(?i-u)(?u:^|[^a-z0-9_.-]|\\[nrt])(?:token|secret)=(?:\\*["'])?(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
-        Check::Assigned,
-    ),
-    // As the value of a flag: `--password VALUE`.
-    rule(
-        SecretKind::Assigned,
-        r#"(?i-u)(?u:^|[^a-z0-9_.-]|\\[nrt])--(?:api-key|api-token|auth-token|access-token|client-secret|passwd|password|secret|token)[ \t]+(?:\\*["'])?(?P<s>[a-z0-9_/+~.-]{16,}=*)"#,
-        Check::Assigned,
     ),
     rule(
         SecretKind::Assigned,
@@ -181,10 +207,41 @@ static TABLE: &[Rule] = &[
     // A line of `.netrc`, or several.
     rule(
         SecretKind::Assigned,
-        r#"(?x-u)machine (?:[\ \t\r\n]|\\+[nrt])+ (?u:[^\x00-\x20"'\\])+
+        r#"(?x-u)(?:machine (?:[\ \t\r\n]|\\+[nrt])+ (?u:[^\x00-\x20"'\\])+|default)
           (?:[\ \t\r\n]|\\+[nrt])+ login (?:[\ \t\r\n]|\\+[nrt])+ (?P<user>(?u:[^\x00-\x20"'\\])+)
+          (?: (?:[\ \t\r\n]|\\+[nrt])+ account (?:[\ \t\r\n]|\\+[nrt])+ (?u:[^\x00-\x20"'\\])+ )?
           (?:[\ \t\r\n]|\\+[nrt])+ password (?:[\ \t\r\n]|\\+[nrt])+ (?P<s>(?u:[^\x00-\x20"'\\]){3,})"#,
         Check::Url,
+    ),
+    // A line of `.pgpass`: host, port, database, user, password.
+    rule(
+        SecretKind::Assigned,
+        r#"(?x-u)(?:(?m:^)|["']|\\+[nrt])[A-Za-z0-9*][A-Za-z0-9*.-]*:(?:[1-9][0-9]{3,4}|\*):[A-Za-z0-9_*-]+:
+          (?P<user>[A-Za-z0-9_*.@-]+):(?P<s>(?u:[^\x00-\x20:"'\\]){3,})"#,
+        Check::Url,
+    ),
+    // A line of a cookie jar: domain, flag, path, flag, time, name, value.
+    rule(
+        SecretKind::Assigned,
+        r#"(?x-u)(?:\t|\\+t)(?:TRUE|FALSE)(?:\t|\\+t)/(?u:[^\x00-\x20"'\\])*(?:\t|\\+t)(?:TRUE|FALSE)(?:\t|\\+t)
+          [0-9]+(?:\t|\\+t)(?u:[^\x00-\x20"'\\])+(?:\t|\\+t)(?P<s>[A-Za-z0-9%_.~+/=:-]{8,})"#,
+        Check::Credential,
+    ),
+    // A token as the user of a URL.
+    rule(
+        SecretKind::UrlPassword,
+        r#"\bhttps?://(?P<s>[A-Za-z0-9_.~-]{16,})@[A-Za-z0-9\[]"#,
+        Check::Assigned,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?-u)(?:requirepass|masterauth)[ \t]+(?:\\*["'])?(?P<s>(?u:[^\x00-\x20"'\\]){3,})"#,
+        Check::Url,
+    ),
+    rule(
+        SecretKind::Assigned,
+        r#"(?-u)[ \t](?:-b|--cookie)[ \t=]*(?:\\*["'])?(?P<s>[A-Za-z0-9_.%-]{1,64}=[A-Za-z0-9%_.~+/=:-]{8,}(?:;[ ]?[A-Za-z0-9_.%-]{1,64}=[A-Za-z0-9%_.~+/=:-]*)*)"#,
+        Check::CurlCookie,
     ),
     rule(
         SecretKind::Assigned,

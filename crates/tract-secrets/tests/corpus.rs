@@ -71,6 +71,8 @@ fn secrets(bodies: &mut Bodies) -> Vec<(SecretKind, String)> {
         (SecretKind::HuggingFace, format!("h{}_{}", "f", b(ALNUM, 34))),
         (SecretKind::Twilio, format!("S{}{}", "K", b(HEX, 32))),
         (SecretKind::SendGrid, format!("S{}.{}.{}", "G", b(URL64, 22), b(URL64, 43))),
+        (SecretKind::ServiceToken, format!("gs{}{}", "k_", b(ALNUM, 52))),
+        (SecretKind::ServiceToken, format!("ntn{}{}", "_", b(ALNUM, 46))),
         (SecretKind::Jwt, jwt(&mut b)),
     ]
 }
