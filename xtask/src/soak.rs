@@ -45,6 +45,7 @@ const SUITES: &[Suite] = &[
     suite("strategies and model", ("tract-testkit", "random")),
     suite("simulation: memory", ("tract-testkit", "simulation")).lines(&[
         ("simulation", &["memory"]),
+        ("simulation, long pauses", &["memory"]),
         ("simulation, replays", &["memory"]),
         ("simulation, planted", &["memory"]),
     ]),

@@ -17,6 +17,7 @@ mod case;
 mod client;
 mod erased;
 mod executor;
+mod order;
 mod random;
 mod session;
 mod verb;
@@ -36,7 +37,7 @@ use tract_engine::{Error, ImportConversation, ImportOptions, Repo, VerifyOptions
 use self::case::{Bounds, ClientPlan};
 pub use self::case::{Case, ParseCaseError};
 use self::client::Client;
-use self::random::Random;
+use self::order::Order;
 pub use self::verb::{UnknownVerb, Verb};
 pub use self::verbs::{OwnError, OwnStep, OwnVerb};
 use self::verbs::{compare_search, imported};
@@ -190,11 +191,11 @@ impl Simulation {
             panic!("a simulation cannot begin: {error}");
         }
         world.check_all();
-        let mut random = Random::new(case.order);
+        let mut order = Order::of(case, clients.len());
         let searched = |plan: &ClientPlan| plan.steps.iter().any(|step| step.verb == Verb::Search);
         let searches = plans.iter().any(searched);
         let ran = world.scheduler.run(
-            &mut random,
+            &mut order,
             clients.len(),
             |client| clients[client].work(&world),
             |client| clients[client].dropped(&world),

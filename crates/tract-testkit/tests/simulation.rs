@@ -44,6 +44,21 @@ fn many_clients_on_the_store_in_memory() {
     }
 }
 
+#[test]
+fn many_clients_that_pause_for_long() {
+    let _alone = alone();
+    let schedules = scaled(200_000, 0.02, 1000) as u64;
+    let begun = Instant::now();
+    match Simulation::memory().search(Case::PRIORITIES..Case::PRIORITIES + schedules) {
+        Ok(calls) => {
+            let seconds = begun.elapsed().as_secs_f64();
+            let text = format!("{schedules} schedules, {calls} store calls, {seconds:.0} s");
+            figure("simulation, long pauses", "memory", text);
+        }
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
 /// Schedules that found a defect once, with the verbs of which they were made.
 #[test]
 fn cases_that_failed_once_pass() {

@@ -22,9 +22,18 @@ pub struct Case {
 }
 
 impl Case {
+    /// The first seed whose schedules run by [priorities](Self::has_priorities).
+    pub const PRIORITIES: u64 = 1 << 40;
+
     /// Makes the whole schedule of a seed.
     pub fn new(seed: u64) -> Self {
         Self { seed, order: seed, kept: None }
+    }
+
+    /// Returns whether clients run by priorities that change now and then, so that one client may
+    /// pause for many calls of the others. Otherwise each call is that of a random client.
+    pub fn has_priorities(&self) -> bool {
+        self.order >= Self::PRIORITIES
     }
 }
 
@@ -120,6 +129,7 @@ impl Bounds {
         let most = (self.steps * 3 / clients).clamp(1, self.steps);
         let two_stores = verbs.iter().any(|verb| verb.needs_two_stores());
         let stops = random.chance(40);
+        let latest = if case.has_priorities() { 60 } else { 12 };
         let plan = |random: &mut Random| {
             let store = if two_stores { random.below(2) } else { 0 };
             let steps = 1 + random.below(most);
@@ -131,7 +141,7 @@ impl Bounds {
                 },
                 seed: random.next(),
                 stop: (stops && random.chance(12)).then(|| Stop {
-                    after: u32::try_from(random.below(12)).unwrap_or_default(),
+                    after: u32::try_from(random.below(latest)).unwrap_or_default(),
                     crash: random.chance(50),
                 }),
             };

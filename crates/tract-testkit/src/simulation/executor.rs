@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use super::random::Random;
+use super::order::Order;
 
 /// The work of one client.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
@@ -117,7 +117,7 @@ impl Scheduler {
     /// first and after a dropped step. Returns the message of a panic.
     pub(super) fn run(
         &self,
-        random: &mut Random,
+        order: &mut Order,
         clients: usize,
         start: impl Fn(usize) -> Work,
         dropped: impl Fn(usize),
@@ -129,7 +129,7 @@ impl Scheduler {
         while !is_over() {
             let ready: Vec<usize> = (0..clients).filter(|at| works[*at].is_some()).collect();
             let alone = self.lock().alone;
-            let Some(client) = alone.or_else(|| random.choose(&ready).copied()) else { break };
+            let Some(client) = alone.or_else(|| order.next(&ready)) else { break };
             if self.is_stopped(client) {
                 // Dropped here, so that its locks and permits are released before another client
                 // runs.
