@@ -10,7 +10,7 @@ use tract_core::{Commit, CommitId};
 pub use self::describe::{LogLine, describe, one_line};
 use crate::history::graph::order;
 use crate::repo::Repo;
-use crate::repo::error::Result;
+use crate::repo::error::{Error, Result};
 
 /// A page of a log.
 #[derive(Clone, Debug, Default)]
@@ -27,13 +27,14 @@ pub struct LogPage {
 /// # Errors
 /// When the head is not stored, or the store fails.
 pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
-    let mut page = LogPage { commits: Vec::new(), next: Some(head) };
+    let (first, mut page) = (head, LogPage { commits: Vec::new(), next: Some(head) });
     while let Some(head) = page.next
         && page.commits.len() < limit
     {
         let left = (limit - page.commits.len()).min(4096);
-        let walked =
-            repo.store().walk(repo.name(), Walk { limit: left, ..Walk::from(head) }).await?;
+        let walk = Walk { limit: left, ..Walk::from(head) };
+        let walked = repo.store().walk(repo.name(), walk).await.map_err(Error::from);
+        let walked = repo.or_collected(walked, &[first]).await?;
         page.commits.extend(walked.entries.into_iter().map(|entry| entry.commit));
         page.next = walked.next;
     }
@@ -102,7 +103,7 @@ impl LogPages {
                 return Ok(of(LogSource::Read(page.commits)));
             }
         }
-        let known = explore(repo, heads).await?;
+        let known = repo.or_collected(explore(repo, heads).await, heads).await?;
         let mut heads = heads.to_vec();
         // Stable: heads with the same time keep their order.
         heads.sort_by_cached_key(|head| std::cmp::Reverse(made(&known, *head)));

@@ -19,6 +19,7 @@ use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
 use crate::repo::history::HistoryReader;
 use crate::repo::operation::Operation;
+use crate::write::races::is_gone;
 
 /// Default of [`RepoOptions::turn_rows_every`].
 const TURN_ROWS_EVERY: u64 = 1024;
@@ -327,13 +328,29 @@ impl Repo {
         Ok(Error::UnknownBranch { name: name.to_owned(), nearest })
     }
 
-    /// Checks that garbage collection did not delete commits that the ref log names.
+    /// Checks that garbage collection did not delete commits that a caller or the ref log names. A
+    /// commit that a ref leads to was not collected: if it is missing, the store is damaged.
     pub(crate) async fn require_uncollected(&self, commits: &[CommitId]) -> Result<()> {
         let found = self.store().commits(self.name(), commits).await?;
         let mut absent = commits.iter().zip(found).filter(|(_, commit)| commit.is_none());
-        absent.next().map_or(Ok(()), |(commit, _)| {
-            Err(Error::Collected { object: ObjectId::Commit(*commit) })
-        })
+        let Some((commit, _)) = absent.next() else { return Ok(()) };
+        let target = RefTarget::Commit(*commit);
+        for prefix in ["heads/", "tags/", "remotes/"] {
+            let refs = self.store().list_refs(self.name(), prefix).await?;
+            if refs.iter().any(|(_, at)| *at == target) {
+                return Ok(());
+            }
+        }
+        Err(Error::Collected { object: ObjectId::Commit(*commit) })
+    }
+
+    /// Returns a result of reading commits that a caller named. Its branch may have moved since,
+    /// and garbage collection deleted them: this is no damage.
+    pub(crate) async fn or_collected<T>(&self, result: Result<T>, named: &[CommitId]) -> Result<T> {
+        if result.as_ref().is_err_and(is_gone) {
+            self.require_uncollected(named).await?;
+        }
+        result
     }
 
     /// Reads a commit.
@@ -435,9 +452,10 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::Compile`] when a commit of the history is not stored, or does not fit its parent's
-    /// view.
+    /// view; [`Error::Collected`] when garbage collection deleted the head.
     pub async fn fold(&self, head: Option<CommitId>) -> Result<History> {
-        Ok(self.compiler.fold(head).await?)
+        let folded = self.compiler.fold(head).await.map_err(Error::from);
+        self.or_collected(folded, head.as_slice()).await
     }
 
     /// Compiles a head: the messages and tools that a model would see.
@@ -455,7 +473,7 @@ impl Repo {
                 CompileError::Missing { object: ObjectId::Blob(id), .. }
                 | CompileError::MissingTool { object: ObjectId::Blob(id) },
             ) if self.erasure_of(id).await?.is_some() => Err(self.absent_blob(id).await),
-            compiled => Ok(compiled?),
+            compiled => self.or_collected(compiled.map_err(Error::from), head.as_slice()).await,
         }
     }
 
@@ -469,7 +487,8 @@ impl Repo {
         &self,
         head: Option<CommitId>,
     ) -> Result<(Compiled, Vec<Unreadable>)> {
-        Ok(self.compiler.compile_readable(head).await?)
+        let compiled = self.compiler.compile_readable(head).await.map_err(Error::from);
+        self.or_collected(compiled, head.as_slice()).await
     }
 
     /// Finds the commit of a history that was its head at a time: the one nearest to `head`, over

@@ -7,12 +7,13 @@ use tract_core::store::{Walk, WalkEntry};
 use tract_core::{Commit, CommitId, DerivedKind, StoreExt, StoreResult};
 
 use super::Repo;
-use super::error::Result;
+use super::error::{Error, Result};
 
 /// A reader of a history, from its head to the root. Holds one page of commits at a time.
 #[derive(Debug)]
 pub struct HistoryReader<'a> {
     repo: &'a Repo,
+    head: CommitId,
     /// The commits of the last page that were not returned yet.
     page: VecDeque<WalkEntry>,
     /// The first commit of the next page.
@@ -28,7 +29,7 @@ impl<'a> HistoryReader<'a> {
     pub(super) fn new(repo: &'a Repo, head: CommitId) -> Self {
         let Walk { head, until, limit, stop_at } = Walk::from(head);
         let (page, next, row) = (VecDeque::new(), Some(head), None);
-        Self { repo, page, next, until, limit, most: limit, stop_at, row }
+        Self { repo, head, page, next, until, limit, most: limit, stop_at, row }
     }
 
     /// Stops before a commit. Without effect if the history does not contain it.
@@ -62,9 +63,11 @@ impl<'a> HistoryReader<'a> {
     /// Returns the next commit; `None` at the end.
     ///
     /// # Errors
-    /// When a commit is not stored, or the store fails.
+    /// [`Error::Collected`] when garbage collection deleted the head; when another commit is not
+    /// stored, or the store fails.
     pub async fn next(&mut self) -> Result<Option<Commit>> {
-        self.fill().await?;
+        let filled = self.fill().await.map_err(Error::from);
+        self.repo.or_collected(filled, &[self.head]).await?;
         Ok(self.page.pop_front().map(|entry| entry.commit))
     }
 
@@ -88,7 +91,8 @@ impl<'a> HistoryReader<'a> {
     /// # Errors
     /// As [`next`](Self::next).
     pub async fn next_page(&mut self) -> Result<Option<Vec<Commit>>> {
-        let page = self.next_entries().await?;
+        let page = self.next_entries().await.map_err(Error::from);
+        let page = self.repo.or_collected(page, &[self.head]).await?;
         Ok(page.map(|page| page.into_iter().map(|entry| entry.commit).collect()))
     }
 

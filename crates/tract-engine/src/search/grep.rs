@@ -122,10 +122,14 @@ pub async fn grep(
 ) -> Result<Grep> {
     let source = match heads {
         [] => None,
-        heads => Some(Source::new(repo, heads, &options).await?),
+        heads => {
+            let source = Source::new(repo, heads, &options).await;
+            Some(repo.or_collected(source, heads).await?)
+        }
     };
     Ok(Grep {
         repo: repo.clone(),
+        heads: heads.to_vec(),
         pattern,
         options,
         source,
@@ -139,6 +143,7 @@ pub async fn grep(
 /// A grep in progress.
 pub struct Grep {
     repo: Repo,
+    heads: Vec<CommitId>,
     pattern: GrepPattern,
     options: GrepOptions,
     source: Option<Source>,
@@ -171,6 +176,11 @@ impl Grep {
     /// # Errors
     /// As [`grep`].
     pub async fn next_hits(&mut self) -> Result<Option<Vec<GrepHit>>> {
+        let hits = self.next_found().await;
+        self.repo.or_collected(hits, &self.heads).await
+    }
+
+    async fn next_found(&mut self) -> Result<Option<Vec<GrepHit>>> {
         loop {
             if self.waiting.is_empty() {
                 let Some(source) = &mut self.source else { return Ok(None) };

@@ -8,6 +8,7 @@ use crate::history::turns::ToolQuery;
 use crate::plan::{Details, Request};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
+use crate::write::races::Attempts;
 use crate::write::txn::WriteOptions;
 
 /// The failed turns that were dropped.
@@ -40,10 +41,17 @@ impl Repo {
         branch: &RefName,
         query: &ToolQuery,
     ) -> Result<DroppedTurns> {
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         loop {
             let head = self.head_of(branch).await?;
-            let (mut dropped, targets) = self.failed_turns(head, query).await?;
+            let (mut dropped, targets) = match self.failed_turns(head, query).await {
+                Ok(found) => found,
+                // The branch may have moved since, and its commits may be collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
             if targets.is_empty() {
                 return Ok(dropped);
             }
@@ -65,7 +73,7 @@ impl Repo {
                     return Ok(dropped);
                 }
                 Err(Error::Conflict { .. }) => races.lose().await?,
-                Err(error) => return Err(error),
+                Err(error) => attempts.again(error).await?,
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::repo::Repo;
 use crate::repo::error::Result;
 use crate::write::hooks::WriteTarget;
 use crate::write::pending::{Document, PendingRequest};
-use crate::write::races::is_gone;
+use crate::write::races::{Attempts, is_gone};
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.
@@ -105,7 +105,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         // Handlers are asked once, even if the merge is retried.
         let mut ruling = None;
         // Kept across retries as well: a resolver may ask a person or a model, and must not be
@@ -114,7 +114,15 @@ impl Repo {
         loop {
             let mut txn = Txn::new(self)?;
             let merged =
-                txn.merge_asking(branch, source, options, &mut ruling, &mut resolver).await?;
+                txn.merge_asking(branch, source, options, &mut ruling, &mut resolver).await;
+            let merged = match merged {
+                Ok(merged) => merged,
+                // The branch may have moved since it was read, and its commits may be collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }

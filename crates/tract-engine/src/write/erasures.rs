@@ -14,6 +14,7 @@ use crate::repo::Repo;
 use crate::repo::erasure::{Erasure, MAX_MESSAGES};
 use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::Result;
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// The verb, reason and time of an erasure, as its edits record them.
@@ -120,15 +121,17 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
     if branches.is_empty() || KnownErasures::read(repo).await?.is_empty() {
         return Ok(0);
     }
-    let mut races = repo.races();
+    let (mut races, mut attempts) = (repo.races(), Attempts::new(repo));
     loop {
         let mut txn = Txn::new(repo)?;
-        txn.look_up(branches).await?;
-        let mut edits = 0;
-        let known = KnownErasures::read(repo).await?;
-        for branch in branches {
-            edits += mend_branch(&mut txn, branch, &known).await?;
-        }
+        let edits = match mend_branches(&mut txn, branches).await {
+            Ok(edits) => edits,
+            // A branch may have moved since it was read, and its commits may be collected.
+            Err(error) => {
+                attempts.again(error).await?;
+                continue;
+            }
+        };
         if edits == 0 {
             return Ok(0);
         }
@@ -140,6 +143,17 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
             return Ok(edits);
         }
     }
+}
+
+/// Adds edits of the erased messages and tools that branches show. Returns the number of edits.
+async fn mend_branches(txn: &mut Txn<'_>, branches: &[RefName]) -> Result<usize> {
+    txn.look_up(branches).await?;
+    let mut edits = 0;
+    let known = KnownErasures::read(txn.repo()).await?;
+    for branch in branches {
+        edits += mend_branch(txn, branch, &known).await?;
+    }
+    Ok(edits)
 }
 
 /// Adds edits of the erased messages and tools that a branch of a write shows. Returns the number

@@ -30,6 +30,7 @@ use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unch
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::write::chosen::PlannedTargets;
+use crate::write::races::{Attempts, is_gone};
 use crate::write::spare::ReleasedContents;
 use crate::write::txn::{Txn, WriteOptions};
 
@@ -38,6 +39,16 @@ use crate::write::txn::{Txn, WriteOptions};
 /// store that applies batches in another order than they are submitted would make the write lose
 /// every time: its predecessor would always arrive too late.
 const UNSETTLED: usize = 2;
+
+/// Returns the commits that requests name.
+fn targets(requests: &[Request]) -> Vec<CommitId> {
+    let named = |request: &Request| match request {
+        Request::Edit { target, .. } => vec![*target],
+        Request::Annotate { targets, .. } | Request::Revert { targets, .. } => targets.clone(),
+        _ => Vec::new(),
+    };
+    requests.iter().flat_map(named).collect()
+}
 
 impl Repo {
     /// Carries out requests on a branch, in order: all of them in one durable write, or none. The
@@ -72,7 +83,7 @@ impl Repo {
         mut requests: Cow<'_, [Request]>,
         options: &WriteOptions,
     ) -> Result<Vec<Commit>> {
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         // Handlers are asked once per request, even if the write is retried.
         let mut requested = Vec::with_capacity(requests.len());
         let mut chosen = PlannedTargets::default();
@@ -114,6 +125,15 @@ impl Repo {
                 Ok(commits) => commits,
                 // A handler's decision does not depend on the head.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
+                // The branch may have moved since its head was read, and its commits may have been
+                // collected.
+                Err(error) if options.expect.is_none() && is_gone(&error) => {
+                    self.heads().forget(branch);
+                    drop(turn);
+                    let again = attempts.again(error).await;
+                    self.or_collected(again, &targets(&requests)).await?;
+                    continue;
+                }
                 // A refusal planned on a stale cached head may not hold on the current one, so
                 // retry. Without a guess the head was read, so the refusal is final.
                 Err(error) => {

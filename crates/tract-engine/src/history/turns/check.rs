@@ -1,8 +1,10 @@
 //! Compares rows of the turn index with their history.
 
+use std::collections::HashSet;
+
 use tract_compile::HistoryCounts;
 use tract_core::store::Walk;
-use tract_core::{Commit, CommitId};
+use tract_core::{Commit, CommitId, RefName};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
 use super::index::{counted, counted_row, same};
@@ -85,6 +87,29 @@ pub(crate) async fn is_sound(
         *since = Some(TurnsSinceRow { row: row.spoken(commit), entries: Vec::new(), counts });
     }
     Ok(is_sound)
+}
+
+/// Returns whether a message that a row covers was erased. The row may be from before: until the
+/// erasure has dropped it, it says more than its history does now.
+pub(crate) async fn covers_erased(repo: &Repo, commit: CommitId, bytes: &[u8]) -> Result<bool> {
+    let erasures = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
+    let erased: HashSet<_> = erasures.iter().filter_map(|(name, _)| name.erased_blob()).collect();
+    let Some(row) = TurnRow::decode(commit, bytes).filter(|_| !erased.is_empty()) else {
+        return Ok(false);
+    };
+    let mut starts = HashSet::from([row.before]);
+    starts.extend(row.history.map(|history| history.previous));
+    let mut history = repo.history(commit);
+    while let Some(commit) = history.next().await? {
+        starts.remove(&Some(commit.id()));
+        if starts.is_empty() {
+            break;
+        }
+        if commit.content.is_some_and(|content| erased.contains(&content)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns whether the counts in a row are right, counted from the row before.

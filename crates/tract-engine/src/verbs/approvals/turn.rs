@@ -16,6 +16,7 @@ use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 use crate::write::hooks::{NotWritten, WriteTarget};
 use crate::write::pending::{Document, Pending, PendingRequest};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// The outcome of one result of a turn.
@@ -144,23 +145,34 @@ impl Repo {
         // person or summarize, so they are asked once, while the plan is made again on every new
         // head.
         let mut settled: Vec<Option<ResultWrite>> = results.iter().map(|_| None).collect();
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         loop {
             let mut txn = Txn::new(self)?;
-            let mut answers = Vec::with_capacity(results.len());
-            for (draft, settled) in results.iter().zip(&mut settled) {
-                answers.push(self.add_result(&mut txn, branch, draft, settled).await?);
-            }
-            for document in &documents {
-                txn.add_document(document)?;
-            }
-            if let Some(alongside) = &turn.alongside {
-                alongside.add_to(&mut txn).await?;
-            }
-            let mut also = Vec::with_capacity(turn.also.len());
-            for request in &turn.also {
-                also.push(txn.add_decided(branch, request).await?);
-            }
+            let planned = async {
+                let mut answers = Vec::with_capacity(results.len());
+                for (draft, settled) in results.iter().zip(&mut settled) {
+                    answers.push(self.add_result(&mut txn, branch, draft, settled).await?);
+                }
+                for document in &documents {
+                    txn.add_document(document)?;
+                }
+                if let Some(alongside) = &turn.alongside {
+                    alongside.add_to(&mut txn).await?;
+                }
+                let mut also = Vec::with_capacity(turn.also.len());
+                for request in &turn.also {
+                    also.push(txn.add_decided(branch, request).await?);
+                }
+                Ok::<_, Error>((answers, also))
+            };
+            let (answers, also) = match planned.await {
+                Ok(planned) => planned,
+                // The branch may have moved since it was read, and its commits may be collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
             if races.won(txn.apply("commit", &WriteOptions::default()).await?).await? {
                 return Ok(TurnRecorded { answers, pending, also });
             }

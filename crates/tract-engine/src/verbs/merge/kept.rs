@@ -21,6 +21,7 @@ use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::write::hooks::WriteTarget;
 use crate::write::pending::{Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// A merge with open conflicts, planned on the current head of its branch.
@@ -83,7 +84,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<MergeProgress> {
-        let mut races = self.races();
+        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
         let mut ruling = None;
         loop {
             let mut txn = Txn::new(self)?;
@@ -106,7 +107,10 @@ impl Repo {
                         txn.keep(branch, source, no_fast_forward, details, conflicts).await?;
                     (MergeProgress::Kept(Box::new(kept)), "merge keep")
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
             };
             if races.won(txn.apply(what, &WriteOptions::default()).await?).await? {
                 return Ok(progress);
