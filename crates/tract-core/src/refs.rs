@@ -39,6 +39,18 @@ const LEASES: &str = "leases/";
 /// The ref that every write of the search index moves.
 const SEARCH_INDEX: &str = "indexes/search";
 
+/// Checks that no character of a new name has a meaning for shells.
+fn check_shell_safe(what: &'static str, name: &str) -> Result<(), BadName> {
+    let is_special = |c| {
+        matches!(c, ';' | '&' | '|' | '<' | '>' | '$' | '`' | '\'' | '"' | '!')
+            || matches!(c, '(' | ')' | '{' | '}' | '\u{2018}'..='\u{201f}')
+    };
+    match name.contains(is_special) {
+        true => Err(BadName::new(what, name, "it contains a character that shells interpret")),
+        false => Ok(()),
+    }
+}
+
 impl RefName {
     /// Validates a full name.
     ///
@@ -119,11 +131,13 @@ impl RefName {
     /// Checks the name of a new remote.
     ///
     /// # Errors
-    /// [`BadName`] if it contains a `/`, breaks a rule, or is longer than 140 bytes.
+    /// [`BadName`] if it contains a `/` or a character that shells interpret, breaks a rule, or is
+    /// longer than 140 bytes.
     pub fn check_new_remote(remote: &str) -> Result<(), BadName> {
         if remote.len() > MAX_REMOTE {
             return Err(BadName::new("remote name", remote, "it is longer than 140 bytes"));
         }
+        check_shell_safe("remote name", remote)?;
         Self::remote_branch(remote, "main").map(drop)
     }
 
@@ -151,16 +165,9 @@ impl RefName {
     /// # Errors
     /// [`BadName`] if it contains a character that shells interpret.
     pub fn check_shell_safe(&self) -> Result<(), BadName> {
-        let is_special = |c| {
-            matches!(c, ';' | '&' | '|' | '<' | '>' | '$' | '`' | '\'' | '"' | '!')
-                || matches!(c, '(' | ')' | '{' | '}' | '\u{2018}'..='\u{201f}')
-        };
-        if !self.0.contains(is_special) {
-            return Ok(());
-        }
         let what = if self.tag_name().is_some() { "tag" } else { "branch" };
         let name = self.branch_name().or(self.tag_name()).unwrap_or(&self.0);
-        Err(BadName::new(what, name, "it contains a character that shells interpret"))
+        check_shell_safe(what, name)
     }
 
     /// Returns the full name.

@@ -55,8 +55,12 @@ pub(crate) async fn run(context: &mut Context<'_>, checkout: Checkout) -> Outcom
 
 /// Adds advice if a tag or an id was given, which cannot be checked out.
 async fn hint(tract: &Tract, name: &str, error: tract::Error) -> Failure {
-    let found = tract.resolve_position(name).await;
+    let is_unknown = error.code() == "unknown_branch";
     let failure = Failure::from(error);
+    if !is_unknown {
+        return failure;
+    }
+    let found = tract.resolve_position(name).await;
     match found {
         Ok(id) => failure.note(format!(
             "{name:?} is commit {}, not a branch; start one there: tract checkout -b NAME {name}",

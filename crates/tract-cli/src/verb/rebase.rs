@@ -224,6 +224,13 @@ pub(crate) async fn reset(context: &mut Context<'_>, args: Reset) -> Outcome<()>
     if context.out.is_json() {
         return context.out.json(&ResetDocument { branch, before, head });
     }
+    if before == Some(head) {
+        return context.out.line(format_args!(
+            "{} is at {} already",
+            escape::line(branch),
+            short(head)
+        ));
+    }
     let from = before.map_or_else(|| "nothing".to_owned(), |id| id.short());
     let name = Styled(REF, escape::line(branch).into_owned());
     context.out.line(format_args!("{name} moved from {from} to {}", short(head)))?;

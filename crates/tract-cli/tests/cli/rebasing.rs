@@ -119,6 +119,10 @@ fn bad_requests_are_refused_and_nothing_moves() {
     place.refused(&["insert", "--after", &call, "user", "x"], 1, "inside_turn", "inside the turn");
     place.refused(&["insert", "--after", "main", "user", "x"], 1, "not_in_range", "not among");
     place.refused(&["reset", "--to", "nowhere"], 1, "unknown_revision", "nowhere");
+    // Nothing to undo: the next undo would be that of another command.
+    let stays = place.ok(&["reset", "--to", "HEAD"]);
+    assert!(stays.contains("already") && !stays.contains("undo"), "{stays}");
+    place.refused(&["remote", "add", "x;y", "sqlite:other.db"], 1, "bad_name", "shells interpret");
     // Dropped here, the message would come back with the merge.
     let later = Workspace::of(STREAM);
     later.ok(&["checkout", "main"]);

@@ -40,16 +40,6 @@ use crate::write::txn::{Txn, WriteOptions};
 /// every time: its predecessor would always arrive too late.
 const UNSETTLED: usize = 2;
 
-/// Returns the commits that requests name.
-fn targets(requests: &[Request]) -> Vec<CommitId> {
-    let named = |request: &Request| match request {
-        Request::Edit { target, .. } => vec![*target],
-        Request::Annotate { targets, .. } | Request::Revert { targets, .. } => targets.clone(),
-        _ => Vec::new(),
-    };
-    requests.iter().flat_map(named).collect()
-}
-
 impl Repo {
     /// Carries out requests on a branch, in order: all of them in one durable write, or none. The
     /// first write to a branch creates it.
@@ -130,8 +120,7 @@ impl Repo {
                 Err(error) if options.expect.is_none() && is_gone(&error) => {
                     self.heads().forget(branch);
                     drop(turn);
-                    let again = attempts.again(error).await;
-                    self.or_collected(again, &targets(&requests)).await?;
+                    attempts.again(error).await?;
                     continue;
                 }
                 // A refusal planned on a stale cached head may not hold on the current one, so
