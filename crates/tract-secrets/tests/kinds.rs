@@ -254,7 +254,7 @@ fn values_that_are_no_credentials_are_kept() {
         "SECRET_KEY=secret123 PASSWORD=test1234",
         "the token is 2048 characters long, and the key is on page 12",
         "--password-file /run/secrets/db_password_1",
-        "PWD=/work/main2",
+        "PWD=/srv/agents/main2",
         "name=\"password\" type=\"password\" autocomplete=\"current-password\"",
     ] {
         assert_eq!(Scanner::builtin().redact_json(text).map(|r| r.text), None, "{text}");
