@@ -270,7 +270,7 @@ async fn attempt(
 /// itself.
 fn is_broken(error: &Error) -> bool {
     match error {
-        Error::Missing(_) | Error::Damaged { object: None, .. } => true,
+        Error::Missing(_) | Error::Collected { .. } | Error::Damaged { object: None, .. } => true,
         Error::Store(error) | Error::Compile(CompileError::Store(error)) => is_missing(error),
         _ => false,
     }
