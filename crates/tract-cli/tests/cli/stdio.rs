@@ -121,6 +121,16 @@ fn a_run_gives_its_servers_the_variables_that_are_named() {
 }
 
 #[test]
+fn a_label_with_a_comma_is_reported() {
+    let place = serving(&json!([[tool("pay", "Pays.")]]));
+    let mcp = format!("one,two={}", command().join(" "));
+    let ran = run_task(&place, Vec::new(), &mcp, &[]).expect(2);
+    let output = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(output.contains("one,two") && output.contains("--mcp 'LABEL=COMMAND'"), "{ran:?}");
+    assert!(!place.path("life").exists(), "no server was started");
+}
+
+#[test]
 fn two_servers_of_one_program_need_labels_and_the_refusal_says_so() {
     let place = serving(&json!([[tool("pay", "Pays.")]]));
     let (one, other) = (command().join(" "), other_command().join(" "));

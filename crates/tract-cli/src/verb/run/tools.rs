@@ -161,7 +161,7 @@ async fn servers(
     let mut planned: BTreeMap<String, ServerCommand> = BTreeMap::new();
     let mut order = Vec::new();
     for command in commands {
-        let (given, command) = labeled(command);
+        let (given, command) = labeled(command)?;
         let words = words(command)?;
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failure::usage("expected the command of a server after --mcp, found none"));
@@ -229,11 +229,19 @@ fn give_variable(planned: &mut BTreeMap<String, ServerCommand>, variable: &str) 
 
 /// Removes `LABEL=` from a command.
 #[cfg(feature = "mcp")]
-fn labeled(command: &str) -> (Option<&str>, &str) {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    match command.split_once('=') {
-        Some((label, rest)) if !label.is_empty() && label.chars().all(plain) => (Some(label), rest),
-        _ => (None, command),
+fn labeled(command: &str) -> Outcome<(Option<&str>, &str)> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    // A path and an argument may contain `=`, and are not a label.
+    let is_other = |label: &str| label.is_empty() || label.contains(['/', '\\', ' ', '\'', '"']);
+    let Some((label, rest)) = command.split_once('=').filter(|(label, _)| !is_other(label)) else {
+        return Ok((None, command));
+    };
+    match label.chars().find(|character| !is_allowed(*character)) {
+        None => Ok((Some(label), rest)),
+        Some(other) => {
+            Err(Failure::usage(format!("the label {label:?} of --mcp contains {other:?}"))
+                .note("a label has letters, digits, '.', '_' and '-': --mcp 'LABEL=COMMAND'"))
+        }
     }
 }
 
@@ -293,7 +301,7 @@ mod tests {
             ("=x", (None, "=x")),
         ];
         for (command, wanted) in cases {
-            assert_eq!(labeled(command), wanted, "{command}");
+            assert_eq!(labeled(command).expect("a label"), wanted, "{command}");
         }
     }
 }
