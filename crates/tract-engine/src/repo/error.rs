@@ -1,6 +1,7 @@
 //! The error type of the engine.
 
 mod bundle;
+pub(crate) mod gone;
 mod line;
 mod pending;
 mod undo;

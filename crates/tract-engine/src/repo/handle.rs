@@ -15,11 +15,11 @@ use tract_hooks::{BeforeCompile, Hooks};
 
 use crate::plan::{ComparedHeads, History};
 use crate::repo::erasure::Erasure;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::Heads;
 use crate::repo::history::HistoryReader;
 use crate::repo::operation::Operation;
-use crate::write::races::is_gone;
 
 /// Default of [`RepoOptions::turn_rows_every`].
 const TURN_ROWS_EVERY: u64 = 1024;

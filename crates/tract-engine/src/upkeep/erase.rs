@@ -30,9 +30,10 @@ use self::scan::{Scan, Scope};
 pub use self::scope::is_erased;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::write::erasures::{EditNote, mend};
-use crate::write::races::{Attempts, is_gone};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Deletes the bytes of messages permanently.

@@ -19,9 +19,10 @@ use crate::plan::{
 };
 use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::repo::error::gone::is_gone;
 use crate::write::hooks::WriteTarget;
 use crate::write::pending::{Document, PendingRequest};
-use crate::write::races::{Attempts, is_gone};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a merge.

@@ -13,9 +13,10 @@ use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
 use self::steps::Steps;
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
 use crate::repo::Repo;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{MergeOptions, Merged};
-use crate::write::races::{Attempts, is_gone};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// One step of a rebase.

@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use tract_compile::CompileError;
-use tract_core::{Applied, ObjectId, StoreErrorKind};
+use tract_core::{Applied, ObjectId};
 
 use crate::repo::Repo;
+use crate::repo::error::gone::gone;
 use crate::repo::error::{Error, Result};
 use crate::repo::heads::sleep;
 
@@ -117,28 +117,4 @@ impl Attempts {
         // When the time is up, report an object that was missing each time rather than the race.
         self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
     }
-}
-
-/// Returns the object that is missing or seems damaged: it was collected as garbage while it was
-/// unreachable, or erased, here or elsewhere. `None` for errors of another kind.
-fn gone(error: &Error) -> Option<ObjectId> {
-    match error {
-        Error::Store(error) | Error::Compile(CompileError::Store(error)) => match &error.kind {
-            StoreErrorKind::Missing { object } | StoreErrorKind::Erased { object } => Some(*object),
-            _ => None,
-        },
-        Error::Compile(
-            CompileError::Missing { object, .. } | CompileError::MissingTool { object },
-        )
-        | Error::Missing(object)
-        | Error::Damaged { object: Some(object), .. } => Some(*object),
-        Error::Collected { object } => Some(*object),
-        Error::Erased(erasure) => Some(ObjectId::Blob(erasure.blob)),
-        _ => None,
-    }
-}
-
-/// Returns whether an error reports a missing or damaged object.
-pub(crate) fn is_gone(error: &Error) -> bool {
-    gone(error).is_some()
 }

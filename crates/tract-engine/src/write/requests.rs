@@ -28,9 +28,10 @@ use tract_hooks::{BeforeCommit, BeforeCompress, ToolResultReceived};
 
 use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unchanged_since};
 use crate::repo::Repo;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::write::chosen::PlannedTargets;
-use crate::write::races::{Attempts, is_gone};
+use crate::write::races::Attempts;
 use crate::write::spare::ReleasedContents;
 use crate::write::txn::{Txn, WriteOptions};
 

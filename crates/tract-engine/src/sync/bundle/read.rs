@@ -11,6 +11,7 @@ use super::{FirstLine, LastLine, VERSION, hex};
 use crate::history::reach::links;
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{BundleError, Error, LineError, Result};
 use crate::sync::apply::{ApplyOptions, MAX_LINE_BYTES, StreamLine, apply_stream_with};
 use crate::sync::carry::ObjectCopier;
@@ -18,7 +19,6 @@ use crate::sync::copy::{CopyProgress, OnCopy};
 use crate::sync::remote::{PlannedRef, TransferredRef, incomplete, move_refs};
 use crate::upkeep::erase::read_sent;
 use crate::upkeep::restore::readable_commits;
-use crate::write::races::is_gone;
 
 /// Number of commits that are looked up together.
 const IDS: usize = 512;

@@ -9,12 +9,13 @@ use super::{
     MissingCommits, PlannedRef, TransferStatus, TransferredRef, lacking_commits, move_refs,
 };
 use crate::repo::Repo;
+use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::sync::carry::ObjectCopier;
 use crate::sync::copy::OnCopy;
 use crate::upkeep::erase::{CarriedErasures, arrive, sent_erasures};
 use crate::upkeep::restore::{Replace, readable_commits};
-use crate::write::races::{Attempts, is_gone};
+use crate::write::races::Attempts;
 
 /// The planned transfer, from the refs as they were read.
 #[derive(Default)]
