@@ -184,7 +184,9 @@ def test_a_cancelled_task_leaves_the_store_usable(url: str) -> None:
 
 def test_ctrl_c_cancels_a_waiting_call(url: str) -> None:
     script = (
-        "import sys, tract_context as tract\n"
+        "import signal, sys, tract_context as tract\n"
+        # Jobs in the background ignore the signal, and so do their children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "t = tract.open(sys.argv[1])\n"
         "print('open', flush=True)\n"
         "sys.stdin.readline()\n"
