@@ -66,8 +66,10 @@ impl<'a> HistoryReader<'a> {
     /// [`Error::Collected`] when garbage collection deleted the head; when another commit is not
     /// stored, or the store fails.
     pub async fn next(&mut self) -> Result<Option<Commit>> {
-        let filled = self.fill().await.map_err(Error::from);
-        self.repo.or_collected(filled, &[self.head]).await?;
+        // Called for each commit: only an error needs another look.
+        if let Err(error) = self.fill().await {
+            return self.repo.or_collected(Err(error.into()), &[self.head]).await;
+        }
         Ok(self.page.pop_front().map(|entry| entry.commit))
     }
 
