@@ -8,10 +8,11 @@ use std::str::FromStr;
 use tract_compile::{Compiled, Item, Pairing, Repair, RepairKind, Unpaired, pair};
 use tract_core::json::{self, JsonError};
 use tract_core::{JsonText, Message, RequestMap, RequestTool};
-use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance};
+use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance, ToolView};
 
 use crate::ids::Ids;
 use crate::images::{self, ImageProvider};
+use crate::members::get;
 use crate::params::{Body, Members, Params};
 use crate::prefix::{Blocks, PrefixSource};
 use crate::profile_of;
@@ -199,6 +200,33 @@ pub fn compile_form(
     form: Form,
     options: &FormOptions,
 ) -> Result<Params, FormError> {
+    compile_with(compiled, form, options, None)
+}
+
+/// Compiles the context of a recorded request to the request, with the members that it had besides
+/// messages and tools: an object, as [`Imported::parameters`](crate::Imported::parameters).
+///
+/// Members are sent as they were recorded. If the request has its tools in the legacy member
+/// `functions`, `tools` is not sent. A schema of answers that Anthropic never accepts is repaired,
+/// and listed. The members are ignored unless the form is a request.
+///
+/// # Errors
+/// As [`compile_form`].
+pub fn compile_recorded(
+    compiled: &Compiled,
+    form: Form,
+    options: &FormOptions,
+    members: &JsonText,
+) -> Result<Params, FormError> {
+    compile_with(compiled, form, options, Some(members).filter(|_| form.is_request()))
+}
+
+fn compile_with(
+    compiled: &Compiled,
+    form: Form,
+    options: &FormOptions,
+    request: Option<&JsonText>,
+) -> Result<Params, FormError> {
     let pairing = match (form.is_plain(), options.pairing) {
         (true, Some(Pairing::Strict)) => Pairing::Strict,
         (true, _) => Pairing::Keep,
@@ -234,10 +262,17 @@ pub fn compile_form(
         repairs,
         blocks: Blocks::default(),
     };
+    // A recorded configuration is sent as it was. `settle` would add what the provider requires of a
+    // new request, and change it.
+    let recorded = recorded_config(compiled, dialect).filter(|_| form.is_request());
+    let members_of = request.or(recorded).map(JsonText::as_str);
+    let recorded_tools = members_of.and_then(|members| get(members, "tools"));
     // Tools before the conversation: providers cache tools, then instructions, then messages, and
     // the blocks are hashed in that order.
     let (tools, sent) = match &aliases {
-        Some(aliases) => tools(&mut sheet, dialect, aliases, options.strict_tools)?,
+        Some(aliases) => {
+            tools(&mut sheet, dialect, aliases, options.strict_tools, recorded_tools)?
+        }
         None => (Vec::new(), RequestMap::default()),
     };
     let body = match form {
@@ -265,18 +300,22 @@ pub fn compile_form(
         repairs,
     };
     if form.is_request() {
-        // A recorded configuration is sent as it was. `settle` would add what the provider requires
-        // of a new request, and change it.
-        let recorded = recorded_config(compiled, dialect);
         if recorded.is_none() {
             parameters(compiled, dialect, &mut params);
         }
         if !tools.is_empty() {
-            params.set("tools", profile.adapter.tools(&tools));
+            params.set("tools", profile.adapter.tools(&tools, recorded_tools));
         }
         match recorded {
             Some(config) => params = params.with_recorded(config),
             None => profile.adapter.settle(&mut params),
+        }
+        if let Some(members) = request {
+            params = params.with_recorded(members);
+            // The answer's own config has a model too, which may come from its URL.
+            if let Some(model) = get(members.as_str(), "model").filter(|_| !profile.names_model) {
+                params.set_model_in_body(model);
+            }
         }
     }
     Ok(params)
@@ -297,7 +336,9 @@ fn tools(
     dialect: Dialect,
     aliases: &Aliases,
     strict: bool,
+    recorded: Option<&str>,
 ) -> Result<(Vec<String>, RequestMap), FormError> {
+    let adapter = profile_of(dialect).adapter;
     let format = profile_of(dialect).format;
     let is_recorded = sheet.compiled.messages().any(|message| format.owns(message.form.as_deref()));
     let mut lowered_tools = Vec::new();
@@ -312,8 +353,8 @@ fn tools(
             ..sent(sent_name)
         };
         // Servers that are compatible with OpenAI accept more, and what was recorded was accepted.
-        let keeps_strict =
-            is_recorded && tract_schema::has_shape_of(&tool.schema, dialect).map_err(damaged)?;
+        let shape = ToolView::parse(&tool.schema).map_err(damaged)?.shape;
+        let keeps_strict = is_recorded && shape.is_of(dialect);
         let violation = match keeps_strict {
             true => None,
             false => tract_schema::strict_violation(&tool.schema, dialect).map_err(damaged)?,
@@ -349,8 +390,13 @@ fn tools(
             // Other losses are not requested here, so they are not computed.
             match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
                 Lowered::Tool { text, name, strict, added: loss, .. } => {
+                    let is_own = || {
+                        let names = |list| adapter.names_tool(list, &name);
+                        shape.is_of(dialect) || recorded.is_some_and(names)
+                    };
                     let kept = is_recorded
                         && name == tool.name
+                        && is_own()
                         && tract_schema::is_accepted_as_recorded(&tool.schema, dialect)
                             .map_err(damaged)?;
                     let text = if kept { tool.schema.to_string() } else { text };
@@ -453,11 +499,12 @@ impl Params {
     /// Sets the members of a recorded request of this dialect, an object, as they were recorded. If
     /// the request has its tools in the legacy member `functions`, `tools` is not sent. A schema of
     /// answers that Anthropic never accepts is repaired, and listed.
-    #[must_use]
-    pub fn with_recorded(mut self, members: &JsonText) -> Self {
+    fn with_recorded(mut self, members: &JsonText) -> Self {
         let Body::Object(_) = &self.body else { return self };
         for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
-            let is_listed = key == "tools" && self.get("tools").is_some();
+            let adapter = profile_of(self.form.dialect()).adapter;
+            let is_listed = key == "tools"
+                && (self.get("tools").is_some() || adapter.is_tool_layout(raw));
             if !is_listed {
                 self.set(&key, raw.to_owned());
             }

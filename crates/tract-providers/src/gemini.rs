@@ -7,14 +7,17 @@ mod parameters;
 mod reply;
 mod request;
 mod stream;
+mod tools;
 
 use tract_compile::Rules;
 use tract_core::Draft;
 use tract_core::text::percent_encoded;
 
+use self::tools::ToolLayout;
 use crate::api::Api;
 use crate::drafts::Watch;
 use crate::error::ImportError;
+use crate::members::copy;
 use crate::params::Params;
 use crate::profile::{Adapter, Foreign, Profile, Server};
 use crate::raw::{self, Fields, Node, Object};
@@ -70,16 +73,17 @@ pub(crate) static PROFILE: Profile = Profile {
 };
 
 impl Adapter for Gemini {
-    /// All function declarations share one element; each built-in tool is an element of its own.
-    fn tools(&self, tools: &[String]) -> String {
-        let is_declared = |tool: &&String| Node::root(tool).object().is_ok_and(|t| t.has("name"));
-        let (declared, own): (Vec<&String>, Vec<&String>) = tools.iter().partition(is_declared);
-        let mut list = Vec::new();
-        if !declared.is_empty() {
-            list.push(Object::new().raw("functionDeclarations", &raw::array(declared)).end());
-        }
-        list.extend(own.into_iter().cloned());
-        raw::array(list)
+    fn tools(&self, tools: &[String], recorded: Option<&str>) -> String {
+        let layout = recorded.and_then(ToolLayout::parse);
+        layout.and_then(|layout| layout.list(tools)).unwrap_or_else(|| tools::list(tools))
+    }
+
+    fn is_tool_layout(&self, tools: &str) -> bool {
+        ToolLayout::parse(tools).is_some()
+    }
+
+    fn names_tool(&self, tools: &str, name: &str) -> bool {
+        ToolLayout::parse(tools).is_some_and(|layout| layout.declares(name))
     }
 
     fn settle(&self, params: &mut Params) {
@@ -104,7 +108,13 @@ impl Adapter for Gemini {
     }
 
     fn parameters(&self, profile: &Profile, request: &Fields<'_>) -> String {
-        names::parameters(request, &[profile.format.list, "tools", "systemInstruction"])
+        let parameters =
+            names::parameters(request, &[profile.format.list, "tools", "systemInstruction"]);
+        let layout = request.some("tools").and_then(|tools| ToolLayout::of_request(&tools));
+        let Some(layout) = layout else { return parameters };
+        let mut out = Object::new();
+        copy(&mut out, &parameters, &[]);
+        out.raw("tools", &layout.to_json()).end()
     }
 
     fn reader<'a>(&self) -> Box<dyn Reader<'a> + Send + 'a> {
@@ -112,18 +122,17 @@ impl Adapter for Gemini {
     }
 
     fn tools_of<'a>(&self, element: Node<'a>) -> Result<Vec<Node<'a>>, ImportError> {
-        let fields = element.object()?;
-        let stated = fields.members.iter().filter(|(_, raw)| *raw != "null").count();
-        match names::member(&fields, "functionDeclarations") {
-            // An element with other members can only be sent back unchanged.
-            Some(declared) if stated == 1 => declared.array(),
-            _ => Ok(vec![element]),
-        }
+        Ok(match tools::declarations(&element)? {
+            Some(declared) => declared,
+            None => vec![element],
+        })
     }
 }
 
-fn wire(params: Params, streaming: bool, _counts: bool) -> (String, Params) {
+fn wire(mut params: Params, streaming: bool, _counts: bool) -> (String, Params) {
     let model = params.get("model").and_then(raw::string).unwrap_or_default();
+    // The path names it.
+    params.remove_model();
     let folder = if model.contains('/') { "" } else { "models/" };
     let verb = match streaming {
         true => "streamGenerateContent?alt=sse",

@@ -51,7 +51,7 @@ pub use crate::batch::{BatchLine, batch_line, join_batch_lines};
 pub use crate::detect::detect;
 pub use crate::drafts::Anomaly;
 pub use crate::error::{ImportError, ReplyError};
-pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form};
+pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form, compile_recorded};
 pub use crate::import::{
     ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
     listed_conversations, read_request,

@@ -92,7 +92,7 @@ impl Params {
     }
 
     pub(crate) fn set(&mut self, key: &str, raw: String) {
-        if key == "model" && !self.names_model {
+        if key == "model" && !self.names_model && !self.has_model() {
             self.model = Some(raw);
             return;
         }
@@ -105,6 +105,29 @@ impl Params {
                 let text = format!("{key:?} is not set: the form {} is a list", self.form);
                 self.repairs.push(Repair::new(RepairKind::NotSet, None, text));
             }
+        }
+    }
+
+    /// Returns whether the body has a model.
+    fn has_model(&self) -> bool {
+        matches!(&self.body, Body::Object(members) if members.iter().any(|(name, _)| name == "model"))
+    }
+
+    /// Puts the model into the body of a recorded request, although the URL names it.
+    pub(crate) fn set_model_in_body(&mut self, raw: &str) {
+        if let Body::Object(members) = &mut self.body
+            && !members.iter().any(|(name, _)| name == "model")
+        {
+            members.insert(0, ("model".to_owned(), raw.to_owned()));
+            self.model = None;
+        }
+    }
+
+    /// Removes the model from a body whose URL names it.
+    pub(crate) fn remove_model(&mut self) {
+        self.model = self.get("model").map(str::to_owned);
+        if let Body::Object(members) = &mut self.body {
+            members.retain(|(name, _)| name != "model");
         }
     }
 

@@ -17,9 +17,21 @@ use crate::stream::event::Accumulate;
 
 /// The provider-specific steps of reading and writing requests.
 pub(crate) trait Adapter: Sync {
-    /// Writes the list of tools.
-    fn tools(&self, tools: &[String]) -> String {
+    /// Writes the list of tools. `recorded` is the member `tools` of the recorded parameters.
+    fn tools(&self, tools: &[String], _recorded: Option<&str>) -> String {
         raw::array(tools)
+    }
+
+    /// Returns whether the member `tools` of recorded parameters describes the order of the tools,
+    /// and is not sent itself.
+    fn is_tool_layout(&self, _tools: &str) -> bool {
+        false
+    }
+
+    /// Returns whether the member `tools` of recorded parameters states that a tool of this name was
+    /// recorded in the provider's shape, if the definition itself does not show that.
+    fn names_tool(&self, _tools: &str, _name: &str) -> bool {
+        false
     }
 
     /// Corrects parameters that depend on the model, once it is known.

@@ -46,7 +46,7 @@ pub use crate::diff::{Change, ChangeKind, diff, diff_lines};
 pub use crate::limits::{LimitError, SchemaLimits, SchemaMeasure, measure};
 pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
 pub use crate::lower::{
-    Lowered, has_shape_of, is_accepted_as_recorded, lower, lower_as, with_required_members,
+    Lowered, is_accepted_as_recorded, lower, lower_as, with_required_members,
 };
 pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::param::{Param, ParamKind, params};

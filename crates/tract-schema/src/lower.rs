@@ -63,25 +63,23 @@ pub fn lower_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonErro
 }
 
 /// Returns whether a provider accepted a recorded definition as it is, although [`lower`] would
-/// complete it: Anthropic requires only the type of an object schema.
+/// complete it: Anthropic requires only the type of an object schema. Gemini accepts JSON Schema in
+/// `parameters`, and a function without them; such a definition does not show its provider, which
+/// the caller has to know.
 ///
 /// # Errors
 /// [`JsonError`] if the text is not a JSON object.
 pub fn is_accepted_as_recorded(text: &str, by: Dialect) -> Result<bool, JsonError> {
     let view = ToolView::parse(text)?;
+    if view.shape == Shape::Plain && by.tools().shape == Shape::Gemini {
+        let is_whole = |raw: &str| raw.starts_with('{') && with_required_members(raw).is_none();
+        return Ok(view.parameters.is_none_or(is_whole));
+    }
     let members = view.parameters.and_then(|raw| json::split_object(raw).ok());
     let is_object = members.is_some_and(|members| {
         members.iter().any(|(key, raw)| key == "type" && *raw == "\"object\"")
     });
     Ok(is_object && view.shape.is_of(by) && !by.tools().needs_properties)
-}
-
-/// Returns whether a definition has the shape of a provider's own.
-///
-/// # Errors
-/// [`JsonError`] if the text is not a JSON object.
-pub fn has_shape_of(text: &str, of: Dialect) -> Result<bool, JsonError> {
-    Ok(ToolView::parse(text)?.shape.is_of(of))
 }
 
 fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {

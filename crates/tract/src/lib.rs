@@ -120,7 +120,7 @@ pub mod engine {
 pub mod forms {
     pub use tract_providers::{
         Api, Dialect, Form, FormError, FormOptions, Miss, Params, PrefixHash, PrefixSource,
-        ReplyError, RequestForms, api_of, compile_form, read_reply, why_miss,
+        ReplyError, RequestForms, api_of, compile_form, compile_recorded, read_reply, why_miss,
     };
 }
 

@@ -84,20 +84,21 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
         PairingWord::Strict => Pairing::Strict,
     });
     let options = FormOptions { pairing, ..FormOptions::default() };
-    let mut params: Params = tract::forms::compile_form(&compiled, compile.to, &options)?;
+    let mut recorded = None;
     if compile.at.is_none()
-        && let (Form::Params(dialect), Some(head)) = (compile.to, compiled.head())
+        && let (Form::Params(_), Some(head)) = (compile.to, compiled.head())
     {
         let branch = branch_of(&tract, revision);
-        let recorded = tract::import::recorded_parameters(tract.repo(), branch, head).await?;
-        params = match recorded {
-            Some(recorded) if recorded.dialect == dialect => {
-                params.with_recorded(&recorded.parameters)
-            }
-            Some(recorded) => params.with_unsent(&recorded.parameters),
-            None => params,
-        };
+        recorded = tract::import::recorded_parameters(tract.repo(), branch, head).await?;
     }
+    let mut params: Params = match (recorded, compile.to) {
+        (Some(recorded), Form::Params(dialect)) if recorded.dialect == dialect => {
+            tract::forms::compile_recorded(&compiled, compile.to, &options, &recorded.parameters)?
+        }
+        (Some(recorded), form) => tract::forms::compile_form(&compiled, form, &options)?
+            .with_unsent(&recorded.parameters),
+        (None, form) => tract::forms::compile_form(&compiled, form, &options)?,
+    };
     for (key, value) in compile.set {
         params = params.with(&key, &value);
     }
